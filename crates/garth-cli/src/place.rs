@@ -9,7 +9,7 @@ use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::fs::SYSTEM;
 use garth_engine::model::Author;
 use garth_engine::path::check_id;
-use garth_engine::view::overlay::Stored;
+use garth_engine::view::overlay::StoredOverlay;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
 
 use crate::args::{ChatArgs, Global, SkillArg};
@@ -72,7 +72,7 @@ impl<'a> Place<'a> {
                 let tree = if overrides_rules { account.overriding_rules() } else { account };
                 return Ok((tree, None));
             }
-            Self::Overlay { id } => return Ok((Stored::open(&*account, id).await?.tree(), None)),
+            Self::Overlay { id } => return Ok((StoredOverlay::open(&*account, id).await?.tree(), None)),
             Self::Identity { request, args } => (request, args),
         };
         let no_chat = |chat: &str| {

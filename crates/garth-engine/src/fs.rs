@@ -6,18 +6,18 @@
 //! item. What one interface has acknowledged, the next read of any other returns. Engines never follow
 //! symbolic links: [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract.
 
-pub mod breach;
 mod capabilities;
-pub(crate) mod search_patterns;
 pub(crate) mod ext;
 mod filesystem;
 mod handle;
 pub mod lower;
 pub mod resolve;
 pub mod restore;
+pub(crate) mod search_patterns;
 mod shared;
 pub mod sought;
 pub mod store;
+pub mod violation_search;
 
 pub use self::capabilities::Capabilities;
 pub use self::ext::FileSystemExt;

@@ -24,7 +24,7 @@ pub mod within;
 pub use at::{At, IntoAt};
 pub use author::Author;
 pub use batch::{
-    Added, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY,
+    AddedOps, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY,
     MAX_NOTE, MAX_OPS,
 };
 pub use blame::{Blame, BlameRun, MAX_BLAME};
@@ -50,7 +50,7 @@ pub use query::{
 };
 pub(crate) use query::{check_items, check_limit};
 pub use search::{
-    Hit, HitContext, MAX_PATTERNS, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PER_FILE, PatternBelow,
+    Hit, HitContext, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PATTERNS, MAX_PER_FILE, PatternBelow,
     ScoreParts, SearchAnswer, SearchQuery,
 };
 pub use within::Within;

@@ -4,13 +4,13 @@
 //! `docs/decisions/rules-in-the-commit.md`.
 
 mod check;
-mod path_pattern;
-mod content_check;
 mod constraint;
+mod content_check;
 pub mod json;
 mod json_check;
 mod judge;
 pub mod lines;
+mod path_pattern;
 pub mod projection;
 pub mod quota;
 pub mod registry;
@@ -21,13 +21,14 @@ pub mod schema;
 mod secrets;
 
 pub use check::{Check, FileViolation};
-pub use path_pattern::PathPattern;
 pub use constraint::{Constraint, MAX_WHOLE, Policy};
 pub use json_check::JsonCheck;
 pub use judge::{
-    Caller, CommitEffects, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge, judge_state,
+    Caller, CommitEffects, Entries, File, JudgedState, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge,
+    judge_state,
 };
 pub use lines::Place;
+pub use path_pattern::PathPattern;
 pub use registry::{Registry, Searchable, WithheldLines};
 pub use schema::SchemaText;
 
@@ -141,7 +142,8 @@ impl Rules {
     pub fn without(&self, pattern: &PathPattern, constraint: &str) -> Result<Self> {
         let is_it = |rule: &&Rule| rule.pattern == *pattern && rule.constraint.name() == constraint;
         if self.rules.iter().find(is_it).is_some_and(Rule::is_built_in) {
-            let message = format!("the rule `{constraint}` for {} is built in and cannot be changed", pattern.as_str());
+            let message =
+                format!("the rule `{constraint}` for {} is built in and cannot be changed", pattern.as_str());
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         Ok(Self::new(self.rules.iter().filter(|rule| !is_it(rule)).cloned().collect()))
@@ -203,7 +205,9 @@ mod tests {
 
     #[test]
     fn rules_are_bounded_unique_and_keep_built_ins() {
-        let rule = |pattern: &str, bytes| Rule::new(PathPattern::parse(pattern).unwrap(), Constraint::MaxSize(bytes));
+        let rule = |pattern: &str, bytes| {
+            Rule::new(PathPattern::parse(pattern).unwrap(), Constraint::MaxSize(bytes))
+        };
         let mut rules = super::sample::registry().rules().clone();
         let own = |rules: &Rules| rules.all().filter(|rule| !rule.is_built_in()).count();
         for n in 0..MAX_RULES {

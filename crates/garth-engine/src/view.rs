@@ -3,10 +3,10 @@
 //! which they end ([`lower`]).
 
 mod find;
+mod inode_map;
 mod lower;
 mod merge;
 pub mod mount;
-mod numbers;
 pub mod overlay;
 pub mod scope;
 mod search;

@@ -109,8 +109,8 @@ pub mod fs {
 /// Values of the contract: commits, entries, queries.
 pub mod model {
     pub use garth_engine::model::{
-        At, Author, Batch, ChangesQuery, Entry, HistoryPage, Ino, Moment, Op, Page, PatternBelow, Precondition,
-        SearchQuery, Seq, SetAttrs, Timestamp, VersionId,
+        At, Author, Batch, ChangesQuery, Entry, HistoryPage, Ino, Moment, Op, Page, PatternBelow,
+        Precondition, SearchQuery, Seq, SetAttrs, Timestamp, VersionId,
     };
 }
 

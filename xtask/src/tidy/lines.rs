@@ -32,7 +32,9 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
             found(format!("has {length} characters, {} at most: break the line", limit(line)));
         }
         if let Some(document) = absent(line) {
-            found(format!("refers to `{document}`, which is not in the repository: explain it in place or in docs/specs"));
+            found(format!(
+                "refers to `{document}`, which is not in the repository: explain it in place or in docs/specs"
+            ));
         }
     }
     findings

@@ -70,9 +70,8 @@ fn broken(from: &str, to: &str, files: &Files) -> Option<String> {
     let anchor = anchor?;
     if target.ends_with(".rs") {
         let missing = !rust::has_function(content, anchor);
-        return missing.then(|| {
-            format!("links to `{to}`, but {target} has no `fn {anchor}`: name an existing test")
-        });
+        return missing
+            .then(|| format!("links to `{to}`, but {target} has no `fn {anchor}`: name an existing test"));
     }
     let missing = target.ends_with(".md") && !anchors(content).any(|heading| heading == anchor);
     missing.then(|| format!("links to `{to}`, but {target} has no heading `#{anchor}`: correct the link"))

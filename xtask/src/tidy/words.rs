@@ -1,5 +1,5 @@
-//! Rules for the English of comments and documents, as far as a program can judge it: doc comments open with a
-//! verb or a noun, and words that readers stumble over do not occur.
+//! Rules for the English of comments and documents, as far as a program can judge it: doc comments open with
+//! a verb or a noun, and words that readers stumble over do not occur.
 
 use super::finding::Finding;
 

@@ -8,7 +8,7 @@ use garth_agent::session::{Change, Create, State};
 use garth_engine::fs::restore::restore;
 use garth_engine::model::{At, Batch, Moment, Op, SetAttrs, Timestamp};
 use garth_engine::view::Overlay;
-use garth_engine::view::overlay::{Lower, Side, Stored};
+use garth_engine::view::overlay::{LowerLayer, Side, StoredOverlay};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use serde_json::Value;
 
@@ -168,9 +168,9 @@ async fn what_was_is_not_restored_over_a_deciding_field() {
 #[tokio::test]
 async fn an_overlay_that_is_applied_changes_no_deciding_field() {
     let (account, _, dir, forged) = with_session().await;
-    let lower = Lower { root: p("/"), as_of: None };
-    Stored::create(&*account.store, "o", &lower, &Batch::default()).await.unwrap();
-    let stored = Stored::open(&*account.store, "o").await.unwrap();
+    let lower = LowerLayer { root: p("/"), as_of: None };
+    StoredOverlay::create(&*account.store, "o", &lower, &Batch::default()).await.unwrap();
+    let stored = StoredOverlay::open(&*account.store, "o").await.unwrap();
     let before = account.text(&format!("{dir}/meta.json")).await;
     stored.tree().write(&format!("{dir}/meta.json"), forged.clone()).await.unwrap();
     let error = stored.apply(Side::Ours, &Batch::default()).await.unwrap_err();
@@ -199,10 +199,10 @@ fn own(name: &str) -> [SetAttrs; 4] {
 async fn attributes_named_for_garth_are_set_and_removed_by_garth_alone() {
     let (account, request, ..) = with_session().await;
     let tree = account.tree(&request).await;
-    Stored::create(&*account.store, "o", &Lower { root: p("/"), as_of: None }, &Batch::default())
+    StoredOverlay::create(&*account.store, "o", &LowerLayer { root: p("/"), as_of: None }, &Batch::default())
         .await
         .unwrap();
-    let stored = Stored::open(&*account.store, "o").await.unwrap().tree();
+    let stored = StoredOverlay::open(&*account.store, "o").await.unwrap().tree();
     for (fs, dir) in
         [(&*tree, "/"), (&*tree, "/.user/"), (&*account.store as &dyn FileSystem, "/"), (&*stored, "/")]
     {
@@ -257,10 +257,15 @@ async fn a_copy_or_a_restored_file_has_none_of_garths_attributes_that_garth_did_
     restore(&*tree, &p("/f"), &Moment::Seq(then), Env::system().now(), &Batch::default()).await.unwrap();
     assert_eq!(notes("f").await, 1);
     // an overlay that is applied brings nothing of it elsewhere
-    Stored::create(&*account.store, "o", &Lower { root: p(&dir), as_of: None }, &Batch::default())
-        .await
-        .unwrap();
-    let stored = Stored::open(&*account.store, "o").await.unwrap();
+    StoredOverlay::create(
+        &*account.store,
+        "o",
+        &LowerLayer { root: p(&dir), as_of: None },
+        &Batch::default(),
+    )
+    .await
+    .unwrap();
+    let stored = StoredOverlay::open(&*account.store, "o").await.unwrap();
     stored.tree().append("/f", "more").await.unwrap();
     stored.tree().rename("/f", "/moved").await.unwrap();
     stored.apply(Side::Ours, &Batch::default()).await.unwrap();

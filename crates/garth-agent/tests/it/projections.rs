@@ -9,7 +9,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{Batch, FindQuery, Op, Projection, SetAttrs};
-use garth_engine::rule::{PathPattern, Constraint, Rule};
+use garth_engine::rule::{Constraint, PathPattern, Rule};
 use garth_engine::rule::{Registry, sample};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
 use tempfile::TempDir;

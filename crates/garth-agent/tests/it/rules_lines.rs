@@ -168,7 +168,7 @@ async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
     fs.commit(Batch::new(ops.map(|path| Op::write(at(path), text(path)).with_parents()))).await.unwrap();
     let new = rule("/a/**/*.json", "json", "{}");
     let refused = fs.set_rule(new.clone(), false).await.unwrap();
-    let paths: Vec<_> = refused.breaches.iter().map(|breach| breach.path.as_str()).collect();
+    let paths: Vec<_> = refused.violations.iter().map(|violation| violation.path.as_str()).collect();
     assert!(!refused.set && !refused.more);
     assert_eq!(paths, ["/a/1.json", "/a/b/2.json"]);
     assert!(fs.rules().await.unwrap().iter().all(|rule| rule.is_built_in()));

@@ -6,7 +6,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::restore::restore;
 use garth_engine::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
-use garth_engine::rule::{PathPattern, Constraint, Rule};
+use garth_engine::rule::{Constraint, PathPattern, Rule};
 use garth_engine::view::Scope;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
@@ -246,6 +246,6 @@ async fn files_that_would_expire_break_what_is_to_be_append_only_and_the_first_h
     let Tree::Sqlite(fs, _) = &tree else { panic!("the second is SQLite") };
     let refused = fs.set_rule(rule("/logs/*", "append-only", "{}"), false).await.unwrap();
     assert!(!refused.set && refused.more);
-    assert_eq!(refused.breaches.len(), 100);
-    assert!(refused.breaches[0].reason.contains("expire"), "{refused:?}");
+    assert_eq!(refused.violations.len(), 100);
+    assert!(refused.violations[0].reason.contains("expire"), "{refused:?}");
 }

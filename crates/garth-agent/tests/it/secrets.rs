@@ -264,8 +264,8 @@ async fn a_rule_is_not_set_where_a_file_has_a_secret() {
     tree.given([Op::write(at("/safe/x"), format!("one\n{}\n", planted.secret)).with_parents()]).await;
     let asked = rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#);
     let answer = fs.set_rule(asked.clone(), false).await.unwrap();
-    assert!(!answer.set && answer.breaches[0].reason.contains("line 2 has"), "{answer:?}");
-    assert!(!answer.breaches[0].reason.contains(&planted.secret));
+    assert!(!answer.set && answer.violations[0].reason.contains("line 2 has"), "{answer:?}");
+    assert!(!answer.violations[0].reason.contains(&planted.secret));
     fs.remove("/safe/x").await.unwrap();
     assert!(fs.set_rule(asked, false).await.unwrap().set);
 }

@@ -8,7 +8,7 @@ use garth_engine::Name;
 use garth_engine::fs::AccountStore;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Batch, Commit, NamesPage, Page};
-use garth_engine::view::overlay::{DifferenceKind, Lower, Side, Stored, StoredInfo};
+use garth_engine::view::overlay::{DifferenceKind, LowerLayer, Side, StoredInfo, StoredOverlay};
 use serde_json::json;
 
 use crate::app::{App, resolve_path};
@@ -111,7 +111,7 @@ impl Overlay {
             Action::Rm { id, commit } => {
                 let batch = batch(app, commit, || format!("discard overlay {id}"))?;
                 let account = account(app).await?;
-                let commit = Stored::discard(&*account, &id, &batch).await?;
+                let commit = StoredOverlay::discard(&*account, &id, &batch).await?;
                 let json = json!({"id": id, "seq": commit.seq, "time": commit.time.to_rfc3339()});
                 app.out.item(&json, format_args!("discarded  {}", escaped(&id)))
             }
@@ -139,8 +139,8 @@ async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: Com
         None => None,
     };
     let root = resolve_path(&*account, of, Follow::Yes).await?;
-    let lower = Lower { root, as_of };
-    let commit = Stored::create(&*account, id, &lower, &batch).await?;
+    let lower = LowerLayer { root, as_of };
+    let commit = StoredOverlay::create(&*account, id, &lower, &batch).await?;
     show(app, id, &lower, Some(&commit))
 }
 
@@ -148,7 +148,7 @@ async fn list(app: &mut App) -> Result {
     let account = account(app).await?;
     let mut page = Page::default();
     loop {
-        let listing = Stored::list(&*account, &page).await?;
+        let listing = StoredOverlay::list(&*account, &page).await?;
         for StoredInfo { id, lower, .. } in &listing.items {
             show(app, id, lower, None)?;
         }
@@ -159,7 +159,7 @@ async fn list(app: &mut App) -> Result {
     }
 }
 
-fn show(app: &mut App, id: &str, lower: &Lower, commit: Option<&Commit>) -> Result {
+fn show(app: &mut App, id: &str, lower: &LowerLayer, commit: Option<&Commit>) -> Result {
     let mut json = json!({"id": id, "path": lower.root.as_str(), "as_of": lower.as_of});
     if let Some(commit) = commit {
         json["seq"] = json!(commit.seq);
@@ -170,7 +170,7 @@ fn show(app: &mut App, id: &str, lower: &Lower, commit: Option<&Commit>) -> Resu
 }
 
 async fn diff(app: &mut App, id: &str) -> Result {
-    let stored = Stored::open(&*account(app).await?, id).await?;
+    let stored = StoredOverlay::open(&*account(app).await?, id).await?;
     let mut page = NamesPage::default();
     loop {
         let listing = stored.diff(&page).await?;
@@ -192,7 +192,7 @@ async fn diff(app: &mut App, id: &str) -> Result {
 
 async fn apply(app: &mut App, id: &str, side: Side, commit: CommitArgs) -> Result {
     let batch = batch(app, commit, || format!("apply overlay {id}"))?;
-    let stored = Stored::open(&*account(app).await?, id).await?;
+    let stored = StoredOverlay::open(&*account(app).await?, id).await?;
     let applied = progress::waiting("applying", async { Ok(stored.apply(side, &batch).await?) }).await;
     let message = "was changed in the account, too; --ours takes the overlay's side, --theirs the account's";
     let applied = applied.map_err(suggest(ErrorKind::Conflict, message))?;

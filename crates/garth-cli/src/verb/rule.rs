@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use garth_engine::fs::store::SetRuleResult;
 use garth_engine::rule::schema::MAX_SCHEMA;
-use garth_engine::rule::{PathPattern, Constraint, FileViolation, Rule as TreeRule};
+use garth_engine::rule::{Constraint, FileViolation, PathPattern, Rule as TreeRule};
 use garth_engine::{AccountStore, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -120,8 +120,10 @@ impl Rule {
                 if account.remove_rule(&pattern, &constraint).await? {
                     return Ok(());
                 }
-                let message =
-                    format!("{}: there is no rule `{constraint}` for it; see `garth rule list`", pattern.as_str());
+                let message = format!(
+                    "{}: there is no rule `{constraint}` for it; see `garth rule list`",
+                    pattern.as_str()
+                );
                 Err(Error::new(ErrorKind::NotFound, message).into())
             }
         }
@@ -171,8 +173,8 @@ fn schema_text(file: &Path) -> Result<String> {
 }
 
 async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: bool) -> Result {
-    let SetRuleResult { set, breaches, more } = account.set_rule(rule.clone(), force).await?;
-    for FileViolation { path, reason } in &breaches {
+    let SetRuleResult { set, violations, more } = account.set_rule(rule.clone(), force).await?;
+    for FileViolation { path, reason } in &violations {
         let text = format!("{}: {}", escaped(path.as_str()), escaped(reason));
         app.out.item(&json!({"path": path.as_str(), "reason": reason}), text)?;
     }
@@ -181,7 +183,7 @@ async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: b
     if set {
         return app.out.item(&json, rule_text(&rule));
     }
-    let count = if more { "more than these".to_owned() } else { breaches.len().to_string() };
+    let count = if more { "more than these".to_owned() } else { violations.len().to_string() };
     let message = format!(
         "{}: not set: paths that break the rule `{}` as they are: {count}; repair them, or set it with --force",
         rule.pattern().as_str(),

@@ -74,8 +74,8 @@ fn rule_is_enforced_until_removed() {
     let output = garth.run(&[&set[..], &["--json"]].concat(), b"");
     assert_eq!(output.status.code(), Some(6));
     let listed = text(&output.stdout);
-    let breach: serde_json::Value = serde_json::from_str(listed.trim()).expect("one line");
-    assert_eq!(breach["path"], "/data/bad.json");
+    let violation: serde_json::Value = serde_json::from_str(listed.trim()).expect("one line");
+    assert_eq!(violation["path"], "/data/bad.json");
     let said = text(&output.stderr);
     assert!(said.contains("not set") && said.contains("--force"), "{said}");
     assert_eq!(garth.lines(&["rule", "list"]).len(), 16, "those of every account");

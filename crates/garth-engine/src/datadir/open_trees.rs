@@ -103,8 +103,7 @@ impl<T> OpenTrees<T> {
 }
 
 fn still_open() -> Error {
-    let message =
-        "the storage failed earlier; close all handles of the account, then open it again";
+    let message = "the storage failed earlier; close all handles of the account, then open it again";
     Error::new(ErrorKind::Poisoned, message)
 }
 

@@ -27,7 +27,7 @@ use futures::channel::oneshot;
 
 pub use self::instance::MemoryFs;
 
-use self::handle::{Fixed, Handle, Staging};
+use self::handle::{Handle, Staging, VersionHandle};
 use self::scratch::Scratch;
 use self::state::{Node, State};
 use self::tree::{Tree, View};
@@ -193,7 +193,7 @@ impl FileSystem for MemoryFs {
             if let Some(after) = &page.after {
                 found.retain(|found| found.path.split() > after.split());
             }
-            let item = |found: tree::Found| {
+            let item = |found: tree::SubtreeName| {
                 let entry = view.get(found.ino).entry();
                 let kind = entry.kind;
                 let entry = page.entries.then(|| Box::new(entry));
@@ -232,7 +232,7 @@ impl FileSystem for MemoryFs {
         })?;
         Ok(match self.past {
             None => Arc::new(Handle::open(self, node.ino)),
-            Some(_) => Arc::new(Fixed(Arc::new(node))),
+            Some(_) => Arc::new(VersionHandle(Arc::new(node))),
         })
     }
 
@@ -243,7 +243,7 @@ impl FileSystem for MemoryFs {
         })?;
         Ok(match self.past {
             None => Arc::new(Handle::open(self, node.ino)),
-            Some(_) => Arc::new(Fixed(Arc::new(node))),
+            Some(_) => Arc::new(VersionHandle(Arc::new(node))),
         })
     }
 
@@ -261,7 +261,7 @@ impl FileSystem for MemoryFs {
                 // The expiry took effect with this very commit, so the node has no names in it.
                 node.names = Arc::default();
             }
-            Ok(Arc::new(Fixed(Arc::new(node))) as Arc<dyn OpenFile>)
+            Ok(Arc::new(VersionHandle(Arc::new(node))) as Arc<dyn OpenFile>)
         })
     }
 
@@ -454,7 +454,9 @@ impl State {
         }
         for (at, assumption) in &batch.assumptions {
             scratch.check(at, assumption).map_err(|error| match error.kind() {
-                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "entries that the view has read have changed"),
+                ErrorKind::Conflict => {
+                    Error::new(ErrorKind::Stale, "entries that the view has read have changed")
+                }
                 _ => error,
             })?;
         }

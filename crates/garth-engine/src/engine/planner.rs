@@ -24,10 +24,10 @@ mod copy_totals;
 mod delta;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
-mod foresight;
 mod judged;
 mod lookup;
 mod names;
+mod prefetch;
 mod quota;
 mod rounds;
 mod rows;
@@ -83,11 +83,11 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     let time = planner.time;
     // Its error waits until after `committed`: a retry returns its commit, whatever has become of the rows
     // that its addresses lead to.
-    let foreseen = planner.prefetch_batch(batch);
+    let prefetched = planner.prefetch_batch(batch);
     if let Some(first) = planner.committed(batch)? {
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
-    foreseen?;
+    prefetched?;
     // Assumptions are of what views have read, which may lie outside the paths that the caller reaches.
     planner.within = &reaches.added;
     for (at, that) in &batch.assumptions {
@@ -210,7 +210,9 @@ impl<'a, R: Rows> Planner<'a, R> {
                 "precondition failed: the version has changed; read it and try again"
             }
             Precondition::Sha256(_) => "precondition failed: the SHA-256 of the content differs",
-            Precondition::Not(_) => "precondition failed: the negated condition holds; read the entry and try again",
+            Precondition::Not(_) => {
+                "precondition failed: the negated condition holds; read the entry and try again"
+            }
         };
         Err(self.about(Error::new(ErrorKind::Conflict, message), at))
     }

@@ -330,12 +330,12 @@ pub struct LoweredAddress {
     /// Facts read during the lowering that must still hold at the commit; if not, the batch is lowered again.
     pub assumptions: Vec<(At, Precondition)>,
     /// Differences between the node as the view shows it and as the store has it.
-    pub shown: Shown,
+    pub shown: ShownNode,
 }
 
 /// Node of a store as a view shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownNode {
     /// Inode in the view, if known.
     pub ino: Option<Ino>,
     /// Added to the store's inode if `ino` is `None`.
@@ -348,7 +348,7 @@ impl LoweredAddress {
     /// Returns an address that needs nothing done before or after.
     pub fn new(store: Store, at: At) -> Self {
         let (before, after, besides, assumptions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { store, at, before, after, besides, assumptions, shown: Shown::default() }
+        Self { store, at, before, after, besides, assumptions, shown: ShownNode::default() }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 
-pub use super::filesystem::{LoweredAddress, Lowering, Shown, Store, StoreId};
+pub use super::filesystem::{LoweredAddress, Lowering, ShownNode, Store, StoreId};
 use crate::error::Result;
 use crate::model::{Access, At, Ino};
 use crate::path::TreePath;

@@ -16,8 +16,10 @@ impl SearchPatterns {
     /// # Errors
     /// `InvalidArgument` for a malformed pattern.
     pub(crate) fn of(query: &SearchQuery) -> Result<Self> {
-        let patterns =
-            query.patterns.iter().map(|pattern| Ok((pattern.from.clone(), PathPattern::parse(&pattern.pattern)?)));
+        let patterns = query
+            .patterns
+            .iter()
+            .map(|pattern| Ok((pattern.from.clone(), PathPattern::parse(&pattern.pattern)?)));
         Ok(Self(patterns.collect::<Result<_>>()?))
     }
 
@@ -25,9 +27,10 @@ impl SearchPatterns {
     pub(crate) fn have(&self, path: &TreePath) -> bool {
         let has = |(from, pattern): &(TreePath, PathPattern)| match from.is_root() {
             true => pattern.has(path),
-            false => {
-                path.rebase(from, &TreePath::root()).and_then(Result::ok).is_some_and(|path| pattern.has(&path))
-            }
+            false => path
+                .rebase(from, &TreePath::root())
+                .and_then(Result::ok)
+                .is_some_and(|path| pattern.has(&path)),
         };
         self.0.is_empty() || self.0.iter().any(has)
     }
@@ -55,7 +58,8 @@ mod tests {
         let path = |text| TreePath::parse(text).unwrap();
         let pattern = |from, pattern: &str| PatternBelow { from: path(from), pattern: pattern.into() };
         let query = |patterns| SearchQuery { patterns, ..SearchQuery::new("") };
-        let patterns = SearchPatterns::of(&query(vec![pattern("/a*", "/x/**"), pattern("/", "/**/*.md")])).unwrap();
+        let patterns =
+            SearchPatterns::of(&query(vec![pattern("/a*", "/x/**"), pattern("/", "/**/*.md")])).unwrap();
         for (inside, at) in [
             (true, "/a*/x/y"),
             (true, "/a.md"),

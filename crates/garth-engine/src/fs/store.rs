@@ -15,7 +15,7 @@ use crate::fs::FileSystem;
 use crate::model::quota::{Limits, Quota};
 use crate::model::{At, Batch, Op, SetAttrs};
 use crate::path::{SYSTEM, TreePath};
-use crate::rule::{PathPattern, FileViolation, Rule};
+use crate::rule::{FileViolation, PathPattern, Rule};
 
 /// Attribute of [`SYSTEM`] if garth created it.
 pub const SYSTEM_MARK: &str = "garth.system";
@@ -150,7 +150,7 @@ pub struct SetRuleResult {
     /// True if the rule is set.
     pub set: bool,
     /// First [`MAX_VIOLATIONS`] files that violate the rule.
-    pub breaches: Vec<FileViolation>,
+    pub violations: Vec<FileViolation>,
     /// True if there are more.
     pub more: bool,
 }

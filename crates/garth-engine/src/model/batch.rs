@@ -164,7 +164,7 @@ pub struct Batch {
     /// Operations that views have added.
     #[serde(skip)]
     #[doc(hidden)]
-    pub added: Added,
+    pub added: AddedOps,
     /// Conditions that the author of the batch, a view, has read. If one no longer holds, the commit fails
     /// with `Stale`.
     #[serde(skip)]
@@ -180,7 +180,7 @@ pub struct Batch {
 /// Operations of views in addition to those of the caller, such as copying up a node before it changes. They
 /// reach more than the caller may.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Added {
+pub struct AddedOps {
     /// Their indices.
     pub ops: Vec<usize>,
     /// Paths that they, and assumptions, may reach in addition to those of the batch.
@@ -375,7 +375,7 @@ impl Batch {
         let within = self.within.map_or_else(|| reach.clone(), |within| within.intersect(reach));
         // Operations of views reach no more than the handle either.
         let added = self.added.within.map(|within| within.intersect(reach));
-        Self { within: Some(within), read_only, added: Added { within: added, ..self.added }, ..self }
+        Self { within: Some(within), read_only, added: AddedOps { within: added, ..self.added }, ..self }
     }
 
     /// Returns the key of the owner; empty for the owner of the tree.

@@ -39,8 +39,9 @@ impl Moment {
     pub fn parse(text: &str, now: Timestamp) -> Result<Option<Self>> {
         // First, because digits alone are always a sequence number.
         if is_number(text) {
-            let number =
-                text.parse().map_err(|_| Error::invalid(format!("the sequence number `{text}` is too large")))?;
+            let number = text
+                .parse()
+                .map_err(|_| Error::invalid(format!("the sequence number `{text}` is too large")))?;
             return Ok(Some(Self::Seq(Seq(number))));
         }
         if let Ok(version) = text.parse::<VersionId>() {

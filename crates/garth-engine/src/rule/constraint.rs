@@ -14,8 +14,7 @@ use crate::error::{Error, Result};
 pub const MAX_WHOLE: u64 = 16 << 20;
 
 /// Reason for refusing a change of an append-only file.
-pub(super) const APPEND_ONLY_REFUSED: &str =
-    "is append-only: a rule only lets it grow at its end";
+pub(super) const APPEND_ONLY_REFUSED: &str = "is append-only: a rule only lets it grow at its end";
 
 /// Reason for refusing a symbolic link in place of a file.
 pub(super) const SYMLINK_REFUSED: &str =
@@ -306,7 +305,5 @@ impl Constraint {
 }
 
 fn too_large(what: &str, size: u64) -> String {
-    format!(
-        "must be {what} by a rule, and so have at most {MAX_WHOLE} bytes; it would have {size}"
-    )
+    format!("must be {what} by a rule, and so have at most {MAX_WHOLE} bytes; it would have {size}")
 }

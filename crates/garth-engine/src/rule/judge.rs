@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::content_check::ContentCheck;
 use super::constraint::{APPEND_ONLY_REFUSED, Constraint, SYMLINK_REFUSED};
+use super::content_check::ContentCheck;
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -94,7 +94,7 @@ pub struct File {
 pub type Entries = Vec<(Name, Ino, Kind)>;
 
 /// State that a commit would leave, and the state before it.
-pub trait Left {
+pub trait JudgedState {
     /// True for a prefetch: after an answer that is not known yet it continues, only to ask for more at once.
     /// Its result is dropped.
     const PREFETCHES: bool = false;
@@ -129,7 +129,7 @@ pub trait Left {
 ///
 /// # Errors
 /// `RuleViolation`; `TooLarge` for a commit with too much to judge; errors of `left`.
-pub fn judge<L: Left>(
+pub fn judge<L: JudgedState>(
     rules: &Rules,
     caller: Caller<'_>,
     within: &Within,
@@ -144,7 +144,7 @@ pub fn judge<L: Left>(
     if caller.overrides || rules.is_empty() {
         return Ok(());
     }
-    let mut found = Found::new(rules, caller);
+    let mut found = JudgedPaths::new(rules, caller);
     for (path, ino, kind) in &touched.named {
         found.add(path, Some((*ino, *kind)))?;
     }
@@ -166,7 +166,7 @@ pub fn judge<L: Left>(
     }
     found.search_moved(touched, left)?;
     // A map by path: of several violations, the smallest path is named.
-    let Found { paths, mut untold, .. } = found;
+    let JudgedPaths { paths, mut untold, .. } = found;
     let mut judging = Judging::new(rules, within, left);
     (judging.caller, judging.touched) = (caller, Some(touched));
     for (path, now) in paths {
@@ -181,7 +181,7 @@ pub fn judge<L: Left>(
 }
 
 /// Refuses a commit that changes a path which its view may only read.
-fn judge_read_only<L: Left>(read_only: &Within, touched: &CommitEffects, left: &mut L) -> Result<()> {
+fn judge_read_only<L: JudgedState>(read_only: &Within, touched: &CommitEffects, left: &mut L) -> Result<()> {
     let refuse = |path: &TreePath| match read_only.contains(path) {
         true => Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here")),
         false => Ok(()),
@@ -200,14 +200,14 @@ fn judge_read_only<L: Left>(read_only: &Within, touched: &CommitEffects, left: &
 ///
 /// # Errors
 /// As [`judge`]; `TooLarge` if more than `bytes` would have to be read.
-pub fn judge_state<L: Left>(
+pub fn judge_state<L: JudgedState>(
     rules: &Rules,
     files: &BTreeSet<Ino>,
     places: &[TreePath],
     bytes: u64,
     left: &mut L,
 ) -> Result<()> {
-    let (mut found, every) = (Found::new(rules, Caller::default()), rules.all().collect::<Vec<_>>());
+    let (mut found, every) = (JudgedPaths::new(rules, Caller::default()), rules.all().collect::<Vec<_>>());
     for ino in files {
         for path in left.paths(*ino, rules.places())? {
             found.add(&path, Some((*ino, Kind::File)))?;
@@ -246,7 +246,7 @@ struct Judging<'a, L> {
     good: BTreeSet<(Ino, Digest)>,
 }
 
-impl<'a, L: Left> Judging<'a, L> {
+impl<'a, L: JudgedState> Judging<'a, L> {
     fn new(rules: &'a Rules, within: &'a Within, left: &'a mut L) -> Self {
         let (caller, budget) = (Caller::default(), Budget::new(MAX_STEPS));
         let good = BTreeSet::new();
@@ -299,9 +299,8 @@ impl<'a, L: Left> Judging<'a, L> {
         }
         if let Constraint::OwnFields(fields) = &rule.constraint {
             let Some((ino, Kind::File)) = fate.before.filter(|_| same) else {
-                return Ok(
-                    (!same).then(|| "is reserved for garth, which alone creates, moves and removes it".to_owned())
-                );
+                return Ok((!same)
+                    .then(|| "is reserved for garth, which alone creates, moves and removes it".to_owned()));
             };
             let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
             return match (touched.written.contains_key(&ino), rule.constraint.expiry_refused(expires)) {
@@ -312,7 +311,8 @@ impl<'a, L: Left> Judging<'a, L> {
         }
         if let Some((ino, Kind::File)) = fate.before {
             if !same {
-                let now = if fate.now.is_some() { "would be replaced" } else { "would be removed or renamed" };
+                let now =
+                    if fate.now.is_some() { "would be replaced" } else { "would be removed or renamed" };
                 return Ok(Some(format!("{APPEND_ONLY_REFUSED}; it {now}")));
             }
             let size = self.left.size_before(ino)?;
@@ -449,7 +449,7 @@ impl<'a, L: Left> Judging<'a, L> {
 }
 
 /// Paths that rules apply to.
-struct Found<'a> {
+struct JudgedPaths<'a> {
     rules: &'a Rules,
     caller: Caller<'a>,
     looked_at: usize,
@@ -459,7 +459,7 @@ struct Found<'a> {
     untold: Result<()>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> JudgedPaths<'a> {
     fn new(rules: &'a Rules, caller: Caller<'a>) -> Self {
         Self { rules, caller, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) }
     }
@@ -483,7 +483,7 @@ impl<'a> Found<'a> {
 
     /// Returns an answer. In a prefetch, stores an error and returns `None`, so that the rest is asked for as
     /// well.
-    fn told<T, L: Left>(&mut self, answer: Result<T>) -> Result<Option<T>> {
+    fn told<T, L: JudgedState>(&mut self, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if L::PREFETCHES => {
@@ -497,15 +497,16 @@ impl<'a> Found<'a> {
     }
 
     /// Finds the paths that moved directories brought along, and those that have left with them.
-    fn search_moved<L: Left>(&mut self, touched: &CommitEffects, left: &mut L) -> Result<()> {
+    fn search_moved<L: JudgedState>(&mut self, touched: &CommitEffects, left: &mut L) -> Result<()> {
         let (rules, caller) = (self.rules, self.caller);
         let bound = || rules.all().filter(move |rule| caller.is_bound(rule));
         // A directory that is back at its old path has brought nothing.
         for (before, now) in touched.moved.iter().filter(|(before, now)| before != now) {
             // Files from where the same part of the pattern applied still satisfy it, unless a new name alone
             // is a change.
-            let comes =
-                |rule: &&Rule| rule.constraint.keeps_names() || rule.pattern.below(now) != rule.pattern.below(before);
+            let comes = |rule: &&Rule| {
+                rule.constraint.keeps_names() || rule.pattern.below(now) != rule.pattern.below(before)
+            };
             self.search(&bound().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
         }
         let keeping: Vec<&Rule> = bound().filter(|rule| rule.constraint.is_about_change()).collect();
@@ -515,7 +516,13 @@ impl<'a> Found<'a> {
 
     /// Finds the paths below a directory that some rules apply to. Reads only directories that can hold such
     /// paths.
-    fn search<L: Left>(&mut self, rules: &[&Rule], top: &TreePath, when: When, left: &mut L) -> Result<()> {
+    fn search<L: JudgedState>(
+        &mut self,
+        rules: &[&Rule],
+        top: &TreePath,
+        when: When,
+        left: &mut L,
+    ) -> Result<()> {
         let mut dirs = vec![top.clone()];
         while let Some(dir) = dirs.pop() {
             let below: Vec<_> = rules.iter().filter_map(|rule| rule.pattern.below(&dir)).collect();
@@ -591,7 +598,7 @@ mod tests {
         size: u64,
     }
 
-    impl Left for Values {
+    impl JudgedState for Values {
         fn file(&mut self, _: Ino) -> Result<Option<File>> {
             Ok(Some(File { size: self.size, expires: false }))
         }

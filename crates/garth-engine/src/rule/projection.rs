@@ -51,7 +51,7 @@ pub enum Keys {
 }
 
 impl ContentProjection {
-    /// Returns a projection of the files of `patterns` whose name `is_name` accepts. `is_name` is asked first,
+    /// Returns a projection of the files of `patterns` whose name `is_name` accepts. `is_name` is called first,
     /// for each name that a commit touches.
     ///
     /// # Panics

@@ -82,8 +82,7 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
             return Err(Error::at(ErrorKind::QuotaExceeded, &quota.path, message));
         }
         // The usage of others, and its place, are not the caller's to know.
-        let message =
-            "a quota above this view is exhausted; remove something, or have it raised";
+        let message = "a quota above this view is exhausted; remove something, or have it raised";
         // Not returned yet: a quota within reach may follow, which is named instead.
         refused = Err(Error::new(ErrorKind::QuotaExceeded, message));
     }

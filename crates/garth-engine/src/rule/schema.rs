@@ -7,11 +7,11 @@ mod budget;
 mod check;
 mod compile;
 mod format;
+mod json_position;
 mod keyword;
 mod pattern;
 #[cfg(test)]
 mod tests;
-mod way;
 
 use std::sync::Arc;
 

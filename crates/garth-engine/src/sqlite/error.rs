@@ -100,8 +100,7 @@ impl DbError {
         let shared_memory = self.extended_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
         match self {
             Self::Sqlite(error) if shared_memory => {
-                let message =
-                    "the disk was full at the end of a commit; open the account again to learn whether it succeeded";
+                let message = "the disk was full at the end of a commit; open the account again to learn whether it succeeded";
                 Error::new(ErrorKind::Io, message).with_source(error).into()
             }
             other => other,

@@ -7,7 +7,7 @@ use super::token::{of_word, words};
 
 /// Part of a text: the lines around its best one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Around {
+pub struct LineContext {
     /// Range of bytes in the text.
     pub bytes: Range<usize>,
     /// Number of lines before the best one.
@@ -47,7 +47,7 @@ pub fn best_line(lines: impl Iterator<Item = String>, question: &Question) -> us
 
 /// Returns the line that contains `best`, or as much of it as the piece has, with up to `most` complete
 /// lines before and after it.
-pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> Around {
+pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> LineContext {
     let text = piece.bytes;
     let (mut start, first) = line_start(piece, best.start);
     let mut before = 0;
@@ -71,7 +71,7 @@ pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> Around {
             behind += 1;
         }
     }
-    Around { bytes: start..end, before, lines: before + 1 + behind }
+    LineContext { bytes: start..end, before, lines: before + 1 + behind }
 }
 
 /// Returns the start of the line of a byte and true, or the byte itself and false if the line begins before

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{LoweredAddress, Lowering, Shown, Store};
+use crate::fs::lower::{LoweredAddress, Lowering, ShownNode, Store};
 use crate::fs::{ATTEMPTS, FileSystem};
-use crate::model::{Access, Added, Answer, At, Batch, Commit, Op, Precondition, Within};
+use crate::model::{Access, AddedOps, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
 
 /// Commits a batch that is addressed to a view. `begin` starts a lowering of the view.
@@ -18,7 +18,7 @@ use crate::path::TreePath;
 pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch: &Batch) -> Result<Commit> {
     batch.check()?;
     for _ in 0..ATTEMPTS {
-        let mut descent = Descent::new(begin());
+        let mut descent = BatchLowering::new(begin());
         // Assumptions of the batch itself are those of a view above, which has to look again.
         let overtaken = |error: &Error| error.is(ErrorKind::Stale) && batch.assumptions.is_empty();
         let lowered = match descent.batch(batch).await {
@@ -37,7 +37,7 @@ pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch
 }
 
 /// Lowering of one batch.
-struct Descent {
+struct BatchLowering {
     lowering: Box<dyn Lowering>,
     /// Store of the addresses so far.
     store: Option<Store>,
@@ -46,18 +46,18 @@ struct Descent {
     /// Part of the store that the addresses reach.
     within: Within,
     /// Operations that views have added, and what these may reach.
-    added: Added,
+    added: AddedOps,
     assumptions: Vec<(At, Precondition)>,
 }
 
-impl Descent {
+impl BatchLowering {
     fn new(lowering: Box<dyn Lowering>) -> Self {
         Self {
             lowering,
             store: None,
             handles: Vec::new(),
             within: Within::nothing(),
-            added: Added::default(),
+            added: AddedOps::default(),
             assumptions: Vec::new(),
         }
     }
@@ -98,7 +98,7 @@ impl Descent {
         self.lowering.admit(op)?;
         self.lowering.begin(op.expires());
         let told = op.told_of().cloned();
-        let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), Shown::default());
+        let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), ShownNode::default());
         // An operation without an address (on snapshots) is one on the root, so that a view can refuse it.
         if op.addresses().is_empty() {
             shown = self.address(&At::Path(TreePath::root()), Access::Snapshot).await?.shown;
@@ -208,14 +208,14 @@ impl Descent {
 
 /// Operations that a view adds, lowered through the filesystems under it.
 #[derive(Debug, Default)]
-pub(super) struct Through {
+pub(super) struct LoweredOps {
     ops: Vec<Op>,
     assumptions: Vec<(At, Precondition)>,
     /// Handles that these operations need.
     stores: Vec<Store>,
 }
 
-impl Through {
+impl LoweredOps {
     /// Puts them before the operation of an address.
     pub(super) fn before(self, lowered: &mut LoweredAddress) {
         lowered.before.splice(..0, self.ops);

@@ -22,4 +22,4 @@ pub use self::diff::{Difference, DifferenceKind};
 pub use self::layered_tree::Overlay;
 #[doc(hidden)]
 pub use self::places::Places;
-pub use self::stored::{Lower, Stored, StoredInfo};
+pub use self::stored::{LowerLayer, StoredInfo, StoredOverlay};

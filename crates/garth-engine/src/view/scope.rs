@@ -15,7 +15,7 @@ use crate::model::{
     SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
-use crate::view::numbers::renumbered;
+use crate::view::inode_map::renumbered;
 
 /// Directory of another filesystem as a tree of its own. The directory is `/` with inode 1; other nodes keep
 /// their inodes. The base is confined to the directory, so that it checks every read and commit in its own

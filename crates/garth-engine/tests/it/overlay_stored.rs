@@ -10,7 +10,7 @@ use garth_engine::model::{
     At, Author, Batch, ChangesQuery, Ino, NamesPage, Op, Page, SearchQuery, Seq, SetAttrs, Special,
     Timestamp, WalkPage,
 };
-use garth_engine::view::overlay::{DifferenceKind, Lower, Side, Stored};
+use garth_engine::view::overlay::{DifferenceKind, LowerLayer, Side, StoredOverlay};
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
@@ -29,8 +29,8 @@ async fn account(folder: &TempDir) -> (DataDir, Arc<dyn AccountStore>) {
     (data, account)
 }
 
-fn lower(root: &str) -> Lower {
-    Lower { root: p(root), as_of: None }
+fn lower(root: &str) -> LowerLayer {
+    LowerLayer { root: p(root), as_of: None }
 }
 
 /// Returns a batch that fills the lower layer.
@@ -123,29 +123,29 @@ async fn stored_overlay_survives_reopening() {
         let (_data, account) = account(&folder).await;
         account.mkdir_all("/notes").await.unwrap();
         account.write("/notes/a", "below").await.unwrap();
-        Stored::create(&*account, "draft", &lower("/notes"), &Batch::default()).await.unwrap();
-        let tree = Stored::open(&*account, "draft").await.unwrap().tree();
+        StoredOverlay::create(&*account, "draft", &lower("/notes"), &Batch::default()).await.unwrap();
+        let tree = StoredOverlay::open(&*account, "draft").await.unwrap().tree();
         tree.append("/a", ", above").await.unwrap();
         tree.write("/b", "new").await.unwrap();
-        let again = Stored::create(&*account, "draft", &lower("/notes"), &Batch::default()).await;
+        let again = StoredOverlay::create(&*account, "draft", &lower("/notes"), &Batch::default()).await;
         assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
     }
     let (_data, account) = account(&folder).await;
-    let listed = Stored::list(&*account, &Page::default()).await.unwrap();
+    let listed = StoredOverlay::list(&*account, &Page::default()).await.unwrap();
     assert_eq!(listed.items.iter().map(|item| item.id.as_str()).collect::<Vec<_>>(), ["draft"]);
     assert_eq!(listed.items[0].lower, lower("/notes"));
-    let tree = Stored::open(&*account, "draft").await.unwrap().tree();
+    let tree = StoredOverlay::open(&*account, "draft").await.unwrap().tree();
     assert_eq!(tree.read_to_string("/a").await.unwrap(), "below, above");
     assert_eq!(account.read_to_string("/notes/a").await.unwrap(), "below");
     let before = head(&*account).await;
-    Stored::discard(&*account, "draft", &Batch::default()).await.unwrap();
+    StoredOverlay::discard(&*account, "draft", &Batch::default()).await.unwrap();
     assert_eq!(head(&*account).await, before + 1);
-    assert_eq!(Stored::open(&*account, "draft").await.unwrap_err().kind(), ErrorKind::NotFound);
-    let again = Stored::discard(&*account, "draft", &Batch::default()).await;
+    assert_eq!(StoredOverlay::open(&*account, "draft").await.unwrap_err().kind(), ErrorKind::NotFound);
+    let again = StoredOverlay::discard(&*account, "draft", &Batch::default()).await;
     assert_eq!(again.unwrap_err().kind(), ErrorKind::NotFound);
-    assert!(Stored::list(&*account, &Page::default()).await.unwrap().items.is_empty());
+    assert!(StoredOverlay::list(&*account, &Page::default()).await.unwrap().items.is_empty());
     for id in ["", ".", "..", "a/b", "a\n", &"x".repeat(129)] {
-        let made = Stored::create(&*account, id, &lower("/notes"), &Batch::default()).await;
+        let made = StoredOverlay::create(&*account, id, &lower("/notes"), &Batch::default()).await;
         assert_eq!(made.unwrap_err().kind(), ErrorKind::InvalidArgument, "{id:?}");
     }
 }
@@ -156,8 +156,8 @@ async fn stored_overlay_content_is_hidden_elsewhere() {
     let (_data, account) = account(&folder).await;
     account.write("/a", "below").await.unwrap();
     let since = Seq(head(&*account).await);
-    Stored::create(&*account, "draft", &lower("/"), &Batch::default()).await.unwrap();
-    let tree = Stored::open(&*account, "draft").await.unwrap().tree();
+    StoredOverlay::create(&*account, "draft", &lower("/"), &Batch::default()).await.unwrap();
+    let tree = StoredOverlay::open(&*account, "draft").await.unwrap().tree();
     tree.write("/secret", "zebra").await.unwrap();
     let listed = account.list(&At::Path(p("/")), &Page::default()).await.unwrap();
     assert_eq!(listed.items.len(), 1);
@@ -187,7 +187,7 @@ async fn rejects_system_directory_owned_by_user() {
     let (data, account) = self::account(&folder).await;
     assert_eq!(account.read_to_string("/.garth").await.unwrap(), "mine");
     for _ in 0..2 {
-        let made = Stored::create(&*account, "draft", &lower("/"), &Batch::default()).await;
+        let made = StoredOverlay::create(&*account, "draft", &lower("/"), &Batch::default()).await;
         let error = made.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&p("/.garth"))));
         assert!(error.message().contains("open the account again"), "{error}");
@@ -199,7 +199,7 @@ async fn rejects_system_directory_owned_by_user() {
     }
     drop((account, data));
     let (_data, account) = self::account(&folder).await;
-    Stored::create(&*account, "draft", &lower("/"), &Batch::default()).await.unwrap();
+    StoredOverlay::create(&*account, "draft", &lower("/"), &Batch::default()).await.unwrap();
     assert!(!account.exists("/.garth").await.unwrap());
 }
 
@@ -212,7 +212,9 @@ async fn concurrent_creation_of_system_directory_succeeds() {
             let account = Arc::clone(&account);
             tokio::spawn(async move {
                 system(&*account).await.unwrap();
-                Stored::create(&*account, &format!("o{n}"), &lower("/"), &Batch::default()).await.unwrap();
+                StoredOverlay::create(&*account, &format!("o{n}"), &lower("/"), &Batch::default())
+                    .await
+                    .unwrap();
             })
         })
         .collect();
@@ -222,10 +224,10 @@ async fn concurrent_creation_of_system_directory_succeeds() {
     let mark = account.raw().entry("/.garth").await.unwrap().attributes.xattrs;
     assert!(mark.contains_key(SYSTEM_MARK));
     let page = Page::default().limit(3);
-    let listed = Stored::list(&*account, &page).await.unwrap();
+    let listed = StoredOverlay::list(&*account, &page).await.unwrap();
     assert!(listed.more && listed.items.len() == 3);
     let after = garth_engine::Name::parse("o2").unwrap();
-    assert_eq!(Stored::list(&*account, &Page::default().after(after)).await.unwrap().items.len(), 5);
+    assert_eq!(StoredOverlay::list(&*account, &Page::default().after(after)).await.unwrap().items.len(), 5);
 }
 
 #[tokio::test]
@@ -236,9 +238,9 @@ async fn fork_applies_to_the_present() {
     // The fork shows this commit, not the write after it.
     let seq = Seq(head(&*account).await);
     account.write("/d/a", "later").await.unwrap();
-    let fork = Lower { root: p("/"), as_of: Some(seq) };
-    Stored::create(&*account, "fork", &fork, &Batch::default()).await.unwrap();
-    let stored = Stored::open(&*account, "fork").await.unwrap();
+    let fork = LowerLayer { root: p("/"), as_of: Some(seq) };
+    StoredOverlay::create(&*account, "fork", &fork, &Batch::default()).await.unwrap();
+    let stored = StoredOverlay::open(&*account, "fork").await.unwrap();
     let tree = stored.tree();
     assert_eq!(tree.read_to_string("/d/a").await.unwrap(), "a");
     tree.append("/SKILL.md", "more\n").await.unwrap();
@@ -473,8 +475,8 @@ async fn apply_loses_no_concurrent_write() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.mkdir_all("/d").await.unwrap();
-    Stored::create(&*account, "draft", &lower("/"), &Batch::default()).await.unwrap();
-    let stored = Stored::open(&*account, "draft").await.unwrap();
+    StoredOverlay::create(&*account, "draft", &lower("/"), &Batch::default()).await.unwrap();
+    let stored = StoredOverlay::open(&*account, "draft").await.unwrap();
     let (above, below) = (stored.tree(), Arc::clone(&account));
     let writers = [
         tokio::spawn(async move {
@@ -510,8 +512,8 @@ async fn root_overlay_rejects_reserved_name() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.write("/n", "n").await.unwrap();
-    Stored::create(&*account, "all", &lower("/"), &Batch::default()).await.unwrap();
-    let overlay = Stored::open(&*account, "all").await.unwrap();
+    StoredOverlay::create(&*account, "all", &lower("/"), &Batch::default()).await.unwrap();
+    let overlay = StoredOverlay::open(&*account, "all").await.unwrap();
     let tree = overlay.tree();
     for op in [Op::write(p("/.garth"), "x"), Op::mkdir(p("/.garth")), Op::rename(p("/n"), p("/.garth"))] {
         assert_eq!(tree.commit(op.into()).await.unwrap_err().kind(), ErrorKind::AccessDenied);
@@ -548,8 +550,8 @@ async fn search_continues_past_hidden_files() {
         let write = Op::write(p(&format!("/many/{n:02}.md")), format!("{text} {n}")).with_parents();
         account.commit(write.into()).await.unwrap();
     }
-    Stored::create(&*account, "s", &lower("/many"), &Batch::default()).await.unwrap();
-    let tree = Stored::open(&*account, "s").await.unwrap().tree();
+    StoredOverlay::create(&*account, "s", &lower("/many"), &Batch::default()).await.unwrap();
+    let tree = StoredOverlay::open(&*account, "s").await.unwrap().tree();
     for n in 0..50 {
         let path = p(&format!("/{n:02}.md"));
         let op = if n % 2 == 0 { Op::remove(path) } else { Op::write(path, "something else") };

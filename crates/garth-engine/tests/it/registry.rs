@@ -6,7 +6,7 @@ use std::sync::Arc;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{FindQuery, Op, SearchQuery};
-use garth_engine::rule::{PathPattern, Constraint, Registry, Rule, sample};
+use garth_engine::rule::{Constraint, PathPattern, Registry, Rule, sample};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, Result, TreePath};
 
 fn open(folder: &Path, registry: Registry) -> Arc<SqliteFs> {

@@ -79,7 +79,9 @@ pub(crate) fn anthropic(list: &str) -> Proven<()> {
                     hold(is_name(text(block, "name"), 128), || format!("the name of {block}"))?;
                 }
                 "tool_result" => {
-                    hold(role == "user" && !others, || format!("a result after other blocks in message {number}"))?;
+                    hold(role == "user" && !others, || {
+                        format!("a result after other blocks in message {number}")
+                    })?;
                     results.insert(text(block, "tool_use_id").to_owned());
                 }
                 "thinking" | "redacted_thinking" => {

@@ -126,7 +126,10 @@ async fn search_filters_by_metadata_time_and_pattern(subject: &Subject) {
     let pattern = |pattern: &str| heron().pattern(pattern);
     assert_eq!(found(fs, &pattern("/notes/**")).await, ["/notes/a.md", "/notes/old/b.md"]);
     assert_eq!(found(fs, &pattern("/*/*.md")).await, ["/notes/a.md"]);
-    assert_eq!(found(fs, &pattern("/log/c.txt").pattern("/**/b.md")).await, ["/log/c.txt", "/notes/old/b.md"]);
+    assert_eq!(
+        found(fs, &pattern("/log/c.txt").pattern("/**/b.md")).await,
+        ["/log/c.txt", "/notes/old/b.md"]
+    );
     assert_eq!(found(fs, &pattern("/**/*.md").within(p("/notes/old"))).await, ["/notes/old/b.md"]);
     assert!(found(fs, &pattern("/nothing/**")).await.is_empty());
     for wrong in ["", "/a//b", "/a**"] {

@@ -4,9 +4,9 @@ use std::any::Any;
 
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::fs::breach::{ViolationSearch, look};
 use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
-use garth_engine::rule::{PathPattern, Constraint, Rule};
+use garth_engine::fs::violation_search::{ViolationSearch, look};
+use garth_engine::rule::{Constraint, PathPattern, Rule};
 use garth_engine::{AccountStore, Error};
 
 use super::comparisons::{Checked, same};
@@ -49,8 +49,8 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
     let rule = rule(number).map_err(|error| error.to_string())?;
     // The model has no call that sets a rule after a check, so the check is made here.
     let found = look(model, &rule, MAX_VIOLATIONS).await.map(|looked| {
-        let ViolationSearch { breaches, more, .. } = looked;
-        SetRuleResult { set: force || breaches.is_empty(), breaches, more }
+        let ViolationSearch { violations, more, .. } = looked;
+        SetRuleResult { set: force || violations.is_empty(), violations, more }
     });
     let set = same("setting a rule", subject.set_rule(rule.clone(), force).await, found)?;
     if set.is_some_and(|found| found.set) {

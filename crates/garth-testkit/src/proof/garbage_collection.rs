@@ -26,7 +26,12 @@ pub struct Collection;
 
 impl Proof for Collection {
     fn about(&self) -> About {
-        About { name: "gc", claim: "`gc` removes only orphans while another process is active.", full: 300, ci: 12 }
+        About {
+            name: "gc",
+            claim: "`gc` removes only orphans while another process is active.",
+            full: 300,
+            ci: 12,
+        }
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {

@@ -81,7 +81,9 @@ impl<'a> Writer<'a> {
         self.tree.within = &reaches.added;
         for (at, assumption) in &batch.assumptions {
             self.check(at, assumption).map_err(|error| match error.kind() {
-                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "entries that the view has read have changed"),
+                ErrorKind::Conflict => {
+                    Error::new(ErrorKind::Stale, "entries that the view has read have changed")
+                }
                 _ => error,
             })?;
         }

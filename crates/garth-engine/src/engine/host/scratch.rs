@@ -38,7 +38,7 @@ pub(super) struct Scratch {
 
 /// Lock of a commit, held while it runs.
 #[derive(Debug)]
-pub(super) struct Turn(#[allow(dead_code, reason = "closing it unlocks")] OwnedFd);
+pub(super) struct CommitLock(#[allow(dead_code, reason = "closing it unlocks")] OwnedFd);
 
 impl Scratch {
     /// Opens the directory, and creates it if it is missing.
@@ -85,7 +85,7 @@ impl Scratch {
     }
 
     /// Waits until no other process commits.
-    pub(super) fn turn(&self) -> Result<Turn> {
+    pub(super) fn turn(&self) -> Result<CommitLock> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         // Opened for each commit: closing it unlocks.
         let lock = openat(&self.dir, LOCK, flags, Mode::RUSR | Mode::WUSR).map_err(failed_without_path)?;
@@ -93,7 +93,7 @@ impl Scratch {
         loop {
             // Polled: a blocking lock could not give up after `PATIENCE`.
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Turn(lock)),
+                Ok(()) => return Ok(CommitLock(lock)),
                 Err(Errno::AGAIN | Errno::INTR) if since.elapsed() < PATIENCE => self.env.sleep(STEP),
                 Err(Errno::AGAIN | Errno::INTR) => {
                     let message = "another process has been committing to the folder for too long; try again";
@@ -105,7 +105,7 @@ impl Scratch {
     }
 
     /// Removes leftovers of crashes. The caller holds the lock.
-    pub(super) fn clean(&self, _turn: &Turn) -> Result<()> {
+    pub(super) fn clean(&self, _turn: &CommitLock) -> Result<()> {
         let now = self.env.now();
         let kept = |name: &str| {
             let fresh = |node: Node| node.mtime().plus_seconds(KEEP.as_secs().cast_signed()) > now;

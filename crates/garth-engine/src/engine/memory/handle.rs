@@ -74,10 +74,10 @@ impl OpenFile for Handle {
 
 /// Handle to one version.
 #[derive(Debug)]
-pub(super) struct Fixed(pub(super) Arc<Node>);
+pub(super) struct VersionHandle(pub(super) Arc<Node>);
 
 #[async_trait]
-impl OpenNode for Fixed {
+impl OpenNode for VersionHandle {
     fn ino(&self) -> Ino {
         self.0.ino
     }
@@ -88,7 +88,7 @@ impl OpenNode for Fixed {
 }
 
 #[async_trait]
-impl OpenFile for Fixed {
+impl OpenFile for VersionHandle {
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         check_length(length)?;
         Ok(self.0.content.read(offset, length))

@@ -11,7 +11,7 @@ use crate::path::TreePath;
 
 /// Period in which a path led to a node: from commit `since` on, up to but without commit `till`.
 #[derive(Clone, Copy, Debug)]
-struct Stay {
+struct Occupancy {
     ino: Ino,
     since: Seq,
     till: Seq,
@@ -92,14 +92,14 @@ impl View<'_> {
 
     /// Returns the periods of a path, oldest first. A name on the way counts only while its directory was
     /// at its place.
-    fn stays(&self, path: &TreePath) -> Vec<Stay> {
-        let mut stays = vec![Stay { ino: Ino::ROOT, since: Seq(0), till: NEVER }];
+    fn stays(&self, path: &TreePath) -> Vec<Occupancy> {
+        let mut stays = vec![Occupancy { ino: Ino::ROOT, since: Seq(0), till: NEVER }];
         for segment in path.segments() {
             let mut next = Vec::new();
             for dir in stays {
                 name_occupancies(self.state, dir.ino, segment, self.seq)
                     .into_iter()
-                    .map(|stay| Stay {
+                    .map(|stay| Occupancy {
                         since: stay.since.max(dir.since),
                         till: stay.till.min(dir.till),
                         ..stay
@@ -115,15 +115,15 @@ impl View<'_> {
 }
 
 /// Returns the periods of a name in a directory, up to commit `head`.
-fn name_occupancies(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Stay> {
-    let mut stays: Vec<Stay> = Vec::new();
+fn name_occupancies(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Occupancy> {
+    let mut stays: Vec<Occupancy> = Vec::new();
     let nodes = state.names.get(&dir).and_then(|names| names.get(name));
     for (seq, node) in nodes.into_iter().flat_map(|nodes| nodes.iter()).filter(|(seq, _)| *seq <= head) {
         if let Some(stay) = stays.last_mut().filter(|stay| stay.till == NEVER) {
             stay.till = *seq;
         }
         if let Some(ino) = node {
-            stays.push(Stay { ino: *ino, since: *seq, till: NEVER });
+            stays.push(Occupancy { ino: *ino, since: *seq, till: NEVER });
         }
     }
     stays

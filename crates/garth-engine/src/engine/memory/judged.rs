@@ -9,13 +9,13 @@ use super::tree::{Tree, View};
 use crate::error::Result;
 use crate::model::{Batch, ChangeKind, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
-use crate::rule::{self, Caller, CommitEffects, Digest, Entries, File, Left, Place};
+use crate::rule::{self, Caller, CommitEffects, Digest, Entries, File, JudgedState, Place};
 
 impl Scratch<'_> {
     /// Refuses a commit that violates a rule.
     pub(super) fn judge(&self, batch: &Batch) -> Result<()> {
         let touched = self.touched();
-        rule::judge(&self.state.rules, Caller::of(batch), self.within, &touched, &mut Both(self))
+        rule::judge(&self.state.rules, Caller::of(batch), self.within, &touched, &mut StatesOfCommit(self))
     }
 
     /// Returns the tree before the commit.
@@ -58,7 +58,7 @@ impl Scratch<'_> {
 }
 
 /// State before a commit, and the state that it would leave.
-struct Both<'s, 'a>(&'s Scratch<'a>);
+struct StatesOfCommit<'s, 'a>(&'s Scratch<'a>);
 
 /// Returns the entries of a directory, expired or not.
 fn entries(tree: &impl Tree, dir: &TreePath) -> Vec<(Name, Ino, Kind)> {
@@ -69,13 +69,13 @@ fn entries(tree: &impl Tree, dir: &TreePath) -> Vec<(Name, Ino, Kind)> {
 }
 
 /// Returns the node at a path, unless it has expired.
-fn entry(tree: &impl Tree, path: &TreePath, both: &Both<'_, '_>) -> Option<(Ino, Kind)> {
+fn entry(tree: &impl Tree, path: &TreePath, both: &StatesOfCommit<'_, '_>) -> Option<(Ino, Kind)> {
     let (dir, name) = path.split()?;
     let (_, ino, kind) = entries(tree, &dir).into_iter().find(|(known, ..)| *known == name)?;
     (!tree.get(ino).is_expired(both.0.time)).then_some((ino, kind))
 }
 
-impl Left for Both<'_, '_> {
+impl JudgedState for StatesOfCommit<'_, '_> {
     fn file(&mut self, ino: Ino) -> Result<Option<File>> {
         let there =
             |node: &&Node| node.kind == Kind::File && node.has_name() && !node.is_expired(self.0.time);

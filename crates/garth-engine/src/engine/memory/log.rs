@@ -1,7 +1,7 @@
 //! Reading the log: changes of commits, as seen by a caller who asks for some subtrees, and the results of
 //! commits.
 
-use super::state::{Noted, State};
+use super::state::{LogEntry, State};
 use super::tree::{Tree, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -51,7 +51,7 @@ impl State {
 }
 
 /// Changes collected for one answer.
-struct Gathered {
+struct CollectedChanges {
     commits: Vec<CommitChanges>,
     /// Number of log entries shown. A commit without any counts as one.
     items: usize,
@@ -62,7 +62,7 @@ struct Gathered {
 impl View<'_> {
     pub(super) fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         let within = query.check()?.intersect(self.within);
-        let mut gathered = Gathered { commits: Vec::new(), items: 0, bytes: 0, scanned: 0 };
+        let mut gathered = CollectedChanges { commits: Vec::new(), items: 0, bytes: 0, scanned: 0 };
         let mut until = query.since;
         // The log begins with commit 1, so a position is also the number of entries to skip.
         let first = usize::try_from(until.seq.0).unwrap_or(usize::MAX);
@@ -110,7 +110,7 @@ impl View<'_> {
     }
 
     /// Returns the changes that a log entry shows as, and the cost of looking at it.
-    fn shown(&self, commit: &CommitInfo, note: &Noted, within: &Within) -> (Vec<Change>, usize) {
+    fn shown(&self, commit: &CommitInfo, note: &LogEntry, within: &Within) -> (Vec<Change>, usize) {
         let inside = |path: &&TreePath| within.contains(path);
         let change = |kind: &ChangeKind, path: &TreePath| Change::new(kind.clone(), note.ino, [path.clone()]);
         let before = Seq(commit.seq.0 - 1);
@@ -209,7 +209,7 @@ impl View<'_> {
     }
 }
 
-impl Gathered {
+impl CollectedChanges {
     /// Adds a log entry that cost `cost` to look at, and the changes that it shows, if any. Returns false
     /// if the answer is full.
     fn take(&mut self, limit: usize, commit: &CommitInfo, cost: usize, shown: Option<Vec<Change>>) -> bool {

@@ -376,7 +376,11 @@ impl Scratch<'_> {
             Precondition::Sha256(hash) => {
                 self.hashed += content.size();
                 if self.hashed > MAX_HASHED {
-                    return Err(self.about_at(ErrorKind::TooLarge, at, "too many bytes to hash in one commit"));
+                    return Err(self.about_at(
+                        ErrorKind::TooLarge,
+                        at,
+                        "too many bytes to hash in one commit",
+                    ));
                 }
                 sha256(&content) == *hash
             }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::state::{Node, Noted, State};
+use super::state::{LogEntry, Node, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
@@ -53,7 +53,7 @@ pub(super) struct PendingChanges {
     /// Staged bodies that were used.
     pub(super) used: BTreeSet<u128>,
     /// Log entries. A change of a node itself gets its paths at the end of the commit.
-    pub(super) changes: Vec<Noted>,
+    pub(super) changes: Vec<LogEntry>,
     pub(super) next_ino: u64,
 }
 
@@ -246,24 +246,29 @@ impl<'a> Scratch<'a> {
 
     /// Logs a change of a name.
     pub(super) fn note(&mut self, kind: ChangeKind, ino: Ino, path: &TreePath) {
-        self.laid.changes.push(Noted { kind, ino, paths: vec![path.clone()], filled: false });
+        self.laid.changes.push(LogEntry { kind, ino, paths: vec![path.clone()], filled: false });
     }
 
     /// Logs that a node was created as a copy, with everything below it.
     pub(super) fn note_copy(&mut self, ino: Ino, path: &TreePath) {
         let filled = self.is_directory(ino);
-        self.laid.changes.push(Noted { kind: ChangeKind::Created, ino, paths: vec![path.clone()], filled });
+        self.laid.changes.push(LogEntry {
+            kind: ChangeKind::Created,
+            ino,
+            paths: vec![path.clone()],
+            filled,
+        });
     }
 
     /// Logs a change of a node itself.
     pub(super) fn log_node(&mut self, kind: ChangeKind, ino: Ino) {
-        self.laid.changes.push(Noted { kind, ino, paths: Vec::new(), filled: false });
+        self.laid.changes.push(LogEntry { kind, ino, paths: Vec::new(), filled: false });
     }
 
     /// Completes the changes, so that they can be applied to the state.
     pub(super) fn finish(mut self) -> PendingChanges {
         for index in 0..self.laid.changes.len() {
-            let Noted { kind, ino, .. } = &self.laid.changes[index];
+            let LogEntry { kind, ino, .. } = &self.laid.changes[index];
             // Only now: a later operation may have changed the names of the node.
             if matches!(kind, ChangeKind::Modified | ChangeKind::Attributes) {
                 self.laid.changes[index].paths = self.every_path(*ino);

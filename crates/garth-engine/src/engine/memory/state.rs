@@ -154,7 +154,7 @@ impl Node {
 
 /// Entry of the log.
 #[derive(Clone, Debug)]
-pub(super) struct Noted {
+pub(super) struct LogEntry {
     pub(super) kind: ChangeKind,
     pub(super) ino: Ino,
     /// Name that was created, removed or moved to; for a change of the node itself, all of its names after
@@ -176,7 +176,7 @@ pub(super) struct State {
     pub(super) nodes: BTreeMap<Ino, Timeline<Node>>,
     pub(super) next_ino: u64,
     /// Log. Commit `s` is at index `s - 1`.
-    pub(super) log: Vec<(CommitInfo, Vec<Noted>)>,
+    pub(super) log: Vec<(CommitInfo, Vec<LogEntry>)>,
     /// Owner of each commit, in the order of the log; empty for the account.
     pub(super) owners: Vec<String>,
     /// Results of commits that have an id or an idempotency key.

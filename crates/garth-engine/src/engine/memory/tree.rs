@@ -10,7 +10,7 @@ use crate::path::{Name, TreePath};
 
 /// Name in a subtree.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct SubtreeName {
     pub(super) path: TreePath,
     pub(super) dir: Ino,
     pub(super) name: Name,
@@ -132,7 +132,7 @@ pub(super) trait Tree {
 
     /// Returns everything below a directory that the viewer reaches, in the order of a walk. Subtrees
     /// within an excluded path are not entered.
-    fn below(&mut self, path: &TreePath, dir: Ino) -> Vec<Found> {
+    fn below(&mut self, path: &TreePath, dir: Ino) -> Vec<SubtreeName> {
         let mut found = Vec::new();
         // Directories that have yet to be listed, by path: the path of a directory comes before those of
         // the directories in it.
@@ -146,7 +146,7 @@ pub(super) trait Tree {
                 if self.is_directory(ino) {
                     todo.insert(path.clone(), ino);
                 }
-                found.push(Found { path, dir, name, ino });
+                found.push(SubtreeName { path, dir, name, ino });
             }
         }
         found

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::foresight::{FIRST_NAMES, source_keys};
 use super::names::Below;
+use super::prefetch::{FIRST_NAMES, source_keys};
 use super::rows::{ExtentRow, NodeRow, Rows};
 use super::state::Planner;
 use super::subtrees::key_of;
@@ -216,7 +216,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Returns the sources for some names, without those that have expired.
     fn sources(&mut self, below: Vec<Below>, as_of: Option<(u64, i64)>) -> Result<Vec<Source>> {
         let then = as_of.map(|(seq, _)| seq);
-        self.foresee(below.iter().flat_map(|(_, _, row)| source_keys(row.ino, then)));
+        self.prefetch(below.iter().flat_map(|(_, _, row)| source_keys(row.ino, then)));
         if then.is_none() {
             self.prefetch_nodes(below.iter().map(|(_, _, row)| row.ino))?;
         }

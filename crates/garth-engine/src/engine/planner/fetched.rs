@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use futures::FutureExt;
 
-use super::foresight::FIRST_NAMES;
+use super::prefetch::FIRST_NAMES;
 use super::rows::{
     ExtentRow, HeadRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored, Tally,
 };
@@ -44,7 +44,7 @@ pub(crate) fn plan_fetched<R: Rows>(
     now: Timestamp,
     batch: &Batch,
 ) -> (Result<Planned>, usize) {
-    let mut fetched = Fetched::new(rows, head);
+    let mut fetched = FetchedRows::new(rows, head);
     // Local rows are fetched without waiting, so the future is done at the first poll.
     let planned = plan_with(&mut fetched, now, batch).now_or_never();
     let never = || Err(Error::new(ErrorKind::Unavailable, "local rows are fetched without waiting"));
@@ -52,7 +52,7 @@ pub(crate) fn plan_fetched<R: Rows>(
 }
 
 /// Rows that have been fetched from a store.
-struct Fetched<'a, R> {
+struct FetchedRows<'a, R> {
     store: &'a R,
     head: HeadRow,
     fetched: HashSet<RowKey>,
@@ -64,7 +64,7 @@ struct Fetched<'a, R> {
     rounds: usize,
 }
 
-impl<'a, R: Rows> Fetched<'a, R> {
+impl<'a, R: Rows> FetchedRows<'a, R> {
     fn new(store: &'a R, head: HeadRow) -> Self {
         Self {
             store,
@@ -125,7 +125,7 @@ impl<'a, R: Rows> Fetched<'a, R> {
     }
 }
 
-impl<R: Rows> Fetch for Fetched<'_, R> {
+impl<R: Rows> Fetch for FetchedRows<'_, R> {
     fn fetch(&mut self) -> impl Future<Output = Result<HeadRow>> + Send {
         for key in self.wanted.take() {
             if let RowKey::Extents(ino, from, to) = key {
@@ -143,10 +143,10 @@ impl<R: Rows> Fetch for Fetched<'_, R> {
     }
 }
 
-impl<R: Rows> Rows for Fetched<'_, R> {
+impl<R: Rows> Rows for FetchedRows<'_, R> {
     const PREFETCHES: bool = true;
 
-    fn foresee(&self, keys: Vec<RowKey>) {
+    fn prefetch(&self, keys: Vec<RowKey>) {
         let unknown = keys.into_iter().filter(|key| !self.has(key));
         self.wanted.borrow_mut().extend(unknown);
     }

@@ -8,14 +8,14 @@ use super::subtrees::{Key, key_of};
 use crate::error::{Error, Result};
 use crate::model::{Batch, ChangeKind, Ino, Kind, Timestamp, Within};
 use crate::path::{Name, TreePath};
-use crate::rule::{self, Caller, CommitEffects, Digest, Entries, File, Left, Place};
+use crate::rule::{self, Caller, CommitEffects, Digest, Entries, File, JudgedState, Place};
 
 impl<R: Rows> Planner<'_, R> {
     /// Refuses a batch that violates a rule. Runs after all operations, because rules judge the complete
     /// state that the batch would leave.
     pub(super) fn judge(&mut self, batch: &Batch) -> Result<()> {
         let (caller, touched) = (Caller::of(batch), self.touched()?);
-        let mut after = After { planner: self, judged: BTreeMap::new() };
+        let mut after = StateAfter { planner: self, judged: BTreeMap::new() };
         rule::judge(self.rules, caller, self.within, &touched, &mut after)?;
         self.delta.judged = after.judged;
         Ok(())
@@ -53,7 +53,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let left = delta.subtrees.left().into_iter();
         touched.left = left.map(|region| TreePath::from_key(region.dir)).collect();
-        self.foresee(moved.iter().map(|(ino, _)| RowKey::NamesOf(*ino, Within::everything(), usize::MAX)));
+        self.prefetch(moved.iter().map(|(ino, _)| RowKey::NamesOf(*ino, Within::everything(), usize::MAX)));
         for (ino, now) in moved {
             touched.moved.extend(self.place(ino)?.map(|before| (before, now)));
         }
@@ -124,18 +124,18 @@ pub fn judge_state<R: Rows>(
 ) -> Result<BTreeMap<(u64, Digest), JudgedRow>> {
     let everything = Within::everything();
     let planner = Planner::on(rows, head, now, &everything);
-    let mut after = After { planner: &planner, judged: BTreeMap::new() };
+    let mut after = StateAfter { planner: &planner, judged: BTreeMap::new() };
     rule::judge_state(planner.rules, files, places, bytes, &mut after)?;
     Ok(after.judged)
 }
 
 /// State that a batch would leave, and the results of checks on it.
-struct After<'p, 'a, R> {
+struct StateAfter<'p, 'a, R> {
     planner: &'p Planner<'a, R>,
     judged: BTreeMap<(u64, Digest), JudgedRow>,
 }
 
-impl<R: Rows> After<'_, '_, R> {
+impl<R: Rows> StateAfter<'_, '_, R> {
     /// Returns the node that a name leads to, unless it has expired, which `node` tells.
     fn unless_expired(
         &self,
@@ -154,7 +154,7 @@ impl<R: Rows> After<'_, '_, R> {
     }
 }
 
-impl<R: Rows> Left for After<'_, '_, R> {
+impl<R: Rows> JudgedState for StateAfter<'_, '_, R> {
     const PREFETCHES: bool = R::PREFETCHES;
 
     fn file(&mut self, ino: Ino) -> Result<Option<File>> {
@@ -183,7 +183,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
             let stored = |chunk: &u64| !self.planner.delta.chunks.contains_key(chunk);
             let extents = self.planner.extents(ino.0, from, from + length)?;
             let chunks = extents.into_iter().map(|extent| extent.chunk);
-            self.planner.foresee(chunks.filter(stored).map(RowKey::Chunk));
+            self.planner.prefetch(chunks.filter(stored).map(RowKey::Chunk));
         }
         self.planner.read(ino.0, from, length)
     }
@@ -205,7 +205,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
         let rows = self.planner.rows;
         let mut bytes = Vec::new();
         let extents = rows.extents(ino.0, 0, length)?;
-        self.planner.foresee(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
+        self.planner.prefetch(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
         for extent in extents {
             let part = extent.cut(0, length);
             // A hole before this extent.

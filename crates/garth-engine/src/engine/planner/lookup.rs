@@ -92,7 +92,7 @@ impl<R: Rows> Planner<'_, R> {
             let due = node.ino < self.first_ino && node.nlink > 0 && from < regions;
             due.then(|| RowKey::NamesOf(node.ino, self.places_of_removed_names(node, from), usize::MAX))
         });
-        self.foresee(unsettled);
+        self.prefetch(unsettled);
         for ino in self.delta.nodes.keys().copied().collect::<Vec<_>>() {
             let node = self.node(ino)?;
             if node.nlink == 0 && self.delta.nodes[&ino].nlink > 0 {
@@ -353,8 +353,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         self.find(path)?;
-        let message =
-            "is the root of this view: only entries in it can be removed, moved or replaced";
+        let message = "is the root of this view: only entries in it can be removed, moved or replaced";
         Err(Error::at(ErrorKind::Busy, path, message))
     }
 

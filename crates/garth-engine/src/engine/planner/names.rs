@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::foresight::FIRST_ENTRIES;
+use super::prefetch::FIRST_ENTRIES;
 use super::rows::{NameRow, NodeRow, Rows};
 use super::state::Planner;
 use super::subtrees::{Content, Key, Region, key_of};
@@ -16,7 +16,7 @@ pub(super) type Below = (String, String, NameRow);
 
 /// Everything below a name that is being moved.
 #[derive(Debug, Default)]
-struct Taken {
+struct MovedContent {
     /// Names that the batch has changed.
     names: Vec<(Key, Option<NameRow>)>,
     /// All other names, as ranges of the database.
@@ -496,8 +496,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Takes a name, and everything below it, out of the tree. The nodes stay.
-    fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<Taken> {
-        let mut taken = Taken::default();
+    fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<MovedContent> {
+        let mut taken = MovedContent::default();
         let Some(key) = key_of(path) else { return Ok(taken) };
         let directory = node.kind == Kind::Directory;
         if directory {
@@ -516,7 +516,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Puts a name that was taken at `from` to `to`, with everything that was below it.
-    fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, taken: Taken) -> Result<()> {
+    fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, taken: MovedContent) -> Result<()> {
         let Some(key) = key_of(to) else { return Ok(()) };
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;

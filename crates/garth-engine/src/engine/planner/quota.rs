@@ -21,7 +21,7 @@ const FIRST_DUE: usize = 64;
 type Ranges = Vec<(String, String)>;
 
 /// Changes to the usage of quotas.
-struct Counting {
+struct QuotaChanges {
     quotas: Arc<Quotas>,
     /// Changes, by the key of the path of the quota.
     changes: BTreeMap<String, Count>,
@@ -45,13 +45,13 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         let (changes, files, moved) = (BTreeMap::new(), BTreeMap::new(), HashMap::new());
-        let mut counting = Counting { quotas, changes, files, moved };
+        let mut counting = QuotaChanges { quotas, changes, files, moved };
         self.count_names(&mut counting)?;
         self.count_sizes(&mut counting)?;
         self.count_moved(&mut counting)?;
         self.count_files(&mut counting)?;
         self.end_due_nodes(&mut counting)?;
-        let Counting { quotas, changes, .. } = &counting;
+        let QuotaChanges { quotas, changes, .. } = &counting;
         let after = |quota: &Quota| Some(added(quota.used.into(), *changes.get(quota.path.key())?));
         let counted: Vec<_> = quotas.iter().filter_map(|quota| Some((quota, after(quota)?))).collect();
         // Quotas that the batch does not change are left alone: a limit may lie below what is used.
@@ -63,10 +63,10 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Counts the names that the batch gave and ended one by one.
-    fn count_names(&self, counting: &mut Counting) -> Result<()> {
+    fn count_names(&self, counting: &mut QuotaChanges) -> Result<()> {
         let subtrees = &self.delta.subtrees;
         if R::PREFETCHES && !subtrees.is_empty() {
-            self.foresee(self.delta.names.keys().filter_map(|(dir, name)| {
+            self.prefetch(self.delta.names.keys().filter_map(|(dir, name)| {
                 let source = subtrees.source(dir).filter(|source| source != dir)?;
                 Some(RowKey::Name(source, name.clone()))
             }));
@@ -107,7 +107,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Finds the files whose size has changed. Most are known by the one name that they were written to: if
     /// no quota is above it, nothing is read.
-    fn count_sizes(&self, counting: &mut Counting) -> Result<()> {
+    fn count_sizes(&self, counting: &mut QuotaChanges) -> Result<()> {
         let is_written = |node: &&NodeRow| {
             node.kind == Kind::File && node.ino < self.first_ino && node.content_seq == self.seq
         };
@@ -121,7 +121,7 @@ impl<R: Rows> Planner<'_, R> {
                 && self.addressed.get(&node.ino).is_some_and(elsewhere))
         });
         let written: Vec<(u64, u64)> = written.map(|node| (node.ino, node.size)).collect();
-        self.foresee(written.iter().map(|(ino, _)| RowKey::Node(*ino)));
+        self.prefetch(written.iter().map(|(ino, _)| RowKey::Node(*ino)));
         for (ino, size) in written {
             if self.rows.node(ino)?.is_some_and(|before| before.size != size) {
                 counting.files.entry(ino).or_default();
@@ -144,7 +144,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Counts what was moved and removed with directories.
-    fn count_moved(&self, counting: &mut Counting) -> Result<()> {
+    fn count_moved(&self, counting: &mut QuotaChanges) -> Result<()> {
         if self.delta.subtrees.is_empty() {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let asked = counting.moved.values().flat_map(|(lost, got)| [lost, got]);
         let asked: BTreeSet<Ranges> = asked.filter(|ranges| !ranges.is_empty()).cloned().collect();
-        self.foresee(asked.iter().cloned().map(RowKey::Tally));
+        self.prefetch(asked.iter().cloned().map(RowKey::Tally));
         let mut tallies = HashMap::new();
         for ranges in asked {
             let tally = self.rows.tally(&ranges)?;
@@ -193,13 +193,13 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Counts the bytes of files that are looked at one by one: takes them off below each path where the
     /// file had a name, and adds them below each where it has one.
-    fn count_files(&self, counting: &mut Counting) -> Result<()> {
+    fn count_files(&self, counting: &mut QuotaChanges) -> Result<()> {
         let files = std::mem::take(&mut counting.files);
         let quotas = Arc::clone(&counting.quotas);
         // A file that came with a moved directory may have had its names outside of all quotas.
         let everything = Within::everything();
         let around = if counting.moved.is_empty() { quotas.places() } else { &everything };
-        self.foresee(files.keys().filter(|ino| **ino < self.first_ino).map(|ino| RowKey::Node(*ino)));
+        self.prefetch(files.keys().filter(|ino| **ino < self.first_ino).map(|ino| RowKey::Node(*ino)));
         if R::PREFETCHES {
             self.prefetch_names(&files, around)?;
         }
@@ -232,14 +232,14 @@ impl<R: Rows> Planner<'_, R> {
         for (ino, met) in files.iter().filter(|(ino, _)| **ino < self.first_ino) {
             match self.rows.node(*ino) {
                 Ok(Some(node)) if node.nlink != met.len() as u64 => {
-                    self.foresee([RowKey::NamesOf(*ino, places.clone(), usize::MAX)]);
+                    self.prefetch([RowKey::NamesOf(*ino, places.clone(), usize::MAX)]);
                 }
                 Ok(_) => {}
                 Err(error) => read = read.and(Err(error)),
             }
             // Where directories have moved, `names_after` looks for names everywhere.
             let all = (!self.delta.subtrees.is_empty()).then(Within::everything);
-            self.foresee(all.map(|all| RowKey::NamesOf(*ino, all, usize::MAX)));
+            self.prefetch(all.map(|all| RowKey::NamesOf(*ino, all, usize::MAX)));
         }
         read
     }
@@ -262,7 +262,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Ends expired nodes below the paths of quotas that the batch would exceed, in the order of expiry,
     /// until it does not. Inner quotas come first, because what ends there counts for the outer ones as
     /// well.
-    fn end_due_nodes(&mut self, counting: &mut Counting) -> Result<()> {
+    fn end_due_nodes(&mut self, counting: &mut QuotaChanges) -> Result<()> {
         let quotas = Arc::clone(&counting.quotas);
         // In reverse order, a path comes after all paths below it.
         let changed: Vec<String> = counting.changes.keys().rev().cloned().collect();
@@ -312,7 +312,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Ends a due node if it has a name below a path.
-    fn meet(&mut self, ino: u64, top: &str, counting: &mut Counting) -> Result<()> {
+    fn meet(&mut self, ino: u64, top: &str, counting: &mut QuotaChanges) -> Result<()> {
         let node = self.node(ino)?;
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(());
@@ -336,7 +336,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 }
 
-impl Counting {
+impl QuotaChanges {
     fn change(&mut self, key: &str) -> &mut Count {
         self.changes.entry(key.to_owned()).or_default()
     }

@@ -314,12 +314,12 @@ pub struct Tally {
 ///
 /// Where a row costs a round trip, see [`Fetch`](super::Fetch).
 pub trait Rows {
-    /// True if the database is a round trip away. The planner then calls [`foresee`](Self::foresee), and
+    /// True if the database is a round trip away. The planner then calls [`prefetch`](Self::prefetch), and
     /// plans all operations of a batch even after one was refused, to learn of more rows at once. With a
     /// local database, no key is made.
     const PREFETCHES: bool = false;
     /// Announces rows that are likely to be read.
-    fn foresee(&self, keys: Vec<RowKey>) {
+    fn prefetch(&self, keys: Vec<RowKey>) {
         drop(keys);
     }
     /// Returns the rules in force at the head row.

@@ -91,7 +91,9 @@ impl Packs {
         // Counted before the file is opened, so that the budget can make room for it.
         let _opened = self.budget.open();
         let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => damaged("is missing: its pack file does not exist").with_source(error),
+            std::io::ErrorKind::NotFound => {
+                damaged("is missing: its pack file does not exist").with_source(error)
+            }
             // Out of descriptors or permission denied: no damage.
             _ => failed("a pack file cannot be opened")(error),
         })?;

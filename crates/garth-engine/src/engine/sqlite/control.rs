@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::engine::sqlite::projections::check_version;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{Error, ErrorKind};
-use crate::rule::{PathPattern, Constraint, Digest, Registry, Rule, Rules};
+use crate::rule::{Constraint, Digest, PathPattern, Registry, Rule, Rules};
 use crate::sqlite::{DbResult, all};
 use crate::threads::lock::lock;
 

@@ -16,7 +16,7 @@ use crate::fs::FileSystem as _;
 use crate::model::quota::{Limits, MAX_QUOTAS};
 use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
 use crate::rule::sample::{FIRST_WORD, WORDS};
-use crate::rule::{PathPattern, Constraint, Rule};
+use crate::rule::{Constraint, PathPattern, Rule};
 use crate::sqlite::steps;
 
 /// Small and large size of the data that a test adds.

@@ -67,7 +67,8 @@ pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
         return Ok(());
     }
     let message = format!(
-        "a newer garth derives more keys for this account (set {version}; this garth has set {known}), so this one can only read it; use a newer garth to write"
+        "a newer garth derives more keys for this account (set {version}; this garth has set {known}), so this one \
+         can only read it; use a newer garth to write"
     );
     Err(Error::new(ErrorKind::Format, message).into())
 }

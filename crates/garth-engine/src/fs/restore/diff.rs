@@ -43,7 +43,7 @@ impl Item {
 
 /// Current node, by one of its names.
 #[derive(Clone, Debug)]
-pub(super) struct There {
+pub(super) struct CurrentNode {
     pub(super) path: TreePath,
     pub(super) entry: Box<Entry>,
 }
@@ -72,7 +72,7 @@ pub(super) struct Diff {
     /// Names of one node in both states whose node has changed: the past and the current one.
     pub(super) changed: Vec<(Item, Item)>,
     /// Current nodes with several names of which at least one is the same in both states, by that name.
-    pub(super) linked: HashMap<Ino, There>,
+    pub(super) linked: HashMap<Ino, CurrentNode>,
     /// Number of names that a node with several names has below the directory now, and the version that all
     /// of them showed.
     pub(super) inside: HashMap<Ino, (u64, VersionId)>,
@@ -182,7 +182,7 @@ impl Diff {
 
     fn pair(&mut self, past: Item, now: Item) {
         if past.linked() || now.linked() {
-            let there = There { path: now.path.clone(), entry: now.entry.clone() };
+            let there = CurrentNode { path: now.path.clone(), entry: now.entry.clone() };
             self.linked.insert(now.ino(), there);
         }
         if past.entry.version == now.entry.version {

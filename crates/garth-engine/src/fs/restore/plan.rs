@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::changes::{Restoration, RestoreAction, RestorePlan};
-use super::diff::{Diff, Dir, Item, Key, There, changing, diff, order, too_much};
+use super::diff::{CurrentNode, Diff, Dir, Item, Key, changing, diff, order, too_much};
 use super::state::{self, Difference};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
@@ -68,7 +68,7 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     /// Inode of the directory that is restored.
     top_ino: Ino,
     /// Current nodes that the plan may touch.
-    entries: HashMap<Ino, There>,
+    entries: HashMap<Ino, CurrentNode>,
     /// All current directories.
     dirs: HashMap<Ino, Dir>,
     /// Current names that are wrong, with their nodes and their first paths.
@@ -199,7 +199,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         // The path may lead to another directory now, which takes the place of the past one.
         self.holders.insert(then.ino, Holder::Node(there.ino));
         let entry = Box::new(there.clone());
-        self.entries.insert(there.ino, There { path: self.top.clone(), entry });
+        self.entries.insert(there.ino, CurrentNode { path: self.top.clone(), entry });
         diff.dirs.insert(there.ino, Dir::of(self.top, there));
         self.dirs = std::mem::take(&mut diff.dirs);
         self.plan.unchanged = diff.unchanged;
@@ -261,8 +261,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     /// afterwards.
     #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
     async fn judge(&mut self, diff: &mut Diff) -> Result<(HashSet<Ino>, Vec<(TreePath, Ino, Difference)>)> {
-        let there = |item: &Item| There { path: item.path.clone(), entry: item.entry.clone() };
-        let now: HashMap<Ino, There> = (diff.now.values().map(|item| (item.ino(), there(item))))
+        let there = |item: &Item| CurrentNode { path: item.path.clone(), entry: item.entry.clone() };
+        let now: HashMap<Ino, CurrentNode> = (diff.now.values().map(|item| (item.ino(), there(item))))
             .chain(diff.changed.iter().map(|(_, now)| (now.ino(), there(now))))
             .chain(diff.linked.iter().map(|(ino, there)| (*ino, there.clone())))
             .collect();
@@ -270,7 +270,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let (mut shared, mut changed) = (HashSet::new(), Vec::new());
         let past = diff.changed.iter().map(|(past, _)| past).chain(&diff.past);
         for item in past.filter(|item| !item.is_dir()) {
-            let Some(There { entry: now, .. }) = now.get(&item.ino()) else { continue };
+            let Some(CurrentNode { entry: now, .. }) = now.get(&item.ino()) else { continue };
             // A node with several names is compared once.
             if !judged.insert(item.ino()) {
                 continue;
@@ -428,7 +428,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
 
     /// Returns true if a node that did not exist then may take the place of one that was removed.
     fn may_become(&self, then: &Entry, there: Ino) -> bool {
-        let Some(There { entry: now, .. }) = self.entries.get(&there) else { return false };
+        let Some(CurrentNode { entry: now, .. }) = self.entries.get(&there) else { return false };
         let names = self.names_of.get(&there).map_or(0, |keys| keys.len() as u64);
         // A name that stays must not show the change.
         let inside = now.kind == Kind::Directory || now.nlink == names;
@@ -437,7 +437,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
 
     async fn reuse_node(&mut self, item: &Item, there: Ino) -> Result<()> {
         self.wanted.insert(there);
-        let Some(There { entry: now, .. }) = self.entries.get(&there).cloned() else {
+        let Some(CurrentNode { entry: now, .. }) = self.entries.get(&there).cloned() else {
             return Err(changing(self.top));
         };
         if item.is_dir() {
@@ -580,7 +580,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 
     fn directory_state(&mut self, path: &TreePath, then: &Entry, ino: Ino) {
-        let Some(There { entry: now, .. }) = self.entries.get(&ino) else { return };
+        let Some(CurrentNode { entry: now, .. }) = self.entries.get(&ino) else { return };
         let mut attrs = self.may_set(state::difference(then, now, None).unwrap_or_default());
         // A change of the time alone is not listed in the plan.
         let own = SetAttrs { mtime: None, ..attrs.clone() } != SetAttrs::default();

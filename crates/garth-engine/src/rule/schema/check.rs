@@ -4,9 +4,9 @@
 use std::fmt;
 
 use super::budget::{Budget, of_bytes, weight};
+use super::json_position::{JsonPosition, Part};
 use super::keyword::{Bound, Counted, Id, Keyword, Properties, Types};
 use super::pattern::Pattern;
-use super::way::{Part, Way};
 use crate::rule::json::{Number, Value, quoted};
 
 /// Limit on schemas that are applied within each other: more would use up a thread's stack.
@@ -43,7 +43,7 @@ enum Stop {
 type Judged = Result<(), Stop>;
 
 pub(super) fn check(nodes: &[Vec<Keyword>], value: &Value, budget: &mut Budget) -> Result<(), Wrong> {
-    let mut run = Run { nodes, budget, way: Way::default(), nested: 0, quiet: 0 };
+    let mut run = Run { nodes, budget, way: JsonPosition::default(), nested: 0, quiet: 0 };
     let said = |what: &str| Wrong { at: String::new(), what: what.to_owned() };
     run.apply(0, value).map_err(|stop| match stop {
         Stop::Wrong(wrong) => wrong.map_or_else(|| said("is refused by the schema"), |wrong| *wrong),
@@ -63,7 +63,7 @@ struct Run<'a, 'v> {
     nodes: &'a [Vec<Keyword>],
     budget: &'a mut Budget,
     /// Position in the value.
-    way: Way<'v>,
+    way: JsonPosition<'v>,
     /// Number of schemas that are being applied within each other.
     nested: usize,
     /// Number of these that are only asked whether they accept.
@@ -196,7 +196,7 @@ impl<'a, 'v> Run<'a, 'v> {
             let mut named = Run {
                 nodes: self.nodes,
                 budget: self.budget,
-                way: Way::default(),
+                way: JsonPosition::default(),
                 nested: self.nested,
                 quiet: self.quiet,
             };
@@ -261,7 +261,9 @@ impl<'a, 'v> Run<'a, 'v> {
                 continue;
             }
             if let Some(first) = first.replace(n) {
-                return self.wrong(|| format!("matches schemas {first} and {n} of `oneOf`, and must match exactly one"));
+                return self.wrong(|| {
+                    format!("matches schemas {first} and {n} of `oneOf`, and must match exactly one")
+                });
             }
         }
         match first {

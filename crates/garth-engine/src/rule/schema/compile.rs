@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use super::budget::weight;
 use super::format::Format;
+use super::json_position::{JsonPosition, Part};
 use super::keyword::{Bound, Counted, Id, Keyword, Properties, Types, Values};
 use super::pattern::Pattern;
-use super::way::{Part, Way};
 use crate::error::{Error, Result};
 use crate::rule::json::{Number, Value, cut, quoted};
 
@@ -89,7 +89,7 @@ struct Compiler<'a> {
     /// Size of the patterns so far.
     tables: usize,
     /// Position in the schema.
-    way: Way<'a>,
+    way: JsonPosition<'a>,
 }
 
 impl<'a> Compiler<'a> {
@@ -381,9 +381,9 @@ impl<'a> Compiler<'a> {
             .map_err(|why| self.refused(format!("the pattern {} {why}", quoted(text))))?;
         self.tables += pattern.size();
         if self.tables > MAX_TABLES {
-            return Err(self.refused(
-                "the patterns so far need too large tables of states; use fewer repetitions",
-            ));
+            return Err(
+                self.refused("the patterns so far need too large tables of states; use fewer repetitions")
+            );
         }
         Ok(pattern)
     }

@@ -9,7 +9,7 @@ use super::check_body;
 use crate::error::Result;
 use crate::fs::{OpenFile, OpenNode, Upload};
 use crate::model::{At, Entry, Ino, StagedBody};
-use crate::view::numbers::renumbered;
+use crate::view::inode_map::renumbered;
 
 /// Handle to a node that has another inode in the tree.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
 use crate::model::{Access, At, Body, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
-use crate::view::lower::Through;
+use crate::view::lower::LoweredOps;
 
 /// Lowering of one batch.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl Lowering for MountLowering {
                 }
                 Source::Base(_) | Source::NoPast => base,
             };
-            let through = Through::of(&mut **lowering, vec![made], Vec::new()).await;
+            let through = LoweredOps::of(&mut **lowering, vec![made], Vec::new()).await;
             mount.told(part, through)?.before(&mut lowered);
         }
         Ok(lowered)

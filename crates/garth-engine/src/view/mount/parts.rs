@@ -6,7 +6,7 @@ use super::part::{Part, Source};
 use crate::error::{Error, Result};
 use crate::model::Ino;
 use crate::path::{Name, TreePath};
-use crate::view::numbers::Numbers;
+use crate::view::inode_map::InodeMap;
 
 /// Limit on the parts of one tree.
 pub const MAX_PARTS: usize = 1000;
@@ -22,7 +22,7 @@ pub(super) struct Parts {
     /// Names in each directory that lead to parts.
     leading: BTreeMap<TreePath, BTreeSet<Name>>,
     segments: HashSet<String>,
-    numbers: Numbers,
+    numbers: InodeMap,
 }
 
 impl Parts {
@@ -58,7 +58,7 @@ impl Parts {
             names.iter().filter_map(|name| dir.join(name).ok()).collect::<Vec<_>>()
         };
         let tagged = parts.iter().filter(|part| part.tagged);
-        let numbers = Numbers::new(
+        let numbers = InodeMap::new(
             leading.iter().flat_map(names),
             tagged.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>(),
         );

@@ -19,7 +19,7 @@ use crate::model::{
     Version, VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
-use crate::view::numbers::renumbered;
+use crate::view::inode_map::renumbered;
 use crate::view::{find, lower, search};
 
 impl Mount {
@@ -278,7 +278,10 @@ impl FileSystem for Mount {
             // The base reports nothing about paths out of reach.
             query.within = self.below(if asked.is_nothing() { &whole } else { &asked })?.base;
             if query.within.is_empty() {
-                return Err(Error::new(ErrorKind::Unsupported, "the filesystem mounted there has no history"));
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "the filesystem mounted there has no history",
+                ));
             }
         }
         let mut changes = self.base.changes(&query).await?;

@@ -61,7 +61,10 @@ impl Overlay {
         let pair = Pair::new(lower, &self.whole)?;
         let mut template = batch.clone();
         let mut done = Applied::default();
-        let mut failed = Error::new(ErrorKind::Conflict, "the layers change faster than the overlay can be applied; try again");
+        let mut failed = Error::new(
+            ErrorKind::Conflict,
+            "the layers change faster than the overlay can be applied; try again",
+        );
         for _ in 0..ATTEMPTS {
             let plan = match Planner::new(self, lower, &pair, side).plan().await {
                 Err(error) if is_overtaken(&error) => {

@@ -12,20 +12,20 @@ use crate::path::TreePath;
 
 /// State of the lower layer at a path when the path was hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Was {
+pub(super) struct HiddenState {
     /// Last commit of the lower layer.
     pub(super) seq: Seq,
     /// Version of the node at the path.
     pub(super) version: VersionId,
 }
 
-impl fmt::Display for Was {
+impl fmt::Display for HiddenState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.seq, self.version)
     }
 }
 
-impl Was {
+impl HiddenState {
     /// Parses the note on a node that hides a path.
     pub(super) fn of(hides: &Entry) -> Option<Self> {
         let (seq, version) = note(hides)?.split_once(' ')?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::Overlay;
-use super::base::{Was, copied_at};
+use super::base::{HiddenState, copied_at};
 use crate::error::{OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Entry, Listing, Page, Seq};
@@ -34,7 +34,7 @@ pub(super) enum Base {
     /// The path was free.
     Nothing,
     /// The path was hidden in this state.
-    Was(Was),
+    Hidden(HiddenState),
     /// The path was hidden together with a directory above it, when this was the last commit.
     Since(Seq),
     /// The path was copied up as a directory, with attributes of this digest.
@@ -188,9 +188,9 @@ impl<'a> Cursor<'a> {
     async fn visit(&self, path: TreePath, spot: Spot, within: Below) -> Result<(Place, Option<Frame>)> {
         let Spot { above, hidden, below: lower } = spot;
         let whiteout = hidden.as_ref().filter(|entry| !entry.is_dir());
-        let was = whiteout.and_then(Was::of);
+        let was = whiteout.and_then(HiddenState::of);
         let base = match (was, within, &above) {
-            (Some(was), ..) => Base::Was(was),
+            (Some(was), ..) => Base::Hidden(was),
             (None, Below::Replaced(seq), _) => Base::Since(seq),
             (None, _, Some(above)) => {
                 copied_at(&path, above).map_or(Base::Nothing, |digest| Base::Directory(digest.to_owned()))

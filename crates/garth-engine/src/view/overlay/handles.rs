@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, OptionalExt as _, Result};
 use crate::fs::{FileSystem as _, OpenFile, OpenNode};
 use crate::model::{At, Entry, Ino, VersionId};
 use crate::path::TreePath;
-use crate::view::numbers::renumbered;
+use crate::view::inode_map::renumbered;
 
 /// Handle to a file of the lower layer. It switches to the copy when the file is copied up.
 #[derive(Debug)]

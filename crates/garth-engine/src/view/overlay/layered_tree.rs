@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Item, Page, Within, hex};
 use crate::path::TreePath;
-use crate::view::numbers::Numbers;
+use crate::view::inode_map::InodeMap;
 
 /// Indices of the layers in `Overlay::numbers`.
 pub(super) const LOWER: usize = 0;
@@ -40,7 +40,7 @@ pub struct Overlay {
     /// True if both layers are of one store, in the same or another state of it: then no two of their nodes
     /// have one inode.
     pub(super) one_store: bool,
-    pub(super) numbers: Arc<Numbers>,
+    pub(super) numbers: Arc<InodeMap>,
     /// Paths of the tree that are shown.
     pub(super) within: Within,
 }
@@ -80,7 +80,7 @@ impl Overlay {
             lower.view_base().lowering().home().id.is_one_with(upper.view_base().lowering().home().id);
         // Two stores give out the same inodes. Those of the upper layer are marked to keep them apart.
         let mark = (!one_store).then(|| TreePath::parse("/upper")).transpose()?;
-        let numbers = Arc::new(Numbers::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
+        let numbers = Arc::new(InodeMap::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
         // From the place in the store, so that each opening of an overlay gives it the same identity.
         let mut place = Sha256::new();
         for (_, path) in upper.view_base().lowering().tops(&places.nodes).await? {

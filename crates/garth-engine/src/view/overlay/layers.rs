@@ -5,7 +5,7 @@ use super::layered_tree::{LOWER, UPPER};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{At, ByteRange, Entry, Ino, Kind, Moment, NamesPage};
 use crate::path::TreePath;
-use crate::view::numbers::renumbered;
+use crate::view::inode_map::renumbered;
 
 /// Attribute of a copy: the overlay that wrote it, and the inode of the original in the lower layer.
 pub(super) const ORIGIN: &str = "garth.overlay.origin";
@@ -16,7 +16,7 @@ pub(super) const BASE: &str = "garth.overlay.base";
 
 /// Entry that shows at a path.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum ShownEntry {
     /// The upper layer has it.
     Upper(Entry),
     /// Only the lower layer has it.
@@ -73,12 +73,12 @@ impl Overlay {
     }
 
     /// Returns the entry that shows at a path, as its layer has it.
-    pub(super) async fn look(&self, path: &TreePath) -> Result<Found> {
+    pub(super) async fn look(&self, path: &TreePath) -> Result<ShownEntry> {
         if let Some(entry) = self.look_above(path).await? {
-            return Ok(Found::Upper(entry));
+            return Ok(ShownEntry::Upper(entry));
         }
         match self.lower.stat(&At::Path(path.clone())).await {
-            Ok(entry) => Ok(Found::Lower(entry)),
+            Ok(entry) => Ok(ShownEntry::Lower(entry)),
             Err(error) => Err(self.of_lower(path, error).await),
         }
     }
@@ -172,8 +172,12 @@ impl Overlay {
             };
             for path in &names.items {
                 match self.look(path).await {
-                    Ok(Found::Lower(entry)) if entry.ino == raw => return Ok(Node::Lower(raw, path.clone())),
-                    Ok(Found::Upper(entry)) if self.origin(&entry) == Some(raw) => copy = Some(entry.ino),
+                    Ok(ShownEntry::Lower(entry)) if entry.ino == raw => {
+                        return Ok(Node::Lower(raw, path.clone()));
+                    }
+                    Ok(ShownEntry::Upper(entry)) if self.origin(&entry) == Some(raw) => {
+                        copy = Some(entry.ino)
+                    }
                     _ => {}
                 }
             }
@@ -315,10 +319,10 @@ impl Overlay {
     }
 
     /// Returns an entry as the tree shows it. `path` is where it was found.
-    pub(super) async fn entry(&self, found: Found, path: Option<&TreePath>) -> Result<Entry> {
+    pub(super) async fn entry(&self, found: ShownEntry, path: Option<&TreePath>) -> Result<Entry> {
         match found {
-            Found::Lower(entry) => Ok(self.lower_entry(entry, path)),
-            Found::Upper(entry) => self.upper_entry(entry, path).await,
+            ShownEntry::Lower(entry) => Ok(self.lower_entry(entry, path)),
+            ShownEntry::Upper(entry) => self.upper_entry(entry, path).await,
         }
     }
 
@@ -344,8 +348,5 @@ impl Overlay {
 
 /// Returns the error for a request about the past.
 pub(super) fn no_past() -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        "an overlay has no history; ask its lower layer",
-    )
+    Error::new(ErrorKind::Unsupported, "an overlay has no history; ask its lower layer")
 }

@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 
 use super::Overlay;
 use super::layered_tree::{LOWER, UPPER};
-use super::layers::{Found, Node, no_past};
+use super::layers::{Node, ShownEntry, no_past};
 use super::up::Changed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
 use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Op, Precondition, Within};
 use crate::path::TreePath;
-use crate::view::lower::Through;
+use crate::view::lower::LoweredOps;
 
 /// One batch on its way down.
 #[derive(Debug)]
@@ -136,8 +136,8 @@ impl OverlayLowering {
             // that of the original. (If the batch has hidden the original as well, both are `None`.)
             true => below.clone(),
             false => match overlay.look(path).await {
-                Ok(Found::Upper(entry)) => Some(entry),
-                Ok(Found::Lower(_)) => None,
+                Ok(ShownEntry::Upper(entry)) => Some(entry),
+                Ok(ShownEntry::Lower(_)) => None,
                 Err(error) if error.is_absent() => None,
                 Err(error) => return Err(error),
             },
@@ -189,10 +189,10 @@ impl OverlayLowering {
 
     /// Lowers the operations and assumptions that have gathered in `changed` through the upper layer, which
     /// may be a view as well.
-    async fn through(&mut self) -> Result<Through> {
+    async fn through(&mut self) -> Result<LoweredOps> {
         let Changed { ops, assumptions, .. } = &mut self.changed;
         let (ops, assumptions) = (std::mem::take(ops), std::mem::take(assumptions));
-        let through = Through::of(&mut *self.upper, ops, assumptions).await;
+        let through = LoweredOps::of(&mut *self.upper, ops, assumptions).await;
         through.map_err(|error| self.overlay.of_upper(error))
     }
 
@@ -246,7 +246,7 @@ impl OverlayLowering {
         if path.is_root() && takes_name(access) {
             return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed, moved or replaced"));
         }
-        let is_lower = matches!(self.overlay.look(&path).await, Ok(Found::Lower(_)));
+        let is_lower = matches!(self.overlay.look(&path).await, Ok(ShownEntry::Lower(_)));
         // The store also reads (the source of a copied range) only what the upper layer has.
         if access.changes() || access == Access::ReadTree || is_lower {
             self.ready(&path, access).await?;
@@ -357,7 +357,7 @@ impl Lowering for OverlayLowering {
             && !self.changed.up.contains(&path)
             && !self.changed.hides(&path)
             && self.shown.within.contains(&path)
-            && let Ok(Found::Lower(entry)) = self.overlay.look(&path).await
+            && let Ok(ShownEntry::Lower(entry)) = self.overlay.look(&path).await
         {
             // Counted here, since the limit of the store sees only the files that the store itself hashes.
             if that.hashes() && entry.is_file() {

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::Overlay;
 use super::layered_tree::LOWER;
-use super::layers::{Found, Node};
+use super::layers::{Node, ShownEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{
@@ -29,10 +29,10 @@ impl Overlay {
     /// Returns which layers have entries to show in a directory.
     async fn directory(&self, path: &TreePath) -> Result<Directory> {
         match self.look(path).await? {
-            Found::Upper(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
-            Found::Lower(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
-            Found::Lower(_) => Ok(Directory { above: false, below: true }),
-            Found::Upper(_) => {
+            ShownEntry::Upper(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
+            ShownEntry::Lower(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
+            ShownEntry::Lower(_) => Ok(Directory { above: false, below: true }),
+            ShownEntry::Upper(_) => {
                 let below = self.below(path).await?.is_some_and(|entry| entry.is_dir());
                 Ok(Directory { above: true, below })
             }
@@ -240,8 +240,8 @@ impl Overlay {
             _ => {
                 let path = self.path_at(at).await?.unwrap_or_default();
                 match self.look(&path).await? {
-                    Found::Upper(_) => (true, At::Path(self.tree(&path)?)),
-                    Found::Lower(_) => (false, At::Path(path)),
+                    ShownEntry::Upper(_) => (true, At::Path(self.tree(&path)?)),
+                    ShownEntry::Lower(_) => (false, At::Path(path)),
                 }
             }
         };
@@ -261,7 +261,7 @@ impl Overlay {
                 let path = match is_above {
                     true => self.in_tree(&path).filter(|path| self.within.contains(path)),
                     false => match self.look(&path).await {
-                        Ok(Found::Lower(_)) => Some(path),
+                        Ok(ShownEntry::Lower(_)) => Some(path),
                         _ => None,
                     },
                 };

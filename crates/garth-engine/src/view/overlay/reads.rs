@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use super::Overlay;
 use super::handles::{LowerFile, LowerNode, Upper};
 use super::layered_tree::LOWER;
-use super::layers::{Found, Node, no_past};
+use super::layers::{Node, ShownEntry, no_past};
 use super::lowering::OverlayLowering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
@@ -342,7 +342,7 @@ impl ViewBase for Overlay {
         for hit in self.upper.view_base().found(store, hit).await? {
             if let Some(path) = self.in_tree(&hit.path)
                 // The upper layer also returns nodes that a replaced or hidden path does not show.
-                && let Ok(Found::Upper(entry)) = self.look(&path).await
+                && let Ok(ShownEntry::Upper(entry)) = self.look(&path).await
                 && entry.ino == hit.ino
             {
                 let ino = self.number(&entry, Some(&path)).await?;
@@ -351,7 +351,7 @@ impl ViewBase for Overlay {
         }
         for hit in self.lower.view_base().found(store, hit).await? {
             // Hits that are hidden or copied up do not show here.
-            if let Ok(Found::Lower(entry)) = self.look(&hit.path).await
+            if let Ok(ShownEntry::Lower(entry)) = self.look(&hit.path).await
                 && entry.ino == hit.ino
             {
                 let path = hit.path.clone();

@@ -20,7 +20,7 @@ use crate::view::Scope;
 
 /// Lower layer of a stored overlay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lower {
+pub struct LowerLayer {
     /// Directory of the account.
     pub root: TreePath,
     /// Commit whose state is shown, so that later changes by others do not show: a fork. `None` for the
@@ -35,21 +35,21 @@ pub struct StoredInfo {
     /// Id of the overlay.
     pub id: String,
     /// Lower layer of the overlay.
-    pub lower: Lower,
+    pub lower: LowerLayer,
 }
 
 /// Overlay that an account stores under an id: 1 to 128 bytes without `/` and control characters, not `.` or
 /// `..`. Its upper layer is `/.garth/overlays/{id}` and has an owner of its own. Among the handles to the
 /// account only [`AccountStore::raw`] shows it.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredOverlay {
     info: StoredInfo,
     overlay: Arc<Overlay>,
     /// Lower tree in its current state, to which changes are applied.
     now: Arc<dyn FileSystem>,
 }
 
-impl Stored {
+impl StoredOverlay {
     /// Creates an overlay, in a commit with author, message and other fields of `batch`, whose operations and
     /// preconditions are ignored.
     ///
@@ -61,15 +61,16 @@ impl Stored {
     pub async fn create(
         account: &dyn AccountStore,
         id: &str,
-        lower: &Lower,
+        lower: &LowerLayer,
         batch: &Batch,
     ) -> Result<Commit> {
         let dir = place(id)?;
         // Only checks that the lower layer exists.
         layer(account, &lower.root, lower.as_of).await?;
         let raw = store::system(account).await?;
-        let about = serde_json::to_vec(lower)
-            .map_err(|error| Error::invalid("the description of the lower layer cannot be stored").with_source(error))?;
+        let about = serde_json::to_vec(lower).map_err(|error| {
+            Error::invalid("the description of the lower layer cannot be stored").with_source(error)
+        })?;
         let file = dir.join(&Name::parse(ABOUT)?)?;
         let batch = Batch {
             ops: vec![Op::mkdir(dir.clone()).with_parents(), Op::write(file, about).create_new()],
@@ -136,7 +137,7 @@ impl Stored {
     }
 
     /// Removes an overlay and everything that was changed in it, in one commit with the fields of `batch` as
-    /// for [`Stored::create`].
+    /// for [`StoredOverlay::create`].
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid id; `NotFound` if there is no such overlay; as
@@ -204,12 +205,13 @@ async fn layer(
 }
 
 /// Reads the description of the lower layer.
-async fn about(raw: &dyn FileSystem, id: &str) -> Result<Lower> {
+async fn about(raw: &dyn FileSystem, id: &str) -> Result<LowerLayer> {
     let file = place(id)?.join(&Name::parse(ABOUT)?)?;
     let (_, text) =
         raw.fetch(&At::Path(file.clone()), ByteRange::ALL).await.map_err(|error| missing_or(id, error))?;
     serde_json::from_slice(&text).map_err(|error| {
-        Error::at(ErrorKind::Corrupt, &file, "does not describe the lower layer of the overlay").with_source(error)
+        Error::at(ErrorKind::Corrupt, &file, "does not describe the lower layer of the overlay")
+            .with_source(error)
     })
 }
 

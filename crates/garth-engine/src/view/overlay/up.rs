@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Overlay;
-use super::base::{Was, copied};
+use super::base::{HiddenState, copied};
 use super::copy::{carried, content, special};
-use super::layers::{BASE, Found, ORIGIN};
+use super::layers::{BASE, ORIGIN, ShownEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     Access, At, Entry, Ino, Kind, NamesPage, Op, Precondition, Seq, SetAttrs, Special, VersionId, WalkPage,
@@ -274,7 +274,7 @@ impl Overlay {
     /// tree has not changed.
     async fn keep_times(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         let Some(dir) = path.parent().filter(|dir| !changed.touched.contains(dir)) else { return Ok(()) };
-        if let Ok(Found::Upper(entry) | Found::Lower(entry)) = self.look(&dir).await {
+        if let Ok(ShownEntry::Upper(entry) | ShownEntry::Lower(entry)) = self.look(&dir).await {
             let times = SetAttrs::new().mtime(entry.mtime).atime(entry.atime);
             changed.ops.push(Op::set_attrs(self.tree(&dir)?, times));
         }
@@ -293,7 +293,7 @@ impl Overlay {
         let mut others = Vec::new();
         for name in names.items {
             let shows = name != *path && !changed.hides(&name) && !changed.up.contains(&name);
-            if shows && matches!(self.look(&name).await, Ok(Found::Lower(_))) {
+            if shows && matches!(self.look(&name).await, Ok(ShownEntry::Lower(_))) {
                 others.push(name);
             }
         }
@@ -310,15 +310,14 @@ impl Overlay {
             return Err(Error::at(ErrorKind::TooLarge, path, message));
         }
         for item in walk.items {
-            if let Ok(Found::Lower(entry)) = self.look(&item.path).await
+            if let Ok(ShownEntry::Lower(entry)) = self.look(&item.path).await
                 && !changed.up.contains(&item.path)
                 && !changed.hides(&item.path)
             {
                 if !self.one_store {
                     // As a rename between filesystems: the caller copies entry by entry, and no commit
                     // carries the content of a tree.
-                    let message =
-                        "part of this directory is in another store; copy its entries one by one";
+                    let message = "part of this directory is in another store; copy its entries one by one";
                     return Err(Error::at(ErrorKind::CrossesMounts, path, message));
                 }
                 self.bring(&item.path, &entry, changed).await?;
@@ -335,7 +334,7 @@ impl Overlay {
             let listing = self.list_page(&At::Path(path.clone()), &page).await?;
             for item in &listing.items {
                 let name = path.join(&item.name)?;
-                if let Ok(Found::Lower(entry)) = self.look(&name).await
+                if let Ok(ShownEntry::Lower(entry)) = self.look(&name).await
                     && !changed.hides(&name)
                     && !changed.up.contains(&name)
                 {
@@ -388,7 +387,7 @@ impl Overlay {
             // The whiteout takes the place of the directory that holds those below.
             changed.ops.push(Op::remove_tree(&at));
         }
-        let attrs = SetAttrs::new().xattr(BASE, Was { seq, version }.to_string());
+        let attrs = SetAttrs::new().xattr(BASE, HiddenState { seq, version }.to_string());
         changed.ops.push(Op::mknod(&at, Special::Whiteout).with_parents().with_attrs(attrs));
         changed.hidden.insert(path.clone());
         Ok(())
@@ -404,7 +403,7 @@ impl Overlay {
                 true => Error::new(ErrorKind::Stale, "another client hid the same directory meanwhile"),
                 false => self.of_upper(error),
             })?;
-            let seqs = walk.items.iter().filter_map(|item| Some(Was::of(item.entry.as_ref()?)?.seq));
+            let seqs = walk.items.iter().filter_map(|item| Some(HiddenState::of(item.entry.as_ref()?)?.seq));
             earliest = seqs.chain(earliest).min();
             match walk.items.last() {
                 Some(last) if walk.more => page = page.after(last.path.clone()),

@@ -18,13 +18,13 @@ use crate::model::{Body, Create, MAX_FILE, Outcome};
 use crate::path::TreePath;
 
 /// File to write to.
-enum Found {
+enum WriteTarget {
     There(Node, Option<Slot>),
     Missing(Slot),
 }
 
 impl Writer<'_> {
-    fn find_or_create_file(&self, path: &TreePath, create: Create, parents: bool) -> Result<Found> {
+    fn find_or_create_file(&self, path: &TreePath, create: Create, parents: bool) -> Result<WriteTarget> {
         if create == Create::Never && !self.tree.within.contains(path) {
             // It creates no name, so a name that is excluded is just missing.
             return Err(Error::not_found(path));
@@ -38,9 +38,9 @@ impl Writer<'_> {
             (Some(_), _) if create == Create::New => Err(Error::already_exists(path)),
             (Some(node), slot) => {
                 require_file(&node, path)?;
-                Ok(Found::There(node, slot))
+                Ok(WriteTarget::There(node, slot))
             }
-            (None, Some(slot)) if create != Create::Never => Ok(Found::Missing(slot)),
+            (None, Some(slot)) if create != Create::Never => Ok(WriteTarget::Missing(slot)),
             (None, _) => Err(Error::not_found(path)),
         }
     }
@@ -57,20 +57,20 @@ impl Writer<'_> {
         check_size(path, Some(body.size()))?;
         let now = Some(self.time);
         let outcome = match found {
-            Found::Missing(mut slot) => {
+            WriteTarget::Missing(mut slot) => {
                 let new =
                     NodeAttributes { mode: Some(0o644), atime: now, mtime: now, ..NodeAttributes::default() };
                 Self::created(&self.put(&mut slot, false, body, attrs.or(new))?)
             }
             // Readers see the old file or the new one, and never a part of it.
-            Found::There(old, Some(mut slot)) if can_be_replaced(&old) => {
+            WriteTarget::There(old, Some(mut slot)) if can_be_replaced(&old) => {
                 // A new file takes over owner, mode and access time of the one that it replaces.
                 let kept =
                     NodeAttributes { atime: Some(old.atime()), mtime: now, ..NodeAttributes::like(&old) };
                 let new = self.put(&mut slot, true, body, attrs.or(kept))?;
                 Outcome::changed(new.version(), new.size())
             }
-            Found::There(old, _) => {
+            WriteTarget::There(old, _) => {
                 let attrs = attrs.or(NodeAttributes { mtime: now, ..NodeAttributes::default() });
                 self.in_place(&old, path, attrs, |writer, mut file| {
                     // Opened first: if the upload is gone, the file must not be emptied.
@@ -134,8 +134,8 @@ impl Writer<'_> {
         parents: bool,
     ) -> Result<Outcome> {
         let node = match self.find_or_create_file(path, create, parents)? {
-            Found::There(node, _) => node,
-            Found::Missing(mut slot) => {
+            WriteTarget::There(node, _) => node,
+            WriteTarget::Missing(mut slot) => {
                 check_size(path, Some(body.size()))?;
                 let (now, mode) = (Some(self.time), Some(0o644));
                 let new = NodeAttributes { mode, atime: now, mtime: now, ..NodeAttributes::default() };

@@ -70,7 +70,8 @@ impl Writer<'_> {
             Special::Fifo => (FileType::Fifo, 0),
             Special::Socket => (FileType::Socket, 0),
             Special::CharDevice(0) => {
-                let message = "on the host, a character device with number 0 is a whiteout; create a whiteout instead";
+                let message =
+                    "on the host, a character device with number 0 is a whiteout; create a whiteout instead";
                 return Err(Error::at(ErrorKind::InvalidArgument, path, message));
             }
             Special::CharDevice(rdev) => (FileType::CharacterDevice, rdev),

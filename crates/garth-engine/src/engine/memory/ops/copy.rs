@@ -6,7 +6,7 @@ use super::{is_strictly_within, reject_exclusions, reject_inode};
 use crate::engine::memory::content::Content;
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::state::Node;
-use crate::engine::memory::tree::{Found, Tree, View};
+use crate::engine::memory::tree::{SubtreeName, Tree, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, MAX_COPIED_NAMES, MAX_COPIED_PIECES, Outcome, Seq};
 use crate::path::TreePath;
@@ -17,7 +17,7 @@ struct Source {
     /// `None` for a node that only an open handle reaches.
     path: Option<TreePath>,
     /// Everything below it, in the order of a walk.
-    below: Vec<(Found, Node)>,
+    below: Vec<(SubtreeName, Node)>,
 }
 
 impl<'a> Scratch<'a> {

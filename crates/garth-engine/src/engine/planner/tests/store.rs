@@ -354,8 +354,8 @@ impl Store {
 const NOW: u64 = NEVER - 1;
 
 impl Rows for Store {
-    fn foresee(&self, keys: Vec<RowKey>) {
-        panic!("rows at hand are not foreseen: {keys:?}");
+    fn prefetch(&self, keys: Vec<RowKey>) {
+        panic!("rows at hand are not prefetched: {keys:?}");
     }
 
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {

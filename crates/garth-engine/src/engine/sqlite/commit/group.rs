@@ -17,7 +17,7 @@ use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::projections::check_version;
-use crate::engine::sqlite::projections::update::Changed;
+use crate::engine::sqlite::projections::update::ChangedNodes;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{ErrorKind, Result};
@@ -40,7 +40,7 @@ pub(super) const GATHER: Duration = Duration::from_micros(100);
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
 
 /// A batch, with the reach of the handle that it was committed through.
-pub(crate) struct Asked {
+pub(crate) struct BatchRequest {
     pub(crate) batch: Batch,
     pub(crate) reach: Arc<Reach>,
 }
@@ -154,7 +154,7 @@ impl WriteConn {
         &mut self,
         durable: bool,
         context: &GroupContext<'_>,
-        batches: &[Asked],
+        batches: &[BatchRequest],
         before_commit: impl FnOnce(&[Result<Commit>]),
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
@@ -194,17 +194,17 @@ impl GroupContext<'_> {
         &self,
         state: &PlannerRows<'_>,
         mut head: HeadRow,
-        batches: &[Asked],
+        batches: &[BatchRequest],
         tokenizer: &mut Tokenizer,
     ) -> DbResult<(Vec<Result<Commit>>, bool)> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
         let registry = self.control.registry();
         check_version(head.projections, registry)?;
         let first = head.seq;
-        let (mut edits, mut changed) = (Edits::new(), Changed::new(registry));
+        let (mut edits, mut changed) = (Edits::new(), ChangedNodes::new(registry));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed) = (false, false);
-        for Asked { batch, reach } in batches {
+        for BatchRequest { batch, reach } in batches {
             // Each batch is judged by the reach of its own handle.
             let rows = PlannerRows { reach, ..*state };
             failpoints.pass("plan")?;

@@ -31,7 +31,7 @@ const CHUNK: usize = MAX_EXTENT;
 const STAGED: i64 = 24 * 3600;
 
 /// A chunk of the upload that is in the pack.
-struct Placed {
+struct PlacedChunk {
     sum: Vec<u8>,
     pos: u64,
     len: u64,
@@ -45,7 +45,7 @@ pub(crate) struct SqliteUpload {
     owner: String,
     held: BytesMut,
     pack: Option<Pack>,
-    placed: Vec<Placed>,
+    placed: Vec<PlacedChunk>,
     /// True if a step failed or its future was dropped: the content of the pack is unknown.
     broken: bool,
     /// True if the upload is stored, or may be: dropping it removes nothing.
@@ -144,7 +144,7 @@ impl SqliteUpload {
         let pack = self.begin_pack().await?;
         pack.file.write_all(&data).map_err(failed)?;
         // Content that needs a file is large, so its last chunk is shared as well, however short.
-        let placed = Placed { sum: sum_of(&data, true), pos: pack.size, len: length as u64 };
+        let placed = PlacedChunk { sum: sum_of(&data, true), pos: pack.size, len: length as u64 };
         pack.size += length as u64;
         self.placed.push(placed);
         Ok(())
@@ -193,7 +193,7 @@ impl Upload for SqliteUpload {
                 Some((pack.name.clone(), pack.size))
             }
         };
-        let finished = Finished {
+        let finished = FinishedUpload {
             id: self.id,
             owner: std::mem::take(&mut self.owner),
             now: self.runtime().env().now(),
@@ -234,16 +234,16 @@ impl Drop for SqliteUpload {
 }
 
 /// A finished upload whose bytes are synced, to be recorded in the database.
-struct Finished {
+struct FinishedUpload {
     id: u128,
     owner: String,
     now: Timestamp,
     pack: Option<(String, u64)>,
-    placed: Vec<Placed>,
+    placed: Vec<PlacedChunk>,
     short: Bytes,
 }
 
-impl Finished {
+impl FinishedUpload {
     fn keep(self, conn: &Connection, store: &Packs) -> DbResult<()> {
         let mut pieces = Staged(Vec::new());
         let pack_id = match &self.pack {

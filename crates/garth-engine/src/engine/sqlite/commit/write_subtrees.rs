@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
-use crate::engine::sqlite::projections::update::Changed;
+use crate::engine::sqlite::projections::update::ChangedNodes;
 use crate::engine::sqlite::projections::{self, has_keys};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, expiry, live_names, nodes, past_names};
@@ -18,15 +18,15 @@ use crate::text::Edit;
 const PIECE: usize = if cfg!(test) { 3 } else { 1000 };
 
 /// Callback for each file that has lost its last name.
-pub(crate) type Ended<'a> = dyn FnMut(u64, Edit) -> DbResult<()> + 'a;
+pub(crate) type OnFileEnded<'a> = dyn FnMut(u64, Edit) -> DbResult<()> + 'a;
 
 /// Writes the ranges of a delta. Its single rows are written afterwards.
 pub(crate) fn write(
     conn: &Connection,
     delta: &Delta,
     head: &HeadRow,
-    changed: &mut Changed<'_>,
-    ended: &mut Ended<'_>,
+    changed: &mut ChangedNodes<'_>,
+    ended: &mut OnFileEnded<'_>,
 ) -> DbResult<()> {
     // While all names are still where they were: a node looks its other names up to count the lost ones.
     for region in delta.subtrees.lost() {
@@ -71,7 +71,7 @@ fn lose(
     region: &Region,
     head: &HeadRow,
     names: &[(String, String, NameRow)],
-    ended: &mut Ended<'_>,
+    ended: &mut OnFileEnded<'_>,
 ) -> DbResult<()> {
     let lost = names.iter().filter(|(dir, name, _)| region.contains(dir, name));
     let lost: BTreeSet<u64> = lost.map(|(_, _, row)| row.ino).collect();
@@ -114,7 +114,7 @@ fn leave(
     conn: &Connection,
     delta: &Delta,
     seq: u64,
-    changed: &mut Changed<'_>,
+    changed: &mut ChangedNodes<'_>,
     names: Names,
 ) -> DbResult<()> {
     let mut mover = live_names::Mover::new(conn)?;

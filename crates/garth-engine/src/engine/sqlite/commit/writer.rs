@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{
-    Asked, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
+    BatchRequest, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
 };
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
@@ -39,20 +39,20 @@ use crate::threads::lock::lock;
 /// slightly.
 const GROUPS_PER_CHORE: u32 = 16;
 
-type Answer<T> = oneshot::Sender<Result<T>>;
+type ResultSender<T> = oneshot::Sender<Result<T>>;
 
 enum Job {
-    Commit(Box<Asked>, Answer<Commit>),
-    Task { durable: bool, task: Task, answer: Answer<()> },
+    Commit(Box<BatchRequest>, ResultSender<Commit>),
+    Task { durable: bool, task: Task, answer: ResultSender<()> },
 }
 
 /// Work of one transaction.
 enum Group {
-    Commits(Vec<(Asked, Answer<Commit>)>),
+    Commits(Vec<(BatchRequest, ResultSender<Commit>)>),
     Task {
         durable: bool,
         task: Task,
-        answer: Answer<()>,
+        answer: ResultSender<()>,
     },
     /// A step of background work on the search index.
     Chore,
@@ -112,7 +112,8 @@ impl fmt::Debug for Writer {
 }
 
 fn poisoned() -> Error {
-    let message = "the storage has failed; restart to open the account again, and check which commits were made";
+    let message =
+        "the storage has failed; restart to open the account again, and check which commits were made";
     Error::new(ErrorKind::Poisoned, message)
 }
 
@@ -175,7 +176,7 @@ impl Writer {
     /// Commits a batch, in one transaction with the other waiting batches.
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch, reach: &Arc<Reach>) -> Result<Commit> {
         let (answer, wait) = oneshot::channel();
-        let asked = Asked { batch, reach: Arc::clone(reach) };
+        let asked = BatchRequest { batch, reach: Arc::clone(reach) };
         self.enqueue(Job::Commit(Box::new(asked), answer))?;
         wait.await.unwrap_or_else(|_| Err(interrupted()))
     }
@@ -241,7 +242,8 @@ impl Writer {
             queue.busy = false;
             std::mem::take(&mut queue.jobs)
         };
-        let error = Error::new(ErrorKind::Unavailable, "the system cannot start a thread for writing; try again");
+        let error =
+            Error::new(ErrorKind::Unavailable, "the system cannot start a thread for writing; try again");
         for job in jobs {
             match job {
                 Job::Commit(_, answer) => drop(answer.send(Err(error.clone()))),
@@ -406,7 +408,7 @@ impl Writer {
     }
 
     /// Runs a task and sends its result.
-    fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) {
+    fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: ResultSender<()>) {
         let outcome = self.acquire().and_then(|_guard| {
             let outcome = conn.run_task(durable, &self.runtime, task);
             outcome.map_err(|error| self.judge(error))
@@ -417,8 +419,8 @@ impl Writer {
     }
 
     /// Runs a group of commits and sends each result.
-    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Asked, Answer<Commit>)>) {
-        let (batches, answers): (Vec<Asked>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
+    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(BatchRequest, ResultSender<Commit>)>) {
+        let (batches, answers): (Vec<BatchRequest>, Vec<ResultSender<Commit>>) = commits.into_iter().unzip();
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
         let guard = match self.acquire() {
             Ok(guard) => guard,
@@ -470,7 +472,7 @@ impl Writer {
 }
 
 /// Injects the fault `ack-early`, by which the crash tests prove that they notice.
-fn acknowledge_early(answers: &mut [Option<Answer<Commit>>], results: &[Result<Commit>]) {
+fn acknowledge_early(answers: &mut [Option<ResultSender<Commit>>], results: &[Result<Commit>]) {
     for (answer, result) in answers.iter_mut().zip(results) {
         if let (Some(answer), Ok(commit)) = (answer.take(), result) {
             // A caller that has gone away needs no result.
@@ -480,7 +482,7 @@ fn acknowledge_early(answers: &mut [Option<Answer<Commit>>], results: &[Result<C
 }
 
 /// Sends one error to all.
-fn answer_all(answers: Vec<Option<Answer<Commit>>>, error: &Error) {
+fn answer_all(answers: Vec<Option<ResultSender<Commit>>>, error: &Error) {
     for answer in answers.into_iter().flatten() {
         // A caller that has gone away needs no result.
         let _ = answer.send(Err(error.clone()));

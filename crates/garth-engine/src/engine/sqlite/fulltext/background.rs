@@ -5,7 +5,7 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::fulltext::changed_files::{Searched, current_bytes};
+use crate::engine::sqlite::fulltext::changed_files::{IndexedFile, current_bytes};
 use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, Region, leave};
 use crate::engine::sqlite::fulltext::passages::{
     COLUMNS, MAX_OFFSET, Passage, last_before, old_until, passage, passages,
@@ -185,7 +185,7 @@ fn rebuild(
     off: u64,
 ) -> DbResult<RebuiltPart> {
     let mut writer = IndexWriter::new(conn, tokenizer)?;
-    let file = Searched::of(conn, ino.0)?.filter(|file| file.searchable);
+    let file = IndexedFile::of(conn, ino.0)?.filter(|file| file.searchable);
     let searchable = file.is_some();
     let size = file.as_ref().map_or(0, |file| file.size.min(MAX_TEXT));
     let prefix = current_bytes(conn, packs, ino, 0..size.min(SNIFF))?;

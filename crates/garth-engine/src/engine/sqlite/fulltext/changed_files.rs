@@ -23,7 +23,7 @@ pub(crate) fn apply(state: &PlannerRows<'_>, edits: &Edits, tokenizer: &mut Toke
     for (ino, edit) in edits {
         let Some(node) = state.node(*ino)? else { continue };
         let attributes = |seq| Ok(state.attributes(*ino, seq)?);
-        files.extend(Searched::new(&node, attributes)?.map(|file| (file, *edit)));
+        files.extend(IndexedFile::new(&node, attributes)?.map(|file| (file, *edit)));
     }
     let changes: Vec<index_writer::Change<'_>> =
         files.iter().map(|(file, edit)| file.change(*edit)).collect();
@@ -32,14 +32,14 @@ pub(crate) fn apply(state: &PlannerRows<'_>, edits: &Edits, tokenizer: &mut Toke
 }
 
 /// State of a file on which the index depends, apart from its bytes.
-pub(crate) struct Searched {
+pub(crate) struct IndexedFile {
     pub(crate) ino: u64,
     pub(crate) size: u64,
     pub(crate) searchable: bool,
     pub(crate) content_type: Option<String>,
 }
 
-impl Searched {
+impl IndexedFile {
     /// Returns the current state of a file; `None` for a node that is no file.
     pub(crate) fn of(conn: &Connection, ino: u64) -> DbResult<Option<Self>> {
         let Some(node) = nodes::version(conn, ino, MAX)? else { return Ok(None) };

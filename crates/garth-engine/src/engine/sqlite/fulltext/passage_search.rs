@@ -63,7 +63,7 @@ pub(crate) trait Judge {
 
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SearchParams {
     /// Most passages in all.
     pub(crate) limit: usize,
     /// Most passages of one file.
@@ -76,7 +76,7 @@ pub(crate) struct Asked {
 
 /// One of the best passages of a file for a question, with the result of [`Judge::allow`].
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found<T> {
+pub(crate) struct PassageHit<T> {
     pub(crate) passage: Passage,
     /// Share of the question's weight that it matches, 0 to 1.
     pub(crate) words: f64,
@@ -89,7 +89,7 @@ pub(crate) struct Found<T> {
 /// Result of a search, best first.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer<T> {
-    pub(crate) found: Vec<Found<T>>,
+    pub(crate) found: Vec<PassageHit<T>>,
     /// True if there may be more: the limit was reached, or not all matches could be examined.
     pub(crate) more: bool,
 }
@@ -102,7 +102,7 @@ pub(crate) struct Answer<T> {
 pub(crate) fn search<J: Judge>(
     conn: &Connection,
     question: &Question,
-    asked: Asked,
+    asked: SearchParams,
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
@@ -372,7 +372,7 @@ fn rows_of(conn: &Connection, table: Table) -> DbResult<u64> {
 }
 
 /// A term in one round of a search.
-struct Wanted {
+struct TermMatches {
     /// Ways in which a passage may contain it.
     forms: Vec<Form>,
     matches: Matches,
@@ -384,13 +384,18 @@ struct Wanted {
 struct Search<'a, J: Judge> {
     index: &'a Index<'a>,
     judge: &'a mut J,
-    wanted: Vec<Wanted>,
+    wanted: Vec<TermMatches>,
     /// True if some matches are not examined.
     partial: bool,
 }
 
 impl<'a, J: Judge> Search<'a, J> {
-    fn new(index: &'a Index<'a>, terms: Vec<Vec<Form>>, judge: &'a mut J, asked: Asked) -> DbResult<Self> {
+    fn new(
+        index: &'a Index<'a>,
+        terms: Vec<Vec<Form>>,
+        judge: &'a mut J,
+        asked: SearchParams,
+    ) -> DbResult<Self> {
         // All words share the rows that one search may read.
         let each = |rows: usize| rows / terms.len().max(1);
         let most = if asked.quick { each(QUICK_ROWS).max(1) } else { each(ROWS).max(FEW) };
@@ -409,13 +414,13 @@ impl<'a, J: Judge> Search<'a, J> {
         let mut wanted = Vec::new();
         for (forms, matches) in terms.into_iter().zip(matches) {
             let weight = (1.0 + index.passages / matches.passages.max(0.5)).ln();
-            wanted.push(Wanted { forms, matches, weight });
+            wanted.push(TermMatches { forms, matches, weight });
         }
         Ok(Self { index, judge, wanted, partial: false })
     }
 
     /// Returns the best passages, where each term counts `by` of its weight.
-    fn run(mut self, by: f64, asked: Asked) -> DbResult<Answer<J::File>> {
+    fn run(mut self, by: f64, asked: SearchParams) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
         // Before the frequent words: it makes some of them complete.
         if !asked.quick {
@@ -458,7 +463,7 @@ impl<'a, J: Judge> Search<'a, J> {
                     let words = (candidate.weight * by / total).min(1.0);
                     // The two parts of a score add up to at most 1.
                     let neighbours = (candidate.beside * by / total).min(1.0 - words);
-                    found.push(Found { passage, words, neighbours, file: file.clone() });
+                    found.push(PassageHit { passage, words, neighbours, file: file.clone() });
                 }
             }
         }
@@ -565,7 +570,7 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 }
 
-impl Wanted {
+impl TermMatches {
     /// Returns true if few passages contain it.
     fn is_rare(&self) -> bool {
         self.matches.are_rare()

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::fulltext::index_writer::{self, Change};
-use crate::engine::sqlite::fulltext::passage_search::{self, Answer, Asked, Judge, MIN_SCORE, ROWS};
+use crate::engine::sqlite::fulltext::passage_search::{self, Answer, Judge, MIN_SCORE, ROWS, SearchParams};
 use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::engine::sqlite::fulltext::verify::{self, Fault};
 use crate::engine::sqlite::fulltext::{background, line_counts};
@@ -68,7 +68,7 @@ impl Index {
     fn ask(&self, text: &str, judge: &mut Counting) -> Answer<()> {
         let Some(question) = Question::parse(text) else { return Answer { found: Vec::new(), more: false } };
         let (per_file, neighbours) = (judge.per_file.max(1), !judge.alone);
-        let asked = Asked { limit: 1000, per_file, neighbours, quick: false };
+        let asked = SearchParams { limit: 1000, per_file, neighbours, quick: false };
         passage_search::search(&self.conn, &question, asked, judge).unwrap()
     }
 

@@ -14,7 +14,7 @@ mod timestamps;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::fulltext::changed_files::{Searched, current_bytes};
+use crate::engine::sqlite::fulltext::changed_files::{IndexedFile, current_bytes};
 use crate::engine::sqlite::fulltext::verify;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::schema::SUBJECT;
@@ -171,7 +171,7 @@ impl Check<'_> {
             let sql = "SELECT DISTINCT ino FROM passage WHERE ino > ?1 ORDER BY ino LIMIT ?2";
             let inos: Vec<u64> = all(view.conn, sql, rusqlite::params![from, ROWS], |row| row.get(0))?;
             for ino in &inos {
-                if Searched::of(view.conn, *ino)?.is_none() {
+                if IndexedFile::of(view.conn, *ino)?.is_none() {
                     report.add("index", format!("node {ino} is in the search index but is not a file"));
                 }
             }
@@ -182,7 +182,7 @@ impl Check<'_> {
             let inos: Vec<u64> = all(view.conn, sql, rusqlite::params![from, ROWS], |row| row.get(0))?;
             let mut bytes = 0;
             for ino in &inos {
-                let Some(file) = Searched::of(view.conn, *ino)? else { continue };
+                let Some(file) = IndexedFile::of(view.conn, *ino)? else { continue };
                 indexed(view, &file, report)?;
                 // A piece ends by content, too, so that its transaction stays short.
                 bytes += file.size;
@@ -262,7 +262,7 @@ fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
     Ok(head.seq)
 }
 
-fn indexed(view: &ReadView<'_>, file: &Searched, report: &mut Fsck) -> DbResult<()> {
+fn indexed(view: &ReadView<'_>, file: &IndexedFile, report: &mut Fsck) -> DbResult<()> {
     let ino = Ino(file.ino);
     let read = &mut |range| current_bytes(view.conn, view.packs, ino, range);
     let content_type = file.content_type.as_deref();

@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use rusqlite::Connection;
 
-use crate::engine::sqlite::maintain::merge_extents::{self, Merged, Run};
+use crate::engine::sqlite::maintain::merge_extents::{self, MergeStats, Run};
 use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
 use crate::engine::sqlite::tables::{
@@ -171,7 +171,7 @@ impl SqliteFs {
                 Ok((runs, merged))
             })?;
             runs = left;
-            let Merged { extents, chunks, bytes, .. } = merged;
+            let MergeStats { extents, chunks, bytes, .. } = merged;
             collected.merged += extents;
             collected.chunks += chunks;
             collected.bytes += bytes;

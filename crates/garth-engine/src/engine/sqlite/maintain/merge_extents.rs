@@ -40,7 +40,7 @@ pub(crate) type Key = (u64, u64);
 
 /// Runs to merge in a part of a file, found on a reader.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct FileRuns {
     /// Runs of more than one extent.
     pub(crate) runs: Vec<Run>,
     /// Place to continue; `None` at the end of the file.
@@ -76,8 +76,8 @@ pub(crate) fn written(conn: &Connection, from: u64, files: &mut BTreeSet<u64>) -
 }
 
 /// Finds runs in a file from `at` on, among the extents that are live or ended after commit `since`.
-pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult<Found> {
-    let mut found = Found::default();
+pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult<FileRuns> {
+    let mut found = FileRuns::default();
     if may_be_taken_back(conn, ino)? {
         return Ok(found);
     }
@@ -135,7 +135,7 @@ fn follows(conn: &Connection, run: &[Small], small: &Small) -> DbResult<bool> {
 
 /// Extents that merging removed, and their chunks with the bytes of these.
 #[derive(Default)]
-pub(crate) struct Merged {
+pub(crate) struct MergeStats {
     pub(crate) extents: u64,
     pub(crate) chunks: u64,
     pub(crate) bytes: u64,
@@ -150,8 +150,8 @@ pub(crate) fn merge(
     runtime: &Runtime,
     runs: &mut VecDeque<Run>,
     turn: &mut Turn,
-) -> DbResult<Merged> {
-    let mut merged = Merged::default();
+) -> DbResult<MergeStats> {
+    let mut merged = MergeStats::default();
     while let Some(run) = runs.pop_front() {
         merged.last = merge_run(conn, packs, runtime.env().now(), &run, &mut merged)?;
         if turn.is_over() {
@@ -168,7 +168,7 @@ fn merge_run(
     packs: &Packs,
     now: Timestamp,
     run: &[Small],
-    merged: &mut Merged,
+    merged: &mut MergeStats,
 ) -> DbResult<bool> {
     let Some((first, rest)) = run.split_first() else { return Ok(false) };
     // Again in this transaction: the file may have lost its last name after the run was found.
@@ -278,11 +278,11 @@ mod tests {
             block_on(self.fs.stat(&at(path))).unwrap().ino.0
         }
 
-        fn find(&self) -> Found {
+        fn find(&self) -> FileRuns {
             self.find_in("/a")
         }
 
-        fn find_in(&self, path: &str) -> Found {
+        fn find_in(&self, path: &str) -> FileRuns {
             let ino = self.ino(path);
             self.fs.with_view(|view| find(view.conn, ino, 0, (0, 0))).unwrap()
         }
@@ -300,7 +300,7 @@ mod tests {
                 .collect()
         }
 
-        fn merge(&self, found: Found) -> Merged {
+        fn merge(&self, found: FileRuns) -> MergeStats {
             let (packs, runtime) = (self.fs.inner.packs.clone(), self.fs.inner.runtime.clone());
             let mut runs = VecDeque::from(found.runs);
             self.fs.step(move |conn, turn| merge(conn, &packs, &runtime, &mut runs, turn)).unwrap()

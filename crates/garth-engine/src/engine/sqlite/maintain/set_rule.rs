@@ -15,10 +15,10 @@ use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::engine::sqlite::{SqliteFs, control};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::fs::breach::{ViolationSearch, look};
 use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
+use crate::fs::violation_search::{ViolationSearch, look};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
-use crate::rule::{PathPattern, FileViolation, Place, Rule, Rules};
+use crate::rule::{FileViolation, PathPattern, Place, Rule, Rules};
 use crate::sqlite::DbResult;
 
 /// Most changes that are checked while commits wait.
@@ -29,7 +29,7 @@ const MOST_BYTES: u64 = 16 << 20;
 const TRIES: usize = 10;
 
 /// Result of checking the changes that were committed during the check of the tree.
-enum Since {
+enum ChangesVerdict {
     /// No change violates the rule.
     Good,
     Broken(FileViolation),
@@ -52,23 +52,24 @@ impl SqliteFs {
         for _ in 0..TRIES {
             // Read before the tree: all later commits are checked in the transaction below.
             let since = block_on(self.head())?.seq;
-            let ViolationSearch { breaches, more, good } = block_on(look(self, rule, MAX_VIOLATIONS))?;
-            if !force && !breaches.is_empty() {
-                return Ok(SetRuleResult { set: false, breaches, more });
+            let ViolationSearch { violations, more, good } = block_on(look(self, rule, MAX_VIOLATIONS))?;
+            if !force && !violations.is_empty() {
+                return Ok(SetRuleResult { set: false, violations, more });
             }
             let (fs, new, since) = (self.clone(), rule.clone(), (!force).then_some(since));
             let set = move |conn: &Connection| fs.set_unless_violated(conn, &new, since, &good);
             match block_on(self.inner.writer.transact(true, set))? {
-                Since::Good => return Ok(SetRuleResult { set: true, breaches, more }),
-                Since::Broken(breach) => {
+                ChangesVerdict::Good => return Ok(SetRuleResult { set: true, violations, more }),
+                ChangesVerdict::Broken(violation) => {
                     // The check of the changes ends with the first violation.
-                    return Ok(SetRuleResult { set: false, breaches: vec![breach], more: true });
+                    return Ok(SetRuleResult { set: false, violations: vec![violation], more: true });
                 }
                 // The tree is checked again, from a later commit.
-                Since::Much => {}
+                ChangesVerdict::Much => {}
             }
         }
-        let message = "the files under the rule change faster than they can be checked; try again when less is written, or set the rule with --force";
+        let message = "the files under the rule change faster than they can be checked; \
+                       try again when less is written, or set the rule with --force";
         Err(Error::new(ErrorKind::WouldBlock, message))
     }
 
@@ -88,14 +89,15 @@ impl SqliteFs {
         rule: &Rule,
         since: Option<Seq>,
         good: &[(VersionId, Place)],
-    ) -> DbResult<Since> {
+    ) -> DbResult<ChangesVerdict> {
         // Before the check, whose results are newer.
         for (version, until) in good {
             let row = JudgedRow { etag: version.seq.0, until: *until };
             judged_prefixes::put(conn, &(version.ino.0, *rule.digest()), &row)?;
         }
-        let since = since.map_or(Ok(Since::Good), |since| self.check_changes_since(conn, rule, since))?;
-        if matches!(since, Since::Good) {
+        let since =
+            since.map_or(Ok(ChangesVerdict::Good), |since| self.check_changes_since(conn, rule, since))?;
+        if matches!(since, ChangesVerdict::Good) {
             let registry = self.inner.control.registry();
             // The rules may have changed after the caller read them.
             control::read_rules(conn, registry)?.with(rule.clone())?;
@@ -105,11 +107,11 @@ impl SqliteFs {
     }
 
     /// Checks the changes after a commit.
-    fn check_changes_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
+    fn check_changes_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<ChangesVerdict> {
         let view = self.view_on(conn, None)?;
         let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
         if changes.until.seq < changes.head {
-            return Ok(Since::Much);
+            return Ok(ChangesVerdict::Much);
         }
         let (mut files, mut places) = (BTreeSet::new(), Vec::new());
         for change in changes.commits.into_iter().flat_map(|commit| commit.changes) {
@@ -132,13 +134,13 @@ impl SqliteFs {
         match planner::judge_state(&state, at, &files, &places, MOST_BYTES) {
             Ok(judged) => {
                 judged.iter().try_for_each(|(key, row)| judged_prefixes::put(conn, key, row))?;
-                Ok(Since::Good)
+                Ok(ChangesVerdict::Good)
             }
             Err(error) if error.is(ErrorKind::RuleViolation) => {
                 let path = error.path().cloned().unwrap_or_default();
-                Ok(Since::Broken(FileViolation { path, reason: error.message().to_owned() }))
+                Ok(ChangesVerdict::Broken(FileViolation { path, reason: error.message().to_owned() }))
             }
-            Err(error) if error.is(ErrorKind::TooLarge) => Ok(Since::Much),
+            Err(error) if error.is(ErrorKind::TooLarge) => Ok(ChangesVerdict::Much),
             Err(error) => Err(error.into()),
         }
     }
@@ -167,7 +169,7 @@ mod tests {
         let (same, set) = (fs.clone(), rule.clone());
         let task = move |conn: &Connection| {
             let since = same.set_unless_violated(conn, &set, Some(first.seq), &good)?;
-            assert!(matches!(since, Since::Good));
+            assert!(matches!(since, ChangesVerdict::Good));
             judged_prefixes::get(conn, first.outcomes[0].ino.0, set.digest())
         };
         let known = block_on(fs.inner.writer.transact(true, task)).unwrap().unwrap();

@@ -22,7 +22,7 @@ const PIECE: u64 = 1 << 20;
 
 /// Nodes whose keys may have changed.
 #[derive(Debug)]
-pub(crate) struct Changed<'a> {
+pub(crate) struct ChangedNodes<'a> {
     registry: &'a Registry,
     attributes: BTreeSet<u64>,
     files: BTreeMap<u64, FileChange>,
@@ -37,7 +37,7 @@ struct FileChange {
     renamed: bool,
 }
 
-impl<'a> Changed<'a> {
+impl<'a> ChangedNodes<'a> {
     /// Returns the record of a group of commits that has changed nothing yet.
     pub(crate) fn new(registry: &'a Registry) -> Self {
         Self { registry, attributes: BTreeSet::new(), files: BTreeMap::new() }

@@ -87,7 +87,8 @@ impl<'a> Pieces<'a> {
     fn next(&mut self) -> DbResult<Option<(u64, LogChange)>> {
         if self.more && self.piece.as_slice().is_empty() {
             let found = commit_log::piece_at(self.conn, self.seq, self.next)?;
-            let lost = || Error::new(ErrorKind::Corrupt, "changes are missing from the log; run `garth fsck`");
+            let lost =
+                || Error::new(ErrorKind::Corrupt, "changes are missing from the log; run `garth fsck`");
             let (changes, more) = changes_column::from_json(&found.ok_or_else(lost)?)?;
             (self.piece, self.more) = (changes.into_iter(), more);
         }

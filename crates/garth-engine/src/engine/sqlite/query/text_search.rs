@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::fulltext::index_writer::{readable, unindexed_files};
 use crate::engine::sqlite::fulltext::line_counts;
-use crate::engine::sqlite::fulltext::passage_search::{self, Asked, Found, Judge};
+use crate::engine::sqlite::fulltext::passage_search::{self, Judge, PassageHit, SearchParams};
 use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
@@ -47,9 +47,10 @@ impl ReadView<'_> {
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
         // Known before the search: without such rules no name has to be looked up for them.
         let hidden = rules.unsearchable();
-        let mut allowed = Allowed { view: self, query, question: &question, patterns, within, rules, hidden };
+        let mut allowed =
+            QueryFilter { view: self, query, question: &question, patterns, within, rules, hidden };
         let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
-        let asked = Asked { limit, per_file, neighbours, quick };
+        let asked = SearchParams { limit, per_file, neighbours, quick };
         let found = passage_search::search(self.conn, &question, asked, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
@@ -58,8 +59,14 @@ impl ReadView<'_> {
         Ok(answer)
     }
 
-    fn hit(&self, found: Found<File>, question: &Question, context: usize, rules: &Rules) -> DbResult<Hit> {
-        let Found { passage, words, neighbours, file: (node, path) } = found;
+    fn hit(
+        &self,
+        found: PassageHit<File>,
+        question: &Question,
+        context: usize,
+        rules: &Rules,
+    ) -> DbResult<Hit> {
+        let PassageHit { passage, words, neighbours, file: (node, path) } = found;
         let span = passage.span;
         let lines = line_counts::of(self.conn, &passage)?;
         let text = self.shown(&node, &path, (span, lines.start), rules)?;
@@ -160,7 +167,7 @@ impl ReadView<'_> {
 type File = (NodeRow, TreePath);
 
 /// Files and passages that one query may return.
-struct Allowed<'a> {
+struct QueryFilter<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
     question: &'a Question,
@@ -172,7 +179,7 @@ struct Allowed<'a> {
     hidden: Option<Within>,
 }
 
-impl Allowed<'_> {
+impl QueryFilter<'_> {
     /// Returns true if a rule hides a node under one of its names, even if it has others.
     fn is_hidden(&self, ino: Ino) -> DbResult<bool> {
         let Some(places) = &self.hidden else { return Ok(false) };
@@ -229,7 +236,7 @@ impl Allowed<'_> {
     }
 }
 
-impl Judge for Allowed<'_> {
+impl Judge for QueryFilter<'_> {
     type File = File;
 
     fn allow(&mut self, ino: Ino) -> DbResult<Option<File>> {

@@ -130,8 +130,9 @@ impl ReadView<'_> {
     }
 
     pub(crate) fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
-        let missing =
-            || Error::new(ErrorKind::Corrupt, format!("commit {seq} is missing from the log; run `garth fsck`"));
+        let missing = || {
+            Error::new(ErrorKind::Corrupt, format!("commit {seq} is missing from the log; run `garth fsck`"))
+        };
         let (mut commit, owner) = commit_log::info(self.conn, seq)?.ok_or_else(missing)?;
         // A commit id has an owner, and is for no other view.
         commit.id = commit.id.filter(|_| self.is_own(&owner));

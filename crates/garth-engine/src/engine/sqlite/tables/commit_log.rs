@@ -25,10 +25,10 @@ fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
 }
 
 /// Sequence number, time and stored outcomes of a commit.
-pub(super) type Answered = (u64, i64, Option<String>);
+pub(super) type AnswerRow = (u64, i64, Option<String>);
 
 /// Returns the commit as its caller got it.
-pub(super) fn answered(conn: &Connection, (seq, time, answer): Answered) -> DbResult<Commit> {
+pub(super) fn answered(conn: &Connection, (seq, time, answer): AnswerRow) -> DbResult<Commit> {
     let size_of =
         |ino: u64, seq: u64| Ok(nodes::version(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size));
     let outcomes = answer.map_or(Ok(Vec::new()), |json| answer_column::from_json(&json, seq, size_of))?;

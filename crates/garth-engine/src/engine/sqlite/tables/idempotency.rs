@@ -25,7 +25,8 @@ pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<
     };
     // Also the fate of records of older formats that could not be read: a retry must fail rather than commit
     // twice.
-    let lost = || Error::new(ErrorKind::Corrupt, "the commit of an idempotency key is missing; run `garth fsck`");
+    let lost =
+        || Error::new(ErrorKind::Corrupt, "the commit of an idempotency key is missing; run `garth fsck`");
     let commit = answered(conn, found.ok_or_else(lost)?)?;
     Ok(Some(IdempotencyRow { request_hash, keep_until, commit: Commit { note, ..commit } }))
 }

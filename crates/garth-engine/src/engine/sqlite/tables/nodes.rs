@@ -153,8 +153,9 @@ fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
 
 /// Writes the attributes that a node gets in commit `seq`.
 pub(crate) fn put_attributes(conn: &Connection, ino: u64, seq: u64, set: &Attributes) -> DbResult<()> {
-    let json = serde_json::to_string(set)
-        .map_err(|e| Error::new(ErrorKind::InvalidArgument, "the attributes cannot be stored").with_source(e))?;
+    let json = serde_json::to_string(set).map_err(|e| {
+        Error::new(ErrorKind::InvalidArgument, "the attributes cannot be stored").with_source(e)
+    })?;
     conn.prepare_cached("INSERT INTO attribute (ino, seq, json) VALUES (?1, ?2, ?3)")?
         .execute(params![ino, seq, json])?;
     Ok(())

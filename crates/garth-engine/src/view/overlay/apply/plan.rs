@@ -131,7 +131,7 @@ impl<'a> Planner<'a> {
         }
         let Some(change) = self.overlay.change(place, &**self.lower).await? else { return Ok(()) };
         let since = match &place.base {
-            Base::Was(was) => Some(was.seq),
+            Base::Hidden(was) => Some(was.seq),
             Base::Since(seq) => Some(*seq),
             Base::Nothing | Base::Directory(_) => None,
         };
@@ -182,8 +182,8 @@ impl<'a> Planner<'a> {
         let log = self.lower.capabilities(&place.path).log;
         Ok(match (&place.base, &place.lower) {
             (Base::Nothing, lower) => lower.is_some(),
-            (Base::Was(was), Some(lower)) => lower.version != was.version,
-            (Base::Was(_) | Base::Directory(_), None) => true,
+            (Base::Hidden(was), Some(lower)) => lower.version != was.version,
+            (Base::Hidden(_) | Base::Directory(_), None) => true,
             // Without a log, sequence numbers of the layer do not order changes.
             (Base::Since(seq), Some(lower)) => log && lower.version.seq > *seq,
             (Base::Since(_), None) => false,
@@ -352,6 +352,7 @@ fn attributes_like(shown: &Entry) -> SetAttrs {
 }
 
 fn too_much() -> Error {
-    let message = format!("applying the overlay takes more than {MAX_OPS} operations, the limit of one commit");
+    let message =
+        format!("applying the overlay takes more than {MAX_OPS} operations, the limit of one commit");
     Error::new(ErrorKind::TooLarge, message)
 }

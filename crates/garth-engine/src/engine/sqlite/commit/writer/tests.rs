@@ -15,12 +15,12 @@ use crate::path::TreePath;
 
 const MIB: usize = 1 << 20;
 
-struct Held {
+struct ControlledWriter {
     fs: Arc<SqliteFs>,
     folder: TempDir,
 }
 
-impl Held {
+impl ControlledWriter {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
@@ -35,7 +35,7 @@ impl Held {
 
     fn commit(&self, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
         let (answer, wait) = oneshot::channel();
-        let asked = Asked { batch, reach: Arc::clone(&self.fs.reach) };
+        let asked = BatchRequest { batch, reach: Arc::clone(&self.fs.reach) };
         self.writer().enqueue(Job::Commit(Box::new(asked), answer)).unwrap();
         wait
     }
@@ -112,9 +112,9 @@ fn kind<T: fmt::Debug>(answer: &mut oneshot::Receiver<Result<T>>) -> ErrorKind {
 }
 
 /// Records its number when it is woken.
-struct Woken(usize, Arc<std::sync::Mutex<Vec<usize>>>);
+struct WakeRecorder(usize, Arc<std::sync::Mutex<Vec<usize>>>);
 
-impl std::task::Wake for Woken {
+impl std::task::Wake for WakeRecorder {
     fn wake(self: Arc<Self>) {
         lock(&self.1).push(self.0);
     }
@@ -122,12 +122,12 @@ impl std::task::Wake for Woken {
 
 #[test]
 fn losers_get_their_results_first() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     let new = |at: &str| Batch::new([Op::write(address(at), "x").create_new()]);
     let mut waits = ["/a", "/a", "/b", "/a"].map(|at| held.commit(new(at)));
     let woken = Arc::default();
     for (number, wait) in waits.iter_mut().enumerate() {
-        let waker = Arc::new(Woken(number, Arc::clone(&woken))).into();
+        let waker = Arc::new(WakeRecorder(number, Arc::clone(&woken))).into();
         let mut context = std::task::Context::from_waker(&waker);
         assert!(std::future::Future::poll(std::pin::Pin::new(wait), &mut context).is_pending());
     }
@@ -138,7 +138,7 @@ fn losers_get_their_results_first() {
 
 #[test]
 fn waiting_commits_share_a_transaction_in_order() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     held.run_now(head::touch);
     let before = held.transactions();
     let mut answers: Vec<_> = (0..10).map(|n| held.commit(write("/a", n.to_string()))).collect();
@@ -154,7 +154,7 @@ fn waiting_commits_share_a_transaction_in_order() {
 
 #[test]
 fn task_has_its_own_transaction() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     let _commits: Vec<_> = ["/a", "/b"].map(|at| held.commit(write(at, "x"))).into();
     let _task = held.task(|_| Ok(()));
     let _last = held.commit(write("/c", "x"));
@@ -163,7 +163,7 @@ fn task_has_its_own_transaction() {
 
 #[test]
 fn group_size_is_bounded() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     let _many: Vec<_> = (0..=MAX_GROUP_COMMITS).map(|_| held.commit(write("/a", "x"))).collect();
     assert_eq!(held.groups(), [MAX_GROUP_COMMITS, 1]);
 
@@ -175,7 +175,7 @@ fn group_size_is_bounded() {
 
 #[test]
 fn batch_that_hashes_content_runs_alone() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     // A batch hashes content for a condition or a check, negated or not.
     let hash = || Precondition::Sha256([0; 32]);
     let batches = [
@@ -192,7 +192,7 @@ fn batch_that_hashes_content_runs_alone() {
 
 #[test]
 fn refused_batch_does_not_affect_its_group() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     let mut first = held.commit(write("/a", "x"));
     let mut refused = held.commit(Batch::new([Op::write(address("/b"), "x"), Op::remove(address("/none"))]));
     let mut last = held.commit(write("/c", "x"));
@@ -205,7 +205,7 @@ fn refused_batch_does_not_affect_its_group() {
 
 #[test]
 fn damage_fails_only_the_commit_that_meets_it() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     let mut made = held.commit(write("/damaged", "text"));
     held.run_next();
     told(&mut made).unwrap();
@@ -226,7 +226,7 @@ fn damage_fails_only_the_commit_that_meets_it() {
 
 #[test]
 fn commit_without_space_fails_alone() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     held.run_now(|conn| {
         let pages: u64 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
         // Room for the small commit, but not for a MiB.
@@ -242,7 +242,7 @@ fn commit_without_space_fails_alone() {
 
 #[test]
 fn rolled_back_failure_keeps_account_writable() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     for kind in [ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::Unavailable, ErrorKind::Corrupt] {
         let mut failed = held.task(move |conn| {
             conn.execute("UPDATE head SET time = 0, seq = 77", [])?;
@@ -258,7 +258,7 @@ fn rolled_back_failure_keeps_account_writable() {
 
 #[test]
 fn failed_sync_stops_writes_until_reopened() {
-    let held = Held::new();
+    let held = ControlledWriter::new();
     // The error that SQLite returns when an fsync fails.
     let fsync = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
     let mut failed = held.task(move |_| Err(rusqlite::Error::SqliteFailure(fsync, None).into()));
@@ -277,7 +277,7 @@ fn failed_sync_stops_writes_until_reopened() {
 #[test]
 fn commits_are_acknowledged_after_their_group_commits() {
     use crate::runtime::failpoint::Failure;
-    let held = Held::new();
+    let held = ControlledWriter::new();
     for (failure, next) in [(Failure::Io, None), (Failure::Sync, Some(ErrorKind::Poisoned))] {
         held.fs.runtime().failpoints().arm("before-commit", failure, 0);
         let mut answers = ["/a", "/b"].map(|at| held.commit(write(at, "x")));
@@ -286,7 +286,7 @@ fn commits_are_acknowledged_after_their_group_commits() {
             assert_eq!(kind(answer), ErrorKind::Io);
         }
         assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
-        let asked = Asked { batch: write("/c", "x"), reach: Arc::clone(&held.fs.reach) };
+        let asked = BatchRequest { batch: write("/c", "x"), reach: Arc::clone(&held.fs.reach) };
         let touched = held.writer().enqueue(Job::Commit(Box::new(asked), oneshot::channel().0));
         assert_eq!(touched.err().map(|error| error.kind()), next, "{failure:?}");
         held.run_next_if_any();
@@ -297,7 +297,7 @@ fn commits_are_acknowledged_after_their_group_commits() {
 #[test]
 fn panic_in_a_group_affects_only_its_callers() {
     use crate::runtime::failpoint::Failure;
-    let held = Held::new();
+    let held = ControlledWriter::new();
     held.fs.runtime().failpoints().arm("apply", Failure::Panic, 0);
     let mut answer = held.commit(write("/a", "x"));
     assert!(Arc::clone(held.writer()).run().is_some());
@@ -312,7 +312,7 @@ fn panic_in_a_group_affects_only_its_callers() {
 #[test]
 fn failed_checkpoint_stops_writes_until_wal_is_copied() {
     use crate::runtime::failpoint::{CHECKPOINT, Failure};
-    let held = Held::new();
+    let held = ControlledWriter::new();
     held.run_now(head::touch);
     held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Sync, 0);
     // Longer than the threshold of a RESTART, which therefore follows the commit.
@@ -323,7 +323,7 @@ fn failed_checkpoint_stops_writes_until_wal_is_copied() {
     let later = futures::executor::block_on(held.fs.commit(write("/later", "x")));
     assert!(later.unwrap_err().is(ErrorKind::Poisoned));
     assert_eq!(held.content("/long").unwrap().len(), 9 * MIB, "what is there can be read");
-    let Held { fs, folder } = held;
+    let ControlledWriter { fs, folder } = held;
     drop(fs);
     assert!(folder.path().join("tree.db-wal").exists(), "closing it copies nothing");
 

@@ -1,7 +1,7 @@
 //! Bounds on the rows that a search reads: next to a rare word, and in a quick search.
 
 use super::{Counting, crowd};
-use crate::engine::sqlite::fulltext::passage_search::{Asked, search};
+use crate::engine::sqlite::fulltext::passage_search::{SearchParams, search};
 use crate::text::Question;
 
 #[test]
@@ -21,7 +21,7 @@ fn quick_search_reads_few_rows() {
     let index = crowd(6_000, &words);
     let quick = |question: &str| {
         let mut judge = Counting::default();
-        let asked = Asked { limit: 20, per_file: 1, neighbours: false, quick: true };
+        let asked = SearchParams { limit: 20, per_file: 1, neighbours: false, quick: true };
         let question = Question::parse(question).unwrap();
         let found = search(&index.conn, &question, asked, &mut judge).unwrap().found;
         (found.len(), judge.rows)

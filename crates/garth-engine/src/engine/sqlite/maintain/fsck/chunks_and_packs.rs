@@ -68,7 +68,8 @@ impl Check<'_> {
                 extent(report, (*ino, *till, *off), row, *chunk, bytes);
                 let origin = || origins::runs(view.conn, row.chunk, row.skip, row.skip + row.len);
                 if chunk.is_some() && row.written == 0 && origin().is_err() {
-                    report.add("extent", format!("the commit that wrote node {ino} at byte {off} is unknown"));
+                    report
+                        .add("extent", format!("the commit that wrote node {ino} at byte {off} is unknown"));
                 }
                 if *till == 0 {
                     if before > *off {
@@ -89,7 +90,8 @@ impl Check<'_> {
             for pack in &packs {
                 let needed = "SELECT 1 FROM chunk WHERE pack = ?1";
                 if pack.3 && one(view.conn, needed, [pack.0], |_| Ok(()))?.is_some() {
-                    report.add("references", format!("pack {} is marked for removal but still needed", pack.1));
+                    report
+                        .add("references", format!("pack {} is marked for removal but still needed", pack.1));
                 }
                 if is_lost(fs, pack) {
                     suspects.push(pack.0);
@@ -111,10 +113,7 @@ impl Check<'_> {
             for name in fs.with_view(|view| chunk_store::orphan_files(view.conn, files))? {
                 // An upload that was given up in the meantime has removed its file before its row.
                 if fs.inner.packs.folder().join(name).exists() {
-                    report.add(
-                        "orphan_content",
-                        format!("pack {name} is not used; `garth gc` removes it"),
-                    );
+                    report.add("orphan_content", format!("pack {name} is not used; `garth gc` removes it"));
                 }
             }
             Ok(())

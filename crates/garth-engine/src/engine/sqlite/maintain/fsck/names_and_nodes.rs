@@ -117,7 +117,8 @@ fn links(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
         }
     };
     if count != node.nlink {
-        report.add("link_count", format!("node {} has link count {}, but {count} links", node.ino, node.nlink));
+        report
+            .add("link_count", format!("node {} has link count {}, but {count} links", node.ino, node.nlink));
     }
     Ok(())
 }

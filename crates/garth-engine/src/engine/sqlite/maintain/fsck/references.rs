@@ -76,7 +76,10 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        tracing::warn!(chunks = suspects.len(), "references were not counted, because rows were being merged");
+        tracing::warn!(
+            chunks = suspects.len(),
+            "references were not counted, because rows were being merged"
+        );
         Ok(())
     }
 

@@ -32,8 +32,10 @@ impl Check<'_> {
                 let till = before.map(|node| nodes::next_version(view.conn, &node)).transpose()?.flatten();
                 // A version that commit 1 ended is at no fork.
                 if times.seq > 1 && till != Some(times.seq) {
-                    let what =
-                        format!("the version before commit {} of directory {} is missing", times.seq, times.ino);
+                    let what = format!(
+                        "the version before commit {} of directory {} is missing",
+                        times.seq, times.ino
+                    );
                     report.add("times", what);
                 }
             }
@@ -57,7 +59,8 @@ impl Check<'_> {
                 }
                 for seq in [times.seq, *till] {
                     if nodes::version(view.conn, times.ino, seq)?.is_none_or(|node| node.seq != seq) {
-                        let what = format!("the version of commit {seq} of directory {} is missing", times.ino);
+                        let what =
+                            format!("the version of commit {seq} of directory {} is missing", times.ino);
                         report.add("times", what);
                     }
                 }

@@ -6,7 +6,7 @@ use crate::rule::json::cut;
 
 /// Position of a value or a schema.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way<'a>(pub(super) Vec<Part<'a>>);
+pub(super) struct JsonPosition<'a>(pub(super) Vec<Part<'a>>);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
@@ -14,7 +14,7 @@ pub(super) enum Part<'a> {
     Index(usize),
 }
 
-impl fmt::Display for Way<'_> {
+impl fmt::Display for JsonPosition<'_> {
     /// Writes a JSON pointer, cut after 200 bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 200;

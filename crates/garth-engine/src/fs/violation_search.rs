@@ -21,7 +21,7 @@ const MOST_LONG: usize = 10_000;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViolationSearch {
     /// First paths that violate the rule, depth first.
-    pub breaches: Vec<FileViolation>,
+    pub violations: Vec<FileViolation>,
     /// True if there are more.
     pub more: bool,
     /// Long files that satisfy the rule, by the version of their content, each with the place from which to
@@ -53,14 +53,14 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Viol
         }
         match look_at(fs, rule, &path).await? {
             // One more than is listed, to know that there are more.
-            Found::Bad(_) if looked.breaches.len() == limit => {
+            FileVerdict::Bad(_) if looked.violations.len() == limit => {
                 return Ok(ViolationSearch { more: true, ..looked });
             }
-            Found::Bad(reason) => looked.breaches.push(FileViolation { path, reason }),
-            Found::Long(version, place) if looked.good.len() < MOST_LONG => {
+            FileVerdict::Bad(reason) => looked.violations.push(FileViolation { path, reason }),
+            FileVerdict::Long(version, place) if looked.good.len() < MOST_LONG => {
                 looked.good.push((version, place));
             }
-            Found::Long(..) | Found::Good => {}
+            FileVerdict::Long(..) | FileVerdict::Good => {}
         }
     }
     Ok(looked)
@@ -98,22 +98,22 @@ impl Level {
 }
 
 /// Verdict of a rule on a file.
-enum Found {
+enum FileVerdict {
     Good,
     /// Satisfied; the file is long enough to remember how far it was checked.
     Long(VersionId, Place),
     Bad(String),
 }
 
-async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<Found> {
+async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<FileVerdict> {
     let entry = match fs.stat(&At::Path(path.clone())).await {
-        Err(error) if is_gone(&error) => return Ok(Found::Good),
+        Err(error) if is_gone(&error) => return Ok(FileVerdict::Good),
         other => other?,
     };
     let mut check = match Check::begin(rule, entry.size, entry.expires_at.is_some()) {
         Ok(Some(check)) => check,
-        Ok(None) => return Ok(Found::Good),
-        Err(reason) => return Ok(Found::Bad(reason)),
+        Ok(None) => return Ok(FileVerdict::Good),
+        Err(reason) => return Ok(FileVerdict::Bad(reason)),
     };
     // One version: a change made while it is read is checked separately.
     let file = match fs.open_version(entry.version).await {
@@ -121,7 +121,7 @@ async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<Fo
         other => other,
     };
     let file = match file {
-        Err(error) if is_gone(&error) => return Ok(Found::Good),
+        Err(error) if is_gone(&error) => return Ok(FileVerdict::Good),
         other => other?,
     };
     let mut from = 0;
@@ -134,13 +134,13 @@ async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<Fo
         }
         from += piece.len() as u64;
         if let Err(reason) = check.feed(&piece) {
-            return Ok(Found::Bad(reason));
+            return Ok(FileVerdict::Bad(reason));
         }
     }
     Ok(match check.finish() {
-        Err(reason) => Found::Bad(reason),
-        Ok(Some(place)) if entry.size >= LONG => Found::Long(entry.etag, place),
-        Ok(_) => Found::Good,
+        Err(reason) => FileVerdict::Bad(reason),
+        Ok(Some(place)) if entry.size >= LONG => FileVerdict::Long(entry.etag, place),
+        Ok(_) => FileVerdict::Good,
     })
 }
 

@@ -19,7 +19,7 @@ const LOW: u64 = (1 << BITS) - 1;
 /// Translation of inodes between a view and its parts. Without tags it leaves inodes as they are, whether or
 /// not a view below has tagged them.
 #[derive(Clone, Debug)]
-pub(super) struct Numbers {
+pub(super) struct InodeMap {
     /// Tag of each path that has one, and back.
     tags: HashMap<TreePath, u64>,
     paths: HashMap<u64, TreePath>,
@@ -38,7 +38,7 @@ struct Nested {
     back: HashMap<u64, (usize, u64)>,
 }
 
-impl Numbers {
+impl InodeMap {
     /// Returns a translation with a tag for each of `paths`. `marked` names the parts whose inodes are
     /// tagged, each with its path.
     pub(super) fn new(

@@ -157,9 +157,9 @@ impl Need {
 
 impl<R: Rows> Planner<'_, R> {
     /// Prefetches rows. With a local database, `keys` is dropped without making a key.
-    pub(super) fn foresee(&self, keys: impl IntoIterator<Item = RowKey>) {
+    pub(super) fn prefetch(&self, keys: impl IntoIterator<Item = RowKey>) {
         if R::PREFETCHES {
-            self.rows.foresee(keys.into_iter().collect());
+            self.rows.prefetch(keys.into_iter().collect());
         }
     }
 
@@ -219,26 +219,26 @@ impl<R: Rows> Planner<'_, R> {
     fn prefetch_records(&self, batch: &Batch) {
         let owner = || self.owner.to_owned();
         // `count` always asks for them: the first run has no head row to tell that nobody has set one.
-        self.foresee([RowKey::Quotas]);
+        self.prefetch([RowKey::Quotas]);
         let keeper = || batch.record_owner_key().to_owned();
-        self.foresee(
+        self.prefetch(
             batch.idempotency.iter().map(|record| RowKey::Idempotency(keeper(), record.key.clone())),
         );
-        self.foresee(batch.id.map(|id| RowKey::Committed(owner(), id)));
+        self.prefetch(batch.id.map(|id| RowKey::Committed(owner(), id)));
         for op in &batch.ops {
             match op {
                 Op::Snapshot { name } | Op::DropSnapshot { name } => {
-                    self.foresee([RowKey::Snapshot(owner(), name.clone())]);
+                    self.prefetch([RowKey::Snapshot(owner(), name.clone())]);
                 }
                 _ => {}
             }
             match op.body() {
-                Some(Body::Staged(staged)) => self.foresee([RowKey::Staged(staged.id)]),
+                Some(Body::Staged(staged)) => self.prefetch([RowKey::Staged(staged.id)]),
                 Some(Body::Bytes(bytes)) => {
                     let cuts = if let Op::Append { cuts, .. } = op { &cuts[..] } else { &[] };
                     // Only these are looked up by their hash.
                     let shared = chunks(bytes, cuts).filter(|(_, dedup)| *dedup);
-                    self.foresee(shared.map(|(data, dedup)| RowKey::Stored(sum_of(&data, dedup))));
+                    self.prefetch(shared.map(|(data, dedup)| RowKey::Stored(sum_of(&data, dedup))));
                 }
                 None => {}
             }
@@ -250,7 +250,7 @@ impl<R: Rows> Planner<'_, R> {
         let (ino, kind) = match at {
             At::Node(ino) => {
                 // Asked for where the node has no name in reach, which the node has to tell first.
-                self.foresee([RowKey::IsOpen(ino.0)]);
+                self.prefetch([RowKey::IsOpen(ino.0)]);
                 (ino.0, None)
             }
             At::Path(_) | At::Child(..) => {
@@ -258,13 +258,13 @@ impl<R: Rows> Planner<'_, R> {
                 let Some(row) = self.walk_names(&path)? else {
                     // Without this, each name of a copied tree takes a round.
                     let free = need.below == Below::Free;
-                    self.foresee(free.then(|| all_below(path.key())));
+                    self.prefetch(free.then(|| all_below(path.key())));
                     return Ok(());
                 };
                 // The name tells the kind, so none of this waits for the node.
                 let key = || path.key().to_owned();
                 let region = || Region { dir: key(), ..Region::default() };
-                self.foresee(match (need.below, row.kind) {
+                self.prefetch(match (need.below, row.kind) {
                     (Below::Entries, Kind::Directory) => Some(RowKey::NamesIn(key(), FIRST_ENTRIES)),
                     (Below::Names, Kind::Directory) => Some(all_below(path.key())),
                     (Below::Expired, Kind::Directory) => Some(RowKey::ExpiredIn(region(), self.time)),
@@ -276,23 +276,23 @@ impl<R: Rows> Planner<'_, R> {
         };
         // All of this is one level: it depends on the inode alone. The kind of a node that is addressed by
         // inode is not known, so a directory is asked for extents in vain.
-        self.foresee([RowKey::Node(ino)]);
+        self.prefetch([RowKey::Node(ino)]);
         // `is_named` reads one, of a node that is addressed by inode or gets another name. Where everything
         // is in reach, the node itself tells whether it has names.
         let named = (need.name || kind.is_none()) && !self.within.is_everything();
-        self.foresee(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
+        self.prefetch(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
         // A file that is addressed by name usually has no other, and the planner remembers that one
         // (`addressed`).
         let judged = need.rules && kind.is_none();
-        self.foresee(judged.then(|| RowKey::NamesOf(ino, self.rules.places().clone(), usize::MAX)));
+        self.prefetch(judged.then(|| RowKey::NamesOf(ino, self.rules.places().clone(), usize::MAX)));
         // The newest: which commit set them is known only from the node.
-        self.foresee(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
+        self.prefetch(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
         let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
-        self.foresee(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
+        self.prefetch(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
         let Some(node) = self.rows.node(ino)? else { return Ok(()) };
         // Losing its last name is no change of a node: `last_change` looks at the version before.
         if node.nlink == 0 {
-            self.foresee([RowKey::NodeAt(ino, node.seq.saturating_sub(1))]);
+            self.prefetch([RowKey::NodeAt(ino, node.seq.saturating_sub(1))]);
         }
         if kind.is_none()
             && node.kind == Kind::Directory
@@ -300,7 +300,7 @@ impl<R: Rows> Planner<'_, R> {
             && let Some(path) = self.prefetched_dir(ino)?
         {
             // A copy reads names by path. In the end it looks the path up for the time of the directory.
-            self.foresee([all_below(path.key())]);
+            self.prefetch([all_below(path.key())]);
             self.walk_names(&path)?;
         }
         // Conditions hash in this order, and the first that exceeds the limit refuses the batch before it
@@ -309,7 +309,7 @@ impl<R: Rows> Planner<'_, R> {
             *hashed = hashed.saturating_add(node.size);
             if *hashed <= MAX_HASHED {
                 let extents = self.rows.extents(ino, 0, node.size)?;
-                self.foresee(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
+                self.prefetch(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
             }
         }
         self.prefetch_expired(&[node])
@@ -322,7 +322,7 @@ impl<R: Rows> Planner<'_, R> {
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
                 // The operation checks that it is a directory.
-                self.foresee([RowKey::Node(dir.0)]);
+                self.prefetch([RowKey::Node(dir.0)]);
                 Ok(self.prefetched_dir(dir.0)?.and_then(|dir| dir.join(name).ok()))
             }
         }
@@ -335,7 +335,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(Some(TreePath::root()));
         }
         // All names, as `path_of` asks: they come in any order, and the first in the order of a walk counts.
-        self.foresee([RowKey::NamesOf(ino, self.within.clone(), usize::MAX)]);
+        self.prefetch([RowKey::NamesOf(ino, self.within.clone(), usize::MAX)]);
         let first = self.rows.names_of(ino, self.within, usize::MAX)?.into_iter().min();
         Ok(first.map(|(dir, name)| TreePath::from_row(&dir, &name)))
     }
@@ -343,35 +343,35 @@ impl<R: Rows> Planner<'_, R> {
     /// Prefetches a name, the names on the way to it and the directories that those lead to.
     fn walk_names(&self, path: &TreePath) -> Result<Option<NameRow>> {
         // A change of names in `/` sets the times of the root, to which no name leads.
-        self.foresee([RowKey::Node(Ino::ROOT.0)]);
+        self.prefetch([RowKey::Node(Ino::ROOT.0)]);
         let way = path.ancestors().filter_map(|above| key_of(&above));
         let keys: Vec<(String, String)> = way.chain(key_of(path)).collect();
-        self.foresee(keys.iter().cloned().map(|(dir, name)| RowKey::Name(dir, name)));
+        self.prefetch(keys.iter().cloned().map(|(dir, name)| RowKey::Name(dir, name)));
         // The directories on the way: the one that has the name gets new times, those above tell the error of
         // a lookup that fails.
         let mut last = Some(NameRow { ino: Ino::ROOT.0, since: 0, kind: Kind::Directory });
         for (dir, name) in &keys {
             last = self.rows.name(dir, name)?;
             let Some(row) = last else { break };
-            self.foresee([RowKey::Node(row.ino)]);
+            self.prefetch([RowKey::Node(row.ino)]);
         }
         Ok(last)
     }
 
     /// Prefetches the rows that an address led to after commit `seq`, for a copy.
     fn walk_past(&self, at: &At, seq: u64, recursive: bool) -> Result<()> {
-        self.foresee([RowKey::TimeOf(seq)]);
+        self.prefetch([RowKey::TimeOf(seq)]);
         let named = |ino: u64| RowKey::NamesOfAt(ino, seq, self.within.clone());
         let path = match at {
             At::Path(path) => path.clone(),
             At::Node(ino) => {
                 // Path and names of a directory are missed later: only its node says that it is one.
-                self.foresee((!self.within.is_everything()).then(|| named(ino.0)));
-                self.foresee(source_keys(ino.0, Some(seq)));
+                self.prefetch((!self.within.is_everything()).then(|| named(ino.0)));
+                self.prefetch(source_keys(ino.0, Some(seq)));
                 return Ok(());
             }
             At::Child(dir, name) => {
-                self.foresee([RowKey::NodeAt(dir.0, seq), named(dir.0)]);
+                self.prefetch([RowKey::NodeAt(dir.0, seq), named(dir.0)]);
                 let first = self.rows.names_of_at(dir.0, seq, self.within)?.into_iter().min();
                 let above = match first {
                     Some((above, dir)) => TreePath::from_row(&above, &dir),
@@ -384,12 +384,12 @@ impl<R: Rows> Planner<'_, R> {
         };
         let mut keys: Vec<(String, String)> =
             path.ancestors().chain([path.clone()]).filter_map(|path| key_of(&path)).collect();
-        self.foresee(keys.iter().cloned().map(|(dir, name)| RowKey::NameAt(dir, name, seq)));
+        self.prefetch(keys.iter().cloned().map(|(dir, name)| RowKey::NameAt(dir, name, seq)));
         let last = keys.pop();
         for (dir, name) in &keys {
             // Only the error of the lookup asks for the directories above.
             let Some(row) = self.rows.name_at(dir, name, seq)? else { return Ok(()) };
-            self.foresee([RowKey::NodeAt(row.ino, seq)]);
+            self.prefetch([RowKey::NodeAt(row.ino, seq)]);
         }
         let (ino, kind) = match last {
             None => (Ino::ROOT.0, Kind::Directory),
@@ -398,9 +398,9 @@ impl<R: Rows> Planner<'_, R> {
                 None => return Ok(()),
             },
         };
-        self.foresee(source_keys(ino, Some(seq)));
+        self.prefetch(source_keys(ino, Some(seq)));
         let all = recursive && kind == Kind::Directory;
-        self.foresee(all.then(|| RowKey::NamesBelowAt(path.key().to_owned(), seq, FIRST_NAMES)));
+        self.prefetch(all.then(|| RowKey::NamesBelowAt(path.key().to_owned(), seq, FIRST_NAMES)));
         Ok(())
     }
 
@@ -411,7 +411,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         // The database has no rows of nodes that the batch created.
         let inos = inos.filter(|ino| *ino < self.first_ino);
-        self.foresee(inos.clone().map(RowKey::Node));
+        self.prefetch(inos.clone().map(RowKey::Node));
         let mut nodes = Vec::new();
         let mut read = Ok(());
         for ino in inos {
@@ -431,7 +431,7 @@ impl<R: Rows> Planner<'_, R> {
         let everywhere = Within::everything();
         let mut read = Ok(());
         for node in nodes.iter().filter(due) {
-            self.foresee([RowKey::NamesOf(node.ino, everywhere.clone(), usize::MAX)]);
+            self.prefetch([RowKey::NamesOf(node.ino, everywhere.clone(), usize::MAX)]);
             match self.rows.names_of(node.ino, &everywhere, usize::MAX) {
                 Ok(names) => {
                     // Its end changes each of these directories. Missed one by one, those of a few dozen
