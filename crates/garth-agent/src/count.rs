@@ -22,3 +22,16 @@ pub fn count_to(text: &str, limit: usize) -> Option<usize> {
     working(text.len().min(limit.saturating_mul(LONG_TOKEN)));
     garth_tokens::count_to(text, limit)
 }
+
+/// Parses a number of tokens as people write it: `32000`, `32k` (thousand) or `1M` (million). Returns `None`
+/// for anything else.
+pub fn parse_tokens(text: &str) -> Option<u64> {
+    let (number, unit) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (&text[..at], 1_000),
+        (at, 'm' | 'M') => (&text[..at], 1_000_000),
+        _ => (text, 1),
+    };
+    // `parse` alone takes a plus sign.
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { number.parse::<u64>().ok()?.checked_mul(unit) } else { None }
+}

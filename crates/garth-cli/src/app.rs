@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use garth_agent::Access;
+use garth_engine::compute::ComputeLimits;
+use garth_engine::datadir::DataDirBuilder;
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::error::OptionalExt as _;
 use garth_engine::fs::resolve::{self, Follow, retry};
@@ -15,6 +17,7 @@ use garth_engine::model::{
 use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
+use crate::config::Storage;
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, NO_PARENT, Result, no_account_or};
@@ -30,6 +33,8 @@ pub(crate) struct App {
     pub(crate) global: Global,
     pub(crate) out: Out,
     pub(crate) env: Env,
+    /// Opens the data folder.
+    builder: DataDirBuilder,
     /// Definition of the command line, for completion scripts.
     pub(crate) command: fn() -> clap::Command,
     data_dir: OnceCell<DataDir>,
@@ -68,7 +73,17 @@ impl App {
     pub(crate) fn new(global: Global, command: fn() -> clap::Command) -> Self {
         let out = Out::new(global.json);
         let env = Env::system();
-        Self { global, out, env, command, data_dir: OnceCell::new(), scratch: OnceCell::new() }
+        let builder = data_folder::builder().env(env.clone());
+        Self { global, out, env, builder, command, data_dir: OnceCell::new(), scratch: OnceCell::new() }
+    }
+
+    /// Opens the data folder within these limits, if it is not open yet.
+    pub(crate) fn open_within(&mut self, storage: &Storage) {
+        let Storage { compute_threads: threads, compute_queue: queued, compute_steps: steps, .. } = *storage;
+        self.env = self.env.clone().computing_within(ComputeLimits { threads, queued, steps });
+        let builder = data_folder::builder().env(self.env.clone()).open_trees(storage.open_trees);
+        let builder = builder.idle_connections(storage.idle_connections).read_time(storage.read_time);
+        self.builder = builder.writer_threads(storage.writer_threads).reader_threads(storage.reader_threads);
     }
 
     /// The path of the data folder, whether it exists or not.
@@ -81,7 +96,7 @@ impl App {
         if let Some(data_dir) = self.data_dir.get() {
             return Ok(data_dir.clone());
         }
-        let data_dir = data_folder::open(&self.folder()?, &self.env)?;
+        let data_dir = data_folder::open(&self.folder()?, self.builder.clone())?;
         Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 
@@ -95,7 +110,7 @@ impl App {
         if let Some(data_dir) = self.data_dir.get() {
             return Ok(data_dir.clone());
         }
-        let data_dir = data_folder::open_or_create(&self.folder()?, &self.env).await?;
+        let data_dir = data_folder::open_or_create(&self.folder()?, self.builder.clone()).await?;
         Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 

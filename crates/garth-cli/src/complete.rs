@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command};
 use futures::executor::block_on;
-use garth_engine::Env;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::Kind;
 
@@ -85,7 +84,8 @@ fn option_with_value<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
 fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     let (dir, start) = typed.rsplit_once('/').unwrap_or(("", typed));
     let folder = global(before, "--data", "GARTH_DATA").map(PathBuf::from);
-    let data_dir = data_folder::open(&data_folder::locate(folder.as_deref()).ok()?, &Env::system()).ok()?;
+    let data_dir =
+        data_folder::open(&data_folder::locate(folder.as_deref()).ok()?, data_folder::builder()).ok()?;
     let account = global(before, "--account", "GARTH_ACCOUNT").unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     block_on(async {
         let tree = data_dir.account(&account).await.ok()?;

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use garth_engine::{DataDir, Env, Error, ErrorKind};
+use garth_engine::datadir::DataDirBuilder;
+use garth_engine::{DataDir, Error, ErrorKind};
 
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
@@ -30,11 +31,14 @@ pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf> {
         .ok_or_else(|| Failure::Usage("no home directory is known; set --data DIR or GARTH_DATA".into()))
 }
 
+/// Returns the default settings for opening a data folder.
+pub(crate) fn builder() -> DataDirBuilder {
+    DataDir::builder(garth_agent::registry())
+}
+
 /// Opens a data folder that exists.
-pub(crate) fn open(folder: &Path, env: &Env) -> Result<DataDir> {
-    let opened =
-        garth_engine::DataDir::builder(garth_agent::registry()).env(env.clone()).create(false).open(folder);
-    opened.map_err(|error| {
+pub(crate) fn open(folder: &Path, builder: DataDirBuilder) -> Result<DataDir> {
+    builder.create(false).open(folder).map_err(|error| {
         if !error.is(ErrorKind::NotFound) {
             return Failure::data_dir(folder)(error);
         }
@@ -46,9 +50,8 @@ pub(crate) fn open(folder: &Path, env: &Env) -> Result<DataDir> {
 
 /// Opens a data folder; makes it if there is none, and says so on stderr. One without any account gets
 /// `default`.
-pub(crate) async fn open_or_create(folder: &Path, env: &Env) -> Result<DataDir> {
+pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Result<DataDir> {
     let open = async {
-        let builder = garth_engine::DataDir::builder(garth_agent::registry()).env(env.clone());
         let (data_dir, is_new) = match builder.clone().create(false).open(folder) {
             Err(error) if error.is(ErrorKind::NotFound) => (builder.open(folder)?, true),
             opened => (opened?, false),

@@ -111,6 +111,8 @@ impl Failure {
                 | io::ErrorKind::DirectoryNotEmpty
                 | io::ErrorKind::AddrInUse => 4,
                 io::ErrorKind::PermissionDenied => 5,
+                // As for paths of the tree.
+                io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => 1,
                 _ => 7,
             },
             // Whatever keeps the storage from working is one cause, however a platform calls it.
@@ -336,54 +338,4 @@ impl Failures {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The first and the `exit` column of a table of the specification.
-    fn listed(header: &str, exit: usize) -> Vec<String> {
-        let specification = include_str!("../../../docs/specs/tree.md");
-        let (_, table) = specification.split_once(header).unwrap();
-        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-        let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
-        cells.map(|row| format!("{} {}", row[1], row[exit])).collect()
-    }
-
-    #[test]
-    fn specification_lists_exit_codes_of_tree_errors() {
-        let known = ErrorKind::ALL.iter().map(|kind| format!("`{kind}` {}", kind_code(*kind)));
-        assert_eq!(listed("| kind | errno | HTTP | exit | when |", 4), known.collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn specification_lists_exit_codes_of_other_errors() {
-        use KvCode::{
-            IdempotencyMismatch, InvalidGlob, InvalidPath, PathConflict, ReservedPath, TooLarge, Validation,
-        };
-        let host = |kind: io::ErrorKind| (host_kind(kind), Failure::Host(PathBuf::new(), kind.into()).code());
-        let mut known = vec![
-            ("usage", Failure::Usage(String::new()).code()),
-            host(io::ErrorKind::PermissionDenied),
-            host(io::ErrorKind::AddrInUse),
-        ];
-        for code in
-            [Validation, InvalidPath, InvalidGlob, ReservedPath, PathConflict, TooLarge, IdempotencyMismatch]
-        {
-            // Adding a code has to add it here.
-            match code {
-                Validation
-                | InvalidPath
-                | InvalidGlob
-                | ReservedPath
-                | PathConflict
-                | TooLarge
-                | IdempotencyMismatch
-                | KvCode::FileSystem(_) => {}
-            }
-            known.push((code.as_str(), kv_code(code)));
-        }
-        let of_tree = |name: &str| ErrorKind::ALL.iter().any(|kind| kind.as_str() == name);
-        known.retain(|(name, _)| !of_tree(name));
-        let known: Vec<String> = known.iter().map(|(name, exit)| format!("`{name}` {exit}")).collect();
-        assert_eq!(listed("\n| kind | exit | when |", 2), known);
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ mod body;
 mod cli;
 mod compare;
 mod complete;
+mod config;
 mod content;
 mod data_folder;
 mod escape;
@@ -16,6 +17,7 @@ mod help;
 mod history;
 mod host_text;
 mod lines;
+mod logs;
 mod model_args;
 mod out;
 mod patch;
@@ -39,6 +41,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::cli::Cli;
@@ -76,17 +79,18 @@ fn main() -> ExitCode {
     refuse_huge_pages();
     let args = habits::translated(std::env::args_os());
     let matches = help::command().try_get_matches_from(&args);
-    let cli = matches.and_then(|matches| {
+    let parsed = matches.and_then(|matches| {
+        let verb = matches.subcommand_name().unwrap_or_default().to_owned();
         let mut cli = Cli::from_arg_matches(&matches)?;
         cli.global.agent_is_named = matches.value_source("agent") == Some(ValueSource::CommandLine);
-        Ok(cli)
+        Ok((verb, cli))
     });
-    let cli = match cli {
-        Ok(cli) => cli,
+    let (verb, cli) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return usage_error(&args, &error),
     };
     let json = cli.global.json;
-    match run(cli) {
+    match run(&verb, cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.report(json);
@@ -120,12 +124,13 @@ fn usage_error(args: &[OsString], error: &clap::Error) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-fn run(cli: Cli) -> Result {
+fn run(verb: &str, cli: Cli) -> Result {
     cli.global.chat.check(cli.global.raw).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
+    let span = logs::begin(verb, &cli.global)?;
     let mut app = App::new(cli.global, Cli::command);
     let running: Pin<Box<dyn Future<Output = Result>>> = Box::pin(cli.verb.run(&mut app));
-    let done = runtime.block_on(running);
+    let done = runtime.block_on(running.instrument(span));
     done.and(app.out.flush()).map_err(Failure::without_chat).map_err(|failure| match app.folder() {
         Ok(folder) => failure.in_data_dir(&folder),
         Err(_) => failure,

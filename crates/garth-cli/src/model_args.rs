@@ -1,6 +1,5 @@
-//! The options that name a language model, for the features that ask one.
+//! The language model that the options name, for the features that ask one.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -8,37 +7,40 @@ use garth_agent::models::Allowance;
 use garth_server::chat_model::{HttpModel, ServedModel};
 
 use crate::app::App;
+use crate::config::{Config, ModelFlags, Settings};
 use crate::fail::{Failure, Result};
-use crate::size::parse_tokens;
 
-/// A model, and how much it may take.
-#[derive(Args, Debug)]
+/// Options of the language model.
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArgs {
-    /// Base URL of an endpoint that speaks OpenAI's chat completions
-    #[arg(long, requires = "model", value_name = "URL")]
-    model_endpoint: Option<String>,
-    /// Name of the model at the endpoint
-    #[arg(long, requires = "model_endpoint", value_name = "NAME")]
-    model: Option<String>,
-    /// File of this machine with the key of the endpoint
-    #[arg(long, requires = "model_endpoint", value_name = "FILE")]
-    model_key_file: Option<PathBuf>,
-    /// Token limit per day and account; beyond it garth works without the model
-    #[arg(long, requires = "model_endpoint", value_name = "TOKENS", value_parser = parse_tokens)]
-    model_daily_tokens: Option<u64>,
+    #[command(flatten)]
+    flags: ModelFlags,
 }
 
 impl ModelArgs {
-    /// The model; `None` if none is named.
-    pub(crate) fn open(self) -> Result<Option<ServedModel>> {
-        let Some((url, name)) = self.model_endpoint.zip(self.model) else { return Ok(None) };
-        let key = match &self.model_key_file {
-            Some(file) => Some(std::fs::read_to_string(file).map_err(Failure::host(file))?),
-            None => None,
-        };
-        let model = Arc::new(HttpModel::new(&url, name, key.map(|key| key.trim().to_owned()))?);
-        Ok(Some(ServedModel { model, daily_tokens: self.model_daily_tokens }))
+    /// Returns the model that flags, environment or file name; `None` if none is named.
+    pub(crate) fn open(self, app: &App) -> Result<Option<ServedModel>> {
+        open(&Config::load(&self.flags.given, &app.folder()?)?.settings()?)
     }
+}
+
+/// Returns the model of a configuration; `None` if none is named.
+pub(crate) fn open(settings: &Settings) -> Result<Option<ServedModel>> {
+    let (url, name) = match (&settings.model_endpoint, &settings.model) {
+        (Some(url), Some(name)) => (url, name),
+        (None, None) => return Ok(None),
+        (Some(_), None) => return Err(Failure::Usage("model_endpoint goes with model: name one".into())),
+        (None, Some(_)) => {
+            return Err(Failure::Usage("model goes with model_endpoint: say where it is".into()));
+        }
+    };
+    let key = match (&settings.model_key, &settings.model_key_file) {
+        (Some(key), _) => Some(key.clone()),
+        (None, Some(file)) => Some(std::fs::read_to_string(file).map_err(Failure::host(file))?),
+        (None, None) => None,
+    };
+    let model = HttpModel::new(url, name, key.map(|key| key.trim().to_owned()))?.limits(&settings.limits);
+    Ok(Some(ServedModel { model: Arc::new(model), daily_tokens: settings.model_daily_tokens }))
 }
 
 /// Returns what is left of the daily token limit of the account.

@@ -49,15 +49,9 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 
 /// Reads a number of tokens: `32000`, `32k` (thousand) or `1M` (million). For clap.
 pub(crate) fn parse_tokens(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("`{text}` is not a number of tokens; write a whole number, or one with k or M: 32k");
-    let (number, unit) = match text.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
-        _ => (text, 1),
-    };
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| number.parse::<u64>().ok()?.checked_mul(unit)).flatten().ok_or_else(wrong)
+    garth_agent::count::parse_tokens(text).ok_or_else(|| {
+        format!("`{text}` is not a number of tokens; write a whole number, or one with k or M: 32k")
+    })
 }
 
 /// Reads a whole number. For clap, whose own message speaks of Rust.

@@ -8,6 +8,7 @@ mod blame;
 mod cat;
 mod chat;
 mod completions;
+mod config;
 mod context;
 mod cp;
 mod daily;
@@ -61,6 +62,7 @@ use crate::fail::Result;
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Config(config::Config),
     Status(status::Status),
     Agent(agent::Agent),
     Account(account::Account),
@@ -124,6 +126,7 @@ impl Verb {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
+            Self::Config(verb) => verb.run(app),
             Self::Status(verb) => verb.run(app).await,
             Self::Agent(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,

@@ -196,6 +196,7 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("", &["sync", "push", "ingest"], &["import SOURCE DEST"]),
     ("", &["version"], &["--version"]),
     ("", &["completion", "complete"], &["completions bash"]),
+    ("", &["configuration", "conf", "settings", "options", "env"], &["config"]),
     (
         "memory",
         &["add", "create", "new", "set", "write", "save", "store", "update", "append", "edit"],

@@ -6,8 +6,10 @@ mod it {
     mod agents;
     mod batch;
     mod changes;
+    mod config;
     mod data_folder;
     mod errors;
+    mod examples;
     mod finding;
     mod garth;
     mod kv;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 
 pub use self::place::{IN_PLACE, go_on, working};
-pub use self::pool::{MAX_PIECE, MAX_QUEUED};
+pub use self::pool::{ComputeLimits, MAX_PIECE, MAX_QUEUED};
 pub use self::tally::Computed;
 
 use self::place::Here;
@@ -23,23 +23,17 @@ use self::pool::Pool;
 use self::task::Task;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Compute threads. One account uses two of them at most, so several busy accounts leave room for others.
-const THREADS: usize = 8;
-
-/// Limit on the steps of a piece, in bytes of text that it reads: 4 GiB, about a minute of computing.
-const MAX_STEPS: u64 = 4 << 30;
-
 /// Compute threads and the work that waits for them. They start when there is work, and end after a while
 /// without any.
 pub(crate) struct Compute(Arc<Pool>);
 
 impl Compute {
     pub(crate) fn new() -> Self {
-        Self::with_steps(THREADS, MAX_STEPS)
+        Self::within(ComputeLimits::default())
     }
 
-    fn with_steps(threads: usize, max_steps: u64) -> Self {
-        Self(Arc::new(Pool::new(threads, max_steps)))
+    pub(crate) fn within(limits: ComputeLimits) -> Self {
+        Self(Arc::new(Pool::new(limits)))
     }
 
     /// See [`Env::compute`](crate::Env::compute).

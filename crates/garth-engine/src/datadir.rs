@@ -20,6 +20,8 @@ mod costs;
 mod folder;
 mod key;
 mod open_trees;
+#[cfg(all(test, debug_assertions))]
+mod spans;
 
 use std::fmt;
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::compute::{Compute, Computed};
+use crate::compute::{Compute, ComputeLimits, Computed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
 
@@ -69,6 +69,12 @@ impl Env {
     pub fn manual(start: Timestamp) -> (Self, ManualClock) {
         let clock = ManualClock(Arc::new(AtomicI64::new(start.0)));
         (Self { clock: Arc::new(clock.clone()), compute: Compute::new() }, clock)
+    }
+
+    /// Returns the same clock, with threads of its own that compute within `limits`.
+    #[must_use]
+    pub fn computing_within(self, limits: ComputeLimits) -> Self {
+        Self { compute: Compute::within(limits), ..self }
     }
 
     /// Returns the current time.

@@ -6,6 +6,7 @@ pub(crate) mod disk;
 pub mod failpoint;
 pub(crate) mod fault_injection;
 pub(crate) mod permits;
+pub(crate) mod span;
 pub(crate) mod ticker;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use self::budget::IdleBudget;
 use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
 use self::permits::Permits;
+use self::span::AccountSpan;
 use self::ticker::Ticker;
 use crate::env::Env;
 use crate::threads::executor::Executor;
@@ -61,7 +63,11 @@ impl Default for Limits {
 /// Resources shared by everything of one open data folder. Clones share them; the threads end when the last
 /// is dropped.
 #[derive(Clone)]
-pub struct Runtime(Arc<Inner>);
+pub struct Runtime {
+    inner: Arc<Inner>,
+    /// Account whose tree uses this handle; `None` for a tree without a name.
+    account: Option<Arc<AccountSpan>>,
+}
 
 struct Inner {
     env: Env,
@@ -85,7 +91,7 @@ impl Runtime {
     }
 
     pub(crate) fn with_limits(env: Env, limits: Limits) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             executor: Executor::new("garth-writer", limits.writer_threads),
             readers: Executor::new("garth-reader", limits.reader_threads),
             blocking: Executor::new("garth-blocking", BLOCKING_THREADS),
@@ -99,70 +105,93 @@ impl Runtime {
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
             env,
-        }))
+        };
+        Self { inner: Arc::new(inner), account: None }
+    }
+
+    /// Returns the same runtime for the tree of an account. Events of its threads name the account.
+    pub(crate) fn of_account(&self, account: &str) -> Self {
+        let account = Some(Arc::new(AccountSpan::new(account)));
+        Self { inner: Arc::clone(&self.inner), account }
+    }
+
+    /// Runs work of a thread that serves many accounts within the span of this one.
+    pub(crate) fn in_account<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.account {
+            Some(account) => account.in_scope(work),
+            None => work(),
+        }
+    }
+
+    /// Runs the work of a caller within a span that names the account, below the span of the caller.
+    pub(crate) fn in_account_of_caller<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.account {
+            Some(account) => span::account(account.name()).in_scope(work),
+            None => work(),
+        }
     }
 
     /// Returns the clock and randomness.
     pub fn env(&self) -> &Env {
-        &self.0.env
+        &self.inner.env
     }
 
     /// Returns the points at which tests make this data folder fail. In a release build none can be armed.
     pub fn failpoints(&self) -> &Failpoints {
-        &self.0.failpoints
+        &self.inner.failpoints
     }
 
     /// Runs the tasks of the minute timer now.
     #[cfg(debug_assertions)]
     pub fn tick(&self) {
-        self.0.timer.tick();
+        self.inner.timer.tick();
     }
 
     pub(crate) fn executor(&self) -> &Executor {
-        &self.0.executor
+        &self.inner.executor
     }
 
     pub(crate) fn readers(&self) -> &Executor {
-        &self.0.readers
+        &self.inner.readers
     }
 
     /// Returns the executor for calls that wait for the disk, but not for long: opening an account, changing
     /// control data.
     pub(crate) fn blocking(&self) -> &Executor {
-        &self.0.blocking
+        &self.inner.blocking
     }
 
     /// Returns the executor for work that reads a whole account. Such work queues only after other such work.
     pub(crate) fn maintainers(&self) -> &Executor {
-        &self.0.maintainers
+        &self.inner.maintainers
     }
 
     pub(crate) fn read_time(&self) -> Duration {
-        self.0.read_time
+        self.inner.read_time
     }
 
     /// Returns the timer that runs once a minute.
     pub(crate) fn timer(&self) -> &Ticker {
-        &self.0.timer
+        &self.inner.timer
     }
 
     /// Returns the permits to occupy a writer thread with anything but a commit: steps of maintenance and
     /// checkpoints. At most half of the threads do so at once, so that commits of other accounts find one.
     pub(crate) fn maintenance(&self) -> &Arc<Permits> {
-        &self.0.maintenance
+        &self.inner.maintenance
     }
 
     /// Returns the timer that looks for changes of other processes, several times a second.
     pub(crate) fn watch(&self) -> &Ticker {
-        &self.0.watch
+        &self.inner.watch
     }
 
     pub(crate) fn conns(&self) -> &Arc<IdleBudget> {
-        &self.0.conns
+        &self.inner.conns
     }
 
     pub(crate) fn fault(&self) -> Fault {
-        self.0.fault
+        self.inner.fault
     }
 }
 

@@ -12,17 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::errors::{Code, Refusal};
+use crate::limits::Limits;
 
-/// Room for answers, those in the making included, in bytes: 64 MiB, a third of the 200 MiB that a small
-/// server has. One account takes half of it at most.
-const ROOM: usize = 64 << 20;
-/// Room for bodies of more than 1 MiB, 96 MiB; one account takes a third of it at most.
-const BODIES: usize = 96 << 20;
 /// Answers of up to so many bytes take no room: their number is bounded by that of the connections, which
 /// take as much themselves.
 const SMALL: usize = 16 << 10;
-/// How long an answer waits for room: a third of the time after which a client that takes nothing is let go.
-const WAIT: Duration = Duration::from_secs(10);
 /// What a page of values takes while it is made: the values and their JSON.
 pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 
@@ -35,6 +29,8 @@ pub(crate) struct Rooms {
     all: Arc<Semaphore>,
     /// Bytes that one account takes at most.
     share: usize,
+    /// Time that an answer or body waits for room.
+    wait: Duration,
     /// The part of each account that has something under way.
     accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
@@ -47,17 +43,29 @@ pub(crate) struct Room {
 }
 
 impl Rooms {
-    pub(crate) fn for_answers() -> Self {
-        Self { all: Arc::new(Semaphore::new(ROOM / UNIT)), share: ROOM / 2, accounts: Mutex::default() }
+    /// Room for answers: an account takes half of it at most.
+    pub(crate) fn for_answers(limits: &Limits) -> Self {
+        Self::new(limits.answer_room, limits.answer_room / 2, limits.room_wait)
     }
 
-    pub(crate) fn for_bodies() -> Self {
-        Self { all: Arc::new(Semaphore::new(BODIES / UNIT)), share: BODIES / 3, accounts: Mutex::default() }
+    /// Room for long bodies: an account takes a third of it at most.
+    pub(crate) fn for_bodies(limits: &Limits) -> Self {
+        Self::new(limits.body_room, limits.body_room / 3, limits.room_wait)
+    }
+
+    fn new(bytes: usize, share: usize, wait: Duration) -> Self {
+        Self { all: Arc::new(Semaphore::new(bytes / UNIT)), share, wait, accounts: Mutex::default() }
+    }
+
+    /// Returns the permits for so many bytes. What is longer than a share would wait for ever; it has all of
+    /// the share instead.
+    fn units(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT).min(self.share / UNIT)).unwrap_or(u32::MAX)
     }
 
     /// Room for an answer of so many bytes to an account, now or never.
     pub(crate) fn room_now(&self, account: &str, bytes: usize) -> Option<Room> {
-        let units = units(bytes);
+        let units = self.units(bytes);
         let of_account = self.account(account).try_acquire_many_owned(units).ok()?;
         let of_all = Arc::clone(&self.all).try_acquire_many_owned(units).ok()?;
         Some(Room { of_account, of_all })
@@ -76,13 +84,13 @@ impl Rooms {
         bytes: usize,
         message: &'static str,
     ) -> Result<Room, Refusal> {
-        let units = units(bytes);
+        let units = self.units(bytes);
         let room = async {
             let of_account = self.account(account).acquire_many_owned(units).await.ok()?;
             let of_all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
             Some(Room { of_account, of_all })
         };
-        timeout(WAIT, room).await.ok().flatten().ok_or_else(|| Refusal::new(Code::Unavailable, message))
+        timeout(self.wait, room).await.ok().flatten().ok_or_else(|| Refusal::new(Code::Unavailable, message))
     }
 
     fn account(&self, id: &str) -> Arc<Semaphore> {
@@ -104,7 +112,7 @@ impl Room {
             return answer;
         }
         let most = self.of_all.num_permits();
-        let surplus = most.saturating_sub(units(answer.len()) as usize);
+        let surplus = most.saturating_sub(answer.len().div_ceil(UNIT));
         drop((self.of_account.split(surplus), self.of_all.split(surplus)));
         Bytes::from_owner(Held { answer, _room: self })
     }
@@ -126,20 +134,16 @@ pub(crate) fn is_long(answer: &Bytes) -> bool {
     answer.len() > SMALL
 }
 
-fn units(bytes: usize) -> u32 {
-    // an answer longer than a share would wait for ever; it has all of it instead
-    u32::try_from(bytes.div_ceil(UNIT).min(ROOM / UNIT / 2)).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MIB: usize = 1 << 20;
+    const ROOM: usize = 64 * MIB;
 
     #[tokio::test(start_paused = true)]
     async fn one_account_leaves_room_for_the_others() {
-        let answers = Rooms::for_answers();
+        let answers = Rooms::for_answers(&Limits::default());
         let held: Vec<Bytes> = (0..8)
             .map(|_| answers.room_now("a", PAGE / 2).unwrap().hold(Bytes::from(vec![0; 4 * MIB])))
             .collect();
@@ -153,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_keeps_only_what_it_takes_until_it_is_sent() {
-        let answers = Rooms::for_answers();
+        let answers = Rooms::for_answers(&Limits::default());
         let free = |answers: &Rooms| answers.all.available_permits() * UNIT;
         let room = answers.answer("a", PAGE).await.unwrap();
         assert_eq!(free(&answers), ROOM - PAGE);

@@ -12,11 +12,7 @@ use serde::Deserialize;
 use ureq::Agent;
 
 use crate::endpoint;
-
-/// How long an answer takes at most.
-const TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest answer that is read, 4 MiB.
-const MAX_ANSWER: u64 = 4 << 20;
+use crate::limits::Limits;
 
 /// The language model of a server.
 #[derive(Clone, Debug)]
@@ -56,6 +52,8 @@ pub struct HttpModel {
     url: String,
     model: String,
     key: Option<String>,
+    timeout: Duration,
+    max_answer: usize,
 }
 
 impl HttpModel {
@@ -70,11 +68,17 @@ impl HttpModel {
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
-            .timeout_global(Some(TIMEOUT))
             .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
             .build();
+        let Limits { model_timeout: timeout, model_max_answer: max_answer, .. } = Limits::default();
         let url = format!("{}/chat/completions", base.trim_end_matches('/'));
-        Ok(Self { agent: config.new_agent(), url, model: model.into(), key })
+        Ok(Self { agent: config.new_agent(), url, model: model.into(), key, timeout, max_answer })
+    }
+
+    /// Asks within `model_timeout` and `model_max_answer` of these limits.
+    #[must_use]
+    pub fn limits(self, limits: &Limits) -> Self {
+        Self { timeout: limits.model_timeout, max_answer: limits.model_max_answer, ..self }
     }
 
     /// Asks. Blocks.
@@ -83,7 +87,8 @@ impl HttpModel {
             "model": self.model, "max_completion_tokens": ask.max_tokens,
             "messages": [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}],
         });
-        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
+        let request = self.agent.post(&self.url).config().timeout_global(Some(self.timeout)).build();
+        let mut request = request.header("content-type", "application/json");
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
@@ -94,7 +99,7 @@ impl HttpModel {
         if !answer.status().is_success() {
             return Err(failed(format!("the model's endpoint answered {status}")));
         }
-        let text = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
+        let text = answer.body_mut().with_config().limit(self.max_answer as u64).read_to_string();
         let text = text.map_err(|_| failed("the model's answer broke off or is too long".to_owned()))?;
         let reply: Reply = serde_json::from_str(&text)
             .map_err(|_| failed("the model's endpoint does not speak chat completions".to_owned()))?;

@@ -4,9 +4,6 @@ use garth_agent::session::{Collect, Due, DueSession, Sessions};
 use garth_engine::model::Timestamp;
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, Result};
 
-/// Sessions of an account in its turn.
-const SESSIONS: usize = 64;
-
 /// What an operator lets be collected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collecting {
@@ -20,17 +17,17 @@ pub(crate) struct Left {
     pub(crate) next: Option<Timestamp>,
 }
 
-/// Collects what is due of an account.
+/// Collects what is due of an account, of so many sessions at most.
 pub(crate) async fn step(
     tree: &dyn AccountStore,
-    account: &str,
     env: &Env,
     collecting: Collecting,
+    sessions: usize,
 ) -> Result<Left> {
     let due = Due::find(tree, env.now()).await?;
     let mut how = Collect::default();
     how.keep_history = !collecting.history;
-    for one in due.sessions.iter().take(SESSIONS) {
+    for one in due.sessions.iter().take(sessions) {
         let mut done = of(tree, one, env)?.collect(&one.session, &how).await;
         if collecting.history && done.as_ref().is_err_and(|error| error.is(ErrorKind::RuleViolation)) {
             // history is append-only by rule
@@ -41,18 +38,18 @@ pub(crate) async fn step(
             Ok(done) => {
                 for gone in &done.removed {
                     tracing::info!(
-                        account, session = %one, file = gone.name, bytes = gone.bytes, reason = &*gone.reason,
+                        session = %one, file = gone.name, bytes = gone.bytes, reason = &*gone.reason,
                         "collected"
                     );
                 }
             }
             Err(error) => {
-                tracing::warn!(account, session = %one, %error, "a session cannot be collected");
+                tracing::warn!(session = %one, %error, "a session cannot be collected");
                 of(tree, one, env)?.postpone(&one.session).await?;
             }
         }
     }
-    Ok(Left { more: due.sessions.len() > SESSIONS, next: due.next })
+    Ok(Left { more: due.sessions.len() > sessions, next: due.next })
 }
 
 /// The sessions that one is of.

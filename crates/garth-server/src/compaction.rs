@@ -5,18 +5,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use garth_agent::workspace::{Trim, Workspace};
 use garth_engine::{AccountStore, Env, Result};
+use tracing::Instrument as _;
 
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
+use crate::limits::Limits;
 
-/// Compactions of a server at a time, and of an account: they wait for a model, which may hang. One that
-/// finds no room is begun by the next answer of its session.
-const AT_ONCE: usize = 8;
-const OF_ACCOUNT: usize = 2;
-
-/// The compactions of a server: how many each account has under way.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Compactions(Arc<Mutex<HashMap<String, usize>>>);
+/// The compactions of a server. They wait for a model, which may hang, so there is a bound on those at a
+/// time. One that finds no room is begun by the next answer of its session.
+#[derive(Clone, Debug)]
+pub(crate) struct Compactions {
+    /// How many each account has under way.
+    under_way: Arc<Mutex<HashMap<String, usize>>>,
+    at_once: usize,
+    of_account: usize,
+}
 
 /// Room for a compaction, until dropped.
 struct Room {
@@ -34,10 +37,15 @@ pub(crate) struct Of {
 }
 
 impl Compactions {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let (at_once, of_account) = (limits.compactions, limits.compactions_per_account);
+        Self { under_way: Arc::default(), at_once, of_account }
+    }
+
     fn room(&self, account: &str) -> Option<Room> {
-        let mut under_way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let own = under_way.get(account).copied().unwrap_or_default();
-        if own >= OF_ACCOUNT || under_way.values().sum::<usize>() >= AT_ONCE {
+        if own >= self.of_account || under_way.values().sum::<usize>() >= self.at_once {
             return None;
         }
         under_way.insert(account.to_owned(), own + 1);
@@ -47,22 +55,25 @@ impl Compactions {
     /// Compacts a session if it is due, some time.
     pub(crate) fn begin(&self, tree: Arc<dyn AccountStore>, env: Env, model: Option<ServedModel>, of: Of) {
         let Some(room) = self.room(&of.account) else { return };
-        tokio::spawn(async move {
+        let Of { account, agent, user, session } = &of;
+        let span = tracing::error_span!("compaction", account, agent, user, session);
+        let compacting = async move {
             let _room = room;
-            let (account, session, threads) = (of.account.clone(), of.session.clone(), env.clone());
+            let (account, threads) = (of.account.clone(), env.clone());
             let work = async move { compact(&*tree, &env, model.as_ref(), &of).await };
             match compute(&threads, &account, 0, work).await.flatten() {
                 Ok(0) => {}
-                Ok(messages) => tracing::info!(session, messages, "compacted"),
-                Err(error) => tracing::warn!(session, %error, "a session cannot be compacted"),
+                Ok(messages) => tracing::info!(messages, "compacted"),
+                Err(error) => tracing::warn!(%error, "a session cannot be compacted"),
             }
-        });
+        };
+        tokio::spawn(compacting.instrument(span));
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let mut under_way = self.compactions.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.compactions.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = under_way.get_mut(&self.account) {
             *own -= 1;
         }
@@ -93,10 +104,12 @@ mod tests {
 
     #[test]
     fn an_account_leaves_room_for_others() {
-        let compactions = Compactions::default();
-        let mut held: Vec<_> = (0..OF_ACCOUNT).map(|_| compactions.room("a").unwrap()).collect();
+        let limits = Limits::default();
+        let compactions = Compactions::new(&limits);
+        let mut held: Vec<_> =
+            (0..limits.compactions_per_account).map(|_| compactions.room("a").unwrap()).collect();
         assert!(compactions.room("a").is_none());
-        for other in 0..AT_ONCE - OF_ACCOUNT {
+        for other in 0..limits.compactions - limits.compactions_per_account {
             held.push(compactions.room(&other.to_string()).unwrap());
         }
         assert!(compactions.room("b").is_none());

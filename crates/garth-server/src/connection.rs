@@ -23,7 +23,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::errors::{Code, Refusal};
-use crate::limits::{HEAD_TIME, STALL_TIME};
 use crate::request::{Access, Context, around};
 
 /// Serves a connection to its end; once `stopping`, to the end of the request that has begun.
@@ -41,7 +40,7 @@ pub(crate) async fn run(
         // A client that has sent all it will still waits for its answer.
         .half_close(true)
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(context.limits.head_time)
         .serve_connection(TokioIo::new(socket), service_fn(|request| around(&context, &app, request)));
     let mut connection = pin!(connection);
     let ended = tokio::select! {
@@ -78,14 +77,15 @@ impl Socket {
             self.stalled = None;
             return written;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALL_TIME)));
+        let stall_time = self.context.limits.stall_time;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall_time)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// A refusal as it goes over the wire.
     fn with_envelope(&self, refusal: &Refusal) -> Bytes {
-        let (id, status) = (self.context.request_id(), refusal.status);
+        let (id, status) = (self.context.request_id().to_string(), refusal.status);
         let body = refusal.body(&id);
         let bytes = body.len() as u64;
         let access = Access {

@@ -103,7 +103,7 @@ pub(crate) struct Refusal {
     /// A header that goes with it.
     header: Option<(&'static str, &'static str)>,
     /// For the log only.
-    pub(crate) cause: Option<String>,
+    cause: Option<String>,
 }
 
 impl Refusal {
@@ -176,6 +176,18 @@ impl Refusal {
     /// What the log says of it.
     pub(crate) fn because(self, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..self }
+    }
+
+    /// Logs the cause, if there is one, in the span that the caller is in. It is logged once.
+    pub(crate) fn log(&mut self) {
+        if let Some(cause) = self.cause.take() {
+            tracing::error!(code = self.code.as_str(), "{cause}");
+        }
+    }
+
+    /// Returns true if there is something to log.
+    pub(crate) fn has_cause(&self) -> bool {
+        self.cause.is_some()
     }
 
     /// The envelope.

@@ -9,6 +9,7 @@
 
 mod answers;
 mod auth;
+mod body;
 pub mod chat_model;
 mod collect;
 mod compaction;
@@ -27,6 +28,7 @@ mod serve;
 mod wire;
 
 pub use self::collect::Collecting;
+pub use self::limits::{Limit, Limits, Unit};
 pub use self::routes::reference;
 pub use self::serve::{Options, serve};
 

@@ -1,113 +1,277 @@
-//! What one client may cost: how much it may send, and how long it may take. Nothing a client does or leaves
-//! undone holds memory or a connection for ever.
+//! Limits that an operator may set: what one client may cost, and what the server does at a time. Each is
+//! declared once, with its unit, default and bounds; the configuration of `garth serve` and its reference
+//! page are made from this table.
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, EXPECT};
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::Body as _;
-use tokio::time::{Instant, timeout, timeout_at};
+use garth_agent::media::BUDGET;
+use garth_agent::nearest::nearest;
+use garth_engine::model::Timestamp;
+use garth_engine::{Error, ErrorKind, Result};
 
-use crate::answers::{Room, Rooms};
-use crate::errors::Refusal;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
 
-/// Largest body of a request, in bytes.
-pub(crate) const MAX_BODY: usize = 1 << 20;
-/// Largest body of a call that writes in a session, in bytes: a message of 16 MiB, and its text as JSON.
-pub(crate) const MAX_LONG_BODY: usize = 32 << 20;
-/// Time for the head of a request, and for which a connection may idle between requests. hyper's own default.
-pub(crate) const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Time for the body of a request: 1 MiB at 280 kbit/s.
-const BODY_TIME: Duration = Duration::from_secs(30);
-/// Time for each further MiB that has come: 4 Mbit/s. A long body takes room of others.
-const MIB_TIME: Duration = Duration::from_secs(2);
-/// Time for which a client may take nothing of an answer.
-pub(crate) const STALL_TIME: Duration = Duration::from_secs(30);
-/// How much of a refused body is read and forgotten, in bytes and time, so that a client which sends all of
-/// it before it reads finds the answer and not a reset connection.
-const MAX_DRAIN: usize = 16 << 20;
-const DRAIN_TIME: Duration = Duration::from_secs(5);
-
-/// Bound on the body of a request.
+/// Declaration of a limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BodyLimit<'a> {
-    /// Most bytes.
-    pub(crate) max: usize,
-    /// Path of the call that takes longer files, if one does.
-    pub(crate) instead: Option<&'static str>,
-    /// Room of the account for bodies of more than [`MAX_BODY`].
-    pub(crate) room: &'a Rooms,
-    pub(crate) account: &'a str,
+#[non_exhaustive]
+pub struct Limit {
+    /// Name, that of the setter.
+    pub name: &'static str,
+    /// Unit of the numbers below.
+    pub unit: Unit,
+    /// Value unless another is set.
+    pub default: u64,
+    /// Smallest value.
+    pub min: u64,
+    /// Largest value.
+    pub max: u64,
+    /// Meaning, a sentence or two.
+    pub meaning: &'static str,
 }
 
-impl BodyLimit<'_> {
-    fn refusal(&self) -> Refusal {
-        Refusal::too_large(self.max, self.instead)
-    }
+/// Unit of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Number of things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Time,
+}
 
-    async fn room(&self, bytes: usize) -> Result<Room, Refusal> {
-        let message = "too many long bodies are on their way; send them one by one, or try again later";
-        self.room.room(self.account, bytes, message).await
+impl Limit {
+    /// Returns the value nearest to `value` within the bounds.
+    fn within(&self, value: u64) -> u64 {
+        value.clamp(self.min, self.max)
     }
 }
 
-/// Reads the body of a request. One of more than [`MAX_BODY`] keeps room until it is dropped.
-pub(crate) async fn read_body(
-    headers: &HeaderMap,
-    body: &mut Body,
-    limit: BodyLimit<'_>,
-) -> Result<Bytes, Refusal> {
-    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let declared = declared.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-    if declared.is_some_and(|length| length > limit.max) {
-        return Err(limit.refusal());
+/// Type of a value of one unit.
+trait Measure: Copy {
+    fn from_number(number: u64) -> Self;
+    fn number(self) -> u64;
+}
+
+impl Measure for usize {
+    fn from_number(number: u64) -> Self {
+        Self::try_from(number).unwrap_or(Self::MAX)
     }
-    let mut room = match declared.filter(|length| *length > MAX_BODY) {
-        Some(length) => Some(limit.room(length).await?),
-        None => None,
+
+    fn number(self) -> u64 {
+        self as u64
+    }
+}
+
+impl Measure for Duration {
+    fn from_number(number: u64) -> Self {
+        Self::from_millis(number)
+    }
+
+    fn number(self) -> u64 {
+        u64::try_from(self.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Declares the limits: name, type and unit, default, and bounds. The documentation is the meaning on the
+/// reference page.
+macro_rules! limits {
+    ($(
+        $(#[doc = $meaning:literal])+
+        $name:ident: $type:ty, $unit:ident = $default:expr, $min:expr => $max:expr;
+    )+) => {
+        /// Limits of a server. [`Limits::default`] has those that [`Limits::table`] shows.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// use garth_server::Limits;
+        ///
+        /// let limits = Limits::default().max_body(2 << 20).stall_time(Duration::from_secs(10));
+        /// assert_eq!(limits.get("max_body"), Some(2 << 20));
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $(pub(crate) $name: $type,)+
+        }
+
+        /// The table.
+        static TABLE: &[Limit] = &[$(Limit {
+            name: stringify!($name),
+            unit: Unit::$unit,
+            default: $default,
+            min: $min,
+            max: $max,
+            meaning: concat!($($meaning),+),
+        }),+];
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: Measure::from_number($default),)+ }
+            }
+        }
+
+        impl Limits {
+            $(
+                #[doc = concat!("Sets a limit, or its nearest bound if `value` is beyond the bounds:", $($meaning),+)]
+                #[must_use]
+                pub fn $name(mut self, value: $type) -> Self {
+                    let declared = Limit {
+                        name: stringify!($name), unit: Unit::$unit, default: $default,
+                        min: $min, max: $max, meaning: "",
+                    };
+                    self.$name = Measure::from_number(declared.within(value.number()));
+                    self
+                }
+            )+
+
+            /// Returns the value of a limit, in its unit; `None` if there is no limit of that name.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name.number()),)+
+                    _ => None,
+                }
+            }
+
+            /// Sets a limit by its name, in its unit.
+            ///
+            /// # Errors
+            /// `InvalidArgument` for a name that is not in the table, and for a value beyond the bounds.
+            pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
+                let known = TABLE.iter().find(|limit| limit.name == name);
+                let Some(limit) = known else { return Err(unknown(name)) };
+                if limit.within(value) != value {
+                    let message = format!("{name} is {} to {}", limit.min, limit.max);
+                    return Err(Error::new(ErrorKind::InvalidArgument, message));
+                }
+                match name {
+                    $(stringify!($name) => self.$name = Measure::from_number(value),)+
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
     };
-    let (began, mut first, mut all) = (Instant::now(), Bytes::new(), BytesMut::new());
-    loop {
-        let length = first.len() + all.len();
-        let time = BODY_TIME + MIB_TIME * u32::try_from(length / MAX_BODY).unwrap_or(u32::MAX);
-        let frame = timeout_at(began + time, body.frame()).await.map_err(|_| Refusal::slow_body(time))?;
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|_| Refusal::validation("the body broke off or is badly encoded"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if length + data.len() > limit.max {
-            return Err(limit.refusal());
-        }
-        if length + data.len() > MAX_BODY && room.is_none() {
-            room = Some(limit.room(limit.max).await?);
-        }
-        if length == 0 {
-            first = data;
-            continue;
-        }
-        if all.is_empty() {
-            all.extend_from_slice(&std::mem::take(&mut first));
-        }
-        all.extend_from_slice(&data);
-    }
-    let whole = if all.is_empty() { first } else { all.freeze() };
-    Ok(room.into_iter().fold(whole, |whole, room| room.hold(whole)))
 }
 
-/// Reads on, in the background, what is left of a body that was refused.
-pub(crate) fn drain(headers: &HeaderMap, mut body: Body) {
-    // Who waits to be asked for the body has not sent it.
-    if body.is_end_stream() || headers.contains_key(EXPECT) {
-        return;
+fn unknown(name: &str) -> Error {
+    let nearest = nearest(name, TABLE.iter().map(|limit| limit.name));
+    let hint = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
+    Error::new(ErrorKind::InvalidArgument, format!("there is no limit {name}{hint}"))
+}
+
+limits! {
+    /// Largest body of a request, unless its call takes messages or a file.
+    max_body: usize, Bytes = MIB, 16 * KIB => 16 * MIB;
+    /// Largest body of a call that writes in a session: a message of 16 MiB, and its text as JSON. If
+    /// `max_body` is larger, that applies.
+    max_message_body: usize, Bytes = 32 * MIB, MIB => 64 * MIB;
+    /// Time limit for the head of a request, and for an idle connection between requests.
+    head_time: Duration, Time = 30 * SECOND, SECOND => 10 * MINUTE;
+    /// Time limit for the body of a request: 1 MiB at 280 kbit/s.
+    body_time: Duration, Time = 30 * SECOND, SECOND => HOUR;
+    /// Additional time for each further MiB of a body.
+    body_time_per_mib: Duration, Time = 2 * SECOND, 10 => MINUTE;
+    /// Time after which a connection is closed if its client reads nothing of an answer, or sends nothing of a
+    /// file.
+    stall_time: Duration, Time = 30 * SECOND, SECOND => HOUR;
+    /// Bytes of a refused body that are read and discarded, so that its client receives the answer.
+    drain_size: usize, Bytes = 16 * MIB, 0 => GIB;
+    /// Time limit for reading a refused body.
+    drain_time: Duration, Time = 5 * SECOND, 0 => MINUTE;
+    /// Memory for answers of more than 16 KiB, including unfinished ones. One account uses half of it at most.
+    answer_room: usize, Bytes = 64 * MIB, 16 * MIB => 64 * GIB;
+    /// Memory for bodies of more than 1 MiB. One account uses a third of it at most.
+    body_room: usize, Bytes = 96 * MIB, 3 * MIB => 64 * GIB;
+    /// Time that an answer or a body waits for memory.
+    room_wait: Duration, Time = 10 * SECOND, 0 => 5 * MINUTE;
+    /// Cache for media files that messages refer to.
+    media_cache: usize, Bytes = BUDGET as u64, 0 => 64 * GIB;
+    /// Concurrent compactions of sessions, including those that wait for a model.
+    compactions: usize, Count = 8, 1 => 256;
+    /// Concurrent compactions of one account.
+    compactions_per_account: usize, Count = 2, 1 => 64;
+    /// Accounts whose sessions are reset at the same time.
+    resets: usize, Count = 16, 1 => 256;
+    /// Time after which an account without room for its resets is visited again.
+    resets_retry: Duration, Time = 5 * SECOND, SECOND => HOUR;
+    /// Interval at which the databases of all accounts are checked for due events, repairs and sessions.
+    courier_interval: Duration, Time = SECOND, 100 => HOUR;
+    /// Interval at which accounts with recent commits are checked.
+    courier_tick: Duration, Time = 50, 10 => 10 * SECOND;
+    /// Accounts that count as having recent commits.
+    courier_hot_accounts: usize, Count = 64, 0 => 10_000;
+    /// Accounts that background work visits at the same time.
+    courier_visits: usize, Count = 4, 1 => 64;
+    /// Time after which a failed visit of an account is repeated.
+    courier_retry: Duration, Time = 10 * SECOND, SECOND => HOUR;
+    /// Concurrent deliveries of events of all accounts: requests to the sink, each on a thread.
+    deliveries: usize, Count = 256, 16 => 4096;
+    /// Time limit of a delivery, including the wait for its turn. An event is leased for 60 s.
+    sink_timeout: Duration, Time = 10 * SECOND, 100 => 50 * SECOND;
+    /// Sessions of an account that are collected before other accounts have their turn.
+    collect_sessions: usize, Count = 64, 1 => 10_000;
+    /// Repair steps of an account before other accounts have their turn.
+    repair_steps: usize, Count = 16, 1 => 1000;
+    /// Time limit for an answer of the language model.
+    model_timeout: Duration, Time = 2 * MINUTE, SECOND => HOUR;
+    /// Longest answer of the language model.
+    model_max_answer: usize, Bytes = 4 * MIB, 4 * KIB => 64 * MIB;
+}
+
+impl Limits {
+    /// Returns the declarations of all limits.
+    pub fn table() -> &'static [Limit] {
+        TABLE
     }
-    tokio::spawn(timeout(DRAIN_TIME, async move {
-        let mut left = MAX_DRAIN;
-        while let Some(Ok(frame)) = body.frame().await
-            && left > 0
-        {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+}
+
+/// Returns the time so long after another.
+pub(crate) fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    let nanos = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
+    Timestamp(now.0.saturating_add(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declares_each_limit_once_with_bounds() {
+        for (at, limit) in TABLE.iter().enumerate() {
+            assert!(TABLE[..at].iter().all(|other| other.name != limit.name), "{}", limit.name);
+            assert!(limit.min <= limit.default && limit.default <= limit.max, "{}", limit.name);
+            assert!(limit.min < limit.max, "{}", limit.name);
+            assert!(limit.meaning.ends_with('.') && !limit.meaning.contains('|'), "{}", limit.name);
+            assert_eq!(Limits::default().get(limit.name), Some(limit.default));
         }
-    }));
+    }
+
+    #[test]
+    fn sets_limits_by_name_within_bounds() {
+        for limit in TABLE {
+            let mut limits = Limits::default();
+            for value in [limit.min, limit.max] {
+                limits.set(limit.name, value).unwrap();
+                assert_eq!(limits.get(limit.name), Some(value));
+            }
+            let beyond = limits.set(limit.name, limit.max + 1).unwrap_err();
+            assert!(beyond.message().contains(&limit.max.to_string()), "{beyond}");
+            assert_eq!(limits.get(limit.name), Some(limit.max), "unchanged");
+        }
+        let error = Limits::default().set("max_bodi", 1).unwrap_err();
+        assert!(error.message().contains("did you mean max_body?"), "{error}");
+    }
+
+    #[test]
+    fn setters_stay_within_bounds() {
+        let limits = Limits::default().max_body(1).courier_tick(Duration::from_secs(3600));
+        assert_eq!(limits.get("max_body"), Some(16 * KIB));
+        assert_eq!(limits.get("courier_tick"), Some(10 * SECOND));
+    }
 }

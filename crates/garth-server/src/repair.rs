@@ -3,15 +3,13 @@
 use garth_agent::memory::{Follow, Memories, Next, Repair, Report, Told};
 use garth_engine::{AccountStore, Env, Result};
 
-/// Steps for one account in its turn.
-const STEPS: usize = 16;
-
-/// Does what is due for an account; how far it was followed, and when there is more to do.
+/// Does what is due for an account, in so many steps; how far it was followed, and when there is more to do.
 pub(crate) async fn step(
     tree: &dyn AccountStore,
     account: &str,
     env: &Env,
     follow: Option<Follow>,
+    steps: usize,
 ) -> Result<(Follow, Next)> {
     let memories = Memories::new(tree, account).env(env.clone());
     let mut follow = match follow {
@@ -19,7 +17,7 @@ pub(crate) async fn step(
         None => Follow::resume(&memories).await?,
     };
     let (repair, mut report, mut next) = (Repair::new(memories), Report::default(), Next::Now);
-    for _ in 0..STEPS {
+    for _ in 0..steps {
         let tell = &mut |told: &Told<'_>| {
             if told.until.is_none() {
                 tracing::info!(memory = %told.memory, finding = told.finding.as_str(), "repaired");
@@ -31,7 +29,7 @@ pub(crate) async fn step(
         }
     }
     for failure in &report.failures {
-        tracing::warn!(account, failure = %failure, "a memory cannot be repaired");
+        tracing::warn!(failure = %failure, "a memory cannot be repaired");
     }
     Ok((follow, next))
 }

@@ -1,8 +1,10 @@
-//! What every request goes through, whatever its route: a request id, the rules of HTTP itself, a span for
-//! logs, a guard against panics, the envelope of a refusal, and the access log.
+//! What every request goes through, whatever its route: a request id, the rules of HTTP itself, a guard
+//! against panics, the envelope of a refusal, and the access log.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
@@ -17,10 +19,10 @@ use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use tokio::time::Instant;
-use tracing::Instrument;
 
+use crate::body::drain;
 use crate::errors::Refusal;
-use crate::limits::drain;
+use crate::limits::Limits;
 
 /// Names a request in its answer and in the log.
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -30,6 +32,17 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) struct Context {
     pub(crate) env: Env,
     pub(crate) access_log: bool,
+    pub(crate) limits: Arc<Limits>,
+}
+
+/// Id of a request, in its extensions: a route names it in its span.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestId(u128);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "req_{:032x}", self.0)
+    }
 }
 
 /// The id of the API key that a request was let in with; for the access log.
@@ -39,9 +52,8 @@ pub(crate) struct KeyId(pub(crate) String);
 impl Context {
     /// A new id for a request. Only a label: where the system has no random bytes to give, the request is
     /// answered anyway.
-    pub(crate) fn request_id(&self) -> String {
-        let random = u128::from_le_bytes(self.env.random::<16>().unwrap_or_default());
-        format!("req_{random:032x}")
+    pub(crate) fn request_id(&self) -> RequestId {
+        RequestId(u128::from_le_bytes(self.env.random::<16>().unwrap_or_default()))
     }
 
     /// Writes the line of a request to the access log, if there is one.
@@ -76,14 +88,13 @@ pub(crate) struct Access<'a> {
 pub(crate) async fn around(
     context: &Context,
     routes: &TowerToHyperService<Router>,
-    request: hyper::Request<Incoming>,
+    mut request: hyper::Request<Incoming>,
 ) -> Result<Response, Infallible> {
-    let began = Instant::now();
-    let id = context.request_id();
+    let (began, request_id) = (Instant::now(), context.request_id());
+    request.extensions_mut().insert(request_id);
+    let id = request_id.to_string();
     let line = context.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
-    // `debug`: making a span that nobody looks at takes a tenth of a small read
-    let span = tracing::debug_span!("request", id);
-    let mut response = answer(request, routes, &id).instrument(span).await;
+    let mut response = answer(context, request, routes, &id).await;
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
@@ -94,6 +105,7 @@ pub(crate) async fn around(
 }
 
 async fn answer(
+    context: &Context,
     request: hyper::Request<Incoming>,
     routes: &TowerToHyperService<Router>,
     id: &str,
@@ -106,14 +118,13 @@ async fn answer(
         },
         Err(refusal) => {
             let (head, body) = request.into_parts();
-            drain(&head.headers, Body::new(body));
+            drain(&context.limits, &head.headers, Body::new(body));
             refusal.into_response()
         }
     };
-    if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
-        if let Some(cause) = &refusal.cause {
-            tracing::error!(request_id = id, code = refusal.code.as_str(), "{cause}");
-        }
+    if let Some(mut refusal) = response.extensions_mut().remove::<Refusal>() {
+        // A request without a known account.
+        tracing::error_span!("request", id).in_scope(|| refusal.log());
         *response.body_mut() = Bytes::from(refusal.body(id)).into();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

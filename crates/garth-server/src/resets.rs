@@ -4,33 +4,39 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use garth_agent::workspace::{Reset, Workspace, due_resets, next_job, run_jobs};
 use garth_engine::{AccountStore, Env, Result};
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use crate::chat_model::ServedModel;
 use crate::collect::Left;
 use crate::compute::compute;
-
-/// Accounts that are worked on at a time: most of them wait for a model, which takes no thread.
-const AT_ONCE: usize = 16;
-
-/// How long an account waits that finds no room, or is worked on, in seconds.
-const PAUSE: i64 = 5;
+use crate::limits::{Limits, after};
 
 /// The resets of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Resets {
     model: Option<ServedModel>,
+    /// For the accounts that are worked on at a time. Most of them wait for a model, which takes no thread.
     room: Arc<Semaphore>,
+    /// How long an account waits that finds no room, or is worked on.
+    retry: Duration,
     /// The accounts that are worked on.
     busy: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Resets {
-    pub(crate) fn new(model: Option<ServedModel>) -> Self {
-        Self { model, room: Arc::new(Semaphore::new(AT_ONCE)), busy: Arc::default() }
+    pub(crate) fn new(model: Option<ServedModel>, limits: &Limits) -> Self {
+        let room = Arc::new(Semaphore::new(limits.resets));
+        Self { model, room, retry: limits.resets_retry, busy: Arc::default() }
+    }
+
+    /// Resets within these limits.
+    pub(crate) fn limits(self, limits: &Limits) -> Self {
+        Self::new(self.model, limits)
     }
 
     /// Looks at what is due of an account, and begins it if there is room.
@@ -45,7 +51,7 @@ impl Resets {
             return Ok(Left { more: false, next: [due.next, job].into_iter().flatten().min() });
         }
         self.begin(Arc::clone(tree), account, env);
-        Ok(Left { more: false, next: Some(now.plus_seconds(PAUSE)) })
+        Ok(Left { more: false, next: Some(after(now, self.retry)) })
     }
 
     fn begin(&self, tree: Arc<dyn AccountStore>, account: &str, env: &Env) {
@@ -55,29 +61,31 @@ impl Resets {
             return;
         }
         let (resets, account, env) = (self.clone(), account.to_owned(), env.clone());
-        tokio::spawn(async move {
+        let span = tracing::error_span!("reset", account);
+        let resetting = async move {
             let _room = room;
-            let (of, threads, model) = (account.clone(), env.clone(), resets.model.clone());
-            let work = async move { run(&*tree, &of, &env, model.as_ref()).await };
+            let (threads, model) = (env.clone(), resets.model.clone());
+            let work = async move { run(&*tree, &env, model.as_ref()).await };
             if let Err(error) = compute(&threads, &account, 0, work).await.flatten() {
-                tracing::warn!(account, %error, "sessions cannot be reset");
+                tracing::warn!(%error, "sessions cannot be reset");
             }
             resets.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&account);
-        });
+        };
+        tokio::spawn(resetting.instrument(span));
     }
 }
 
 /// Does what is due of an account.
-async fn run(tree: &dyn AccountStore, account: &str, env: &Env, model: Option<&ServedModel>) -> Result<()> {
+async fn run(tree: &dyn AccountStore, env: &Env, model: Option<&ServedModel>) -> Result<()> {
     let allowance = ServedModel::allowance(model, tree, env).await?;
     let asking = ServedModel::asking(model, allowance.as_ref());
     for one in due_resets(tree, env.now()).await?.sessions {
         let workspace = Workspace::new(tree, &one.agent)?.env(env.clone());
         let how = Reset::default().asking(asking);
         match workspace.reset_if_due(&one.user, &one.session, &how).await {
-            Ok(Some(done)) => tracing::info!(account, session = %one, next = done.next.name, "reset"),
+            Ok(Some(done)) => tracing::info!(session = %one, next = done.next.name, "reset"),
             Ok(None) => {}
-            Err(error) => tracing::warn!(account, session = %one, %error, "a session cannot be reset"),
+            Err(error) => tracing::warn!(session = %one, %error, "a session cannot be reset"),
         }
     }
     if let Some(asking) = asking {

@@ -17,6 +17,8 @@ mod retry;
 mod route;
 mod served;
 mod sessions;
+#[cfg(test)]
+mod span_tests;
 mod table;
 mod tree;
 mod twins;
@@ -37,6 +39,7 @@ use garth_agent::Once;
 use garth_engine::datadir::{Admitted, Scope};
 use garth_engine::{AccountStore, DataDir};
 use serde_json::Value;
+use tracing::{Instrument as _, Level, Span};
 
 use self::call::{Answering, Call};
 use self::identity::Caller;
@@ -47,11 +50,13 @@ use self::served::Served;
 use self::table::{MEDIA_PATH, nearest_route, routes};
 use crate::answers::{PAGE, is_long};
 use crate::auth::authorize;
+use crate::body::{BodyLimit, drain, read_body};
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
-use crate::limits::{BodyLimit, MAX_BODY, drain, read_body};
+use crate::limits::Limits;
+use crate::request::RequestId;
 
 /// Longest body of a call that is answered where it arrives.
 const SMALL_BODY: usize = 4 << 10;
@@ -60,8 +65,8 @@ const SMALL_BODY: usize = 4 << 10;
 type Arguments = Vec<(String, String)>;
 
 /// Returns the router of everything that is served.
-pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
-    router_of(Served::new(data_dir, model))
+pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>, limits: Arc<Limits>) -> Router {
+    router_of(Served::new(data_dir, model, limits))
 }
 
 fn router_of(served: Served) -> Router {
@@ -79,12 +84,14 @@ fn method(route: &'static Route) -> MethodRouter<Served> {
         Run::Download(_) => get(handler),
         Run::Read(..) | Run::Write(..) | Run::Upload(_) => post(handler),
     };
-    router.fallback(async |request: Request| refuse(request, Refusal::wrong_method(route.allow())))
+    router.fallback(async |State(served): State<Served>, request: Request| {
+        refuse(&served.limits, request, Refusal::wrong_method(route.allow()))
+    })
 }
 
-async fn no_route(request: Request) -> Refusal {
+async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
     let nearest = nearest_route(request.uri().path());
-    refuse(request, Refusal::no_route(nearest.as_deref()))
+    refuse(&served.limits, request, Refusal::no_route(nearest.as_deref()))
 }
 
 /// Admits a request to a route, and answers it.
@@ -93,7 +100,7 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
     let admitted = match authorize(&served.data_dir, &head.headers, route.scopes).await {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            drain(&head.headers, body);
+            drain(&served.limits, &head.headers, body);
             return refusal.into_response();
         }
     };
@@ -101,11 +108,12 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
         Ok(arguments) => {
             let request =
                 Admission { served: &served, admitted: &admitted, route, arguments: &arguments, head: &head };
-            request.answer(&mut body).await
+            let answered = request.answer(&mut body).await;
+            answered.map_err(|refusal| request.logged(refusal, &Caller::default()))
         }
         Err(refusal) => Err(refusal),
     };
-    drain(&head.headers, body);
+    drain(&served.limits, &head.headers, body);
     let answered = answered.map_err(|refusal| {
         let may_read = !route.writes() || admitted.key().allows(Scope::MemoryRead);
         if may_read { refusal } else { refusal.without_content() }
@@ -139,21 +147,27 @@ impl<'a> Admission<'a> {
             }
             Run::Upload(handler) => {
                 let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
-                let call = self.call(&account, &query, &[])?.begin_before_body().await?;
-                self.write(Length::Short, handler(call, self.head, body)).await.map(json)
+                let call = self.call(&account, &query, &[])?;
+                let span = self.span(&call.caller);
+                let stored = async {
+                    let call = call.begin_before_body().await?;
+                    self.write(Length::Short, handler(call, self.head, body)).await.map(json)
+                };
+                log_within(span, stored).await
             }
             Run::Download(handler) => {
                 let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
-                handler(&self.call(&account, &query, &[])?, self.head).await
+                let call = self.call(&account, &query, &[])?;
+                log_within(self.span(&call.caller), handler(&call, self.head)).await
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
         }
     }
 
     fn body_limit(&self) -> BodyLimit<'_> {
-        let max = self.route.max_body();
-        let instead = (max > MAX_BODY).then_some(MEDIA_PATH);
-        BodyLimit { max, instead, room: &self.served.bodies, account: &self.admitted.key().account }
+        let (limits, account) = (&*self.served.limits, &self.admitted.key().account);
+        let instead = self.route.takes_messages().then_some(MEDIA_PATH);
+        BodyLimit { max: self.route.max_body(limits), instead, room: &self.served.bodies, account, limits }
     }
 
     /// Answers a call in JSON on the threads that compute, unless it only passes a few bytes on: a hop to
@@ -175,16 +189,52 @@ impl<'a> Admission<'a> {
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
         let account = self.served.tree(self.admitted).await?;
         let call = self.call(&account, body, body)?;
-        match self.route.run {
-            Run::Read(length, handler) => self.read(length, || handler(&call)).await,
-            Run::Write(length, handler) => {
-                let call = call.begin(&self.served.twins).await?;
-                self.write(length, handler(call)).await
+        // Making a span takes 5% of a small read: a call that only passes a few bytes on, and logs nothing on
+        // the way, has one only if it fails, or if somebody looks closely.
+        let is_watched = self.route.computes() || tracing::enabled!(Level::DEBUG);
+        let span = is_watched.then(|| self.span(&call.caller));
+        let answering = async {
+            match self.route.run {
+                Run::Read(length, handler) => self.read(length, || handler(&call)).await,
+                Run::Write(length, handler) => {
+                    let call = call.begin(&self.served.twins).await?;
+                    self.write(length, handler(call)).await
+                }
+                Run::Upload(_) | Run::Download(_) | Run::Health => {
+                    Err(Refusal::internal().because("the call is not in JSON"))
+                }
             }
-            Run::Upload(_) | Run::Download(_) | Run::Health => {
-                Err(Refusal::internal().because("the call is not in JSON"))
-            }
+        };
+        if let Some(span) = span {
+            return log_within(span, answering).await;
         }
+        answering.await.map_err(|refusal| {
+            match refusal.has_cause().then(|| self.call(&account, body, body)) {
+                Some(Ok(call)) => self.logged(refusal, &call.caller),
+                Some(Err(_)) => self.logged(refusal, &Caller::default()),
+                None => refusal,
+            }
+        })
+    }
+
+    /// Returns the span of the request: all that is logged for it names its id, account, agent, user and
+    /// session. Never content, never a secret. The level is that of errors, so that each filter that shows an
+    /// event shows the span with it.
+    fn span(self, caller: &Caller<'_>) -> Span {
+        let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
+        let account = &*self.admitted.key().account;
+        let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty());
+        let (user, session) = (caller.user.as_deref(), caller.session_name());
+        let session = session.as_deref();
+        tracing::error_span!("request", id, account, agent, user, session)
+    }
+
+    /// Logs why a request failed, if that is no fault of its client.
+    fn logged(self, mut refusal: Refusal, caller: &Caller<'_>) -> Refusal {
+        if refusal.has_cause() {
+            self.span(caller).in_scope(|| refusal.log());
+        }
+        refusal
     }
 
     /// Parses a request. `fields` is a JSON object, `body` what the client sent.
@@ -221,6 +271,7 @@ impl<'a> Admission<'a> {
             env: served.data_dir.env(),
             model: served.model.as_ref(),
             compactions: &served.compactions,
+            limits: &served.limits,
             hydrator: &served.hydrator,
             prompts: &served.prompts,
         })
@@ -269,6 +320,20 @@ impl<'a> Admission<'a> {
             None => answer,
         })
     }
+}
+
+/// Answers a request within its span.
+async fn log_within<T>(
+    span: Span,
+    answering: impl Future<Output = Result<T, Refusal>>,
+) -> Result<T, Refusal> {
+    let answering = async {
+        answering.await.map_err(|mut refusal| {
+            refusal.log();
+            refusal
+        })
+    };
+    answering.instrument(span).await
 }
 
 /// Returns the fields of a query as a JSON object.

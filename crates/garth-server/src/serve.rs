@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,6 +15,7 @@ use tokio::time::sleep;
 
 use crate::chat_model::ServedModel;
 use crate::connection;
+use crate::limits::Limits;
 use crate::request::Context;
 use crate::routes::router;
 
@@ -21,11 +23,12 @@ use crate::routes::router;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What an operator can choose. [`Options::default`] serves without an access log and without a
-/// language model.
+/// language model, within the default limits.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     access_log: bool,
     model: Option<ServedModel>,
+    limits: Limits,
 }
 
 impl Options {
@@ -36,6 +39,12 @@ impl Options {
     #[must_use]
     pub fn access_log(self, access_log: bool) -> Self {
         Self { access_log, ..self }
+    }
+
+    /// Serves within these limits. Default: [`Limits::default`].
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The language model that compaction asks.
@@ -59,10 +68,12 @@ pub async fn serve(
     if listeners.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no socket to serve on"));
     }
-    let context = Context { env: data_dir.env().clone(), access_log: options.access_log };
+    let limits = Arc::new(options.limits);
+    let (env, access_log) = (data_dir.env().clone(), options.access_log);
+    let context = Context { env, access_log, limits: Arc::clone(&limits) };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(data_dir, options.model);
+    let app = router(data_dir, options.model, limits);
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }

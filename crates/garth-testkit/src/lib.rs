@@ -12,6 +12,7 @@
 //! | second implementations that others are compared with | `reference` |
 //! | random numbers, generated and public data sets | [`data`] |
 //! | the binary `proof-worker`, second process of some proofs | [`worker`] |
+//! | what a process logs, with its spans | [`logs`] |
 //! | short names for paths, operations and assertions | [`tools`] |
 //!
 //! Proofs that need the features of agents or the server are in the crate `garth-proofs`.
@@ -21,6 +22,7 @@ pub mod crash;
 pub mod data;
 pub mod fs;
 pub mod isolation;
+pub mod logs;
 pub mod model;
 pub mod proof;
 mod reference;

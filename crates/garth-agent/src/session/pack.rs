@@ -31,7 +31,7 @@ use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::store::meta::check_tokens;
 use super::store::swap_index::{Swapped, parse_index};
 use crate::boxed;
-use crate::count::ENCODING;
+use crate::count::{ENCODING, parse_tokens};
 use crate::once::Outcome;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, pretty, read_all, sha256, unreadable};
@@ -157,8 +157,9 @@ fn parse_budget(text: &str) -> Result<Option<u64>> {
     match text.trim() {
         "" => Ok(None),
         number => {
-            let bad = || Error::invalid("it is empty, 0 for no limit, or a number of tokens");
-            let tokens = number.parse().map_err(|_| bad())?;
+            let bad =
+                || Error::invalid("it is empty, 0 for no limit, or a number of tokens, such as 32000 or 32k");
+            let tokens = parse_tokens(number).ok_or_else(bad)?;
             check_tokens("budget", tokens).map(|()| Some(tokens))
         }
     }

@@ -1,4 +1,4 @@
-//! Exit codes beside the tables of the specification, which are not in the package: nor is this file.
+//! Exit codes compared with the tables of the specification, which are not in the package: nor is this file.
 
 use super::*;
 
@@ -12,13 +12,13 @@ fn listed(header: &str, exit: usize) -> Vec<String> {
 }
 
 #[test]
-fn the_specification_of_the_tree_says_the_exit_code_of_each_kind_of_error() {
+fn specification_lists_exit_codes_of_tree_errors() {
     let known = ErrorKind::ALL.iter().map(|kind| format!("`{kind}` {}", kind_code(*kind)));
     assert_eq!(listed("| kind | errno | HTTP | exit | when |", 4), known.collect::<Vec<_>>());
 }
 
 #[test]
-fn the_specification_says_the_exit_code_of_each_kind_that_only_the_command_line_knows() {
+fn specification_lists_exit_codes_of_other_errors() {
     use KvCode::{
         IdempotencyMismatch, InvalidGlob, InvalidPath, PathConflict, ReservedPath, TooLarge, Validation,
     };
@@ -48,4 +48,22 @@ fn the_specification_says_the_exit_code_of_each_kind_that_only_the_command_line_
     known.retain(|(name, _)| !of_tree(name));
     let known: Vec<String> = known.iter().map(|(name, exit)| format!("`{name}` {exit}")).collect();
     assert_eq!(listed("\n| kind | exit | when |", 2), known);
+}
+
+#[test]
+fn host_errors_have_exit_codes_of_tree_errors() {
+    use io::ErrorKind as Host;
+    for kind in [
+        Host::NotFound,
+        Host::AlreadyExists,
+        Host::NotADirectory,
+        Host::IsADirectory,
+        Host::DirectoryNotEmpty,
+        Host::StorageFull,
+        Host::Other,
+    ] {
+        let of_tree = ErrorKind::ALL.iter().find(|known| known.as_str() == host_kind(kind)).unwrap();
+        let code = Failure::Host(PathBuf::new(), kind.into()).code();
+        assert_eq!(code, kind_code(*of_tree), "{kind:?}");
+    }
 }

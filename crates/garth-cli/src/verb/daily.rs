@@ -18,8 +18,9 @@ use crate::size::parse_count;
 /// Add to an agent's daily memory, and read it
 ///
 /// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent selects the agent. Days are those of the
-/// time zone in the agent's settings.json. Each section has the class of the session that wrote it (--class,
-/// [default: main]): sessions of the class `main` see all sections, others those of their class.
+/// time zone in the agent's settings.json. Each section has the class of the session that wrote it: main, or the
+/// class that --key, --user, --chat or --session give. Sessions of the class `main` see all sections, others
+/// those of their class.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth daily add --agent scout 'Ann likes tea.'\n  \
@@ -36,7 +37,7 @@ enum Action {
     /// With --json, prints one object: path, seq.
     #[command(after_help = "Examples:\n  \
             garth daily add 'Ann likes tea.'\n  \
-            garth daily add --day 2026-01-26 --class group - < notes.txt")]
+            garth daily add --day 2026-01-26 --key agent:default:slack:channel:C1 - < notes.txt")]
     Add {
         /// Text; - or nothing reads standard input
         text: Option<String>,
@@ -48,7 +49,7 @@ enum Action {
     ///
     /// If several classes of sessions wrote it, a line before each part names the class. With --json, prints
     /// one object: day, parts (class, text).
-    #[command(after_help = "Example:\n  garth daily show 2026-01-27 --class group")]
+    #[command(after_help = "Example:\n  garth daily show 2026-01-27 --key agent:default:slack:channel:C1")]
     Show {
         /// Day [default: today]
         day: Option<Day>,
@@ -143,7 +144,7 @@ async fn days(app: &mut App, mut after: Option<Day>, mut left: usize) -> Result 
 
 async fn jobs(app: &mut App, model: ModelArgs) -> Result {
     app.only_account("daily jobs")?;
-    let model = model.open()?;
+    let model = model.open(app)?;
     let allowance = allowance(app, model.as_ref()).await?;
     let Some(asking) = ServedModel::asking(model.as_ref(), allowance.as_ref()) else {
         let message = "a job needs a model: name one with --model-endpoint and --model";

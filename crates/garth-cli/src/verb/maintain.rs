@@ -6,6 +6,7 @@ use clap::Args;
 use garth_agent::access::upgraded;
 use garth_engine::AccountStore;
 use garth_engine::datadir::AccountState;
+use garth_engine::fs::store::{Collectable, Collected};
 use indicatif::HumanBytes;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -42,13 +43,17 @@ pub(crate) struct Fsck {
 /// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
 ///
 /// Versions, snapshots and open files stay. Unused content is removed by the first run after the grace
-/// period. With --json, prints one object per account: account, expired, staged, versions, merged, chunks,
-/// bytes, packs, freed, waiting, waiting_bytes.
+/// period. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
+/// chunks, bytes, packs, freed, waiting, waiting_bytes; with --dry-run unnamed (the number of files whose
+/// versions would be removed) in place of versions and merged.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth gc --all")]
+#[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {
     #[command(flatten)]
     accounts: Accounts,
+    /// Report what would be removed, and change nothing; small extents are not counted
+    #[arg(long)]
+    dry_run: bool,
     /// Grace period: keep content that was found unused less than this long ago, because another process may
     /// still read it; at least 2m while others run
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_span)]
@@ -110,31 +115,59 @@ impl Fsck {
 impl Gc {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("gc")?;
-        let grace = Duration::from_secs(self.grace.unsigned_abs());
+        let (grace, dry_run) = (Duration::from_secs(self.grace.unsigned_abs()), self.dry_run);
         self.accounts
             .each(app, "collecting", async |app, account, tree| {
-                let gone = tree.gc(grace).await?;
-                let mut text = format!(
-                    "{}: removed {}, {}, {}, {} ({}), {}; merged {}; gave back {}",
-                    escaped(account),
-                    counted(gone.expired, "expired name", "expired names"),
-                    counted(gone.staged, "upload", "uploads"),
-                    counted(gone.versions, "version", "versions"),
-                    counted(gone.chunks, "chunk", "chunks"),
-                    HumanBytes(gone.bytes),
-                    counted(gone.packs, "pack file", "pack files"),
-                    counted(gone.merged, "extent", "extents"),
-                    HumanBytes(gone.freed),
-                );
-                if gone.waiting > 0 {
-                    let waiting = counted(gone.waiting, "file", "files");
-                    let size = HumanBytes(gone.waiting_bytes);
-                    text.push_str(&format!("; {waiting} ({size}) wait for the grace period to end"));
-                }
-                app.out.item(&object(account, &gone), text)
+                let (mut json, text) = if dry_run {
+                    let report = tree.gc_dry_run(grace).await?;
+                    (object(account, &report), would_collect(account, &report))
+                } else {
+                    let report = tree.gc(grace).await?;
+                    (object(account, &report), collected(account, &report))
+                };
+                json["dry_run"] = dry_run.into();
+                app.out.item(&json, text)
             })
             .await
     }
+}
+
+fn collected(account: &str, report: &Collected) -> String {
+    let text = format!(
+        "{}: removed {}, {}, {}, {} ({}), {}; merged {}; gave back {}",
+        escaped(account),
+        counted(report.expired, "expired name", "expired names"),
+        counted(report.staged, "upload", "uploads"),
+        counted(report.versions, "version", "versions"),
+        counted(report.chunks, "chunk", "chunks"),
+        HumanBytes(report.bytes),
+        counted(report.packs, "pack file", "pack files"),
+        counted(report.merged, "extent", "extents"),
+        HumanBytes(report.freed),
+    );
+    text + &waiting(report.waiting, report.waiting_bytes)
+}
+
+fn would_collect(account: &str, report: &Collectable) -> String {
+    let text = format!(
+        "{}: would remove {}, {}, writes to {}, {} ({}), {}; would give back {}",
+        escaped(account),
+        counted(report.expired, "expired name", "expired names"),
+        counted(report.staged, "upload", "uploads"),
+        counted(report.unnamed, "unnamed file", "unnamed files"),
+        counted(report.chunks, "chunk", "chunks"),
+        HumanBytes(report.bytes),
+        counted(report.packs, "pack file", "pack files"),
+        HumanBytes(report.freed),
+    );
+    text + &waiting(report.waiting, report.waiting_bytes)
+}
+
+fn waiting(files: u64, bytes: u64) -> String {
+    if files == 0 {
+        return String::new();
+    }
+    format!("; {} ({}) wait for the grace period to end", counted(files, "file", "files"), HumanBytes(bytes))
 }
 
 impl Reindex {

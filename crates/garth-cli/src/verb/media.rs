@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;
@@ -28,7 +29,7 @@ use crate::fail::{Failure, Result};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth media put cat.png --session work\n  \
-        garth media list --key agent:scout:main")]
+        garth media list --agent scout --key agent:scout:main")]
 pub(crate) struct Media {
     #[command(subcommand)]
     action: Action,
@@ -133,15 +134,21 @@ impl Put {
         let key = meta.session_key.as_ref().unwrap_or(&meta.id);
         let new = NewMedia::new(key, mime_type).file_name(name).session(&meta.id);
         let file = self.file;
+        // The failure itself, which names the file: the stream can only carry an error of the tree.
+        let failed = Arc::new(Mutex::new(None));
+        let failure = Arc::clone(&failed);
         let body = futures::stream::iter(std::iter::from_fn(move || match step(&mut *from, &file) {
             Ok(bytes) => (!bytes.is_empty()).then_some(Ok(bytes)),
-            Err(Failure::Host(path, error)) => {
-                let message = format!("{}: cannot be read", path.display());
-                Some(Err(Error::new(ErrorKind::Io, message).with_source(error)))
+            Err(error) => {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Some(Err(Error::new(ErrorKind::Io, "the input cannot be read")))
             }
-            Err(_) => Some(Err(Error::new(ErrorKind::Io, "the input cannot be read"))),
         }));
-        let stored = open.media().put(&new, body).await?;
+        let stored = open.media().put(&new, body).await;
+        let stored = stored.map_err(|error| {
+            let failed = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+            failed.unwrap_or(Failure::Tree(error))
+        })?;
         app.out.item(&item(&stored), escaped(&stored.key.to_string()))
     }
 }

@@ -119,7 +119,7 @@ enum Action {
         alias = "move",
         after_help = "Examples:\n  \
         garth memory mv --user alice events/a cases/a\n  \
-        garth memory mv --user alice events/a ctx://default/agents/scout/memories/cases/a"
+        garth memory mv --agent scout cases/a ctx://default/users/alice/memories/events/a"
     )]
     Mv {
         /// Memory

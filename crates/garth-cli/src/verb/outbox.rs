@@ -12,6 +12,7 @@ use garth_agent::outbox::{
 };
 use garth_engine::model::FindCursor;
 use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
+use garth_server::Limits;
 use garth_server::outbox::Courier;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -108,12 +109,12 @@ impl Outbox {
         let fs: &dyn FileSystem = &*tree;
         match self.action {
             Action::Run { sink, once: true } => {
-                let sink = sink.open(&env)?;
+                let (sink, _) = sink.open(app)?;
                 let mut worker = Worker::new(env, account, Options::default());
                 let progress = worker.run_out(fs, sink.as_deref()).await?;
                 show_progress(app, &progress)
             }
-            Action::Run { sink, once: false } => run_on(app, sink.open(&env)?).await,
+            Action::Run { sink, once: false } => run_on(app, sink).await,
             Action::Status => status(app, fs).await,
             Action::List { failed } => list(app, fs, failed).await,
             Action::Retry { id: Some(id), .. } => {
@@ -154,11 +155,12 @@ fn below(account: &str, prefix: Option<&str>) -> Result<TreePath> {
 }
 
 /// Works until a signal comes.
-async fn run_on(app: &App, sink: Option<Arc<dyn Sink>>) -> Result {
+async fn run_on(app: &App, sink: SinkArgs) -> Result {
+    let (sink, limits): (Option<Arc<dyn Sink>>, Limits) = sink.open(app)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
     let (stop, stopping) = watch::channel(false);
-    let courier = Courier::new(app.data_dir()?, sink).only(&app.global.account);
+    let courier = Courier::new(app.data_dir()?, sink).limits(&limits).only(&app.global.account);
     let running = tokio::spawn(courier.run(stopping));
     let (interrupt, terminate) = (std::pin::pin!(interrupt.recv()), std::pin::pin!(terminate.recv()));
     match select(interrupt, terminate).await {

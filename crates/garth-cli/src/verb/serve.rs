@@ -5,61 +5,49 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use clap::Args;
+use garth_engine::DataDir;
 use garth_engine::datadir::Scope;
-use garth_engine::{DataDir, ErrorKind};
 use garth_server::Collecting;
 use garth_server::outbox::Courier;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
 
 use crate::app::App;
+use crate::config::{Config, ServeFlags};
 use crate::fail::{Failure, Result, no_account_or};
-use crate::model_args::ModelArgs;
-use crate::terminal;
-use crate::verb::outbox::sink::SinkArgs;
-
-/// Where it listens unless told.
-const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
-
-/// Connections that may wait to be accepted, as far as the system allows (`net.core.somaxconn`, 4,096 by
-/// default). Beyond it a client tries again a second later.
-const BACKLOG: u32 = 1024;
+use crate::logs;
+use crate::model_args::open as open_model;
+use crate::verb::outbox::sink::open as open_sink;
 
 /// Start the HTTP server
 ///
 /// The first start creates the account `default` and an API key with scope admin, and prints the key once.
-/// Logs go to stderr; GARTH_LOG sets their level (such as `debug` or `garth_server=trace`).
+/// Logs go to stderr.
+///
+/// Each option is also an environment variable and a line of the file garth.toml in the data folder: --max-body is
+/// GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in force.
 ///
 /// With --json, prints one object when it accepts connections: url, data, account, key (null unless new).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth serve --listen 127.0.0.1:0 --json")]
 pub(crate) struct Serve {
-    /// Address to listen on (repeatable); port 0 picks a free one [default: 127.0.0.1:8787 and [::1]:8787]
-    #[arg(long, value_name = "HOST:PORT")]
-    listen: Vec<String>,
     #[command(flatten)]
-    sink: SinkArgs,
-    #[command(flatten)]
-    model: ModelArgs,
-    /// Remove messages and events, too, if the gc.policy of a session says so
-    #[arg(long)]
-    collect_history: bool,
-    /// Log each request to stderr: time, request id, key id, method, path, status, bytes, microseconds
-    #[arg(long)]
-    access_log: bool,
+    flags: ServeFlags,
 }
 
 impl Serve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("serve")?;
-        start_logs(self.access_log)?;
-        let sink = self.sink.open(&app.env)?;
-        let model = self.model.open()?;
+        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let settings = config.settings()?;
+        logs::start(&settings.log, settings.log_format, settings.access_log)?;
+        app.open_within(&settings.storage);
+        let sink = open_sink(&settings, &app.env)?;
+        let model = open_model(&settings)?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
-        let (listeners, urls) = bind_all(&self.listen)?;
+        let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
         let data_dir = app.data_dir_of_account().await?;
         let account = app.global.account.clone();
         let key = first_key(&data_dir, &account).await?;
@@ -73,11 +61,12 @@ impl Serve {
             }
             tracing::info!("stopping; what is in flight is finished");
         };
-        let options = garth_server::Options::default().access_log(self.access_log).model(model.clone());
+        let options = garth_server::Options::default().access_log(settings.access_log).model(model.clone());
+        let options = options.limits(settings.limits.clone());
         let (stop, stopping) = watch::channel(false);
-        let collecting = Collecting { history: self.collect_history };
-        let courier = Courier::new(data_dir.clone(), sink).repairing().collecting(collecting);
-        let courier = courier.resetting(model);
+        let collecting = Collecting { history: settings.collect_history };
+        let courier = Courier::new(data_dir.clone(), sink).limits(&settings.limits).repairing();
+        let courier = courier.collecting(collecting).resetting(model);
         let courier = tokio::spawn(courier.run(stopping));
         let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
         stop.send_replace(true);
@@ -87,18 +76,16 @@ impl Serve {
     }
 }
 
-/// The sockets, and their addresses as URLs. A machine without `::1` still serves.
-fn bind_all(listen: &[String]) -> Result<(Vec<TcpListener>, Vec<String>)> {
-    let defaults = DEFAULT_LISTEN.map(str::to_owned);
-    let wanted = if listen.is_empty() { &defaults[..] } else { listen };
+/// The sockets, and their addresses as URLs. By default a machine without `::1` still serves.
+fn bind_all(listen: &[String], is_default: bool, backlog: u32) -> Result<(Vec<TcpListener>, Vec<String>)> {
     let (mut listeners, mut urls) = (Vec::new(), Vec::new());
-    for (number, address) in wanted.iter().enumerate() {
-        match bind(address) {
+    for (number, address) in listen.iter().enumerate() {
+        match bind(address, backlog) {
             Ok((listener, url)) => {
                 listeners.push(listener);
                 urls.push(url);
             }
-            Err(error) if listen.is_empty() && number > 0 && is_no_address(&error) => {
+            Err(error) if is_default && number > 0 && is_no_address(&error) => {
                 tracing::info!("{address}: this machine does not have it");
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
@@ -110,10 +97,10 @@ fn bind_all(listen: &[String]) -> Result<(Vec<TcpListener>, Vec<String>)> {
     Ok((listeners, urls))
 }
 
-fn bind(address: &str) -> io::Result<(TcpListener, String)> {
+fn bind(address: &str, backlog: u32) -> io::Result<(TcpListener, String)> {
     let mut failed = io::Error::from(io::ErrorKind::InvalidInput);
     for address in address.to_socket_addrs()? {
-        match listen(address)
+        match listen(address, backlog)
             .and_then(|listener| Ok((format!("http://{}", listener.local_addr()?), listener)))
         {
             Ok((url, listener)) => return Ok((listener, url)),
@@ -123,11 +110,11 @@ fn bind(address: &str) -> io::Result<(TcpListener, String)> {
     Err(failed)
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(backlog)
 }
 
 /// Whether the machine lacks the address (no IPv6), rather than somebody else using it.
@@ -169,21 +156,6 @@ fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: 
     app.out.flush()
 }
 
-/// Logs to stderr, as much as GARTH_LOG says; the access log, if asked for, in any case.
-fn start_logs(access_log: bool) -> Result {
-    let wanted = std::env::var("GARTH_LOG").unwrap_or_else(|_| "info".into());
-    let filter = EnvFilter::try_new(&wanted).map_err(|error| {
-        garth_engine::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}"))
-    })?;
-    let filter = match access_log.then(|| "garth_server::access=info".parse()) {
-        Some(Ok(directive)) => filter.add_directive(directive),
-        _ => filter,
-    };
-    // No colours: the writer cannot tell them from those that a logged name brings along.
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(terminal::stderr).with_ansi(false).init();
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
@@ -193,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_clients_can_connect_at_once() {
-        let (listener, _) = bind("127.0.0.1:0").unwrap();
+        let (listener, _) = bind("127.0.0.1:0", 1024).unwrap();
         let address = listener.local_addr().unwrap();
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(500));
         // nobody accepts; more than the 128 that the standard library asks for

@@ -67,7 +67,7 @@ enum Action {
         name: String,
     },
     /// Show the current session of a session key
-    #[command(after_help = "Example:\n  garth session current agent:scout:main --create")]
+    #[command(after_help = "Example:\n  garth session current --agent scout agent:scout:main --create")]
     Current {
         /// Session key, such as agent:scout:main
         key: SessionKey,

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, finish, text};
+use super::garth::{Garth, finish, text, utf8};
 
 #[test]
 fn errors_name_path_as_text_and_json() {
@@ -83,6 +83,32 @@ fn missing_account_is_not_created() {
     garth.feed(&["write", "/a", "--account", "team"], "theirs");
     assert_eq!(garth.ok(&["ls", "/"]), "");
     assert_eq!(garth.ok(&["cat", "/a", "--account", "team"]), "theirs");
+}
+
+#[test]
+fn unusable_input_files_exit_alike() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work"]);
+    let (missing, folder) = (garth.beside("missing"), garth.beside("folder"));
+    std::fs::create_dir(&folder).expect("a folder");
+    let model = ["--model-endpoint", "http://127.0.0.1:1/", "--model", "m", "--model-key-file"];
+    let sink = ["outbox", "run", "--once", "--sink", "http://127.0.0.1:1/", "--sink-secret-file"];
+    for (file, code) in [(utf8(&missing), 3), (utf8(&folder), 1)] {
+        for args in [
+            &["batch", file][..],
+            &["media", "put", file, "--session", "work"],
+            &["session", "import", "work", file, "--format", "openai"],
+            &["context", "derive", "work", "--facts", file],
+            &["context", "pin", "work", "a.md", file],
+            &["rule", "set", "*.json", "json", "--schema", file],
+            &["config", "--config", file],
+            &[&["daily", "jobs"][..], &model, &[file]].concat(),
+            &[&sink[..], &[file]].concat(),
+        ] {
+            let said = garth.fails(code, args);
+            assert!(said.contains(file), "{args:?}: {said}");
+        }
+    }
 }
 
 #[test]

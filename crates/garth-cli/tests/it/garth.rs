@@ -105,6 +105,7 @@ pub(crate) fn bare(args: &[&str]) -> Command {
         "GARTH_DATA",
         "GARTH_ACCOUNT",
         "GARTH_AGENT",
+        "GARTH_CONFIG",
         "GARTH_USER",
         "GARTH_LOG",
         "GARTH_SINK",

@@ -20,7 +20,7 @@ impl Server {
         Self::of(&mut garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]))
     }
 
-    fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.spawn().expect("garth starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Asks it to stop; gives what it logged.
-    fn log(mut self) -> String {
+    pub(crate) fn log(mut self) -> String {
         let mut stderr = self.child.stderr.take().expect("a pipe");
         self.stop("TERM");
         let mut log = String::new();

@@ -13,11 +13,30 @@ use crate::threads::turns::Turns;
 /// Limit on the input of one piece of work, 64 MiB: twice the longest body of a request.
 pub const MAX_PIECE: usize = 64 << 20;
 
-/// Limit on the input of all pieces that run or wait, 256 MiB; half of it for one account.
+/// Default limit on the input of all pieces that run or wait, 256 MiB; half of it for one account.
 pub const MAX_QUEUED: usize = 256 << 20;
 
 /// Least size that a piece counts as: its future and its reads take about as much.
 const LEAST: usize = 16 << 10;
+
+/// Limits on computing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeLimits {
+    /// Threads. One account uses two of them at most, so several busy accounts leave room for others.
+    pub threads: usize,
+    /// Limit on the input of all pieces that run or wait, in bytes; half of it for one account. At least twice
+    /// [`MAX_PIECE`].
+    pub queued: usize,
+    /// Limit on the steps of a piece, in bytes of text that it reads.
+    pub steps: u64,
+}
+
+impl Default for ComputeLimits {
+    /// Returns 8 threads, 256 MiB, and 4 GiB of steps, about a minute of computing.
+    fn default() -> Self {
+        Self { threads: 8, queued: MAX_QUEUED, steps: 4 << 30 }
+    }
+}
 
 pub(super) struct Pool {
     pub(super) executor: Executor,
@@ -25,6 +44,8 @@ pub(super) struct Pool {
     accounts: Mutex<HashMap<String, Weak<Share>>>,
     queued: AtomicUsize,
     pub(super) tally: Arc<Tally>,
+    /// Limit on the input of all pieces, in bytes.
+    max_queued: usize,
     /// Limit on the steps of a piece.
     pub(super) max_steps: u64,
 }
@@ -44,13 +65,14 @@ pub(super) struct Admitted {
 }
 
 impl Pool {
-    pub(super) fn new(threads: usize, max_steps: u64) -> Self {
+    pub(super) fn new(limits: ComputeLimits) -> Self {
         Self {
-            executor: Executor::new("garth-compute", threads),
+            executor: Executor::new("garth-compute", limits.threads),
             accounts: Mutex::default(),
             queued: AtomicUsize::new(0),
             tally: Arc::default(),
-            max_steps,
+            max_queued: limits.queued.max(2 * MAX_PIECE),
+            max_steps: limits.steps,
         }
     }
 
@@ -78,8 +100,8 @@ impl Pool {
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let (bytes, share) = (bytes.max(LEAST), self.share(account));
-        let has_room = add_within(&share.queued, bytes, MAX_QUEUED / 2);
-        if has_room && add_within(&self.queued, bytes, MAX_QUEUED) {
+        let has_room = add_within(&share.queued, bytes, self.max_queued / 2);
+        if has_room && add_within(&self.queued, bytes, self.max_queued) {
             return Ok(Admitted { pool: Arc::clone(self), share, bytes });
         }
         // The account had room but the pool has not: take the reservation back.

@@ -12,6 +12,10 @@ use futures::future::join_all;
 use super::*;
 use crate::threads::turns::AT_ONCE;
 
+fn with_steps(threads: usize, steps: u64) -> Compute {
+    Compute::within(ComputeLimits { threads, steps, ..ComputeLimits::default() })
+}
+
 /// Returns a piece that occupies its thread until the sender sends or is dropped.
 fn gate() -> (mpsc::Sender<()>, impl Future<Output = ()> + Send + 'static) {
     let (open, opened) = mpsc::channel::<()>();
@@ -33,7 +37,7 @@ fn work_runs_on_a_compute_thread() {
 #[test]
 fn account_never_takes_all_threads() {
     // One thread more than an account may occupy.
-    let compute = Compute::with_steps(AT_ONCE + 1, MAX_STEPS);
+    let compute = with_steps(AT_ONCE + 1, ComputeLimits::default().steps);
     let (gates, greedy): (Vec<_>, Vec<_>) = (0..10).map(|_| gate()).unzip();
     let mut greedy = join_all(greedy.into_iter().map(|work| compute.run("greedy", 1, work)));
     // Polled once, which queues all pieces.
@@ -47,7 +51,7 @@ fn account_never_takes_all_threads() {
 
 #[test]
 fn waiting_work_occupies_no_thread() {
-    let compute = Compute::with_steps(1, MAX_STEPS);
+    let compute = with_steps(1, ComputeLimits::default().steps);
     let (sender, waits) = oneshot::channel::<u8>();
     let mut waiting = Box::pin(compute.run("a", 1, waits));
     assert!((&mut waiting).now_or_never().is_none());
@@ -71,7 +75,7 @@ fn work_that_wakes_itself_continues() {
 
 #[test]
 fn work_ends_when_nobody_waits() {
-    let compute = Compute::with_steps(1, MAX_STEPS);
+    let compute = with_steps(1, ComputeLimits::default().steps);
     let (open, blocks) = gate();
     let (dropped, told) = mpsc::channel::<()>();
     let mut first = Box::pin(compute.run("a", 1, blocks));
@@ -137,7 +141,7 @@ fn bytes_are_bounded_per_piece_account_and_pool() {
 
 #[test]
 fn work_of_too_many_steps_fails() {
-    let compute = Compute::with_steps(1, 100);
+    let compute = with_steps(1, 100);
     let checked = async {
         working(101);
         go_on()
@@ -153,7 +157,7 @@ fn work_of_too_many_steps_fails() {
 
 #[test]
 fn panicking_work_fails_and_costs_no_thread() {
-    let compute = Compute::with_steps(1, MAX_STEPS);
+    let compute = with_steps(1, ComputeLimits::default().steps);
     for _ in 0..4 {
         let lost = block_on(compute.run("a", 1, async { panic!("as the test asks") }));
         assert!(lost.map(|(): ()| ()).unwrap_err().is(ErrorKind::Io));
@@ -166,7 +170,7 @@ fn panicking_work_fails_and_costs_no_thread() {
 
 #[test]
 fn work_within_work_runs_in_place() {
-    let compute = Compute::with_steps(1, MAX_STEPS);
+    let compute = with_steps(1, ComputeLimits::default().steps);
     let inner = compute.clone();
     // More bytes than a queued piece may have.
     let work = async move { inner.run("b", usize::MAX, async { thread::current().id() }).await };
@@ -176,7 +180,7 @@ fn work_within_work_runs_in_place() {
 
 #[test]
 fn concurrent_callers_all_get_their_results() {
-    let compute = Compute::with_steps(3, MAX_STEPS);
+    let compute = with_steps(3, ComputeLimits::default().steps);
     let start = Barrier::new(4);
     thread::scope(|scope| {
         for caller in 0..4_u64 {
@@ -213,4 +217,23 @@ fn serving_thread_rejects_long_computation() {
     // The thread is in its previous place again.
     working(IN_PLACE + 1);
     block_on(compute.serving(compute.run("a", 1, async { working(IN_PLACE + 1) }))).unwrap();
+}
+
+#[test]
+fn a_larger_queue_takes_more_work() {
+    let queued = 6 * MAX_PIECE;
+    assert!(queued > MAX_QUEUED);
+    let compute = Compute::within(ComputeLimits { threads: 1, queued, ..ComputeLimits::default() });
+    let (_gate, work) = gate();
+    let mut waiting = Vec::new();
+    let mut held = Box::pin(compute.run("a", MAX_PIECE, work));
+    assert!((&mut held).now_or_never().is_none());
+    for (account, pieces, fits) in [("a", 2, true), ("a", 1, false), ("b", 3, true), ("c", 1, false)] {
+        for _ in 0..pieces {
+            let mut piece = Box::pin(compute.run(account, MAX_PIECE, async {}));
+            let polled = (&mut piece).now_or_never();
+            assert_eq!(polled.is_none(), fits, "{account}");
+            waiting.push(piece);
+        }
+    }
 }

@@ -26,6 +26,9 @@ const OPEN_TREES: usize = 1000;
 const OPEN_CONNECTIONS: u64 = 1000;
 const IDLE_CONNECTIONS: usize = 256;
 
+/// Configuration of a server, which may lie in the data folder. The engine does not read it.
+const CONFIGURATION: &str = "garth.toml";
+
 /// Opens a [`DataDir`]. The limits hold for the whole data folder, whatever the number of its accounts.
 ///
 /// ```
@@ -198,7 +201,7 @@ fn check_control(folder: &Path) -> Result<()> {
 }
 
 /// Returns the name of an entry that garth did not create. Leftovers of an interrupted creation are garth's,
-/// and `lost+found` belongs to the filesystem.
+/// an operator writes the configuration before the first start, and `lost+found` belongs to the filesystem.
 fn foreign_entry(folder: &Path) -> std::io::Result<Option<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -206,7 +209,8 @@ fn foreign_entry(folder: &Path) -> std::io::Result<Option<String>> {
     };
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if name != ACCOUNTS && name != "lost+found" && !name.starts_with(DATABASE) {
+        let is_ours = [ACCOUNTS, CONFIGURATION, "lost+found"].contains(&name.as_str());
+        if !is_ours && !name.starts_with(DATABASE) {
             return Ok(Some(name));
         }
     }

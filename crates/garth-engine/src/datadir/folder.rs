@@ -20,6 +20,7 @@ use crate::path::check_id;
 use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
+use crate::runtime::span;
 
 /// Name of the folder of all trees in a data folder.
 pub(super) const ACCOUNTS: &str = "accounts";
@@ -68,7 +69,8 @@ impl Folder {
         for account in folder.control.deleted_accounts()? {
             // Not a failure to open: the account is inaccessible already, and the next open tries again.
             if let Err(error) = folder.finish_deletion(&account) {
-                tracing::warn!(%error, "the deletion of an account is not finished");
+                let span = span::account(&account.id);
+                span.in_scope(|| tracing::warn!(%error, "the deletion of an account is not finished"));
             }
         }
         Ok(folder)
@@ -86,7 +88,7 @@ impl Folder {
         };
         // The tree is created and synced before the account is recorded, so that no recorded account lacks a
         // tree.
-        if let Err(error) = self.open_tree(&name, block_on(self.trees.turn(&name))) {
+        if let Err(error) = self.open_tree(id, &name, block_on(self.trees.turn(&name))) {
             discard()?;
             return Err(error);
         }
@@ -102,16 +104,17 @@ impl Folder {
     /// Opens the tree of an existing account in its turn.
     pub(super) fn tree(&self, account: &Account, turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
         let whole = check_is_there(&self.tree_folder(&account.folder));
-        match whole.and_then(|()| self.open_tree(&account.folder, turn)) {
+        match whole.and_then(|()| self.open_tree(&account.id, &account.folder, turn)) {
             // Its deletion may have come in between.
             Err(_) if self.is_gone(account)? => Err(account_gone()),
             other => other,
         }
     }
 
-    fn open_tree(&self, name: &str, mut turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
-        let folder = self.tree_folder(name);
-        let open_on = || SqliteFs::open_on(&folder, &self.runtime, self.registry.clone())?.without_system();
+    fn open_tree(&self, id: &str, name: &str, mut turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
+        let (folder, _entered) = (self.tree_folder(name), span::account(id).entered());
+        let runtime = self.runtime.of_account(id);
+        let open_on = || SqliteFs::open_on(&folder, &runtime, self.registry.clone())?.without_system();
         let mut open = || self.trees.get(name, &mut turn, open_on);
         match open() {
             // Out of file descriptors: close unused trees and try again.

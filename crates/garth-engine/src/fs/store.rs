@@ -63,6 +63,13 @@ pub trait AccountStore: FileSystem {
     /// Errors of the storage; completed steps stay.
     async fn gc(&self, grace: Duration) -> Result<Collected>;
 
+    /// Returns what [`gc`](Self::gc) would remove now. Changes nothing and marks nothing, so a grace period
+    /// that has not begun does not begin.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn gc_dry_run(&self, grace: Duration) -> Result<Collectable>;
+
     /// Checks everything, piece by piece, without changing it. Data that is written during the check is
     /// judged as it is when its turn comes.
     ///
@@ -180,6 +187,30 @@ pub struct Collected {
     pub freed: u64,
     /// Files that wait for the grace: pack files that are empty or have such ranges, and unnamed files that
     /// were written to.
+    pub waiting: u64,
+    /// Bytes of pack files that are given back after the grace.
+    pub waiting_bytes: u64,
+}
+
+/// Report of a dry run of a garbage collection. A run removes at least this much: it also merges small
+/// extents, and removes chunks that merging and unnamed files release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Collectable {
+    /// Expired entries whose removal is not yet in the version log.
+    pub expired: u64,
+    /// Uploads abandoned or never committed.
+    pub staged: u64,
+    /// Files without a name whose last writes are removed.
+    pub unnamed: u64,
+    /// Chunks of content without a reference once those uploads are removed.
+    pub chunks: u64,
+    /// Bytes of those chunks.
+    pub bytes: u64,
+    /// Pack files that are removed.
+    pub packs: u64,
+    /// Bytes of pack files that are given back to the disk, where the filesystem can give back ranges.
+    pub freed: u64,
+    /// Files that wait for the grace, as in [`Collected`].
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures::channel::oneshot;
+use tracing::Span;
 
 use super::lock::lock;
 use crate::error::{Error, ErrorKind, Result};
@@ -91,15 +92,16 @@ impl Executor {
         true
     }
 
-    /// Runs `job` while the caller waits without a thread. The job runs to its end even if the caller stops
-    /// waiting.
+    /// Runs `job` in the caller's span while the caller waits without a thread. The job runs to its end even if
+    /// the caller stops waiting.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, wait) = oneshot::channel();
         // A caller that has gone needs no result.
-        let job = move || drop(answer.send(job()));
+        let span = Span::current();
+        let job = move || drop(answer.send(span.in_scope(job)));
         if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
             let message = "the system provides no thread; try again";
             return Err(Error::new(ErrorKind::Unavailable, message));

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use garth_agent::memory::{Follow, Next};
 use garth_agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
@@ -21,41 +20,29 @@ use garth_engine::{AccountStore, DataDir, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use tracing::Instrument as _;
 
 use crate::chat_model::ServedModel;
 use crate::collect::Collecting;
 use crate::compute::compute;
 use crate::connection::told_to_stop;
+use crate::limits::{Limits, after};
 use crate::resets::Resets;
 use crate::{collect, repair};
 
-/// How often all accounts are looked at, and those that had commits a moment ago.
-const ROUND: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(50);
-
-/// For how long an account counts as one that had commits a moment ago, in rounds; and how many do.
+/// For how long an account counts as one that had commits a moment ago, in rounds.
 const HOT: u32 = 30;
-const MOST_HOT: usize = 64;
 
 /// Accounts that are looked at in one call.
 const PAGE: usize = 500;
 
-/// Accounts that are visited at a time.
-const AT_ONCE: usize = 4;
-
-/// Events of all accounts that are delivered at a time: as many as a sink over HTTP sends at once. An account
-/// has [`OF_ACCOUNT`] of them at most.
-const IN_ALL: usize = super::http::AT_ONCE;
-
-/// Events of all accounts that failed before and are delivered at a time: the rest is for those that are
-/// delivered for the first time, so that memories to which a sink does not listen leave room for the others.
-const AGAIN_IN_ALL: usize = IN_ALL / 4;
+/// Share of the deliveries of all accounts that may be of events that failed before, as a divisor: the rest
+/// is for those that are delivered for the first time, so that memories to which a sink does not listen leave
+/// room for the others.
+const AGAIN_OF: usize = 4;
 
 /// When an account is visited again for which no room was left in all, in seconds.
 const NO_ROOM: i64 = 1;
-
-/// How long an account that could not be worked on is left alone, in seconds.
-const PAUSE: i64 = 10;
 
 /// Runs of one visit: then it is the turn of others.
 const RUNS: usize = 16;
@@ -69,6 +56,8 @@ pub struct Courier {
     data: DataDir,
     sink: Option<Arc<dyn Sink>>,
     options: Options,
+    /// Those of the server. An account has [`OF_ACCOUNT`] of its deliveries at most.
+    limits: Arc<Limits>,
     only: Option<String>,
     /// Whether and what is collected of sessions.
     collecting: Option<Collecting>,
@@ -144,6 +133,7 @@ impl Courier {
             data,
             sink,
             options: Options::default(),
+            limits: Arc::default(),
             only: None,
             collecting: None,
             resetting: None,
@@ -180,7 +170,14 @@ impl Courier {
     /// what to remember of them.
     #[must_use]
     pub fn resetting(self, model: Option<ServedModel>) -> Self {
-        Self { resetting: Some(Resets::new(model)), ..self }
+        Self { resetting: Some(Resets::new(model, &self.limits)), ..self }
+    }
+
+    /// Works within these limits. Default: [`Limits::default`].
+    #[must_use]
+    pub fn limits(self, limits: &Limits) -> Self {
+        let resetting = self.resetting.map(|resets| resets.limits(limits));
+        Self { limits: Arc::new(limits.clone()), resetting, ..self }
     }
 
     /// With another time that events are held.
@@ -203,11 +200,11 @@ impl Courier {
             if now >= next_round {
                 self.round().await;
                 // looking takes at most a tenth of the time
-                next_round = Instant::now() + ROUND.max(now.elapsed() * 10);
+                next_round = Instant::now() + self.limits.courier_interval.max(now.elapsed() * 10);
             } else if now >= next_tick {
                 self.tick().await;
             }
-            next_tick = Instant::now() + TICK;
+            next_tick = Instant::now() + self.limits.courier_tick;
             self.visit(&mut tasks);
             let wake = if self.hot.is_empty() { next_round } else { next_round.min(next_tick) };
             let Tasks { visits, deliveries } = &mut tasks;
@@ -273,7 +270,7 @@ impl Courier {
             let known = self.known.get(&account.folder);
             let is_changed = known.is_none_or(|known| known.mark != mark);
             let is_due = known.and_then(|known| known.due).is_some_and(|due| due <= now);
-            if is_changed && known.is_some() && self.hot.len() < MOST_HOT {
+            if is_changed && known.is_some() && self.hot.len() < self.limits.courier_hot_accounts {
                 self.hot.insert(account.folder.clone(), (account.clone(), HOT));
             }
             if is_changed || is_due {
@@ -284,7 +281,7 @@ impl Courier {
 
     /// Begins visits, as many as there may be at a time.
     fn visit(&mut self, tasks: &mut Tasks) {
-        while tasks.visits.len() < AT_ONCE {
+        while tasks.visits.len() < self.limits.courier_visits {
             let free = self.waiting.keys().find(|folder| !self.busy.contains(*folder)).cloned();
             let Some((account, is_whole)) = free.and_then(|folder| self.waiting.remove(&folder)) else {
                 return;
@@ -295,15 +292,17 @@ impl Courier {
                 _ => Repairs::No,
             };
             let own = self.under_way.get(&account.folder).copied().unwrap_or_default();
-            let in_all = IN_ALL.saturating_sub(tasks.deliveries.len());
+            let in_all = self.limits.deliveries.saturating_sub(tasks.deliveries.len());
+            let again_in_all = (self.limits.deliveries / AGAIN_OF).saturating_sub(self.again);
             let work = Work {
                 data: self.data.clone(),
                 delivers: self.sink.is_some(),
                 room: Room {
-                    all: OF_ACCOUNT.saturating_sub(own.all).min(in_all / AT_ONCE),
-                    again: AGAIN.saturating_sub(own.again).min(AGAIN_IN_ALL.saturating_sub(self.again)),
+                    all: OF_ACCOUNT.saturating_sub(own.all).min(in_all / self.limits.courier_visits),
+                    again: AGAIN.saturating_sub(own.again).min(again_in_all),
                 },
                 options: self.options,
+                limits: Arc::clone(&self.limits),
                 stopped: Arc::clone(&self.stopped),
                 collecting: self.collecting.filter(|_| is_whole),
                 resetting: self.resetting.clone().filter(|_| is_whole),
@@ -316,11 +315,13 @@ impl Courier {
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
                 (mark, work.run(&of).await)
             };
-            tasks.visits.spawn(async move {
+            let span = tracing::error_span!("visit", account = account.id);
+            let visiting = async move {
                 let visited = compute(&env, &account.id, 0, visit).await;
                 let (mark, outcome) = visited.unwrap_or_else(|error| (Mark::default(), Err(error)));
                 Visited { account, is_whole, mark, outcome }
-            });
+            };
+            tasks.visits.spawn(visiting.instrument(span));
         }
     }
 
@@ -352,8 +353,9 @@ impl Courier {
             }
             Err(error) if error.is(ErrorKind::NotFound) => None,
             Err(error) => {
-                tracing::warn!(account = account.id, %error, "an outbox cannot be worked on");
-                Some(now.plus_seconds(PAUSE))
+                let span = tracing::error_span!("visit", account = account.id);
+                span.in_scope(|| tracing::warn!(%error, "an outbox cannot be worked on"));
+                Some(after(now, self.limits.courier_retry))
             }
         };
         if !is_whole {
@@ -400,13 +402,15 @@ fn delivery(
     let failed_before = event.failed_before();
     let (env, account, tree, sink) =
         (data.env().clone(), account.clone(), Arc::clone(tree), Arc::clone(sink));
-    async move {
+    let span = tracing::error_span!("delivery", account = account.id);
+    let delivering = async move {
         let work = async move { event.deliver(&*tree, &*sink).await.map(drop) };
         if let Err(error) = compute(&env, &account.id, 0, work).await.flatten() {
-            tracing::warn!(account = account.id, %error, "the end of a delivery cannot be noted");
+            tracing::warn!(%error, "the end of a delivery cannot be noted");
         }
         (account, failed_before)
-    }
+    };
+    delivering.instrument(span)
 }
 
 /// What there is to do for an account.
@@ -417,6 +421,7 @@ struct Work {
     /// How many events may be claimed.
     room: Room,
     options: Options,
+    limits: Arc<Limits>,
     stopped: Arc<AtomicBool>,
     collecting: Option<Collecting>,
     resetting: Option<Resets>,
@@ -430,7 +435,7 @@ impl Work {
         let mut left = Left { more: false, next: None, followed: None, claimed: Vec::new(), tree: None };
         // if one of them fails the others go on
         if let Repairs::From(follow) = self.repairs {
-            match repair::step(&*tree, &account.id, env, follow).await {
+            match repair::step(&*tree, &account.id, env, follow, self.limits.repair_steps).await {
                 Ok((follow, next)) => {
                     left.followed = Some(follow);
                     match next {
@@ -440,20 +445,20 @@ impl Work {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(account = account.id, %error, "memories cannot be followed");
-                    left.due(env.now().plus_seconds(PAUSE));
+                    tracing::warn!(%error, "memories cannot be followed");
+                    left.due(after(env.now(), self.limits.courier_retry));
                 }
             }
         }
         if let Some(collecting) = self.collecting {
-            match collect::step(&*tree, &account.id, env, collecting).await {
+            match collect::step(&*tree, env, collecting, self.limits.collect_sessions).await {
                 Ok(collect::Left { more, next }) => {
                     left.more |= more;
                     next.into_iter().for_each(|due| left.due(due));
                 }
                 Err(error) => {
-                    tracing::warn!(account = account.id, %error, "sessions cannot be collected");
-                    left.due(env.now().plus_seconds(PAUSE));
+                    tracing::warn!(%error, "sessions cannot be collected");
+                    left.due(after(env.now(), self.limits.courier_retry));
                 }
             }
         }
@@ -464,8 +469,8 @@ impl Work {
                     next.into_iter().for_each(|due| left.due(due));
                 }
                 Err(error) => {
-                    tracing::warn!(account = account.id, %error, "sessions cannot be reset");
-                    left.due(env.now().plus_seconds(PAUSE));
+                    tracing::warn!(%error, "sessions cannot be reset");
+                    left.due(after(env.now(), self.limits.courier_retry));
                 }
             }
         }
@@ -491,8 +496,8 @@ impl Work {
                         Ok(claimed) => claimed,
                         // what is claimed already is delivered first
                         Err(error) if !left.claimed.is_empty() => {
-                            tracing::warn!(account = account.id, %error, "no more of an outbox can be read");
-                            left.due(env.now().plus_seconds(PAUSE));
+                            tracing::warn!(%error, "no more of an outbox can be read");
+                            left.due(after(env.now(), self.limits.courier_retry));
                             left.tree = Some(tree);
                             return Ok(left);
                         }

@@ -13,12 +13,7 @@ use ureq::Agent;
 
 use super::sign::signature;
 use crate::endpoint;
-
-/// How long a delivery takes at most, the wait for its turn included.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Requests at a time: each takes a thread while it lasts.
-pub(super) const AT_ONCE: usize = 256;
+use crate::limits::Limits;
 
 /// Least time that a request is begun with.
 const LEAST: Duration = Duration::from_millis(50);
@@ -34,6 +29,7 @@ pub struct HttpSink {
     secret: Arc<[u8]>,
     env: Env,
     timeout: Duration,
+    /// For the requests at a time: each takes a thread while it lasts.
     turns: Arc<Semaphore>,
 }
 
@@ -50,6 +46,7 @@ impl HttpSink {
             let message = format!("the sink's secret has at least {MIN_SECRET} bytes");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        let limits = Limits::default();
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -64,9 +61,16 @@ impl HttpSink {
             url: url.to_owned(),
             secret: secret.into(),
             env,
-            timeout: TIMEOUT,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            timeout: limits.sink_timeout,
+            turns: Arc::new(Semaphore::new(limits.deliveries)),
         })
+    }
+
+    /// Delivers within `sink_timeout` and `deliveries` of these limits.
+    #[must_use]
+    pub fn limits(self, limits: &Limits) -> Self {
+        let turns = Arc::new(Semaphore::new(limits.deliveries));
+        Self { timeout: limits.sink_timeout, turns, ..self }
     }
 
     /// With another time that a delivery takes at most.

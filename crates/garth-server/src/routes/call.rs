@@ -21,6 +21,7 @@ use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::errors::Refusal;
 use crate::fields::Fields;
+use crate::limits::Limits;
 
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
@@ -46,6 +47,7 @@ pub(super) struct Call<'a> {
     /// The language model, if the operator has set one.
     pub(super) model: Option<&'a ServedModel>,
     pub(super) compactions: &'a Compactions,
+    pub(super) limits: &'a Limits,
     /// Cache of media that messages refer to.
     pub(super) hydrator: &'a Hydrator,
     /// Cache of texts that recent prompts contain.

@@ -93,6 +93,8 @@ pub(super) struct Caller<'a> {
     pub(super) class: Option<Cow<'a, str>>,
     pub(super) session: Option<Cow<'a, str>>,
     pub(super) key: Option<SessionKey>,
+    /// Session that a call on sessions is about.
+    subject: Option<String>,
 }
 
 /// Returns the fields that name the caller of a call on a tree.
@@ -125,17 +127,19 @@ impl<'a> Caller<'a> {
                 if let Some(agent) = &agent {
                     check_id("agent", agent).map_err(garth_engine::Error::from)?;
                 }
-                Self { agent: agent.unwrap_or_default(), user, chat, class, session, key: key(of)? }
+                let agent = agent.unwrap_or_default();
+                Self { agent, user, chat, class, session, key: key(of)?, subject: None }
             }
             Tree::Sessions => {
                 let named: SessionFields<'_> = FieldGroup::read(fields)?;
                 let SessionFields { agent, user, key: of, chat, class, session, .. } = named;
-                Self { agent, user, chat, class, session, key: key(of)? }
+                let subject = text_of(fields, "name");
+                Self { agent, user, chat, class, session, key: key(of)?, subject }
             }
             Tree::Workspace => {
                 let named: WorkspaceFields<'_> = FieldGroup::read(fields)?;
                 let WorkspaceFields { user, key: of, chat, class, session, .. } = named;
-                Self { agent, user, chat, class, session, key: key(of)? }
+                Self { agent, user, chat, class, session, key: key(of)?, subject: None }
             }
             Tree::Media => {
                 let MediaFields { user, class, .. } = FieldGroup::read(fields)?;
@@ -149,6 +153,12 @@ impl<'a> Caller<'a> {
             }
             Tree::None => Self { agent, ..Self::default() },
         })
+    }
+
+    /// Returns the name of the session of the call, else its session key.
+    pub(super) fn session_name(&self) -> Option<Cow<'_, str>> {
+        let named = self.session.as_deref().or(self.subject.as_deref());
+        named.map(Cow::Borrowed).or_else(|| Some(Cow::Owned(self.key.as_ref()?.to_string())))
     }
 
     /// Returns what is judged of whom the call names; `None` for the account itself.

@@ -4,6 +4,7 @@
 mod range;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -29,7 +30,6 @@ use super::retry::RETRY_HEADER;
 use super::tree::Tree;
 use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of};
-use crate::limits::STALL_TIME;
 
 /// Headers of a put.
 pub(super) static PUT_HEADERS: &[Header] = &[
@@ -74,17 +74,18 @@ pub(super) async fn put(
             opened.make().await?;
             let key = session.meta.session_key.as_ref().unwrap_or(&session.meta.id);
             let new = NewMedia::new(key, mime_type).file_name(&*fields.name).session(&session.meta.id);
-            media.put(&new, frames(body)).await
+            media.put(&new, frames(body, call.limits.stall_time)).await
         }
         // a repeat is answered also where the session has ended since
-        Err(error) if error.is(ErrorKind::NotFound) => {
-            media.put_before(frames(body)).await.and_then(|before| before.ok_or(error))
-        }
+        Err(error) if error.is(ErrorKind::NotFound) => media
+            .put_before(frames(body, call.limits.stall_time))
+            .await
+            .and_then(|before| before.ok_or(error)),
         Err(error) => Err(error),
     };
     let stored = stored.map_err(|error| match error.kind() {
         ErrorKind::TooLarge => too_large(),
-        ErrorKind::TimedOut => Refusal::slow_body(STALL_TIME),
+        ErrorKind::TimedOut => Refusal::slow_body(call.limits.stall_time),
         _ => error.into(),
     })?;
     Ok(Bytes::from(json!({"ok": true, "media": item(&stored)}).to_string()))
@@ -151,9 +152,12 @@ pub(super) fn item(stored: &Stored) -> Value {
 }
 
 /// The pieces of a body; one that comes too late ends it.
-fn frames(body: &mut Body) -> impl Stream<Item = garth_engine::Result<Bytes>> + Send + '_ {
-    let frames = futures::stream::unfold(body, async |body| {
-        let frame = timeout(STALL_TIME, body.frame()).await;
+fn frames(
+    body: &mut Body,
+    stall_time: Duration,
+) -> impl Stream<Item = garth_engine::Result<Bytes>> + Send + '_ {
+    let frames = futures::stream::unfold(body, move |body| async move {
+        let frame = timeout(stall_time, body.frame()).await;
         let piece = match frame {
             Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped coming")),
             Ok(None) => return None,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::route::{Route, Run};
 use super::table::routes;
 use crate::fields::{Field, Kind};
-use crate::limits::MAX_BODY;
+use crate::limits::Limits;
 
 /// Call of the HTTP API.
 #[derive(Clone, Debug, Serialize)]
@@ -28,7 +28,7 @@ pub struct CallReference {
     pub computes: bool,
     /// What the body of a request is.
     pub body: BodyReference,
-    /// Most bytes of a body that is JSON.
+    /// Most bytes of a body that is JSON, by default.
     pub max_body: usize,
     /// Headers besides `Authorization`.
     pub headers: Vec<HeaderReference>,
@@ -108,8 +108,9 @@ promise: [key-value API](kv-api.md), [memories](memories.md), [sessions](session
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
-unless its type is *any JSON*. A body has at most 1 MiB, unless the call says otherwise. Every call but `GET /healthz`
-needs an API key with all scopes that are named; see [scopes](http-scopes.md).
+unless its type is *any JSON*. A body has at most 1 MiB, unless the call says otherwise; an operator may
+[set](../configuration.md) other limits. Every call but `GET /healthz` needs an API key with all scopes that are named;
+see [scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
@@ -132,7 +133,7 @@ fn call(route: &Route) -> CallReference {
         computes: route.computes(),
         writes: route.writes(),
         body,
-        max_body: route.max_body(),
+        max_body: route.max_body(&Limits::default()),
         headers: headers.collect(),
         fields: route.field_groups().flatten().map(field).collect(),
     }
@@ -184,7 +185,7 @@ fn section(page: &mut String, call: &CallReference) {
         all => format!("Needs the scopes {}.", all.join(" and ")),
     };
     let _ = write!(page, "\n### {} {}\n\n{}\n\n{needs}\n", call.method, call.path, call.summary);
-    if call.max_body > MAX_BODY {
+    if call.max_body > Limits::default().max_body {
         let _ = write!(page, "\nA body has at most {} MiB.\n", call.max_body >> 20);
     }
     if !call.headers.is_empty() {

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::body::drain;
 use crate::errors::Refusal;
-use crate::limits::drain;
+use crate::limits::Limits;
 use crate::request::KeyId;
 
 /// Answer of a handler, in any form of JSON.
@@ -60,8 +61,8 @@ pub(super) fn with_key(mut response: Response, admitted: &Admitted) -> Response 
 }
 
 /// Refuses a request, and reads on what its client still sends.
-pub(super) fn refuse(request: Request, refusal: Refusal) -> Refusal {
+pub(super) fn refuse(limits: &Limits, request: Request, refusal: Refusal) -> Refusal {
     let (head, body) = request.into_parts();
-    drain(&head.headers, body);
+    drain(limits, &head.headers, body);
     refusal
 }

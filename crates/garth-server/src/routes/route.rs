@@ -12,7 +12,7 @@ use super::identity::fields_of;
 use super::tree::Tree;
 use crate::errors::Refusal;
 use crate::fields::Field;
-use crate::limits::{MAX_BODY, MAX_LONG_BODY};
+use crate::limits::Limits;
 
 /// Route of one call.
 pub(super) struct Route {
@@ -75,11 +75,16 @@ impl Route {
         }
     }
 
-    /// Returns the most bytes of a JSON body. Calls that write in a session take messages.
-    pub(super) const fn max_body(&self) -> usize {
-        match (self.tree, &self.run) {
-            (Tree::Sessions, Run::Write(..)) => MAX_LONG_BODY,
-            _ => MAX_BODY,
+    /// Returns true for calls that write in a session: their bodies hold messages.
+    pub(super) const fn takes_messages(&self) -> bool {
+        matches!((self.tree, &self.run), (Tree::Sessions, Run::Write(..)))
+    }
+
+    /// Returns the most bytes of a JSON body.
+    pub(super) fn max_body(&self, limits: &Limits) -> usize {
+        match self.takes_messages() {
+            true => limits.max_message_body.max(limits.max_body),
+            false => limits.max_body,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::answers::Rooms;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::errors::Refusal;
+use crate::limits::Limits;
 
 #[derive(Clone)]
 pub(super) struct Served {
@@ -23,19 +24,21 @@ pub(super) struct Served {
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
+    pub(super) limits: Arc<Limits>,
 }
 
 impl Served {
-    pub(super) fn new(data_dir: DataDir, model: Option<ServedModel>) -> Self {
+    pub(super) fn new(data_dir: DataDir, model: Option<ServedModel>, limits: Arc<Limits>) -> Self {
         Self {
             data_dir,
-            answers: Arc::new(Rooms::for_answers()),
-            bodies: Arc::new(Rooms::for_bodies()),
+            answers: Arc::new(Rooms::for_answers(&limits)),
+            bodies: Arc::new(Rooms::for_bodies(&limits)),
             model,
-            compactions: Compactions::default(),
-            hydrator: Arc::default(),
+            compactions: Compactions::new(&limits),
+            hydrator: Arc::new(Hydrator::with_budget(limits.media_cache)),
             prompts: Arc::default(),
             twins: Arc::default(),
+            limits,
         }
     }
 

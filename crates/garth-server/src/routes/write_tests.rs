@@ -45,7 +45,7 @@ impl Server {
             garth_engine::DataDir::builder(garth_agent::registry()).env(env).open(folder.path()).unwrap();
         home.create_account("acme").await.unwrap();
         let key = new_key(&home, &[Scope::Admin]).await;
-        let served = Served::new(home, None);
+        let served = Served::new(home, None, std::sync::Arc::default());
         let (swapped, media) = (String::new(), String::new());
         let mut server = Self { served, key, swapped, media, _clock: clock, _folder: folder };
         server.fill().await;

@@ -50,7 +50,7 @@ pub(crate) struct Compact {
 
 impl Compact {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let model = self.model.open()?;
+        let model = self.model.open(app)?;
         let allowance = allowance(app, model.as_ref()).await?;
         if self.trim {
             return trim(

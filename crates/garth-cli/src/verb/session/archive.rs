@@ -41,7 +41,7 @@ pub(crate) struct Archive {
 
 impl Archive {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let model = self.model.open()?;
+        let model = self.model.open(app)?;
         let allowance = allowance(app, model.as_ref()).await?;
         let open = open(app, true).await?;
         let mut how =

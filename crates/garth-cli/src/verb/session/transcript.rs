@@ -162,7 +162,7 @@ fn read(file: &Path, skip_bad: bool) -> Result<String> {
     let read = |input: &mut dyn Read| {
         let mut bytes = Vec::new();
         // one byte more tells what is too long
-        input.take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(Failure::stdio)?;
+        input.take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(Failure::host(file))?;
         if bytes.len() as u64 > MAX_INPUT {
             return Err(Failure::Usage(format!(
                 "a transcript has at most {MAX_INPUT} bytes; import it in parts"

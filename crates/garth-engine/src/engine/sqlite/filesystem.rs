@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::channel::oneshot;
 use rusqlite::Connection;
+use tracing::Span;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::chunk_store::Packs;
@@ -184,7 +185,9 @@ impl SqliteFs {
         let (env, asking) = (runtime.env().clone(), Arc::new(()));
         let (deadline, asked) = (env.instant() + runtime.read_time(), Arc::downgrade(&asking));
         let (answer, wait) = oneshot::channel();
+        let span = Span::current();
         let job = move || {
+            let _entered = span.enter();
             let bound = Bound::Until { env, deadline, asked };
             let outcome = fs.inner.pool.read_within(bound, |conn, patience| {
                 // It may have waited in line: past its deadline or without a caller it does not even begin.

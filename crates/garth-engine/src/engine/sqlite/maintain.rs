@@ -4,6 +4,7 @@
 pub(crate) mod backup;
 pub(crate) mod fsck;
 pub(crate) mod gc;
+pub(crate) mod gc_dry_run;
 pub(crate) mod merge_extents;
 pub(crate) mod orphan_nodes;
 pub(crate) mod reindex;
@@ -20,7 +21,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collected, Fsck, SetRuleResult};
+use crate::fs::store::{AccountStore, Collectable, Collected, Fsck, SetRuleResult};
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
 use crate::rule::{PathPattern, Rule};
@@ -31,7 +32,7 @@ impl SqliteFs {
         task: impl FnOnce(&Self) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let fs = self.whole();
-        self.runtime().maintainers().run(move || task(&fs)).await
+        self.runtime().maintainers().run(move || fs.runtime().in_account_of_caller(|| task(&fs))).await
     }
 }
 
@@ -60,6 +61,10 @@ impl AccountStore for SqliteFs {
 
     async fn gc(&self, grace: Duration) -> Result<Collected> {
         self.maintaining(move |fs| fs.collect(grace)).await
+    }
+
+    async fn gc_dry_run(&self, grace: Duration) -> Result<Collectable> {
+        self.maintaining(move |fs| fs.collectable(grace)).await
     }
 
     async fn fsck(&self) -> Result<Fsck> {
@@ -96,8 +101,39 @@ mod tests {
     use futures::executor::block_on;
     use futures::join;
 
+    use garth_testkit::logs::{capture, logged};
+    use tracing::Instrument as _;
+
     use super::*;
     use crate::env::Env;
+    use crate::runtime::Runtime;
+
+    #[test]
+    fn maintenance_is_logged_under_its_account() {
+        capture();
+        let runtime = Runtime::new(Env::system());
+        for account in ["maintained-one", "maintained-two"] {
+            let folder = tempfile::tempdir().unwrap();
+            let registry = crate::rule::sample::registry();
+            let fs = SqliteFs::open_on(folder.path(), &runtime.of_account(account), registry).unwrap();
+            let task = move |fs: &SqliteFs| {
+                tracing::warn!("task of {account}");
+                fs.step(move |_, _| {
+                    tracing::warn!("step of {account}");
+                    Ok(())
+                })
+            };
+            let verb = tracing::error_span!("verb", verb = "gc");
+            block_on(fs.maintaining(task).instrument(verb)).unwrap();
+            // A task belongs to its caller; its steps run on threads that all accounts share.
+            for (text, names) in [("task of", vec!["verb", "account"]), ("step of", vec!["account"])] {
+                let logged = logged(&format!("{text} {account}"));
+                assert_eq!(logged.len(), 1, "{text} {account}");
+                let spans: Vec<&str> = logged[0].spans.iter().map(|(name, _)| *name).collect();
+                assert_eq!((spans, logged[0].field("account")), (names, Some(account)));
+            }
+        }
+    }
 
     #[test]
     fn maintenance_keeps_its_callers_thread_free() {

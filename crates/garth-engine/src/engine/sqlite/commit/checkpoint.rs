@@ -141,7 +141,7 @@ impl Work for Passive {
             self.checkpoints.checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
         });
         if let Err(error) = outcome {
-            tracing::warn!(%error, "checkpoint failed");
+            runtime.in_account(|| tracing::warn!(%error, "checkpoint failed"));
         }
         None
     }

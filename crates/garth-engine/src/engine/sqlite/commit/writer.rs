@@ -208,7 +208,7 @@ impl Writer {
     ) {
         let (answer, _) = oneshot::channel();
         if let Err(error) = self.enqueue(Job::Task { durable: false, task: Box::new(task), answer }) {
-            tracing::warn!(%error, "background write was not done");
+            self.runtime.in_account(|| tracing::warn!(%error, "background write was not done"));
         }
     }
 
@@ -504,11 +504,13 @@ impl Group {
 impl Work for Writer {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group()?;
-        // Callers of the group notice a panic because their senders are dropped. The connection is dropped
-        // too, which rolls back the transaction.
-        if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
-            tracing::error!("panic while writing commits");
-        }
+        self.runtime.in_account(|| {
+            // Callers of the group notice a panic because their senders are dropped. The connection is dropped
+            // too, which rolls back the transaction.
+            if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
+                tracing::error!("panic while writing commits");
+            }
+        });
         Some(self)
     }
 }

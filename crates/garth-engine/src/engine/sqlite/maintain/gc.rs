@@ -47,8 +47,7 @@ impl SqliteFs {
     /// files, are removed in two phases.
     pub(crate) fn collect(&self, grace: Duration) -> Result<Collected> {
         let now = self.inner.runtime.env().now();
-        let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
-        let times = Times { now, removed_before: Timestamp(now.0.saturating_sub(grace)) };
+        let times = Times::new(now, grace);
         // The order lets one run collect what its earlier steps release: uploads and unnamed files release
         // chunks, and chunks release ranges of pack files.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };

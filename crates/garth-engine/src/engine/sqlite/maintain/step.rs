@@ -27,6 +27,13 @@ pub(crate) struct Times {
     pub(crate) removed_before: Timestamp,
 }
 
+impl Times {
+    pub(crate) fn new(now: Timestamp, grace: Duration) -> Self {
+        let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
+        Self { now, removed_before: Timestamp(now.0.saturating_sub(grace)) }
+    }
+}
+
 /// Time budget of a step, during which it holds the writer.
 pub(crate) struct Turn {
     env: Env,

@@ -139,3 +139,9 @@ fn upgrade_counts_references_and_holes() {
     assert_eq!(pairs("SELECT id, doomed_at FROM pack WHERE doomed_at IS NOT NULL"), [(2, 0)]);
     assert_eq!(pairs("SELECT ino, doomed_at IS NULL FROM unnamed"), [(2, 1)]);
 }
+
+#[test]
+fn format_document_names_the_newest_format() {
+    let document = include_str!("../../../../../../docs/format.md");
+    assert_eq!(document.lines().next(), Some(&*format!("# Format {}", FORMAT.scripts.len())));
+}

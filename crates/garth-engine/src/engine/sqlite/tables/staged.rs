@@ -89,6 +89,13 @@ pub(crate) fn forget_ended(
     Ok(Some(true))
 }
 
+/// Returns the content of each upload whose lease has ended; `None` for one that never finished.
+pub(crate) fn ended(conn: &Connection, now: Timestamp) -> DbResult<Vec<Option<Staged>>> {
+    let sql = "SELECT pieces FROM staged WHERE lease <= ?1";
+    let rows: Vec<Option<String>> = all(conn, sql, [now.0], |row| row.get(0))?;
+    rows.iter().map(|json| json.as_deref().map(parse).transpose()).collect()
+}
+
 /// Returns the content of every finished upload.
 pub(crate) fn contents(conn: &Connection) -> DbResult<Vec<Staged>> {
     let sql = "SELECT pieces FROM staged WHERE pieces IS NOT NULL";

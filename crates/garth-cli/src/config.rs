@@ -1,0 +1,18 @@
+//! Configuration of a server: options from flags, the environment, the file `garth.toml` and defaults, in
+//! that order. `table` declares each option once; flags, help, `garth config` and `docs/configuration.md` are
+//! made from it.
+
+mod file;
+mod flags;
+mod kind;
+#[cfg(test)]
+mod page;
+mod resolve;
+mod setting;
+mod settings;
+mod table;
+
+pub(crate) use self::flags::{ModelFlags, ServeFlags, SinkFlags};
+pub(crate) use self::kind::Value;
+pub(crate) use self::resolve::{Config, Resolved};
+pub(crate) use self::settings::{LogFormat, Settings, Storage};

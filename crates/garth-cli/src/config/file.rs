@@ -1,0 +1,200 @@
+//! The file `garth.toml`: one option a line, `name = value`. Mistakes are refused with their line.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use garth_agent::nearest::nearest;
+use toml::de::{DeTable, DeValue};
+
+use super::kind::{Kind, Value};
+use super::setting::Setting;
+use super::table::{TABLE, find};
+use crate::fail::{Failure, Result};
+
+/// Name of the file in the data folder.
+pub(crate) const NAME: &str = "garth.toml";
+
+/// Longest file, in bytes: protects from a wrong file name.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Global options, which a file cannot set: they decide which file is read, or belong to one command.
+const GLOBAL: [&str; 5] = ["data", "config", "account", "agent", "user"];
+
+/// Option that the file sets.
+pub(crate) struct Entry {
+    pub(crate) setting: &'static Setting,
+    pub(crate) value: Value,
+    pub(crate) line: usize,
+}
+
+/// Reads a file; `None` if it does not exist.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<Entry>>> {
+    let opened = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(Failure::host(path))?,
+    };
+    let mut text = String::new();
+    opened.take(MAX_FILE + 1).read_to_string(&mut text).map_err(Failure::host(path))?;
+    if text.len() as u64 > MAX_FILE {
+        let message = format!("{}: a configuration has at most {MAX_FILE} bytes", path.display());
+        return Err(Failure::Usage(message));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let entries = parse(&text, folder);
+    let entries =
+        entries.map_err(|(line, message)| Failure::Usage(format!("{}:{line}: {message}", path.display())))?;
+    Ok(Some(entries))
+}
+
+/// Reads the options of a text; an error has its line. Names of files are relative to `folder`.
+fn parse(text: &str, folder: &Path) -> Result<Vec<Entry>, (usize, String)> {
+    let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        (line(at), error.message().to_owned())
+    })?;
+    let mut entries = Vec::new();
+    for (name, value) in table.get_ref() {
+        let line = line(name.span().start);
+        let setting = known(name.get_ref()).map_err(|message| (line, message))?;
+        let value = value_of(setting.kind, value.get_ref(), folder);
+        let value = value.map_err(|message| (line, format!("{}: {message}", setting.key)))?;
+        entries.push(Entry { setting, value, line });
+    }
+    // The parser has sorted them by name.
+    entries.sort_by_key(|entry| entry.line);
+    Ok(entries)
+}
+
+fn known(name: &str) -> Result<&'static Setting, String> {
+    if let Some(setting) = find(name) {
+        return match setting.is_secret() {
+            true => Err(format!(
+                "{name}: a secret is not kept here; set {} to it, or {name}_file to the file that has it",
+                setting.variable
+            )),
+            false => Ok(setting),
+        };
+    }
+    if GLOBAL.contains(&name) {
+        return Err(format!("{name}: give it as --{name} or in the environment, not here"));
+    }
+    // Flags have dashes.
+    let spelled = name.replace('-', "_");
+    let names = TABLE.iter().filter(|setting| !setting.is_secret()).map(|setting| setting.key);
+    let hint =
+        nearest(&spelled, names).map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
+    Err(format!("there is no option {name:?}{hint}"))
+}
+
+fn value_of(kind: Kind, value: &DeValue<'_>, folder: &Path) -> Result<Value, String> {
+    match (kind, value) {
+        (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
+        (Kind::Flag, _) => Err("write true or false, without quotes".to_owned()),
+        (Kind::Time { .. }, DeValue::Integer(_)) => {
+            Err("write a time with its unit, in quotes: \"30s\"".to_owned())
+        }
+        (Kind::Count { .. } | Kind::Tokens | Kind::Bytes { .. }, DeValue::Integer(number)) => {
+            let parsed = u64::from_str_radix(number.as_str(), number.radix());
+            kind.number(parsed.map_err(|_| format!("{number} is not a whole number from 0 on"))?)
+        }
+        (Kind::Count { .. }, _) => Err("write a whole number, without quotes".to_owned()),
+        (Kind::Addresses, DeValue::Array(items)) => {
+            let texts = items.iter().map(|item| item.get_ref().as_str());
+            match texts.collect::<Option<Vec<&str>>>() {
+                Some(texts) => kind.parse(&texts.join(",")),
+                None => Err("write a list of texts: [\"127.0.0.1:8787\"]".to_owned()),
+            }
+        }
+        (Kind::File, DeValue::String(text)) => {
+            let Value::Text(file) = kind.parse(text)? else {
+                return Err("write the name of a file".to_owned());
+            };
+            let file: PathBuf = folder.join(file);
+            Ok(Value::Text(file.to_string_lossy().into_owned()))
+        }
+        (_, DeValue::String(text)) => kind.parse(text),
+        _ => Err("write a text, in quotes".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Vec<(&'static str, String, usize)> {
+        let entries = parse(text, Path::new("/etc/garth")).unwrap();
+        let entry = |entry: Entry| (entry.setting.key, entry.setting.kind.show(&entry.value), entry.line);
+        entries.into_iter().map(entry).collect()
+    }
+
+    fn refused(text: &str) -> (usize, String) {
+        parse(text, Path::new("/")).map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn reads_values_of_all_types() {
+        let text = "# for us\nlisten = [\"0.0.0.0:80\", \"[::]:80\"]\naccess_log = true\n\nmax_body = \"2MiB\"\n\
+                    answer_room = 67_108_864\nbody_time = \"1m\"\ndeliveries = 0x20\nmodel_daily_tokens = \"500k\"\nlog_format = \"json\"\n\
+                    sink_secret_file = \"secret\"\nmodel_key_file = \"/run/key\"\n";
+        let expected = [
+            ("listen", "0.0.0.0:80, [::]:80", 2),
+            ("access_log", "true", 3),
+            ("max_body", "2MiB", 5),
+            ("answer_room", "64MiB", 6),
+            ("body_time", "1m", 7),
+            ("deliveries", "32", 8),
+            ("model_daily_tokens", "500000", 9),
+            ("log_format", "json", 10),
+            ("sink_secret_file", "/etc/garth/secret", 11),
+            ("model_key_file", "/run/key", 12),
+        ];
+        assert_eq!(parsed(text), expected.map(|(key, value, line)| (key, value.to_owned(), line)));
+        assert_eq!(parsed(""), []);
+    }
+
+    #[test]
+    fn errors_name_line_and_key() {
+        for (text, line, message) in [
+            ("\nmax_body = \"1GiB\"", 2, "max_body: 1GiB is out of bounds; write 16KiB to 16MiB"),
+            ("max_body = -1", 1, "max_body: -1 is not a whole number from 0 on"),
+            ("\n\nbody_time = 30", 3, "body_time: write a time with its unit, in quotes: \"30s\""),
+            ("body_time = \"30\"", 1, "body_time: `30` is not a time; write"),
+            ("deliveries = \"32\"", 1, "deliveries: write a whole number, without quotes"),
+            ("access_log = \"yes\"", 1, "access_log: write true or false, without quotes"),
+            ("listen = [1]", 1, "listen: write a list of texts"),
+            ("listen = []", 1, "listen: write at least one HOST:PORT"),
+            ("log_format = \"xml\"", 1, "log_format: `xml` is not one of text, json"),
+            ("sink = 1", 1, "sink: write a text, in quotes"),
+            ("log = \"\"", 1, "log: the text is empty"),
+            ("log = \"info\"\nlog = \"warn\"", 2, "duplicate key"),
+            ("log = ", 1, ""),
+        ] {
+            let (at, said) = refused(text);
+            assert!(at == line && said.contains(message), "{text}: {at}: {said}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_nearest() {
+        for (name, message) in [
+            ("max_bodi", "there is no option \"max_bodi\"; did you mean max_body?"),
+            ("max-body", "there is no option \"max-body\"; did you mean max_body?"),
+            ("zzz", "there is no option \"zzz\""),
+            ("account", "account: give it as --account or in the environment, not here"),
+        ] {
+            assert_eq!(refused(&format!("log = \"info\"\n{name} = 1")), (2, message.to_owned()));
+        }
+        let (line, message) = refused("[limits]\nmax_body = 1");
+        assert!(line == 1 && message.contains("there is no option \"limits\""), "{line}: {message}");
+    }
+
+    #[test]
+    fn secrets_are_refused_and_not_repeated() {
+        let (line, message) = refused("model_key = \"T0K3N\"");
+        assert_eq!(line, 1);
+        assert!(message.contains("GARTH_MODEL_KEY") && message.contains("model_key_file"), "{message}");
+        assert!(!message.contains("T0K3N"), "{message}");
+    }
+}

@@ -1,0 +1,273 @@
+//! Resolution of options: the value of the flag, else of the variable, else of the file, else the default, with
+//! its origin.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::file::{self, Entry};
+use super::flags::Given;
+use super::kind::Value;
+use super::setting::{Apply, Setting};
+use super::settings::Settings;
+use super::table::TABLE;
+use crate::fail::{Failure, Result};
+
+/// Variable that names the file.
+const CONFIG: &str = "GARTH_CONFIG";
+
+/// Secrets, each with the option that names its file.
+const SECRETS: [(&str, &str); 2] = [("sink_secret", "sink_secret_file"), ("model_key", "model_key_file")];
+
+/// Options with their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    options: Vec<Resolved>,
+}
+
+/// Option with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) setting: &'static Setting,
+    /// `None` if it is not set and has no default.
+    pub(crate) value: Option<Value>,
+    pub(crate) origin: Origin,
+}
+
+/// Origin of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag(String),
+    Variable(String),
+    File(PathBuf, usize),
+    Default,
+}
+
+/// Returns a variable of the environment. One that is empty counts as not set.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+impl Config {
+    /// Reads the configuration of the data folder, whether that exists or not.
+    pub(crate) fn load(given: &Given, data: &Path) -> Result<Self> {
+        let named = given.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
+        let file = named.clone().unwrap_or_else(|| data.join(file::NAME));
+        // Absolute, because file names in it are relative to its folder.
+        let file = std::path::absolute(&file).map_err(Failure::host(&file))?;
+        let entries = match (file::read(&file)?, named) {
+            (None, Some(_)) => {
+                return Err(Failure::host(&file)(std::io::ErrorKind::NotFound.into()));
+            }
+            (entries, _) => entries.unwrap_or_default(),
+        };
+        Self::resolve(given, variable, &file, entries)
+    }
+
+    fn resolve(
+        given: &Given,
+        variable: impl Fn(&str) -> Option<OsString>,
+        file: &Path,
+        mut entries: Vec<Entry>,
+    ) -> Result<Self> {
+        let mut options = Vec::new();
+        for setting in &*TABLE {
+            let parse = |origin: Origin, text: &str| {
+                let value =
+                    setting.kind.parse(text).map_err(|why| Failure::Usage(format!("{origin}: {why}")))?;
+                Ok::<_, Failure>((Some(value), origin))
+            };
+            let entry = entries.iter().position(|entry| entry.setting.key == setting.key);
+            let entry = entry.map(|at| entries.swap_remove(at));
+            let (value, origin) = if let Some(text) = given.value(setting.key) {
+                parse(Origin::Flag(setting.flag.clone()), text)?
+            } else if let Some(text) = variable(&setting.variable) {
+                parse(Origin::Variable(setting.variable.clone()), &text.to_string_lossy())?
+            } else if let Some(entry) = entry {
+                (Some(entry.value), Origin::File(file.to_owned(), entry.line))
+            } else if let Some(default) = &setting.default {
+                parse(Origin::Default, default)?
+            } else {
+                (None, Origin::Default)
+            };
+            options.push(Resolved { setting, value, origin });
+        }
+        let mut config = Self { options };
+        for (secret, file) in SECRETS {
+            config.choose_secret(secret, file)?;
+        }
+        Ok(config)
+    }
+
+    /// Keeps one of a secret and the name of its file, whichever comes from the earlier source.
+    fn choose_secret(&mut self, secret: &str, file: &str) -> Result {
+        if self.option(secret).is_none_or(|secret| secret.value.is_none()) {
+            return Ok(());
+        }
+        let dropped = match self.option(file).map(|file| (&file.origin, &file.value)) {
+            Some((Origin::Flag(_), Some(_))) => secret,
+            Some((Origin::Variable(name), Some(_))) => {
+                let own = self.option(secret).map_or_else(String::new, |secret| secret.origin.to_string());
+                return Err(Failure::Usage(format!("{own} and {name} are both set; keep one of them")));
+            }
+            Some(_) | None => file,
+        };
+        for option in self.options.iter_mut().filter(|option| option.setting.key == dropped) {
+            (option.value, option.origin) = (None, Origin::Default);
+        }
+        Ok(())
+    }
+
+    fn option(&self, key: &str) -> Option<&Resolved> {
+        self.options.iter().find(|option| option.setting.key == key)
+    }
+
+    /// Returns all options, in the order of the reference page.
+    pub(crate) fn options(&self) -> &[Resolved] {
+        &self.options
+    }
+
+    /// Returns true if nobody has given the option.
+    pub(crate) fn is_default(&self, key: &str) -> bool {
+        self.option(key).is_none_or(|option| option.origin == Origin::Default)
+    }
+
+    /// Returns the values.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        for Resolved { setting, value, .. } in &self.options {
+            let Some(value) = value else { continue };
+            match setting.apply {
+                Apply::Own(apply) => apply(&mut settings, value.clone()),
+                Apply::Limit => settings.limits.set(setting.key, value.number())?,
+            }
+        }
+        Ok(settings)
+    }
+}
+
+impl Origin {
+    /// Returns the source in one word.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Flag(_) => "flag",
+            Self::Variable(_) => "environment",
+            Self::File(..) => "file",
+            Self::Default => "default",
+        }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "--{flag}"),
+            Self::Variable(name) => f.write_str(name),
+            Self::File(file, line) => write!(f, "{}:{line}", file.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::Kind;
+    use super::super::table::find;
+    use super::*;
+
+    const FILE: &str = "/data/garth.toml";
+
+    /// Resolves flags, variables and lines of a file.
+    fn resolved(
+        flags: &[(&str, &str)],
+        variables: &[(&str, &str)],
+        lines: &[(&str, &str)],
+    ) -> Result<Config> {
+        let given = Given::of(flags);
+        let entry = |(at, (key, text)): (usize, &(&str, &str))| {
+            let setting = find(key).unwrap();
+            Entry { setting, value: setting.kind.parse(text).unwrap(), line: at + 1 }
+        };
+        let variable = |name: &str| {
+            let value = variables.iter().find(|(known, _)| *known == name);
+            value.map(|(_, value)| OsString::from(value))
+        };
+        Config::resolve(&given, variable, Path::new(FILE), lines.iter().enumerate().map(entry).collect())
+    }
+
+    fn shown(config: &Config, key: &str) -> (Option<String>, String) {
+        let option = config.option(key).unwrap();
+        let value = option.value.as_ref().map(|value| option.setting.kind.show(value));
+        (value, option.origin.to_string())
+    }
+
+    fn refused(outcome: Result<Config>) -> String {
+        match outcome.unwrap_err() {
+            Failure::Usage(message) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn flag_precedes_variable_precedes_file_precedes_default() {
+        let (flag, variable, line) = (("max_body", "5MiB"), ("GARTH_MAX_BODY", "4MiB"), ("max_body", "3MiB"));
+        for (config, value, origin) in [
+            (resolved(&[flag], &[variable], &[line]), "5MiB", "--max-body"),
+            (resolved(&[], &[variable], &[line]), "4MiB", "GARTH_MAX_BODY"),
+            (resolved(&[], &[], &[("log", "warn"), line]), "3MiB", "/data/garth.toml:2"),
+            (resolved(&[], &[], &[]), "1MiB", "default"),
+        ] {
+            let config = config.unwrap();
+            assert_eq!(shown(&config, "max_body"), (Some(value.to_owned()), origin.to_owned()));
+            assert_eq!(config.is_default("max_body"), origin == "default");
+            let megabytes: u64 = value.trim_end_matches("MiB").parse().unwrap();
+            assert_eq!(config.settings().unwrap().limits.get("max_body"), Some(megabytes << 20));
+        }
+    }
+
+    #[test]
+    fn every_option_reaches_its_setting() {
+        let settings =
+            |given: &[(&str, &str)]| format!("{:?}", resolved(given, &[], &[]).unwrap().settings().unwrap());
+        let before = settings(&[]);
+        for setting in TABLE.iter() {
+            let text = match setting.kind {
+                Kind::Flag => "true".to_owned(),
+                Kind::Tokens => "500k".to_owned(),
+                Kind::Count { max, .. } => max.min(1 << 40).saturating_sub(1).to_string(),
+                Kind::Bytes { max, .. } => (max - 1).to_string(),
+                Kind::Time { max, .. } => format!("{}ms", max - 1),
+                Kind::Words(words) => words[1].to_owned(),
+                Kind::Addresses => "127.0.0.1:1".to_owned(),
+                Kind::Text(_) | Kind::File | Kind::Url | Kind::HookUrl | Kind::Secret => {
+                    "https://a/x".to_owned()
+                }
+            };
+            assert_ne!(before, settings(&[(setting.key, &text)]), "{} = {text}", setting.key);
+        }
+    }
+
+    #[test]
+    fn errors_name_flag_or_variable() {
+        let flag = refused(resolved(&[("max_body", "1")], &[], &[]));
+        assert_eq!(flag, "--max-body: 1 is out of bounds; write 16KiB to 16MiB");
+        let variable = refused(resolved(&[], &[("GARTH_SINK_TIMEOUT", "10")], &[]));
+        assert!(variable.starts_with("GARTH_SINK_TIMEOUT: `10` is not a time"), "{variable}");
+    }
+
+    #[test]
+    fn secret_and_its_file_follow_the_same_order() {
+        let (secret, file) = (("GARTH_SINK_SECRET", "T0K3N"), ("sink_secret_file", "/f"));
+        let by_flag = resolved(&[file], &[secret], &[]).unwrap();
+        assert_eq!(shown(&by_flag, "sink_secret").0, None);
+        assert_eq!(shown(&by_flag, "sink_secret_file").0, Some("/f".to_owned()));
+        let by_file = resolved(&[], &[secret], &[file]).unwrap();
+        assert_eq!(
+            shown(&by_file, "sink_secret"),
+            (Some("(set)".to_owned()), "GARTH_SINK_SECRET".to_owned())
+        );
+        assert_eq!(shown(&by_file, "sink_secret_file").0, None);
+        let both = refused(resolved(&[], &[secret, ("GARTH_SINK_SECRET_FILE", "/f")], &[]));
+        assert!(both.contains("GARTH_SINK_SECRET and GARTH_SINK_SECRET_FILE"), "{both}");
+        assert!(!both.contains("T0K3N"), "{both}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Declaration of one option.
+
+use super::kind::{Kind, Value};
+use super::settings::Settings;
+
+/// Option: all that is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// Name in the file.
+    pub(crate) key: &'static str,
+    /// Name on the command line, after `--`: `-` in place of `_`.
+    pub(crate) flag: String,
+    /// Name in the environment: capitals after `GARTH_`.
+    pub(crate) variable: String,
+    pub(crate) group: Group,
+    pub(crate) kind: Kind,
+    /// Value unless another is given, as it would be written.
+    pub(crate) default: Option<String>,
+    /// Meaning, a sentence or two.
+    pub(crate) meaning: &'static str,
+    pub(crate) apply: Apply,
+}
+
+/// Subject of options, a heading of the reference page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Server,
+    Log,
+    Sink,
+    Model,
+    Requests,
+    Background,
+    Storage,
+}
+
+/// Place of the value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Apply {
+    /// Field of the settings.
+    Own(fn(&mut Settings, Value)),
+    /// Limit of the server, of the same name.
+    Limit,
+}
+
+impl Setting {
+    pub(crate) fn new(
+        group: Group,
+        key: &'static str,
+        kind: Kind,
+        default: Option<String>,
+        meaning: &'static str,
+        apply: Apply,
+    ) -> Self {
+        let (flag, variable) = (key.replace('_', "-"), format!("GARTH_{}", key.to_uppercase()));
+        Self { key, flag, variable, group, kind, default, meaning, apply }
+    }
+
+    /// Returns true for what may be given by a variable only, so that it is neither in a file that is copied
+    /// nor in the list of processes.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(self.kind, Kind::Secret)
+    }
+}
+
+impl Group {
+    /// All groups, in the order of the reference page.
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Server, Self::Log, Self::Sink, Self::Model, Self::Requests, Self::Background, Self::Storage];
+
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Server => "Server",
+            Self::Log => "Log",
+            Self::Sink => "Sink",
+            Self::Model => "Language model",
+            Self::Requests => "Limits of requests",
+            Self::Background => "Limits of background work",
+            Self::Storage => "Limits of storage",
+        }
+    }
+
+    /// Returns true for limits, which most servers leave as they are.
+    pub(crate) fn is_limits(self) -> bool {
+        matches!(self, Self::Requests | Self::Background | Self::Storage)
+    }
+}

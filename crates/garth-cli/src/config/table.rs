@@ -1,0 +1,277 @@
+//! The table of options: those of the command line, and the limits that the server declares.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use garth_engine::compute::{ComputeLimits, MAX_PIECE};
+use garth_server::{Limit, Limits, Unit};
+
+use super::kind::{Kind, Value};
+use super::setting::{Apply, Group, Setting};
+use super::settings::{LogFormat, Settings};
+
+/// All options, in the order of the reference page.
+pub(crate) static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+    let own = [server(), log(), sink(), model(), storage()].into_iter().flatten();
+    let mut all: Vec<Setting> = own.chain(Limits::table().iter().map(limit)).collect();
+    all.sort_by_key(|setting| Group::ALL.iter().position(|group| *group == setting.group));
+    all
+});
+
+/// Returns the option of a name.
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
+    TABLE.iter().find(|setting| setting.key == key)
+}
+
+fn own(
+    group: Group,
+    key: &'static str,
+    kind: Kind,
+    default: Option<&str>,
+    meaning: &'static str,
+    apply: fn(&mut Settings, Value),
+) -> Setting {
+    Setting::new(group, key, kind, default.map(str::to_owned), meaning, Apply::Own(apply))
+}
+
+fn limit(limit: &'static Limit) -> Setting {
+    let Limit { name, unit, default, min, max, meaning, .. } = *limit;
+    let kind = match unit {
+        Unit::Count => Kind::Count { min, max },
+        Unit::Bytes => Kind::Bytes { min, max },
+        Unit::Time => Kind::Time { min, max },
+    };
+    let group = match name {
+        "deliveries" | "sink_timeout" => Group::Sink,
+        "model_timeout" | "model_max_answer" => Group::Model,
+        _ if name.starts_with("courier_") || name.starts_with("compactions") => Group::Background,
+        _ if name.starts_with("resets") || name == "collect_sessions" || name == "repair_steps" => {
+            Group::Background
+        }
+        _ => Group::Requests,
+    };
+    let default = Some(kind.show(&Value::Number(default)));
+    Setting::new(group, name, kind, default, meaning.trim(), Apply::Limit)
+}
+
+fn server() -> Vec<Setting> {
+    let own = |key, kind, default, meaning, apply| own(Group::Server, key, kind, default, meaning, apply);
+    vec![
+        own(
+            "listen",
+            Kind::Addresses,
+            Some("127.0.0.1:8787, [::1]:8787"),
+            "Addresses to listen on. Port 0 picks a free one.",
+            |settings, value| settings.listen = value.texts(),
+        ),
+        own(
+            "backlog",
+            Kind::Count { min: 1, max: 65_535 },
+            Some("1024"),
+            "Connections that may wait to be accepted, as far as the system allows (`net.core.somaxconn`).",
+            |settings, value| settings.backlog = value.number().try_into().unwrap_or(u32::MAX),
+        ),
+        own(
+            "collect_history",
+            Kind::Flag,
+            Some("false"),
+            "Removes messages and events, too, if the `gc.policy` of a session says so.",
+            |settings, value| settings.collect_history = value.flag(),
+        ),
+    ]
+}
+
+fn log() -> Vec<Setting> {
+    let own = |key, kind, default, meaning, apply| own(Group::Log, key, kind, default, meaning, apply);
+    vec![
+        own(
+            "log",
+            Kind::Text("FILTER"),
+            Some("info"),
+            "Level of the log, `error`, `warn`, `info`, `debug`, `trace` or `off`, or levels of parts of garth, such as \
+             `warn,garth_server=debug`.",
+            |settings, value| settings.log = value.text(),
+        ),
+        own(
+            "log_format",
+            Kind::Words(&["text", "json"]),
+            Some("text"),
+            "Form of the log: lines of text, or one JSON object a line.",
+            |settings, value| {
+                settings.log_format = if value.text() == "json" { LogFormat::Json } else { LogFormat::Text };
+            },
+        ),
+        own(
+            "access_log",
+            Kind::Flag,
+            Some("false"),
+            "Logs each request, whatever the level: request id, key id, method, path, status, bytes, microseconds.",
+            |settings, value| settings.access_log = value.flag(),
+        ),
+    ]
+}
+
+fn sink() -> Vec<Setting> {
+    let own = |key, kind, meaning, apply| own(Group::Sink, key, kind, None, meaning, apply);
+    vec![
+        own(
+            "sink",
+            Kind::HookUrl,
+            "Endpoint, `http://` or `https://`, to which events of memories are delivered. Without one they are not \
+             delivered.",
+            |settings, value| settings.sink = Some(value.text()),
+        ),
+        own(
+            "sink_secret_file",
+            Kind::File,
+            "File with the secret that signs the requests to the sink, 16 bytes or more; a final line feed is \
+             ignored.",
+            |settings, value| settings.sink_secret_file = Some(PathBuf::from(value.text())),
+        ),
+        own("sink_secret", Kind::Secret, "The secret itself, instead of a file.", |settings, value| {
+            settings.sink_secret = Some(value.text())
+        }),
+    ]
+}
+
+fn model() -> Vec<Setting> {
+    let own = |key, kind, meaning, apply| own(Group::Model, key, kind, None, meaning, apply);
+    vec![
+        own(
+            "model_endpoint",
+            Kind::Url,
+            "Base URL of an endpoint that speaks OpenAI's chat completions, such as \
+             `http://localhost:11434/v1`.",
+            |settings, value| settings.model_endpoint = Some(value.text()),
+        ),
+        own("model", Kind::Text("NAME"), "Name of the model at the endpoint.", |settings, value| {
+            settings.model = Some(value.text());
+        }),
+        own("model_key_file", Kind::File, "File with the API key of the endpoint.", |settings, value| {
+            settings.model_key_file = Some(PathBuf::from(value.text()));
+        }),
+        own("model_key", Kind::Secret, "The API key itself, instead of a file.", |settings, value| {
+            settings.model_key = Some(value.text());
+        }),
+        own(
+            "model_daily_tokens",
+            Kind::Tokens,
+            "Token limit of each account per day (UTC); beyond it garth works without the model. Without a value \
+             there is no limit.",
+            |settings, value| settings.model_daily_tokens = Some(value.number()),
+        ),
+    ]
+}
+
+fn storage() -> Vec<Setting> {
+    let own =
+        |key, kind, default, meaning, apply| own(Group::Storage, key, kind, Some(default), meaning, apply);
+    let threads = Kind::Count { min: 1, max: 256 };
+    let mut storage = vec![
+        own(
+            "open_trees",
+            Kind::Count { min: 1, max: 1_000_000 },
+            "1000",
+            "Unused accounts that stay open.",
+            |settings, value| settings.storage.open_trees = value.size(),
+        ),
+        own(
+            "idle_connections",
+            Kind::Count { min: 1, max: 100_000 },
+            "256",
+            "Unused connections to databases that stay open, as far as the limit of open files allows.",
+            |settings, value| settings.storage.idle_connections = value.size(),
+        ),
+        own(
+            "writer_threads",
+            threads,
+            "8",
+            "Threads that write: commits, checkpoints and steps of maintenance.",
+            |settings, value| settings.storage.writer_threads = value.size(),
+        ),
+        own(
+            "reader_threads",
+            threads,
+            "8",
+            "Threads for searches and other long reads. One account uses two of them at most.",
+            |settings, value| settings.storage.reader_threads = value.size(),
+        ),
+        own(
+            "read_time",
+            Kind::Time { min: 100, max: 86_400_000 },
+            "10s",
+            "Time limit of a long read, including the wait for its turn.",
+            |settings, value| settings.storage.read_time = Duration::from_millis(value.number()),
+        ),
+        own(
+            "compute_threads",
+            threads,
+            "8",
+            "Threads that compute packs, prompts, recall and transcripts. One account uses two of them at most.",
+            |settings, value| settings.storage.compute_threads = value.size(),
+        ),
+    ];
+    storage.extend(computing());
+    storage
+}
+
+fn computing() -> [Setting; 2] {
+    let ComputeLimits { queued, steps, .. } = ComputeLimits::default();
+    let own = |key, min: u64, max: u64, default: u64, meaning, apply| {
+        let kind = Kind::Bytes { min, max };
+        own(Group::Storage, key, kind, Some(&kind.show(&Value::Number(default))), meaning, apply)
+    };
+    [
+        own(
+            "compute_queue",
+            2 * MAX_PIECE as u64,
+            64 << 30,
+            queued as u64,
+            "Total input of the work that is computed or waits for it. One account uses half of it at most.",
+            |settings, value| settings.storage.compute_queue = value.size(),
+        ),
+        own(
+            "compute_steps",
+            64 << 20,
+            1 << 40,
+            steps,
+            "Text that one call may read while it computes; beyond it the call fails.",
+            |settings, value| settings.storage.compute_steps = value.number(),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declares_each_option_once() {
+        for (at, setting) in TABLE.iter().enumerate() {
+            let key = setting.key;
+            assert!(TABLE[..at].iter().all(|other| other.key != key), "{key}");
+            assert!(key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{key}");
+            assert!(setting.meaning.ends_with('.') && !setting.meaning.contains(['\n', '|']), "{key}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_within_their_bounds() {
+        for setting in &*TABLE {
+            let Some(default) = &setting.default else { continue };
+            let value = setting.kind.parse(default).unwrap();
+            assert_eq!(setting.kind.show(&value), *default, "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn defaults_of_storage_are_those_of_the_engine() {
+        let default = |key: &str| find(key).unwrap().default.clone().unwrap();
+        let engine = format!("{:?}", crate::data_folder::builder());
+        for key in ["open_trees", "idle_connections", "writer_threads", "reader_threads", "read_time"] {
+            assert!(engine.contains(&format!("{key}: {}", default(key))), "{key}: {engine}");
+        }
+        assert_eq!(default("compute_threads"), ComputeLimits::default().threads.to_string());
+    }
+}

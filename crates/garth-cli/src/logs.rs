@@ -1,0 +1,47 @@
+//! The log: events of `tracing` on standard error, each with its spans. Described in `docs/operations.md`.
+
+use garth_engine::{Error, ErrorKind};
+use tracing::Span;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Global;
+use crate::config::LogFormat;
+use crate::fail::Result;
+use crate::terminal;
+
+/// Variable with the level.
+const LOG: &str = "GARTH_LOG";
+
+/// Starts the log of a server; the access log, if asked for, at any level.
+pub(crate) fn start(filter: &str, format: LogFormat, access_log: bool) -> Result {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, format!("the option log: {error}")))?;
+    let filter = match access_log.then(|| "garth_server::access=info".parse()) {
+        Some(Ok(directive)) => filter.add_directive(directive),
+        _ => filter,
+    };
+    // No colours: the writer cannot tell them from those that a logged name brings along.
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(terminal::stderr).with_ansi(false);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).init(),
+    }
+    Ok(())
+}
+
+/// Begins a verb: returns its span, and starts its log if `GARTH_LOG` says what to log. The server begins its
+/// own, by its configuration, and has a span for each request.
+pub(crate) fn begin(verb: &str, global: &Global) -> Result<Span> {
+    if verb == "serve" {
+        return Ok(Span::none());
+    }
+    match std::env::var(LOG) {
+        Ok(filter) if !filter.is_empty() => start(&filter, LogFormat::Text, false)?,
+        _ => {}
+    }
+    let Global { account, agent, chat, .. } = global;
+    let key = chat.session_key.as_ref().map(ToString::to_string);
+    let (user, session) = (chat.user.as_deref(), chat.session.as_deref().or(key.as_deref()));
+    Ok(tracing::error_span!("verb", verb, account, agent, user, session))
+}

@@ -1,0 +1,134 @@
+//! The configuration file, `garth config`, and a server that keeps to them.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, finish, text};
+use super::serve::Server;
+
+fn configure(garth: &Garth, lines: &str) -> String {
+    let file = garth.data().join("garth.toml");
+    std::fs::create_dir_all(garth.data()).expect("a folder");
+    std::fs::write(&file, lines).expect("a file");
+    file.to_str().expect("UTF-8").to_owned()
+}
+
+/// Runs a command that has to work; gives its lines of JSON.
+fn lines(command: Command) -> Vec<Value> {
+    let output = finish(command, b"");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn option<'l>(lines: &'l [Value], name: &str) -> &'l Value {
+    lines.iter().find(|line| line["option"] == name).expect("the option is listed")
+}
+
+#[test]
+fn config_shows_each_value_with_its_origin() {
+    let garth = Garth::new();
+    let file = configure(&garth, "max_body = \"3MiB\"\nlog = \"warn\"\nsink_secret_file = \"secret\"\n");
+    let mut command = garth.command(&["config", "--json", "--max-body", "2MiB", "--access-log"]);
+    command.env("GARTH_LOG", "debug").env("GARTH_HEAD_TIME", "1m");
+    let lines = lines(command);
+    let secret = garth.data().join("secret");
+    for (name, value, source, origin) in [
+        ("max_body", json!(2 << 20), "flag", json!("--max-body")),
+        ("access_log", json!(true), "flag", json!("--access-log")),
+        ("log", json!("debug"), "environment", json!("GARTH_LOG")),
+        ("head_time", json!("1m"), "environment", json!("GARTH_HEAD_TIME")),
+        ("sink_secret_file", json!(secret), "file", json!(format!("{file}:3"))),
+        ("body_time", json!("30s"), "default", Value::Null),
+        ("sink", Value::Null, "default", Value::Null),
+        ("listen", json!(["127.0.0.1:8787", "[::1]:8787"]), "default", Value::Null),
+    ] {
+        let expected = json!({"option": name, "value": value, "source": source, "origin": origin});
+        assert_eq!(*option(&lines, name), expected);
+    }
+    let shown = garth.ok(&["config"]);
+    assert!(shown.lines().any(|line| line.starts_with("max_body ") && line.ends_with(&format!("{file}:1"))));
+}
+
+#[test]
+fn config_never_shows_secrets() {
+    let garth = Garth::new();
+    for json in [&["config"][..], &["config", "--json"]] {
+        let mut command = garth.command(json);
+        command.env("GARTH_MODEL_KEY", "T0K3N").env("GARTH_SINK_SECRET", "T0K3N");
+        command.env("GARTH_SINK", "https://example.com/T0K3N");
+        let output = finish(command, b"");
+        let shown = text(&output.stdout) + &text(&output.stderr);
+        assert!(!shown.contains("T0K3N"), "{shown}");
+        assert_eq!(shown.matches("(set)").count(), 3, "{shown}");
+    }
+}
+
+#[test]
+fn mistakes_in_file_are_refused_by_every_command() {
+    let garth = Garth::new();
+    let file = configure(&garth, "# ours\nmax_bodi = 1\n");
+    for verb in [&["serve"][..], &["config"], &["outbox", "run", "--once"]] {
+        let said = garth.fails(2, verb);
+        assert!(
+            said.contains(&format!("{file}:2: there is no option \"max_bodi\"; did you mean max_body?")),
+            "{said}"
+        );
+    }
+    configure(&garth, "max_body = \"1GiB\"\n");
+    let said = garth.fails(2, &["serve"]);
+    assert!(
+        said.contains(&format!("{file}:1: max_body: 1GiB is out of bounds; write 16KiB to 16MiB")),
+        "{said}"
+    );
+    let said = garth.fails(2, &["serve", "--body-time", "30"]);
+    assert!(said.contains("--body-time: `30` is not a time") || said.contains("garth.toml:1"), "{said}");
+}
+
+#[test]
+fn named_file_replaces_data_folder_file() {
+    let garth = Garth::new();
+    configure(&garth, "max_body = \"3MiB\"\n");
+    let named = garth.beside("other.toml");
+    std::fs::write(&named, "body_time = \"9s\"\n").expect("a file");
+    let name = named.to_str().expect("UTF-8");
+    let by_flag = lines(garth.command(&["config", "--json", "--config", name]));
+    let mut by_variable = garth.command(&["config", "--json"]);
+    by_variable.env("GARTH_CONFIG", name);
+    for lines in [by_flag, lines(by_variable)] {
+        assert_eq!(option(&lines, "body_time")["origin"], json!(format!("{name}:1")));
+        assert_eq!(option(&lines, "max_body")["source"], "default");
+    }
+    let missing = garth.beside("missing.toml");
+    let said = garth.fails(3, &["config", "--config", missing.to_str().expect("UTF-8")]);
+    assert!(said.contains("missing.toml"), "{said}");
+}
+
+#[test]
+fn server_starts_with_only_its_file() {
+    let garth = Garth::unmade();
+    configure(&garth, "max_body = \"16KiB\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let server = Server::of(&mut garth.command(&["serve", "--json"]));
+    let put = |length: usize| {
+        let request = ureq::post(format!("{}/v1/put", server.url()));
+        let request = request.header("Authorization", format!("Bearer {}", server.key()));
+        let sent = request.send_json(json!({"path": "/a", "value": "x".repeat(length)}));
+        sent.map(|answer| answer.status().as_u16())
+    };
+    assert!(matches!(put(15 << 10), Ok(200)));
+    assert!(matches!(put(17 << 10), Err(ureq::Error::StatusCode(413))));
+}
+
+#[test]
+fn json_log_format_logs_objects() {
+    let garth = Garth::new();
+    configure(&garth, "log_format = \"json\"\naccess_log = true\n");
+    let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+    let server = Server::of(command.stderr(Stdio::piped()));
+    let refused = ureq::get(format!("{}/no", server.url())).call();
+    assert!(matches!(refused, Err(ureq::Error::StatusCode(404))));
+    let log = server.log();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let access = lines.iter().find(|line| line["target"] == "garth_server::access").expect("the request");
+    assert_eq!((&access["status"], &access["level"]), (&json!(404), &json!("INFO")));
+}

@@ -1,0 +1,103 @@
+//! Tests of the log of a request: its events name account, agent, user and session, and contain nothing of
+//! its content.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use futures::FutureExt as _;
+use garth_engine::datadir::Scope;
+use garth_engine::{DataDir, Env};
+use garth_testkit::logs::{Logged, all_text, capture, logged};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+
+use super::call::{Answering, Call};
+use super::method;
+use super::route::{Length, Route, Run};
+use super::served::Served;
+use super::sessions::CreateFields;
+use super::tree::Tree;
+use crate::errors::Refusal;
+use crate::fields::FieldGroup as _;
+use crate::limits::Limits;
+
+const CONTENT: &str = "the canary of a message";
+
+/// A route that warns of its call and fails.
+const fn failing(path: &'static str, length: Length) -> Route {
+    fn fail<'a>(call: &'a Call<'a>) -> Answering<'a> {
+        async move {
+            tracing::warn!("warning of {}", call.key.account);
+            Err(Refusal::internal().because(format!("cause of {}", call.key.account)))
+        }
+        .boxed()
+    }
+    Route {
+        path,
+        summary: "Fails.",
+        scopes: &[Scope::MemoryRead],
+        tree: Tree::Sessions,
+        own_fields: CreateFields::FIELDS,
+        headers: &[],
+        run: Run::Read(length, fail),
+    }
+}
+
+/// Runs where the request is read.
+static PASSED: Route = failing("/v1/passed", Length::Passed);
+/// Runs on the threads that compute.
+static COMPUTED: Route = failing("/v1/computed", Length::Short);
+
+async fn post(served: &Served, key: &str, route: &'static Route, body: &Value) {
+    let app: Router = Router::new().route(route.path, method(route)).with_state(served.clone());
+    let request = hyper::Request::post(route.path)
+        .header("authorization", format!("Bearer {key}"))
+        .body(Body::from(body.to_string()));
+    let response = TowerToHyperService::new(app).call(request.unwrap()).await;
+    let response = response.unwrap_or_else(|never| match never {});
+    assert_eq!(response.status(), 500);
+}
+
+fn one(text: &str) -> Logged {
+    let mut events = logged(text);
+    assert_eq!(events.len(), 1, "{text}: {events:?}");
+    events.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_logged_under_whom_they_are_for() {
+    capture();
+    let folder = tempfile::tempdir().unwrap();
+    let data: DataDir =
+        DataDir::open(&folder.path().join("data"), Env::system(), garth_agent::registry()).unwrap();
+    let served = Served::new(data.clone(), None, Arc::new(Limits::default()));
+    let mut keys = Vec::new();
+    for (route, account) in [
+        (&PASSED, "passed-one"),
+        (&COMPUTED, "computed-one"),
+        (&PASSED, "passed-two"),
+        (&COMPUTED, "computed-two"),
+    ] {
+        data.create_account(account).await.unwrap();
+        let (_, secret) = data.control().create_key(account, "test", &[Scope::Admin]).await.unwrap();
+        let body = json!({"agent": "scout", "user": "ann", "name": account, "title": CONTENT});
+        post(&served, secret.reveal(), route, &body).await;
+        // A call that passes a few bytes on has a span only if it fails.
+        let texts = if route.computes() { &["warning", "cause"][..] } else { &["cause"] };
+        for text in texts {
+            let event = one(&format!("{text} of {account}"));
+            let (name, _) = event.spans.last().unwrap();
+            assert_eq!(*name, "request");
+            let field = |name: &str| event.field(name).map(str::to_owned);
+            let named = ["account", "agent", "user", "session"].map(field);
+            assert_eq!(named, [account, "scout", "ann", account].map(|name| Some(name.to_owned())));
+        }
+        keys.push(secret.reveal().to_owned());
+    }
+    let all = all_text();
+    for secret in keys.iter().map(String::as_str).chain([CONTENT]) {
+        assert!(!all.contains(secret), "{all}");
+    }
+}
