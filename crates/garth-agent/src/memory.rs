@@ -207,16 +207,21 @@ fn is_no_text(path: &TreePath) -> bool {
 
 /// Returns the `Corrupt` of a memory whose `.meta.json` is there and cannot be read.
 fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
-    let bytes = meta?.read();
-    let fields = bytes.as_ref().ok().and_then(|bytes| serde_json::from_slice(bytes).ok());
-    if let Some(status) = fields.and_then(|fields| meta::unknown_status(&fields)) {
-        let why = format!("its status is {status}, which garth does not know");
-        let how = "write ACTIVE, PENDING or BROKEN, or put the memory again";
-        return Some(unreadable(&uri.file(META), &why, how));
+    if let Err(error) = check_status(uri, meta) {
+        return Some(error);
     }
-    let error = bytes.and_then(Meta::parse).err()?;
+    let error = meta?.read().and_then(Meta::parse).err()?;
     let how = "`garth repair` makes the memory whole, or says what it lacks";
     Some(unreadable(&uri.file(META), error.message(), how))
+}
+
+/// Refuses a memory whose status garth does not know: only its writer knows what it means.
+fn check_status(uri: &Uri, meta: Option<&File>) -> Result<()> {
+    let fields = meta.and_then(|meta| serde_json::from_slice(meta.bytes.as_ref()?).ok());
+    let Some(status) = fields.and_then(|fields| meta::unknown_status(&fields)) else { return Ok(()) };
+    let why = format!("its status is {status}, which garth does not know");
+    let how = "write ACTIVE, PENDING or BROKEN there, or remove the memory first";
+    Err(unreadable(&uri.file(META), &why, how))
 }
 
 fn missing(uri: &Uri) -> Error {

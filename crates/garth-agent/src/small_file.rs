@@ -11,6 +11,9 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, Kind, Moment, Precondition, Seq, Timestamp, VersionId, hex};
 use garth_engine::path::TreePath;
 
+/// Permission bits by which a file is a program.
+pub(crate) const EXECUTABLE: u32 = 0o111;
+
 /// A small file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
@@ -24,6 +27,8 @@ pub struct File {
     pub size: u64,
     /// Number of its names.
     pub nlink: u64,
+    /// Permission bits.
+    pub mode: u32,
     /// Its bytes; none if it is longer than it may be.
     pub bytes: Option<Vec<u8>>,
     /// Its custom metadata.
@@ -41,6 +46,7 @@ impl File {
             kind: entry.kind,
             size: entry.size,
             nlink: entry.nlink,
+            mode: entry.mode,
             bytes,
             metadata: entry.attributes.metadata.clone(),
             expires_at: entry.expires_at,
@@ -50,6 +56,11 @@ impl File {
     /// Its text; none if it is too long or not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.bytes.as_ref()?).ok()
+    }
+
+    /// Returns true for a program.
+    pub(crate) fn is_executable(&self) -> bool {
+        self.mode & EXECUTABLE != 0
     }
 
     /// Its bytes.

@@ -41,7 +41,8 @@ pub use self::reset_schedule::{Current, due_resets};
 pub use self::skill_md::front_matter::SkillText;
 pub use self::skill_md::requires::{Host, Install, InstallKind, Requires};
 pub use self::skills::{
-    Installed, LeftOut, ListedSkill, Listing, MAX_SKILL_FILE, MAX_SKILL_FILES, Origin, Reason, SkillFile,
+    InstallFile, Installed, LeftOut, ListedSkill, Listing, MAX_SKILL_FILE, MAX_SKILL_FILES, Origin, Reason,
+    SkillFile,
 };
 pub use self::template::{Init, Initialized};
 pub use self::text_file::MAX_FILE;

@@ -28,6 +28,17 @@ pub(crate) fn file_or_stdin(file: &str, limit: usize) -> Result<String> {
     bounded(&mut opened, limit, file)
 }
 
+/// Reads a text that takes the place of a stored one, as [`file_or_stdin`]. Standard input is empty where a
+/// pipeline failed, which must not erase anything. `instead` says how to erase it.
+pub(crate) fn replacement(file: &str, limit: usize, instead: &str) -> Result<String> {
+    let text = file_or_stdin(file, limit)?;
+    if text.trim().is_empty() {
+        let what = if file == "-" { "standard input" } else { file };
+        return Err(Failure::Usage(format!("{what}: has no text, so nothing was changed; {instead}")));
+    }
+    Ok(text)
+}
+
 fn bounded(from: &mut dyn std::io::Read, limit: usize, what: &str) -> Result<String> {
     let mut bytes = Vec::new();
     // One byte more shows that the text is too long.

@@ -1,5 +1,7 @@
 //! The past of a memory: its versions, and reads as of a moment.
 
+use std::collections::HashSet;
+
 use super::file_names::META;
 use super::get::{Level, Memory};
 use super::meta::Meta;
@@ -7,7 +9,8 @@ use super::uri::Uri;
 use super::{Memories, missing};
 use crate::boxed;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::model::{CommitInfo, HistoryPage, Listing, Moment, VersionId};
+use garth_engine::fs::{FileSystem, FileSystemExt as _};
+use garth_engine::model::{CommitInfo, HistoryPage, Listing, Moment, Seq, VersionId};
 
 /// Most versions of a page of a memory's log: the meta of each is read.
 pub const MAX_LOGGED: usize = 100;
@@ -97,7 +100,7 @@ impl Memories<'_> {
         }
     }
 
-    /// Returns a memory as it was at a moment.
+    /// Returns a memory as it was at a moment, also under the URI that it had then before it was moved.
     ///
     /// # Errors
     /// As [`Memories::get`]; `NotFound` for a memory that was not there, whole, at the moment, and for a
@@ -107,10 +110,35 @@ impl Memories<'_> {
     pub async fn get_at(&self, uri: &Uri, level: Level, moment: &Moment) -> Result<Memory> {
         self.check(uri)?;
         let past = self.fs.as_of(moment).await?;
-        let memory = Memories { fs: &*past, ..self.clone() }.read(uri, level).await?;
+        let then = Memories { fs: &*past, ..self.clone() };
+        let mut memory = then.read(uri, level).await?;
+        if memory.is_none()
+            && let Some(old) = self.earlier_uri(uri, &*past).await?
+        {
+            memory = then.read(&old, level).await?;
+        }
         memory.ok_or_else(|| {
             let message = format!("{uri}: there was no such memory at that moment; its log has its versions");
             Error::new(ErrorKind::NotFound, message)
         })
+    }
+
+    /// Returns the URI that a memory had in the past, where its log has it under another one.
+    async fn earlier_uri(&self, uri: &Uri, past: &dyn FileSystem) -> Result<Option<Uri>> {
+        let after = Seq(past.head().await?.seq.0.saturating_add(1));
+        let page = HistoryPage::default().before_commit(after).limit(MAX_LOGGED);
+        let versions = self.fs.history(&uri.file(META).into(), &page).await.optional()?.unwrap_or_default();
+        let mut seen = HashSet::from([uri.to_string()]);
+        for version in versions.items.iter().filter(|version| version.entry.is_some()) {
+            let Some(meta) = self.meta_of(version.id).await? else { continue };
+            let old = meta.uri.parse::<Uri>().ok().filter(|_| seen.insert(meta.uri.clone()));
+            let Some(old) = old.filter(|old| self.check(old).is_ok()) else { continue };
+            // Another memory may have taken the URI since.
+            let there = past.lookup(old.file(META)).await?;
+            if there.is_some_and(|there| there.ino == version.id.ino) {
+                return Ok(Some(old));
+            }
+        }
+        Ok(None)
     }
 }

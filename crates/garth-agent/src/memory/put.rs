@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Memories;
 use super::duplicates::Near;
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
@@ -12,6 +11,7 @@ use super::meta::{Meta, Provenance, Status, seconds};
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
 use super::write_ops::{Made, Whole, link_of, upsert, write_event};
+use super::{Memories, check_status};
 use crate::boxed;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
@@ -226,7 +226,7 @@ impl Memories<'_> {
     /// # Errors
     /// `InvalidArgument`, `TooLarge`; `AccessDenied` for another account's; `Conflict` for a version that it
     /// does not have, or a memory to replace that was replaced before; `NotFound` for one to replace that is
-    /// not there; from the filesystem.
+    /// not there; `Corrupt` for one whose status garth does not know; from the filesystem.
     #[boxed]
     pub async fn put(&self, uri: &Uri, put: &Put) -> Result<Written> {
         self.check(uri)?;
@@ -244,6 +244,7 @@ impl Memories<'_> {
 
     pub(super) async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
         let state = State::read(self.fs, uri).await?;
+        check_status(uri, state.meta.as_ref())?;
         let known = state.known();
         // versions count on after those of a meta that cannot be read
         let before = match known.is_none() && state.meta.is_some() {

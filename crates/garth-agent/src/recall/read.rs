@@ -128,7 +128,23 @@ pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> 
     let hit = found.hits.first().map(|(_, hit)| hit);
     let start = answers.due()?;
     let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
-    Ok(Some(of_content(path, None, start, around, found.question).parts))
+    let mut parts = of_content(path, None, start, around, found.question).parts;
+    // Of other files blank lines are their own.
+    let is_log = path.name() == Some("messages.jsonl");
+    for part in [&mut parts.whole, &mut parts.passage, &mut parts.excerpt].into_iter().filter(|_| is_log) {
+        if let Some(shown) = part {
+            shown.text = without_withheld(&shown.text);
+        }
+        part.take_if(|shown| shown.text.is_empty());
+    }
+    Ok(Some(parts))
+}
+
+/// Returns a text without the lines that [`blanked`](garth_engine::text::withheld::blanked) left, which would
+/// take the place of others in a prompt. They keep the places of all others until these are cut out.
+fn without_withheld(text: &str) -> String {
+    let is_withheld = |line: &&str| line.starts_with(' ') && line.trim().is_empty();
+    text.split_inclusive('\n').filter(|line| !is_withheld(line)).collect()
 }
 
 impl<'a> Found<'a> {

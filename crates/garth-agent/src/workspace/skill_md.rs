@@ -7,3 +7,5 @@ mod json_text;
 mod metadata;
 mod parts;
 pub(super) mod requires;
+mod spilled;
+mod yaml;

@@ -10,5 +10,5 @@ mod missing;
 mod replace;
 
 pub use self::files::{MAX_SKILL_FILE, SkillFile};
-pub use self::install::{Installed, MAX_SKILL_FILES};
+pub use self::install::{InstallFile, Installed, MAX_SKILL_FILES};
 pub use self::listing::{LeftOut, ListedSkill, Listing, Origin, Reason};

@@ -80,6 +80,10 @@ async fn log_follows_a_move_and_goes_on_after_the_end() {
         let moved = log(&memories, &tea()).await;
         assert_eq!(versions(&moved)[0], Some(3));
         assert_eq!(*versions(&moved).last().unwrap(), Some(1), "its past came along");
+        for version in &moved {
+            let memory = memories.get_at(&tea(), Level::Content, &Moment::Seq(version.commit.seq)).await;
+            assert_eq!(Some(memory.unwrap().meta), version.meta);
+        }
         let left = log(&memories, &coffee()).await;
         assert!(left[0].deleted && left[0].meta.is_none());
         let seq = memories.delete(&tea()).await.unwrap();

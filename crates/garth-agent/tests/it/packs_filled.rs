@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use garth_agent::session::{Append, Draft, PackOptions, Packed, Select, Sessions};
+use garth_agent::session::{Append, Create, Draft, PackOptions, Packed, Select, Sessions};
 use garth_engine::FileSystem;
 use garth_testkit::fs::counting::Counting;
 use serde_json::json;
@@ -89,6 +89,42 @@ async fn long_results_shrink_before_turns_are_left_out() {
     );
     let again = sessions.replay("default", None).await.unwrap();
     assert_eq!(again.markdown, packed.markdown);
+}
+
+#[tokio::test]
+async fn small_budgets_are_used_for_a_huge_result() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let digits: String = (0..20_000_u64).map(|number| format!("{} ", number * 7_919 % 100_003)).collect();
+    let hex: String = (0..20_000_u64)
+        .map(|number| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let words = "the parser takes the wrong branch here ".repeat(3000);
+    for (number, text) in [log(1, 40_000), digits, hex, words].into_iter().enumerate() {
+        for is_last in [true, false] {
+            let session = format!("s{number}-{is_last}");
+            sessions.create(&Create::new(&session)).await.unwrap();
+            let mut said = vec![
+                Draft::user("Why?"),
+                call("c1", "bash", &json!({"command": "make"})),
+                result("c1", &text),
+            ];
+            if !is_last {
+                said.extend([Draft::assistant("It fails."), Draft::user("Go on, please.")]);
+            }
+            sessions.append(&session, &Append::messages(said)).await.unwrap();
+            for most in (500..=700).step_by(20) {
+                let mut options = budget(most);
+                options.fresh = true;
+                let packed = sessions.pack(&session, &options).await.unwrap();
+                check(&packed);
+                let used = packed.pack.tokens;
+                assert!(used * 2 > most && used <= most, "{session}: {used} of {most}");
+                assert_eq!(packed.pack.window.cuts.len(), 1);
+                assert_eq!(sessions.replay(&session, None).await.unwrap().markdown, packed.markdown);
+            }
+        }
+    }
 }
 
 #[tokio::test]

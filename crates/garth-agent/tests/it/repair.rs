@@ -310,7 +310,7 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_memory_of_its_o
 async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
-        fs.mkdir_all(&skill().dir()).await.unwrap();
+        fs.mkdir_all(&skill().file(".outbox")).await.unwrap();
         fs.write(skill().file("content.md"), "Use hot water.\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("orphan", 1)]);
         assert_eq!(fs.read_to_string(skill().file("SKILL.md")).await.unwrap(), "Use hot water.\n");
@@ -323,6 +323,28 @@ async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
         assert_eq!(found(&repaired(&*fs).await), [("changed_content", 1)]);
         assert_eq!(memories.get(&skill(), Level::Content).await.unwrap().text, "Use cold water.\n");
         assert_eq!(fs.read_to_string(skill().file("SKILL.md.broken")).await.unwrap(), "Use hot water.\n");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_keeps_a_content_file_of_its_own() {
+    for (fs, _kept) in engines().await {
+        for (name, files) in [("one", &["content.md"][..]), ("two", &["SKILL.md", "content.md"])] {
+            let dir = format!("/agents/scout/skills/{name}");
+            fs.mkdir_all(&TreePath::parse(&dir).unwrap()).await.unwrap();
+            for file in files {
+                fs.write(&format!("{dir}/{file}"), format!("{file} of {name}\n")).await.unwrap();
+            }
+        }
+        assert_eq!(found(&repaired(&*fs).await), []);
+        for (path, text) in [
+            ("one/content.md", "content.md of one\n"),
+            ("two/content.md", "content.md of two\n"),
+            ("two/SKILL.md", "SKILL.md of two\n"),
+        ] {
+            let path = format!("/agents/scout/skills/{path}");
+            assert_eq!(fs.read_to_string(&*path).await.unwrap(), text);
+        }
     }
 }
 

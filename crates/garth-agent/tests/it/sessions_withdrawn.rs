@@ -172,6 +172,8 @@ async fn what_is_withdrawn_is_found_neither_by_search_nor_by_recall() {
         let (hits, recalled) = found(question).await;
         let shown = format!("{hits:?}");
         assert!(!shown.contains("quokka lives") && !recalled.contains("quokka lives"), "{shown} {recalled}");
+        // Nor are there blanks in its place.
+        assert!(!recalled.contains("    "), "{recalled}");
         assert_eq!(question.contains("harbour"), !hits.is_empty(), "{question}: {shown}");
         assert_eq!(question.contains("harbour"), recalled.contains("harbour is closed"), "{recalled}");
     }
@@ -277,6 +279,69 @@ async fn no_pack_has_a_withdrawn_message_in_any_part() {
         let reasons =
             packed.pack.omitted.iter().filter(|out| out.reason == "withdrawn" && out.kind == "expanded");
         assert_eq!(reasons.count(), 3, "{:?}", packed.pack.omitted);
+    }
+}
+
+#[tokio::test]
+async fn swapped_content_omits_withdrawn_messages() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
+        let swap = async |of: &str| sessions.swap_out("default", &source(of), "about quokkas").await.unwrap();
+        let (part, one) = (swap("messages:1-2").await, swap("messages:1").await);
+        let log = swap(path("messages.jsonl").as_str()).await;
+        let shown = async |id: &str| {
+            let content = sessions.swap_content("default", id).await;
+            content.map(|bytes| String::from_utf8(bytes).unwrap())
+        };
+        assert!(shown(&part.id).await.unwrap().contains("quokkas"));
+        sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+        let late = swap("messages:1-3").await;
+        let listed = sessions.swapped("default").await.unwrap();
+        let of_lines = listed.iter().filter(|entry| entry.kind == "message_range");
+        assert_eq!(of_lines.filter(|entry| entry.summary.is_empty()).count(), 3, "{listed:?}");
+        for id in [&part.id, &log.id, &late.id] {
+            let left = shown(id).await.unwrap();
+            assert!(!left.contains("quokkas") && left.contains("noted"), "{left}");
+            let bytes = sessions.swap_in("default", id).await.unwrap();
+            assert_eq!(bytes, left.len());
+            // The chunk stays, but no entry says what it has.
+            assert_eq!(shown(id).await.unwrap(), left);
+        }
+        let error = shown(&one.id).await.unwrap_err();
+        assert!(error.is(ErrorKind::NotFound) && error.message().contains("withdrawn"), "{error}");
+        assert_eq!(sessions.swap_in("default", &one.id).await.unwrap(), 0);
+        assert!(sessions.swapped("default").await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn references_to_withdrawn_messages_are_removed() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
+        let swap = async |of: &str| sessions.swap_out("default", &source(of), "").await.unwrap().id;
+        let (gone, kept) = (swap("messages:1-2").await, swap("messages:3").await);
+        let of_log = path("messages.jsonl").to_string();
+        let chunk = format!("context/swap/chunk/{gone}");
+        let line = |(id, at): (&str, &str)| {
+            json!({"id": id, "path": at, "kind": "k", "summary": "s"}).to_string() + "\n"
+        };
+        let mut derive = Derive::default();
+        let refs = [
+            ("g1", "messages:1"),
+            ("g2", &*of_log),
+            ("g3", &*format!("swap:{gone}")),
+            ("g4", &*chunk),
+            ("k1", "messages:3"),
+            ("k2", &*format!("swap:{kept}")),
+            ("k3", "/elsewhere"),
+        ];
+        derive.refs = Some(refs.map(line).concat());
+        sessions.derive("default", &derive).await.unwrap();
+        sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+        let left = fs.read_to_string(&path("context/refs.jsonl")).await.unwrap();
+        assert_eq!(left, [refs[4], refs[5], refs[6]].map(line).concat());
     }
 }
 

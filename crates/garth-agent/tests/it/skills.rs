@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use garth_agent::memory::{Level, Memories, Uri};
-use garth_agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
+use garth_agent::workspace::{Host, InstallFile, Origin, PromptOptions, Reason, Workspace};
 use garth_agent::{Access, Caller, Request};
 use garth_engine::model::{Author, Batch, Kind, Op, SetAttrs};
 use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -209,9 +208,8 @@ async fn a_read_falls_back_to_the_account_and_a_change_lands_in_the_agents_copy(
 #[tokio::test]
 async fn an_installation_is_one_commit_and_writes_what_differs() {
     for (fs, _kept) in engines().await {
-        let files = |text: &'static str| {
-            vec![("SKILL.md".to_owned(), Bytes::from(text)), ("a/b.txt".to_owned(), Bytes::from("b"))]
-        };
+        let files =
+            |text: &'static str| vec![InstallFile::new("SKILL.md", text), InstallFile::new("a/b.txt", "b")];
         let workspace = workspace(&*fs);
         let done = workspace.install_skill("pdf", Origin::Global, &files(PDF)).await.unwrap();
         assert_eq!((done.path.as_str(), done.written.len(), done.same), ("/skills/pdf", 2, 0));
@@ -220,15 +218,42 @@ async fn an_installation_is_one_commit_and_writes_what_differs() {
         let changed =
             workspace.install_skill("pdf", Origin::Global, &files("---\nalways: 7\n---\n")).await.unwrap();
         assert_eq!((changed.written, changed.same, changed.flaws.len()), (vec!["SKILL.md".to_owned()], 1, 2));
-        let none = vec![("readme.md".to_owned(), Bytes::from("x"))];
+        let none = vec![InstallFile::new("readme.md", "x")];
         assert_refused(
             workspace.install_skill("pdf", Origin::Agent, &none).await,
             ErrorKind::InvalidArgument,
         );
         let mut out = files(PDF);
-        out.push(("../../../SOUL.md".to_owned(), Bytes::from("evil")));
+        out.push(InstallFile::new("../../../SOUL.md", "evil"));
         assert_refused(workspace.install_skill("pdf", Origin::Agent, &out).await, ErrorKind::InvalidArgument);
         assert!(!fs.exists("/agents/coder").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn programs_of_a_skill_stay_executable() {
+    for (fs, _kept) in engines().await {
+        let workspace = workspace(&*fs);
+        let files = |run: InstallFile| vec![InstallFile::new("SKILL.md", PDF), run];
+        let run = |text: &'static str| InstallFile::new("run.sh", text);
+        let mode = async |path: &str| fs.entry(path).await.unwrap().mode & 0o111;
+        let install = async |run: InstallFile| {
+            workspace.install_skill("pdf", Origin::Global, &files(run)).await.unwrap().written
+        };
+        install(run("one")).await;
+        assert_eq!(mode("/skills/pdf/run.sh").await, 0);
+        assert_eq!(install(run("one").executable(true)).await, ["run.sh"]);
+        assert_eq!(mode("/skills/pdf/run.sh").await, 0o111);
+        assert!(install(run("one").executable(true)).await.is_empty());
+        // Who says nothing of it leaves it as it is.
+        assert_eq!(install(run("one two")).await, ["run.sh"]);
+        assert_eq!(mode("/skills/pdf/run.sh").await, 0o111);
+        workspace.edit_skill("pdf/run.sh", "one", "three").await.unwrap();
+        assert_eq!(mode("/agents/coder/skills/pdf/run.sh").await, 0o111);
+        workspace.edit_skill("pdf/run.sh", "three", "four").await.unwrap();
+        assert_eq!(mode("/agents/coder/skills/pdf/run.sh").await, 0o111);
+        install(run("one two").executable(false)).await;
+        assert_eq!(mode("/skills/pdf/run.sh").await, 0);
     }
 }
 
@@ -262,7 +287,7 @@ async fn no_session_writes_settings_or_skills_of_all() {
         }
         let refused = workspace(&*fs)
             .author(main)
-            .install_skill("pdf", Origin::Global, &[("SKILL.md".into(), "x".into())])
+            .install_skill("pdf", Origin::Global, &[InstallFile::new("SKILL.md", "x")])
             .await;
         assert_refused(refused, ErrorKind::RuleViolation);
         assert_eq!(fs.read_to_string("/skills/pdf/SKILL.md").await.unwrap(), PDF);

@@ -49,6 +49,15 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     }
 }
 
+/// Opens what the options name for a change of an agent that is there.
+pub(crate) async fn open_existing(app: &App) -> Result<Open> {
+    // A mistyped name would make an agent of it.
+    if app.global.agent != DEFAULT_AGENT {
+        open(app, false).await?;
+    }
+    open(app, true).await
+}
+
 /// Opens the memories of the account, or those of the identity that the options name.
 pub(crate) async fn open_memories(app: &App, changes: bool) -> Result<Open> {
     match Place::of(&app.global)? {

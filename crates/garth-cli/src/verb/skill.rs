@@ -9,7 +9,7 @@ use garth_agent::workspace::{Host, Inputs, Origin, SkillText};
 use serde_json::{Value, json};
 
 use super::agent::InputArgs;
-use super::open::open;
+use super::open::{open, open_existing};
 use crate::app::App;
 use crate::escape::{escaped, one_line};
 use crate::fail::{Failure, Result};
@@ -206,7 +206,7 @@ async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, 
         None => folder::name(folder)?,
     };
     let origin = if global { Origin::Global } else { Origin::Agent };
-    let done = open(app, true).await?.workspace()?.install_skill(&name, origin, &files).await?;
+    let done = open_existing(app).await?.workspace()?.install_skill(&name, origin, &files).await?;
     let json = json!({
         "path": done.path.as_str(), "written": done.written, "same": done.same, "flaws": done.flaws,
         "seq": done.seq.map(|seq| seq.0),
@@ -221,7 +221,7 @@ async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, 
 
 async fn remove(app: &mut App, directory: &str, global: bool) -> Result {
     let (account, origin) = (app.global.account.clone(), if global { Origin::Global } else { Origin::Agent });
-    let removed = open(app, true).await?.workspace()?.remove_skill(&account, directory, origin).await?;
+    let removed = open_existing(app).await?.workspace()?.remove_skill(&account, directory, origin).await?;
     let (path, seq) = removed;
     let json = json!({"path": path.as_str(), "seq": seq.0});
     app.out.item(&json, format_args!("removed  {}", escaped(path.as_str())))
@@ -229,7 +229,7 @@ async fn remove(app: &mut App, directory: &str, global: bool) -> Result {
 
 async fn publish(app: &mut App, directory: &str) -> Result {
     let account = app.global.account.clone();
-    let done = open(app, true).await?.workspace()?.publish_skill(&account, directory).await?;
+    let done = open_existing(app).await?.workspace()?.publish_skill(&account, directory).await?;
     let line = format!("published  {}  version {}", done.meta.uri, done.meta.version);
     app.out.item(&Value::Object(done.to_json()), escaped(&line))
 }

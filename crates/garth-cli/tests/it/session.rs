@@ -116,6 +116,36 @@ fn transcript_round_trips_and_imports_once() {
 }
 
 #[test]
+fn blank_input_erases_no_derived_or_pinned_file() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work"]);
+    garth.feed(&["context", "pin", "work", "style.md"], "Be brief.\n");
+    garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser?\n");
+    garth.feed(
+        &["context", "derive", "work", "--facts", "-"],
+        "{\"id\":\"f1\",\"text\":\"It is in src.\",\"source\":\"messages:1\"}\n",
+    );
+    let dir = "/users/default/agents/default/session/work/context";
+    let read = |file: &str| garth.ok(&["cat", &format!("{dir}/{file}")]);
+    for input in ["", " \n\n"] {
+        for args in [
+            &["context", "pin", "work", "style.md"][..],
+            &["context", "derive", "work", "--facts", "-"],
+            &["context", "derive", "work", "--facts", "-", "--clear", "todo"],
+        ] {
+            let output = garth.run(args, input.as_bytes());
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(text(&output.stderr).contains("--clear"), "{}", text(&output.stderr));
+        }
+    }
+    assert!(read("pinned/style.md").contains("brief") && read("facts.jsonl").contains("f1"));
+    garth.fails(2, &["context", "derive", "work", "--facts", "-", "--clear", "facts"]);
+    garth.ok(&["context", "derive", "work", "--clear", "facts"]);
+    garth.ok(&["context", "pin", "work", "style.md", "--clear"]);
+    assert_eq!((read("pinned/style.md"), read("facts.jsonl")), (String::new(), String::new()));
+}
+
+#[test]
 fn context_is_packed_traced_swapped_and_collected() {
     let garth = Garth::unmade();
     garth.ok(&["session", "create", "work"]);

@@ -1,5 +1,7 @@
 //! `garth skill`, as its users meet it.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use super::garth::{Garth, text};
@@ -14,6 +16,7 @@ fn skill_is_installed_listed_and_overridden() {
     std::fs::create_dir_all(skill.join("scripts")).unwrap();
     std::fs::write(skill.join("SKILL.md"), FRONT).unwrap();
     std::fs::write(skill.join("scripts/run.sh"), "pdftotext $1\n").unwrap();
+    std::fs::set_permissions(skill.join("scripts/run.sh"), PermissionsExt::from_mode(0o755)).unwrap();
     let path = skill.to_str().unwrap();
     assert!(garth.ok(&["skill", "check", path]).contains("no mistakes found in 2 files"));
     let done = garth.json(&["skill", "install", path, "--global"]);
@@ -22,6 +25,7 @@ fn skill_is_installed_listed_and_overridden() {
         (&json!("/skills/pdf"), &json!(["SKILL.md", "scripts/run.sh"]))
     );
     assert_eq!(garth.json(&["skill", "install", path, "--global"])["same"], json!(2));
+    assert_eq!(garth.json(&["stat", "/skills/pdf/scripts/run.sh"])["mode"], "0755");
     assert_eq!(garth.lines(&["skill", "list"]).len(), 0);
     let left = garth.ok(&["skill", "list", "--all"]);
     assert!(left.contains("left out") && left.contains("no host is known"), "{left}");
@@ -31,6 +35,12 @@ fn skill_is_installed_listed_and_overridden() {
     assert!(shown.contains("applies      yes") && shown.contains("Use pdftotext."), "{shown}");
     // the agent's own hides it
     std::fs::write(skill.join("SKILL.md"), "My own way.\n").unwrap();
+    let refused = garth.fails(3, &["skill", "install", path, "--agent", "scout"]);
+    assert!(refused.contains("garth agent create"), "{refused}");
+    garth.fails(3, &["ls", "/agents/scout"]);
+    garth.ok(&["agent", "create", "scout"]);
+    // The prompt of an agent that was not set up has no skills.
+    garth.ok(&["rm", "/agents/scout/BOOTSTRAP.md"]);
     garth.ok(&["skill", "install", path, "--agent", "scout"]);
     let own = garth.json(&["skill", "show", "pdf", "--agent", "scout"]);
     assert_eq!((&own["origin"], &own["description"]), (&json!("agent"), &json!("My own way.")));

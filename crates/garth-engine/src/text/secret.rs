@@ -319,7 +319,7 @@ fn scan(text: &[u8]) -> Vec<Secret> {
         look_at(word.len());
         let bytes = &text[word.clone()];
         // Most words are short, and are followed by a blank.
-        let resumes_after_append = matches!(text.get(word.end), Some(b'.' | b':' | b'~'));
+        let resumes_after_append = matches!(text.get(word.end), Some(b'.' | b':' | b'~' | b'%'));
         if resumes_after_append || word.len() >= service_token::SHORTEST {
             found.extend(service_token::in_word(text, &word, service_token::CURRENT));
             found.extend(service_shape::in_word(text, &word));

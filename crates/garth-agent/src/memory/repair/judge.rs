@@ -285,10 +285,13 @@ fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
 /// from the newest version of the meta that can be read.
 fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     let state = &found.state;
-    // A skill without any other file of a memory is a plain skill, which has no meta.
+    // A skill without any other file of a memory is a plain skill, which has no meta. It may have a file of its
+    // own by the name of the link to its text.
+    let is_link = state.linked && found.own_content.is_none();
     let is_memory = !state.uri.is_skill()
-        || state.linked
+        || is_link
         || found.done.is_some()
+        || around.has_outbox
         || [&state.meta, &state.relations, &state.brief, &state.overview].iter().any(|file| file.is_some());
     if !is_memory {
         return None;

@@ -218,14 +218,26 @@ impl Sessions<'_> {
         Ok(ops)
     }
 
-    /// Returns the entries of swapped content.
+    /// Returns the entries of swapped content, without the summaries of ranges with withdrawn messages.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
     #[boxed]
     pub async fn swapped(&self, session: &str) -> Result<Vec<Swapped>> {
         self.meta(session).await?;
-        Ok(self.swap_index(session).await?.1)
+        let (_, mut index) = self.swap_index(session).await?;
+        if !self.has_withdrawn(session).await? {
+            return Ok(index);
+        }
+        // A withdrawal empties these summaries, unless another program recorded it, or they were written later.
+        for entry in index.iter_mut().filter(|entry| !entry.summary.is_empty()) {
+            if let Some(lines) = entry.lines()
+                && !self.withdrawn(session, lines).await?.is_empty()
+            {
+                entry.summary.clear();
+            }
+        }
+        Ok(index)
     }
 
     pub(crate) async fn swap_index(&self, session: &str) -> Result<(Option<File>, Vec<Swapped>)> {
@@ -234,20 +246,69 @@ impl Sessions<'_> {
         Ok((file, index))
     }
 
-    /// Returns swapped content: lines as they are in their log, or the bytes of a file. Its hash is checked.
+    /// Returns swapped content: lines as they are in their log, without withdrawn messages, or the bytes of a
+    /// file. The hash of all is checked.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` if it is not what was swapped out; `TooLarge`; from the filesystem.
+    /// `NotFound`, also if all messages were withdrawn; `Corrupt` if it is not what was swapped out;
+    /// `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let id = bare_id(id);
+        self.shown_of_swap(session, id).await?.ok_or_else(|| {
+            let message = format!("{id}: the messages were withdrawn; `garth session lines` reads them");
+            Error::new(ErrorKind::NotFound, message)
+        })
+    }
+
+    /// Returns swapped content without withdrawn messages, or `None` if nothing is left.
+    async fn shown_of_swap(&self, session: &str, id: &str) -> Result<Option<Vec<u8>>> {
         let chunk = self.file(session, &format!("{CHUNKS}/{id}"))?;
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
         let file = read_all(self.fs, &[chunk], limit).await?.pop().flatten();
         let file = file.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("{id}: nothing of {session} was swapped out by this id"))
         })?;
-        self.of_chunk(session, id, file.bytes.ok_or_else(too_large)?).await
+        let (bytes, lines) = self.read_chunk(session, id, file.bytes.ok_or_else(too_large)?).await?;
+        let (of, lines) = match lines {
+            Some((Log::Messages, lines)) => (session.to_owned(), lines),
+            Some((Log::Events, _)) => return Ok(Some(bytes)),
+            None => match self.log_in_chunk(session, id, &bytes).await? {
+                Some(of) => (of, 1..=bytes.split(|byte| *byte == b'\n').count() as u64),
+                None => return Ok(Some(bytes)),
+            },
+        };
+        let gone = self.withdrawn(&of, lines.clone()).await?;
+        if gone.is_empty() {
+            return Ok(Some(bytes));
+        }
+        let lines = lines.zip(bytes.split_inclusive(|byte| *byte == b'\n'));
+        let left = lines.filter(|(number, _)| !gone.iter().any(|gone| gone.contains(number)));
+        let left = left.map(|(_, line)| line).collect::<Vec<_>>().concat();
+        Ok((!left.is_empty()).then_some(left))
+    }
+
+    /// Returns the session whose messages a chunk has as the bytes of a file.
+    async fn log_in_chunk(&self, session: &str, id: &str, bytes: &[u8]) -> Result<Option<String>> {
+        let (_, index) = self.swap_index(session).await?;
+        let source = index.into_iter().find(|entry| entry.id == id).map(|entry| entry.source);
+        if let Some(path) = source.and_then(|source| TreePath::parse(&source).ok()) {
+            return self.session_of_log(&path);
+        }
+        // Nothing names the file once the content was swapped in. Logs only grow.
+        let own = self.file(session, Log::Messages.file())?;
+        let size = self.fs.stat(&(&own).into()).await?.size;
+        let is_own = bytes.len() as u64 <= size && self.bytes_of(&own, 0..bytes.len() as u64).await? == bytes;
+        Ok(is_own.then(|| session.to_owned()))
+    }
+
+    /// Returns the session whose messages a file has.
+    pub(crate) fn session_of_log(&self, path: &TreePath) -> Result<Option<String>> {
+        let dir = path.parent().filter(|_| path.name() == Some(Log::Messages.file()));
+        let Some(of) = dir.as_ref().and_then(|dir| dir.name()) else { return Ok(None) };
+        // Not every directory has the name of a session.
+        let is_log = self.file(of, Log::Messages.file()).is_ok_and(|log| log == *path);
+        Ok(is_log.then(|| of.to_owned()))
     }
 
     /// Returns the lines that a chunk refers to, as a source; `None` if it has the bytes of a file.
@@ -265,32 +326,50 @@ impl Sessions<'_> {
 
     /// Returns the content that a chunk leads to, after a check of its hash.
     pub(crate) async fn of_chunk(&self, session: &str, id: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        let bytes = match serde_json::from_slice::<Chunk>(&bytes) {
+        Ok(self.read_chunk(session, id, bytes).await?.0)
+    }
+
+    /// Returns the content that a chunk leads to, after a check of its hash, and the lines that it has.
+    async fn read_chunk(
+        &self,
+        session: &str,
+        id: &str,
+        bytes: Vec<u8>,
+    ) -> Result<(Vec<u8>, Option<(Log, RangeInclusive<u64>)>)> {
+        let (bytes, lines) = match serde_json::from_slice::<Chunk>(&bytes) {
             // a file may look like a reference
-            Ok(chunk) if id_of(&sha256(&bytes)) != id => self.of_reference(session, &chunk).await?,
-            _ => bytes,
+            Ok(chunk) if id_of(&sha256(&bytes)) != id => {
+                let (bytes, lines) = self.of_reference(session, &chunk).await?;
+                (bytes, Some(lines))
+            }
+            _ => (bytes, None),
         };
         if id_of(&sha256(&bytes)) != id {
             let message = format!("{id}: what the chunk of {session} leads to is not what was swapped out");
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
-        Ok(bytes)
+        Ok((bytes, lines))
     }
 
-    async fn of_reference(&self, session: &str, chunk: &Chunk) -> Result<Vec<u8>> {
+    async fn of_reference(
+        &self,
+        session: &str,
+        chunk: &Chunk,
+    ) -> Result<(Vec<u8>, (Log, RangeInclusive<u64>))> {
         let log = if chunk.source == Log::Events.file() { Log::Events } else { Log::Messages };
         let source: Source = format!("{}..{}", chunk.start_event, chunk.end_event).parse()?;
-        let Resolved::Lines { bytes, .. } = self.resolve(session, &source).await? else {
+        let Resolved::Lines { bytes, lines, .. } = self.resolve(session, &source).await? else {
             return Err(missing(session));
         };
         if bytes.end - bytes.start > MAX_SWAPPED {
             return Err(too_large());
         }
-        self.bytes_of(&self.file(session, log.file())?, bytes).await
+        Ok((self.bytes_of(&self.file(session, log.file())?, bytes).await?, (log, lines)))
     }
 
-    /// Swaps content back into the context window, and returns the number of its bytes. Its hash is checked
-    /// first. The index loses its entry; the chunk stays until it is collected.
+    /// Swaps content back into the context window, and returns the number of its bytes without withdrawn
+    /// messages, which stay withdrawn. Its hash is checked first. The index loses its entry; the chunk stays
+    /// until it is collected.
     ///
     /// # Errors
     /// As [`Sessions::swap_content`].
@@ -301,7 +380,7 @@ impl Sessions<'_> {
 
     async fn swap_in_once(&self, session: &str, id: &str) -> Result<usize> {
         let id = bare_id(id);
-        let bytes = self.swap_content(session, id).await?.len();
+        let bytes = self.shown_of_swap(session, id).await?.map_or(0, |bytes| bytes.len());
         let (file, mut index) = self.swap_index(session).await?;
         if !index.iter().any(|entry| entry.id == id) {
             let batch = self.batch(session, Vec::new(), "swap nothing into session");

@@ -10,10 +10,10 @@ use crate::registry::projections::sessions::withdrawn;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
 use crate::session::log::source::{Resolved, Source, What};
-use crate::session::store::files::{Log, PACK_TEXT, SUMMARY, SWAPPED, TODO};
+use crate::session::store::files::{CHUNKS, Log, PACK_TEXT, SUMMARY, SWAPPED, TODO};
 use crate::session::store::swap_index::Swapped;
 use crate::small_file::{File, as_read, read_all};
-use garth_engine::error::{ErrorKind, Result};
+use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Moment, Op};
 
 impl Sessions<'_> {
@@ -89,8 +89,13 @@ impl Sessions<'_> {
         let all = entries.len();
         for entry in entries {
             let mut is_gone = false;
-            for source in entry.fixed_sources() {
-                let lines = self.lines_of_source(session, source).await?;
+            // The summary of a reference tells of its target.
+            let target = entry.to.as_ref().and_then(|(path, _)| path.parse::<Source>().ok());
+            for source in entry.fixed_sources().into_iter().chain(&target) {
+                let lines = match &source.what {
+                    What::Path(path) => self.lines_of_file(session, source, path).await?,
+                    _ => self.lines_of_source(session, source).await?,
+                };
                 is_gone |= lines.is_some_and(|lines| gone.iter().any(|gone| overlap(gone, &lines)));
             }
             if !is_gone {
@@ -115,10 +120,39 @@ impl Sessions<'_> {
             _ => {}
         }
         match self.resolve(session, source).await {
-            Ok(Resolved::Lines { log: Log::Messages, lines, .. }) => Ok(Some(lines)),
+            Ok(Resolved::Lines { session: of, log: Log::Messages, lines, .. }) if of == session => {
+                Ok(Some(lines))
+            }
             Ok(_) => Ok(None),
             Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the lines of messages of the session in a file: its log, or a chunk that refers to lines.
+    async fn lines_of_file(
+        &self,
+        session: &str,
+        source: &Source,
+        path: &str,
+    ) -> Result<Option<RangeInclusive<u64>>> {
+        let has_messages = path.ends_with(Log::Messages.file()) || path.contains(CHUNKS);
+        if !has_messages {
+            return Ok(None);
+        }
+        let Some(Resolved::File { path, .. }) = self.resolve(session, source).await.optional()? else {
+            return Ok(None);
+        };
+        if path == self.file(session, Log::Messages.file())? {
+            return Ok(Some(1..=u64::MAX));
+        }
+        let chunks = self.file(session, CHUNKS)?;
+        if path.parent().as_ref() != Some(&chunks) {
+            return Ok(None);
+        }
+        match self.lines_of_chunk(session, &path).await? {
+            Some(lines) => self.lines_of_source(session, &lines.parse()?).await,
+            None => Ok(None),
         }
     }
 

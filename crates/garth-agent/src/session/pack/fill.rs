@@ -103,7 +103,30 @@ pub(super) async fn choose(
     if let Some(all) = all_whole(walk, due, bounds).await? {
         return Ok(Some(all));
     }
-    let mut best: Option<Choice> = None;
+    let mut best = choose_level(sessions, walk, due, bounds, None).await?;
+    let is_short = best.as_ref().is_none_or(|best| best.tokens < bounds.enough && !walk.is_all(best.taken));
+    if is_short {
+        // A result that takes more than its share at its shortest would leave the budget unused.
+        let wider = Bounds { cuts: bounds.room, ..*bounds };
+        best = choose_level(sessions, walk, due, &wider, best).await?;
+    }
+    // Where no further message fits, or there is none, the results have all that is left.
+    if let Some(choice) = best.as_mut().filter(|choice| choice.tokens < bounds.enough) {
+        let limit = if walk.is_all(choice.taken) { u64::MAX } else { KEPT };
+        grow(sessions, walk.entries(), choice, &Bounds { cuts: bounds.most, ..*bounds }, limit)?;
+    }
+    Ok(best)
+}
+
+/// Chooses the window with the longest results in part by which enough of the budget is used, or else that with
+/// the most tokens, unless `best` has more.
+async fn choose_level(
+    sessions: &Sessions<'_>,
+    walk: &mut Walk<'_>,
+    due: usize,
+    bounds: &Bounds,
+    mut best: Option<Choice>,
+) -> Result<Option<Choice>> {
     for level in LEVELS {
         let level = level.min(bounds.cuts);
         let taken = extent(sessions, walk, due, bounds, level).await?;
@@ -118,11 +141,6 @@ pub(super) async fn choose(
         if is_enough && best.is_some() {
             break;
         }
-    }
-    // Where no further message fits, or there is none, the results have all that is left.
-    if let Some(choice) = best.as_mut().filter(|choice| choice.tokens < bounds.enough) {
-        let limit = if walk.is_all(choice.taken) { u64::MAX } else { KEPT };
-        grow(sessions, walk.entries(), choice, &Bounds { cuts: bounds.most, ..*bounds }, limit)?;
     }
     Ok(best)
 }

@@ -6,7 +6,7 @@ use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::render::{fits, is_beyond, part};
-use crate::session::store::files::{CHUNKS, Log, MAX_PINNED, MESSAGES, PINNED, SUMMARY, SYSTEM_PROMPT, TODO};
+use crate::session::store::files::{CHUNKS, Log, MAX_PINNED, PINNED, SUMMARY, SYSTEM_PROMPT, TODO};
 use crate::small_file::{File, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Ino, Kind, Page, Seq, VersionId};
@@ -201,7 +201,11 @@ impl Sessions<'_> {
             let (source, file, read) = match swap_of(path) {
                 Some(swap) => {
                     let chunk = self.file(session, &format!("{CHUNKS}/{swap}"))?;
-                    (format!("swap:{swap}"), chunk, Some(self.swap_content(session, swap).await?))
+                    let content = match is_withdrawn {
+                        true => None,
+                        false => Some(self.swap_content(session, swap).await?),
+                    };
+                    (format!("swap:{swap}"), chunk, content)
                 }
                 None => self.content_of(session, &source).await?,
             };
@@ -227,15 +231,10 @@ impl Sessions<'_> {
     async fn has_withdrawn_lines(&self, session: &str, source: &Source) -> Result<bool> {
         let (of, lines) = match self.resolve(session, source).await.optional()? {
             Some(Resolved::Lines { session, log: Log::Messages, lines, .. }) => (session, lines),
-            Some(Resolved::File { path, .. }) if path.name() == Some(MESSAGES) => {
-                let Some(of) = path.parent().and_then(|dir| dir.name().map(str::to_owned)) else {
-                    return Ok(false);
-                };
-                match self.file(&of, MESSAGES)? == path {
-                    true => (of, 1..=u64::MAX),
-                    false => return Ok(false),
-                }
-            }
+            Some(Resolved::File { path, .. }) => match self.session_of_log(&path)? {
+                Some(of) => (of, 1..=u64::MAX),
+                None => return Ok(false),
+            },
             _ => return Ok(false),
         };
         match *lines.end() {

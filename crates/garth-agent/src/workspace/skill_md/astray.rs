@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// program had, the current one first.
 pub(super) const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
 
-/// Keys that mean requirements wherever they stand.
+/// Keys that mean requirements wherever they stand. [`names_requirement`] knows longer ones.
 const REQUIREMENTS: [&str; 3] = ["requires", "bins", "anybins"];
 
 /// Keys that mean requirements within a namespace, in small letters.
@@ -24,7 +24,7 @@ const BARE: [&str; 4] = ["env", "os", "hostroles", "anycapabilities"];
 const MAX_TOLD: usize = 8;
 
 /// Most bytes of a text without front matter that are looked through.
-const MAX_LOOK: usize = 16 << 10;
+pub(super) const MAX_LOOK: usize = 16 << 10;
 
 /// Returns the namespace that a key of `metadata` names, in letters of any case.
 pub(super) fn namespace(key: &str) -> Option<&'static str> {
@@ -34,7 +34,9 @@ pub(super) fn namespace(key: &str) -> Option<&'static str> {
 /// Returns flaws for requirements beside `metadata`.
 pub(super) fn beside_metadata(fields: &BTreeMap<String, Value>, texts: &[&str]) -> Vec<String> {
     let mut flaws = Vec::new();
-    for (key, value) in fields.iter().filter(|(key, _)| *key != "metadata" && !texts.contains(&&***key)) {
+    // An object in the place of a text is no text.
+    let is_text = |key: &str, value: &Value| texts.contains(&key) && !value.is_object() && !value.is_array();
+    for (key, value) in fields.iter().filter(|(key, value)| *key != "metadata" && !is_text(key, value)) {
         let begins = key.split('.').next().is_some_and(|first| first.trim().eq_ignore_ascii_case("metadata"));
         if begins && !is_blank(value) {
             flaws.push(format!("{key}: is not read; write `metadata`, in small letters, with an object"));
@@ -80,7 +82,7 @@ pub(super) fn within_metadata(metadata: &Map<String, Value>) -> Vec<String> {
 
 /// Adds a flaw for each key at or below a place that means requirements.
 fn walk(path: &str, key: &str, value: &Value, flaws: &mut Vec<String>) {
-    if key.split(['.', '/', ':']).any(|part| is_one_of(part, &REQUIREMENTS)) {
+    if names_requirement(key) {
         return told(path, value, flaws);
     }
     match value {
@@ -93,6 +95,36 @@ fn walk(path: &str, key: &str, value: &Value, flaws: &mut Vec<String>) {
         Value::String(text) if are_in(text) => told(path, value, flaws),
         _ => {}
     }
+}
+
+/// Returns true for a key that means requirements wherever it stands, however its words are joined:
+/// `openclaw.requires`, `requires_bins`, `requiredBins`, `required-env`.
+fn names_requirement(key: &str) -> bool {
+    key.split(['.', '/', ':']).any(|part| {
+        let words = words(part);
+        let joined = words.concat();
+        let is_list = |from: usize| LISTS.contains(&&*words[from..].concat());
+        REQUIREMENTS.contains(&&*joined)
+            || joined.contains("requires")
+            || (joined.starts_with("requir") && (1..words.len()).any(is_list))
+    })
+}
+
+/// Returns the words of a key in small letters. They are joined by signs, or each begins with a capital.
+fn words(key: &str) -> Vec<String> {
+    let (mut words, mut before) = (vec![String::new()], ' ');
+    for letter in key.chars() {
+        let begins = before.is_lowercase() && letter.is_uppercase();
+        if begins || !letter.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 fn is_one_of(key: &str, names: &[&str]) -> bool {
@@ -126,7 +158,7 @@ pub(super) fn may_be_in(front: &str) -> bool {
 }
 
 /// Returns true if a text has two different keys that lead to requirements. One alone may be prose.
-fn are_in(text: &str) -> bool {
+pub(super) fn are_in(text: &str) -> bool {
     keys(text).filter_map(name_of).collect::<BTreeSet<_>>().len() > 1
 }
 
@@ -155,14 +187,15 @@ pub(super) fn are_in_body(text: &str, is_top: bool) -> bool {
 }
 
 /// Returns the name that a key has here, if it leads to requirements.
-fn name_of(key: &str) -> Option<&'static str> {
+pub(super) fn name_of(key: &str) -> Option<&'static str> {
     let mut names = ["metadata"].into_iter().chain(REQUIREMENTS).chain(NAMESPACES);
-    names.find(|name| key.eq_ignore_ascii_case(name))
+    let name = names.find(|name| key.eq_ignore_ascii_case(name));
+    name.or_else(|| names_requirement(key).then_some("requires"))
 }
 
 /// Returns the words that stand where YAML or JSON has a key: at the beginning of a line, or after a brace, a
 /// bracket, a comma, a question mark or the dot of a longer key; and before a colon.
-fn keys(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn keys(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -200,6 +233,31 @@ mod tests {
         for prose in ["a task requires: it", "has metadata: none", "the \"requires\" of: it", "requires", ""]
         {
             assert!(!may_be_in(&format!("description: {prose}")), "{prose}");
+        }
+    }
+
+    #[test]
+    fn requirements_are_known_however_words_are_joined() {
+        for key in [
+            "requires",
+            "Requires",
+            " bins ",
+            "anyBins",
+            "any_bins",
+            "ANY-BINS",
+            "requires_bins",
+            "requiresBins",
+            "requiredBins",
+            "required-any-bins",
+            "REQUIRED_ENV",
+            "requirementsOs",
+            "openclaw.requires",
+            "skill_requires",
+        ] {
+            assert!(names_requirement(key), "{key}");
+        }
+        for key in ["required", "requirements", "requiredPhotos", "cabins", "env", "os", "name", "", "_"] {
+            assert!(!names_requirement(key), "{key}");
         }
     }
 

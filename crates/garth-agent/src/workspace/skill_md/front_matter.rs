@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use garth_engine::compute::working;
 use serde::Serialize;
 use serde_json::Value;
-use serde_saphyr::Error as YamlError;
-use serde_saphyr::budget::BudgetBreach;
 
 use super::astray;
 use super::blocks::blocks;
 use super::parts::Parts;
 use super::requires::{Install, Requires};
+use super::spilled;
+use super::yaml::{self, Flaw};
 use crate::workspace::reading::Reading;
 
 /// Most characters of a description that is taken from the body.
@@ -21,12 +21,6 @@ const MAX_DESCRIPTION: usize = 200;
 
 /// Longest front matter that is read, 16 KiB: eight times the longest among some thousand published skills.
 pub(crate) const MAX_FRONT: usize = 16 << 10;
-
-/// Most values of front matter, keys and lists included, and how deep they may be nested. Within these bounds
-/// the costliest front matter is read in about a millisecond.
-pub(crate) const MAX_VALUES: usize = 2000;
-/// See [`MAX_VALUES`].
-pub(crate) const MAX_DEPTH: usize = 16;
 
 /// Fields that are read.
 const FIELDS: [&str; 5] = ["name", "description", "homepage", "always", "metadata"];
@@ -124,7 +118,7 @@ impl SkillText {
         if front.trim().is_empty() {
             return BTreeMap::new();
         }
-        match yaml(front, reading) {
+        match yaml::mapping(front, reading) {
             Ok(fields) => return fields,
             Err(Flaw::Refused(why)) => self.refused = Some(why),
             Err(Flaw::Malformed(why)) => {
@@ -168,7 +162,7 @@ impl SkillText {
                 rest.push_str(block.text);
                 continue;
             }
-            let read = yaml(block.text, Reading::Now);
+            let read = yaml::mapping(block.text, Reading::Now);
             if block.key != "metadata" {
                 rest.push_str(block.text);
             }
@@ -207,7 +201,9 @@ impl SkillText {
         };
         // lines that were to be front matter, of which no field is read
         let is_lost = is_top && parts.unclosed.is_some_and(astray::may_be_in);
-        if is_lost || astray::are_in_body(rest, is_top) {
+        // A second front matter after one that closes may itself begin with blank lines and comments.
+        let behind = if parts.front.is_some() { parts.body } else { rest };
+        if is_lost || astray::are_in_body(rest, is_top) || spilled::has_requirements(behind, &TEXTS) {
             let flaw = "the requirements are not in the front matter; begin the file with it, between two \
                         lines `---`";
             self.requires.invalid.push(flaw.to_owned());
@@ -239,20 +235,6 @@ impl SkillText {
     /// All that is wrong, requirements with it.
     pub fn all_flaws(&self) -> impl Iterator<Item = &String> {
         self.refused.iter().chain(&self.flaws).chain(&self.requires.invalid)
-    }
-}
-
-/// Why front matter gives no fields.
-enum Flaw {
-    /// It asks for more than is read of any.
-    Refused(String),
-    Malformed(String),
-}
-
-impl Flaw {
-    fn alias() -> Self {
-        let why = "the front matter has an anchor or alias (`&name`, `*name`, `<<`); write the value out";
-        Self::Refused(why.to_owned())
     }
 }
 
@@ -291,47 +273,6 @@ fn as_written(fields: &mut BTreeMap<String, Value>, front: &str) {
     }
 }
 
-/// Reads a mapping. An alias makes a short text as costly as a long one, so there are none, nor anchors and
-/// merge keys, which mean nothing without.
-fn yaml(front: &str, reading: Reading) -> Result<BTreeMap<String, Value>, Flaw> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_anchors: 0,
-            max_aliases: 0,
-            max_merge_keys: 0,
-            max_documents: 1,
-            max_depth: MAX_DEPTH,
-            max_nodes: MAX_VALUES,
-            max_events: 4 * MAX_VALUES,
-        },
-        with_snippet: false,
-        // `yes` is text, as it is for who wrote it
-        strict_booleans: reading == Reading::Now,
-    };
-    #[allow(clippy::disallowed_methods)] // this is the one place
-    let read = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(front, options);
-    read.map_err(|error| match &error {
-        YamlError::UnknownAnchor { .. } => Flaw::alias(),
-        YamlError::DuplicateMappingKey { key: Some(key), .. } => {
-            Flaw::Malformed(format!("`{key}` is there twice"))
-        }
-        YamlError::Budget { breach, .. } => match breach {
-            BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } | BudgetBreach::MergeKeys { .. } => {
-                Flaw::alias()
-            }
-            _ => Flaw::Refused(format!(
-                "the front matter has more than {MAX_VALUES} values, or more than {MAX_DEPTH} within each \
-                 other; shorten it"
-            )),
-        },
-        _ => {
-            let why = error.to_string();
-            let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it is malformed");
-            Flaw::Malformed(why.trim().to_owned())
-        }
-    })
-}
-
 /// Returns a message of the parser with the line that it names counted from the first line of the file.
 fn in_file(why: &str, opening_lines: u64) -> String {
     let Some((before, rest)) = why.split_once("line ") else { return why.to_owned() };
@@ -364,6 +305,7 @@ fn first_paragraph(body: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::yaml::{MAX_DEPTH, MAX_VALUES};
     use super::*;
 
     fn with(front: &str) -> SkillText {

@@ -38,10 +38,16 @@ impl SkillText {
             self.requires.invalid.extend(astray::within_metadata(&metadata));
         }
         let mut own = self.namespaces(metadata, reading);
-        // a field counts in the first namespace that has it, so that none hides what another requires
+        // a field counts in the first namespace that says something in it, so that none hides what another
+        // requires
         let mut take = |field: &str, among: &[&str]| {
-            let mut own = own.iter_mut().filter(|(name, _)| among.contains(name));
-            own.find_map(|(name, own)| Some((*name, own.remove(field).filter(|value| !value.is_null())?)))
+            let has = |own: &Map<String, Value>, is: fn(&Value) -> bool| own.get(field).is_some_and(is);
+            let find = |is: fn(&Value) -> bool| {
+                own.iter().position(|(name, own)| among.contains(name) && has(own, is))
+            };
+            let place = find(|value| !is_empty(value)).or_else(|| find(|value| !value.is_null()))?;
+            let (name, own) = &mut own[place];
+            Some((*name, own.remove(field)?))
         };
         match take("emoji", &NAMESPACES) {
             Some((_, Value::String(emoji))) => self.emoji = Some(emoji),
@@ -101,16 +107,28 @@ impl SkillText {
     }
 }
 
-/// Returns requirements with an `os` that is written beside them, if they have none of their own.
+/// Returns requirements with an `os` that is written beside them, if their own says nothing.
 fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
     let Some(os) = os.filter(|os| !os.is_null()) else { return requires };
     match requires {
         None | Some(Value::Null) => Some(json!({"os": os})),
         Some(Value::Object(mut requires)) => {
-            requires.entry("os").or_insert(os);
+            if requires.get("os").is_none_or(is_empty) {
+                requires.insert("os".to_owned(), os);
+            }
             Some(Value::Object(requires))
         }
         other => other,
+    }
+}
+
+/// Returns true for a value that says nothing, in lists and objects of such values, too.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        _ => false,
     }
 }
 
@@ -172,7 +190,14 @@ mod tests {
         }
         assert_eq!(emoji(&["other"]), None);
         // one that says nothing of it hides nothing
-        for first in ["{}", "null", r#"{"emoji": "x"}"#, r#"{"requires": null}"#] {
+        for first in [
+            "{}",
+            "null",
+            r#"{"emoji": "x"}"#,
+            r#"{"requires": null}"#,
+            r#"{"requires": {}, "os": []}"#,
+            r#"{"requires": {"bins": [], "os": null}}"#,
+        ] {
             let rest = r#""clawdbot": {"requires": {"bins": ["a"]}}, "clawdis": {"os": ["plan9"]}"#;
             let skill = with(&format!(r#"metadata: {{"gsv": {first}, {rest}}}"#));
             assert_eq!(
@@ -181,7 +206,7 @@ mod tests {
             );
             assert!(skill.all_flaws().next().is_none(), "{first}");
         }
-        let skill = with(r#"metadata: {"gsv": {"requires": {}}, "clawdbot": {"requires": {"bins": ["a"]}}}"#);
+        let skill = with(r#"metadata: {"gsv": {"requires": {}}, "clawdbot": {"os": []}}"#);
         assert!(skill.requires.is_none());
     }
 
@@ -192,6 +217,8 @@ mod tests {
                 (r#""os": ["plan9"]"#, vec!["plan9"]),
                 (r#""os": ["plan9"], "requires": null"#, vec!["plan9"]),
                 (r#""os": ["plan9"], "requires": {"bins": []}"#, vec!["plan9"]),
+                (r#""os": ["plan9"], "requires": {"bins": ["git"], "os": null}"#, vec!["plan9"]),
+                (r#""os": ["plan9"], "requires": {"os": []}"#, vec!["plan9"]),
                 (r#""os": ["plan9"], "requires": {"os": ["linux"]}"#, vec!["linux"]),
                 (r#""os": null"#, vec![]),
             ] {
@@ -256,6 +283,21 @@ mod tests {
         "---\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n...\nb",
         "---\nname: x\n\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n...  \nb",
         "---\nname: x\n...\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n---\nb",
+        "---\nmetadata: {garth: {os: [nope]}, openclaw: {requires: {bins: [git], os: []}}}\n---\nb",
+        "---\nmetadata: {garth: {os: []}, openclaw: {os: [nope], requires: {os: }}}\n---\nb",
+        "---\ndescription: {requires: {bins: [nope]}}\n---\nb",
+        "---\nhomepage: [{requires: {bins: [nope]}}]\n---\nb",
+        "---\nname: {bins: [nope]}\n---\nb",
+        "---\nrequires_bins: [nope]\n---\nb",
+        "---\nmetadata: {openclaw: {requiredBins: [nope]}}\n---\nb",
+        "---\nname: c\n---\nrequires: [nope]\n---\nb",
+        "---\nname: c\n...\n\nrequires: [nope]\n---\nb",
+        "---\nname: c\n---\nversion: 1\n\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n---\nb",
+        "---\nname: c\n---\n# note\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n---\nb",
+        "---\nname: c\n...\n# note\n\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n---\nb",
+        "---\nname: c\n\nrequires: [nope]\n\nb",
+        "---\n# note\nname: c\nrequires: [nope]\n\nb",
+        "name: c\nrequires: [nope]\n---\nb",
         "---\nname: x\n---\n\n---\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n---\nb",
         "---\nname: x\n\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n\nb",
         "---\nname: x\n# note\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n\nb",

@@ -11,7 +11,7 @@ use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all};
 use crate::workspace::handle::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{Op, Precondition, Seq, VersionId};
+use garth_engine::model::{Op, Precondition, Seq, SetAttrs, VersionId};
 use garth_engine::path::TreePath;
 
 /// Largest file of a skill that is read or edited here, 4 MiB.
@@ -98,7 +98,11 @@ impl Workspace<'_> {
                 "{path}: the text to be replaced is there {count} times; give more of it"
             )),
         })?;
-        let write = Op::write(own_path.clone(), replaced).with_parents();
+        let mut write = Op::write(own_path.clone(), replaced).with_parents();
+        if own.is_none() && found.is_executable() {
+            // The copy of a program is one.
+            write = write.with_attrs(SetAttrs::new().mode(found.mode));
+        }
         let mut batch = self.batch(vec![write], &format!("edit skill {path}"));
         batch = batch.require(own_path.clone(), as_read(own.as_ref()));
         if let (None, Some(global)) = (&own, &global) {

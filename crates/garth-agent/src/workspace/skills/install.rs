@@ -9,17 +9,68 @@ use crate::boxed;
 use crate::memory::{Memories, Put, Uri, Written};
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
-use crate::small_file::{as_read, read_all};
+use crate::small_file::{EXECUTABLE, File, as_read, read_all};
 use crate::workspace::handle::Workspace;
 use crate::workspace::skill_md::front_matter::SkillText;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{Commit, Op, Precondition, Seq};
+use garth_engine::model::{Commit, Op, Precondition, Seq, SetAttrs};
 use garth_engine::path::TreePath;
 
 /// Most files of a skill that is installed.
 pub const MAX_SKILL_FILES: usize = 1000;
 /// Most bytes of them together, 16 MiB: they are one commit.
 const MAX_BYTES: usize = 16 << 20;
+
+/// File of a skill to install.
+///
+/// ```
+/// use garth_agent::workspace::InstallFile;
+///
+/// let text = InstallFile::new("SKILL.md", "Use run.sh.\n");
+/// let script = InstallFile::new("run.sh", "exec pdftotext \"$1\"\n").executable(true);
+/// # assert!(text != script);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallFile {
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
+    pub(super) executable: Option<bool>,
+}
+
+impl InstallFile {
+    /// Creates a file from its path in the skill and its bytes.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
+        Self { name: name.into(), bytes: bytes.into(), executable: None }
+    }
+
+    /// Sets whether the file is a program. Default: as the stored file is, and a new one is none.
+    #[must_use]
+    pub fn executable(self, executable: bool) -> Self {
+        Self { executable: Some(executable), ..self }
+    }
+
+    /// Returns the path in the skill.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Returns the permission bits to set, if those of the stored file are others.
+    fn mode_to_set(&self, there: Option<&File>) -> Option<u32> {
+        let executable = self.executable?;
+        let is_executable = there.is_some_and(File::is_executable);
+        let mode = there.map_or(0o644, |there| there.mode);
+        (executable != is_executable).then_some(if executable {
+            mode | EXECUTABLE
+        } else {
+            mode & !EXECUTABLE
+        })
+    }
+}
 
 /// What an installation did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,9 +95,8 @@ impl Outcome for Installed {
 }
 
 impl Workspace<'_> {
-    /// Writes the files of a skill, each a path in it and its bytes, as the agent's own or for all agents of
-    /// the account, in one commit. What is there with the same bytes is not written; what else is there
-    /// stays.
+    /// Writes the files of a skill, as the agent's own or for all agents of the account, in one commit. What is
+    /// there with the same bytes and is as executable is not written; what else is there stays.
     ///
     /// # Errors
     /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `AccessDenied`
@@ -56,19 +106,19 @@ impl Workspace<'_> {
         &self,
         directory: &str,
         origin: Origin,
-        files: &[(String, Bytes)],
+        files: &[InstallFile],
     ) -> Result<Installed> {
-        let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+        let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
         if files.len() > MAX_SKILL_FILES || bytes > MAX_BYTES {
             let message =
                 format!("a skill has at most {MAX_SKILL_FILES} files, and {MAX_BYTES} bytes in them");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        let text = files.iter().find(|(name, _)| name == SKILL);
-        let Some((_, text)) = text else {
+        let Some(text) = files.iter().find(|file| file.name == SKILL) else {
             return Err(Error::invalid(format!("{directory}: has no {SKILL}, so it is no skill")));
         };
-        let text = std::str::from_utf8(text).map_err(|_| Error::invalid(format!("{SKILL} is UTF-8 text")))?;
+        let text =
+            std::str::from_utf8(&text.bytes).map_err(|_| Error::invalid(format!("{SKILL} is UTF-8 text")))?;
         let flaws: Vec<String> = SkillText::parse(text).all_flaws().cloned().collect();
         self.check_skills_writable(origin)?;
         let done = self.once.run(retry(|| self.install_once(directory, origin, files, &flaws))).await?;
@@ -79,19 +129,24 @@ impl Workspace<'_> {
         &self,
         directory: &str,
         origin: Origin,
-        files: &[(String, Bytes)],
+        files: &[InstallFile],
         flaws: &[String],
     ) -> Result<Installed> {
-        let paths = files.iter().map(|(name, _)| self.skill_path(origin, directory, name));
+        let paths = files.iter().map(|file| self.skill_path(origin, directory, &file.name));
         let paths = paths.collect::<Result<Vec<_>>>()?;
         let there = read_all(self.fs, &paths, MAX_SKILL_FILE).await?;
         let (mut ops, mut written, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
-        for (((name, bytes), path), there) in files.iter().zip(paths).zip(there) {
-            let is_same = there.as_ref().and_then(|there| there.bytes.as_deref()) == Some(&bytes[..]);
-            if !is_same {
-                ops.push(Op::write(path.clone(), bytes.clone()).with_parents());
+        for ((file, path), there) in files.iter().zip(paths).zip(there) {
+            let is_same = there.as_ref().and_then(|there| there.bytes.as_deref()) == Some(&file.bytes[..]);
+            let mode = file.mode_to_set(there.as_ref());
+            if !is_same || mode.is_some() {
+                let write = Op::write(path.clone(), file.bytes.clone()).with_parents();
+                ops.push(match mode {
+                    Some(mode) => write.with_attrs(SetAttrs::new().mode(mode)),
+                    None => write,
+                });
                 conditions.push((path, as_read(there.as_ref())));
-                written.push(name.clone());
+                written.push(file.name.clone());
             }
         }
         let path = TreePath::from_row(self.skill_home(origin)?.key(), directory);

@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
-use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
+use regex_automata::dfa::{Automaton as _, StartKind, dense};
+use regex_automata::{Anchored, Input};
 
 use garth_engine::compute::working;
 
@@ -29,8 +31,13 @@ pub(super) fn replace_once(text: &str, old: &str, new: &str) -> Result<String, u
 /// letters, too. The first that finds it decides, so that it finds the one among texts that differ in nothing
 /// else.
 fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
-    // CR and LF of one line end are not parted: the half that stays would be a line end of another kind
-    let is_whole = |at: usize| !(text[..at].ends_with('\r') && text[at..].starts_with('\n'));
+    // CR and LF of one line end are not parted: the half that stays would be a line end of another kind. A
+    // letter and its marks are not, either: the marks would go to another letter.
+    let is_whole = |at: usize| match text[..at].chars().next_back() {
+        Some('\r') => !text[at..].starts_with('\n'),
+        None | Some('\n') => true,
+        Some(_) => !text[at..].starts_with(is_mark),
+    };
     let stored = text.match_indices(old).map(|(start, old)| start..start + old.len());
     let mut stored = stored.filter(|range| is_whole(range.start) && is_whole(range.end));
     match (stored.next(), stored.count()) {
@@ -78,10 +85,9 @@ fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
 }
 
 /// Returns the pieces of a text that have a form of their own: a line end, which becomes a line feed, or a
-/// letter, in canonical form with the marks behind it and decomposed.
+/// letter with the marks behind it, in canonical form decomposed.
 fn pieces(text: &str, form: Form) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-    let (classes, normalizer) =
-        (CanonicalCombiningClassMapBorrowed::new(), DecomposingNormalizerBorrowed::new_nfd());
+    let normalizer = DecomposingNormalizerBorrowed::new_nfd();
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
@@ -91,17 +97,29 @@ fn pieces(text: &str, form: Form) -> impl Iterator<Item = (&str, Cow<'_, str>)> 
         if first == '\r' {
             return Some((cut(&mut rest, 1), Cow::Borrowed("\n")));
         }
-        if form == Form::Lines {
-            let piece = cut(&mut rest, first.len_utf8());
-            return Some((piece, Cow::Borrowed(piece)));
-        }
-        let marks = rest[first.len_utf8()..]
-            .chars()
-            .take_while(|mark| !mark.is_ascii() && classes.get_u8(*mark) != 0);
+        let marks = rest[first.len_utf8()..].chars().take_while(|mark| is_mark(*mark));
         let length = first.len_utf8() + marks.map(char::len_utf8).sum::<usize>();
         let piece = cut(&mut rest, length);
-        Some((piece, if piece.is_ascii() { Cow::Borrowed(piece) } else { normalizer.normalize(piece) }))
+        let is_formed = form == Form::Lines || piece.is_ascii();
+        Some((piece, if is_formed { Cow::Borrowed(piece) } else { normalizer.normalize(piece) }))
     })
+}
+
+/// Automaton of one mark.
+static MARK: LazyLock<Option<dense::DFA<Vec<u32>>>> = LazyLock::new(|| {
+    let config = dense::Config::new().start_kind(StartKind::Anchored);
+    dense::Builder::new().configure(config).build(r"\p{M}").ok()
+});
+
+/// Returns true for a mark on the letter before it: an accent, a vowel sign, a ring around it, or the choice of
+/// its form.
+fn is_mark(letter: char) -> bool {
+    if letter.is_ascii() {
+        return false;
+    }
+    let mut bytes = [0; 4];
+    let input = Input::new(letter.encode_utf8(&mut bytes)).anchored(Anchored::Yes);
+    MARK.as_ref().is_some_and(|mark| matches!(mark.try_search_fwd(&input), Ok(Some(_))))
 }
 
 /// Cuts the first bytes off a text.
@@ -185,6 +203,9 @@ mod tests {
             ("x\r\n", "x\r", "y\r", "y\r\n"),
             ("cafe\u{301} au lait", "caf\u{e9}", "th\u{e9}", "th\u{e9} au lait"),
             ("caf\u{e9} au lait", "cafe\u{301}", "tea", "tea au lait"),
+            // the one without marks is meant
+            ("cafe\u{301} cafe", "cafe", "tea", "cafe\u{301} tea"),
+            ("\u{301}b", "\u{301}b", "x", "x"),
             ("\u{1ec7}x", "e\u{323}\u{302}x", "y", "y"),
             ("e\u{302}\u{323}x", "\u{1ec7}x", "y", "y"),
             ("\u{ac01}\u{ac00}", "\u{1100}\u{1161}\u{11a8}", "x", "x\u{ac00}"),
@@ -206,6 +227,12 @@ mod tests {
             // half of a letter is none
             ("\u{e9}\r\n", "e\n", 0),
             ("\u{ac01}\r\n", "\u{1100}\u{1161}", 0),
+            ("cafe\u{301}", "cafe", 0),
+            ("x\r\ncafe\u{301}", "x\ncafe", 0),
+            ("cafe\u{301}s", "\u{301}s", 0),
+            ("1\u{fe0f}\u{20e3}", "1", 0),
+            ("\u{915}\u{93f}", "\u{915}", 0),
+            ("\u{e01}\u{e31}", "\u{e01}", 0),
         ] {
             assert_eq!(replace_once(text, old, "x"), Err(count), "{text:?} {old:?}");
         }

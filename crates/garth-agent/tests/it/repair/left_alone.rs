@@ -1,6 +1,8 @@
 //! Directories that repair leaves as they are: without meta and text, and with a status that it does not
 //! know.
 
+use garth_engine::ErrorKind;
+
 use super::*;
 
 /// Files of each directory, none with a meta or a text.
@@ -64,7 +66,10 @@ async fn status_that_is_not_known_is_reported_and_left_alone() {
         assert_eq!((found(&report), report.unknown), (vec![], 1));
         assert_eq!(all(&*fs).await, before);
         let refused = memories(&*fs).get(&archived, Level::Content).await.unwrap_err().to_string();
-        assert!(refused.contains("ARCHIVED") && refused.contains("put the memory again"), "{refused}");
+        assert!(refused.contains("ARCHIVED") && refused.contains("remove the memory"), "{refused}");
+        let refused = memories(&*fs).put(&archived, &Put::new("White.")).await.unwrap_err();
+        assert!(refused.is(ErrorKind::Corrupt) && refused.message().contains("ARCHIVED"), "{refused}");
+        assert_eq!(all(&*fs).await, before);
         assert!(!memories(&*fs).exists(&archived).await.unwrap());
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::host_text::file_or_stdin;
+use crate::host_text::replacement;
 use crate::verb::open::open;
 
 /// Pin a text at the beginning of each pack, or unpin it
@@ -27,13 +27,20 @@ pub(crate) struct Pin {
     #[arg(default_value = "-", value_name = "FROM")]
     from: String,
     /// Unpin the file
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["clear", "from"])]
     rm: bool,
+    /// Empty the file, and read no text
+    #[arg(long, conflicts_with = "from")]
+    clear: bool,
 }
 
 impl Pin {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let text = if self.rm { None } else { Some(file_or_stdin(&self.from, MAX_DERIVED)?) };
+        let text = match (self.rm, self.clear) {
+            (true, _) => None,
+            (false, true) => Some(String::new()),
+            (false, false) => Some(replacement(&self.from, MAX_DERIVED, "--clear empties the file")?),
+        };
         let open = open(app, true).await?;
         let seq = open.sessions()?.pin(&self.name, &self.file, text.as_deref()).await?;
         let json = json!({"session": self.name, "file": self.file, "seq": seq.0});

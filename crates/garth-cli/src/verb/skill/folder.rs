@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use garth_agent::workspace::{MAX_SKILL_FILE, MAX_SKILL_FILES, SkillText};
+use garth_agent::workspace::{InstallFile, MAX_SKILL_FILE, MAX_SKILL_FILES, SkillText};
 
 use crate::fail::{Failure, Result};
 
@@ -21,19 +21,19 @@ pub(super) fn of(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Returns the files of a folder, each with its path in it and its bytes.
-pub(super) fn read(folder: &Path) -> Result<Vec<(String, Bytes)>> {
+/// Returns the files of a folder.
+pub(super) fn read(folder: &Path) -> Result<Vec<InstallFile>> {
     if fs::metadata(folder).map_err(Failure::host(folder))?.is_file() {
         let message = format!("{}: is not the folder of a skill, nor its SKILL.md", folder.display());
         return Err(Failure::Usage(message));
     }
     let mut files = Vec::new();
     walk(folder, "", 0, &mut files)?;
-    files.sort();
+    files.sort_by(|one: &InstallFile, other| one.name().cmp(other.name()));
     Ok(files)
 }
 
-fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<(String, Bytes)>) -> Result {
+fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<InstallFile>) -> Result {
     let usage = |what: &str| Failure::Usage(format!("{}: {what}", dir.display()));
     if depth > MAX_DEPTH {
         return Err(usage("its folders are nested too deep for a skill"));
@@ -47,7 +47,7 @@ fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<(String, Bytes)>
         if kind.is_dir() {
             walk(&path, &inner, depth + 1, files)?;
         } else if kind.is_file() {
-            files.push((inner, bytes(&path)?));
+            files.push(file(inner, &path)?);
         } else {
             return Err(usage(&format!("{name} is no file and no folder; leave links and devices out")));
         }
@@ -58,25 +58,26 @@ fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<(String, Bytes)>
     Ok(())
 }
 
-fn bytes(path: &Path) -> Result<Bytes> {
-    let size = fs::metadata(path).map_err(Failure::host(path))?.len();
-    if size > MAX_SKILL_FILE as u64 {
+fn file(name: String, path: &Path) -> Result<InstallFile> {
+    let metadata = fs::metadata(path).map_err(Failure::host(path))?;
+    if metadata.len() > MAX_SKILL_FILE as u64 {
         let message = format!("{}: a file of a skill has at most {MAX_SKILL_FILE} bytes", path.display());
         return Err(Failure::Usage(message));
     }
-    Ok(fs::read(path).map_err(Failure::host(path))?.into())
+    let bytes = fs::read(path).map_err(Failure::host(path))?;
+    Ok(InstallFile::new(name, bytes).executable(metadata.permissions().mode() & 0o111 != 0))
 }
 
 /// What its `SKILL.md` says.
-pub(super) fn skill_text(folder: &Path, files: &[(String, Bytes)]) -> Result<SkillText> {
+pub(super) fn skill_text(folder: &Path, files: &[InstallFile]) -> Result<SkillText> {
     let usage = |what: &str| Failure::Usage(format!("{}: {what}", folder.display()));
-    let text = files.iter().find(|(name, _)| name == "SKILL.md");
-    let (_, text) =
-        text.ok_or_else(|| match files.iter().find(|(name, _)| name.eq_ignore_ascii_case("SKILL.md")) {
-            Some((name, _)) => usage(&format!("has no SKILL.md; rename {name} to SKILL.md")),
-            None => usage("has no SKILL.md, so it is no skill"),
-        })?;
-    Ok(SkillText::parse(std::str::from_utf8(text).map_err(|_| usage("its SKILL.md is not UTF-8"))?))
+    let text = files.iter().find(|file| file.name() == "SKILL.md");
+    let is_near = |file: &&InstallFile| file.name().eq_ignore_ascii_case("SKILL.md");
+    let text = text.ok_or_else(|| match files.iter().find(is_near) {
+        Some(file) => usage(&format!("has no SKILL.md; rename {} to SKILL.md", file.name())),
+        None => usage("has no SKILL.md, so it is no skill"),
+    })?;
+    Ok(SkillText::parse(std::str::from_utf8(text.bytes()).map_err(|_| usage("its SKILL.md is not UTF-8"))?))
 }
 
 /// The name of a folder.

@@ -145,8 +145,15 @@ pub(super) fn is_not_a_token(value: &[u8]) -> bool {
         && value.len() <= letters + 7
         && value[letters] == b'-'
         && value[letters + 1..].iter().all(u8::is_ascii_digit);
+    // A count, as in `tokens: input=1234567`.
+    let name = value.iter().take_while(|byte| byte.is_ascii_lowercase() || b"_-".contains(byte)).count();
+    let is_count = name > 0
+        && value.len() > name + 1
+        && b"=:".contains(&value[name])
+        && value[name + 1..].iter().all(u8::is_ascii_digit);
     let ends = [&b"_id="[..], b"_id:", b"_ref="];
     is_issue
+        || is_count
         || ends.iter().any(|end| value.windows(end.len()).take(32).any(|it| it.eq_ignore_ascii_case(end)))
 }
 
@@ -182,6 +189,21 @@ pub(super) fn looks_random(value: &[u8], name: Name) -> bool {
     // Of one kind of letters, short values are too often words with a number.
     let least = if classes >= 2 || name == Name::Password { 8 } else { APART };
     classes >= 1 && value.len() >= least && disorder(value) >= 0.5
+}
+
+/// Returns true for a long value of all kinds of signs in no order, as `define('AUTH_KEY', '…')` of WordPress
+/// has it. It may contain blanks and brackets.
+pub(super) fn is_salt(value: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| value.iter().any(is);
+    let all = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_digit, u8::is_ascii_punctuation];
+    // Patterns have few different characters for their length.
+    let different = (b' '..=b'~').filter(|byte| value.contains(byte)).count();
+    value.len() >= 48
+        && value.is_ascii()
+        && all.into_iter().all(has)
+        && different >= 32
+        && !value.windows(2).any(|pair| pair == b"  ")
+        && disorder(value) >= 0.7
 }
 
 /// Minimum length of a value of small letters and digits alone.

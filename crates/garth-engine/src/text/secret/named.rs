@@ -11,7 +11,7 @@ use super::harmless_shape::is_account;
 use super::names;
 use super::random::is_random;
 use super::span::Secret;
-use super::value::{APART, JUDGED, NAME, Named, Tie, begin, fills_line, is_quote};
+use super::value::{APART, BRACKETS, JUDGED, NAME, Named, Tie, begin, fills_line, is_quote, opening_bracket};
 use super::words::{is_word, look_at};
 
 /// Limit on the bytes of a sentence between a name and its value, in either order.
@@ -23,6 +23,8 @@ const LINES: usize = 64;
 /// Limits of a list of values after one name: its bytes, and its values.
 const LIST: usize = 1 << 10;
 const VALUES: usize = 32;
+/// Limit on the bytes before a name in the name of a resource of AWS.
+const RESOURCE: usize = 96;
 /// Minimum length of a random word.
 const RANDOM: usize = 20;
 /// Finds the secrets that are named by this word.
@@ -36,6 +38,9 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
         name,
         weak: names::is_weak(text, word),
     };
+    if name.is_in_resource_name() {
+        return;
+    }
     if let Some(secret) = name.behind() {
         name.list_from(secret.bytes.end, found);
         found.push(secret);
@@ -54,6 +59,7 @@ pub(super) fn find_by_foreign_name(text: &[u8], word: &Range<usize>, found: &mut
     let before = &text[word.start.saturating_sub(NAME)..word.start];
     let end = |of: &[u8], bytes: &[u8]| of.iter().rev().take_while(|byte| bytes.contains(byte)).count();
     let before = &before[..before.len() - end(before, b"\"'`* ").min(4)];
+    let before = BRACKETS.iter().find_map(|it| before.strip_suffix(it.as_bytes())).unwrap_or(before);
     let signs = [":", "=", "：", "は", "は、", "是", "为", "есть", "—", " is"];
     let sign = signs.iter().find_map(|sign| before.strip_suffix(sign.as_bytes()));
     let before = sign.unwrap_or(before);
@@ -180,7 +186,13 @@ impl Named<'_> {
                 at += 1 + gap;
                 return is_quote(text.get(at)).then_some(at);
             }
-            _ if blanks > 0 && (self.is_flag() || self.name == Name::Scheme || self.is_login()) => {}
+            _ if blanks > 0
+                && (self.is_flag()
+                    || self.name == Name::Scheme
+                    || self.is_login()
+                    || self.is_directive()) => {}
+            // `token「…」`
+            _ if opening_bracket(rest).is_some() => {}
             _ => return None,
         }
         at += run(text, at, b"*", 2);
@@ -216,6 +228,23 @@ impl Named<'_> {
         let before = &self.text[self.word.start.saturating_sub(SENTENCE)..self.word.start];
         let is_login = |from: usize| before[from..].starts_with(b"login ");
         self.name == Name::Password && (0..before.len()).any(is_login)
+    }
+
+    /// Returns true for names that stand before a blank and their value, as in the configuration of Redis.
+    fn is_directive(&self) -> bool {
+        let name = &self.text[self.word.clone()];
+        name.eq_ignore_ascii_case(b"requirepass") || name.eq_ignore_ascii_case(b"masterauth")
+    }
+
+    /// Returns true if the name is a part of the name of a resource of AWS: `arn:aws:…:secret:…`.
+    fn is_in_resource_name(&self) -> bool {
+        if !self.text[..self.word.start].ends_with(b":") {
+            return false;
+        }
+        let before = &self.text[self.word.start.saturating_sub(RESOURCE)..self.word.start];
+        let is_part = |byte: &u8| is_word(*byte) || b":.*".contains(byte);
+        let length = before.iter().rev().take_while(|byte| is_part(byte)).count();
+        before[before.len() - length..].starts_with(b"arn:")
     }
 
     /// Returns the place of a value on one of the next lines: after a fence, the rule of a table, or a

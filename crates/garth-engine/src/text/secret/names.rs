@@ -174,7 +174,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         [b'a', b's', b'e'] if ends("passphrase") => Name::Password,
         [b'a', b's', b'e'] if ends("secret_key_base") => Name::Token,
         [b'o', b'd', b'e'] if ends("passcode") => Name::Password,
-        [b'a', b's', b's'] if is("pass") || ends("_pass") => Name::Password,
+        [b'a', b's', b's'] if is("pass") || ends("_pass") || is("requirepass") => Name::Password,
         [b'o', b'r', b't'] if ends("passwort") || ends("kennwort") => Name::Password,
         [b'r', b'd', b's'] if ends("passwords") => Name::Password,
         [b'n', b'h', b'a'] if is("senha") => Name::Password,
@@ -184,6 +184,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         [b'e', b'n', b's'] if ends("tokens") => Name::Token,
         [b'i', b'a', b'l'] if ends("credential") => Name::Token,
         [b'a', b'l', b's'] if ends("credentials") => Name::Token,
+        [b'u', b't', b'h'] if is("masterauth") => Name::Password,
         [b'u', b't', b'h'] if is("auth") || ends("_auth") || ends("basicauth") => Name::Token,
         [b'k', b'i', b'e'] if is("cookie") || is("set-cookie") => Name::Token,
         [b'u', b'r', b'e'] if is("x-amz-signature") => Name::Token,
@@ -192,7 +193,9 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         [b's', b'i', b'g'] if is("sig") && word.start > 0 && b"?&".contains(&text[word.start - 1]) => {
             Name::Token
         }
-        [b'p', b'a', b't'] if ends("hub_pat") || ends("lab_pat") => Name::Token,
+        // Of the settings of a program: a salt of a file is no secret.
+        [b'a', b'l', b't'] if ends("_SALT") && bytes.iter().all(|byte| is_capital(*byte)) => Name::Token,
+        [b'p', b'a', b't'] if ends("_pat") => Name::Token,
         [b'k', b'e', b'y'] if is_key(text, word.end) => Name::Token,
         [b'e', b'y', b's'] if ends("keys") && is_key(text, word.end - 1) => Name::Token,
         [b'i', b'o', b'n'] if ends("authorization") => Name::Header,

@@ -12,6 +12,9 @@ const JUDGED: usize = 768;
 pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let bytes = &text[word.clone()];
     let follows = &text[word.end..];
+    if bytes.ends_with(b"NRAL") {
+        return new_relic(bytes, word);
+    }
     match follows.first() {
         Some(b'.') => web_token(text, word).or_else(|| bot_token(text, word)).or_else(|| dotted(text, word)),
         Some(b':') => telegram(text, word),
@@ -134,6 +137,16 @@ fn webhook(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     // Placeholders in documentation have no small letters, or no digits.
     let random = count(body, u8::is_ascii_digit) > 2 && count(body, u8::is_ascii_lowercase) > 2;
     (body.len() >= 30 && random).then(|| Secret::new(place, kind))
+}
+
+/// Returns a licence key of New Relic: 36 small letters and digits before its end.
+fn new_relic(bytes: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let start = bytes.len().checked_sub(40)?;
+    let is_body = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let body = &bytes[start..bytes.len() - b"NRAL".len()];
+    let begins = start == 0 || !bytes[start - 1].is_ascii_alphanumeric();
+    let is_one = begins && body.iter().all(is_body) && count(body, u8::is_ascii_digit) > 5;
+    is_one.then(|| Secret::new(word.start + start..word.end, "New Relic key"))
 }
 
 /// Returns a Mailchimp key: a number of 128 bits, and its data centre.

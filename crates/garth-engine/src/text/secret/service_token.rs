@@ -18,6 +18,8 @@ enum Of {
     Url,
     /// `A-Za-z0-9+/`.
     Base64,
+    /// `A-Za-z0-9_-+/%`: base64 as it stands in a cookie.
+    Cookie,
     /// `A-Za-z0-9_-` in this number of parts, or more, separated by dots.
     Parts(usize),
 }
@@ -95,9 +97,14 @@ const MARKS: &[(&str, Of, usize, &str)] = &[
 
 /// Marks that were added after the first judgement.
 const MORE: &[(&str, Of, usize, &str)] = &[
+    ("1//0", Of::Url, 40, "Google refresh token"),
+    ("ABSK", Of::Base64, 60, "AWS Bedrock key"),
     ("AKCp", Of::Alnum, 60, "JFrog key"),
+    ("AQ.", Of::Url, 40, "Google API key"),
+    ("ATCTT3", Of::Url, 40, "Atlassian token"),
     ("CFPAT-", Of::Url, 40, "Contentful token"),
     ("CCIPAT_", Of::Url, 40, "CircleCI token"),
+    ("CCIPRJ_", Of::Url, 40, "CircleCI token"),
     ("HRKU-", Of::Url, 32, "Heroku key"),
     ("LS0tLS1CRUdJTiBFQyBQUklWQVRF", Of::Base64, 60, "private key"),
     ("LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUg", Of::Base64, 60, "private key"),
@@ -111,10 +118,16 @@ const MORE: &[(&str, Of, usize, &str)] = &[
     ("dor_v1_", Of::Hex, 64, "DigitalOcean token"),
     ("dp.ct.", Of::Alnum, 40, "Doppler token"),
     ("dp.pt.", Of::Alnum, 40, "Doppler token"),
+    ("dp.sa.", Of::Alnum, 40, "Doppler token"),
+    ("dp.scim.", Of::Alnum, 40, "Doppler token"),
     ("dp.st.", Of::Parts(1), 40, "Doppler token"),
     ("fm2_", Of::Base64, 60, "Fly token"),
     ("fo1_", Of::Url, 40, "Fly token"),
+    ("glagent-", Of::Url, 20, "GitLab token"),
     ("glc_", Of::Base64, 60, "Grafana token"),
+    ("glft-", Of::Url, 20, "GitLab token"),
+    ("glimt-", Of::Url, 20, "GitLab token"),
+    ("glsoat-", Of::Url, 20, "GitLab token"),
     ("key-", Of::Hex, 32, "Mailgun key"),
     ("lin_oauth_", Of::Alnum, 32, "Linear key"),
     ("lsv2_pt_", Of::Url, 40, "LangSmith key"),
@@ -125,19 +138,27 @@ const MORE: &[(&str, Of, usize, &str)] = &[
     ("pcsk_", Of::Url, 50, "Pinecone key"),
     ("pnu_", Of::Alnum, 36, "Prefect key"),
     ("pplx-", Of::Alnum, 40, "Perplexity key"),
+    ("pscale_oauth_", Of::Url, 32, "PlanetScale token"),
     ("pscale_pw_", Of::Url, 32, "PlanetScale password"),
     ("pscale_tkn_", Of::Url, 32, "PlanetScale token"),
     ("pul-", Of::Hex, 40, "Pulumi token"),
     ("rdme_", Of::Alnum, 70, "ReadMe key"),
+    ("sb_secret_", Of::Url, 24, "Supabase key"),
     ("sbp_", Of::Hex, 40, "Supabase token"),
+    ("secret_", Of::Alnum, 43, "Notion token"),
     ("sgp_", Of::Url, 40, "Sourcegraph token"),
     ("sk-lf-", Of::Hex, 8, "Langfuse key"),
     ("sk_", Of::Hex, 48, "ElevenLabs key"),
+    ("sntryu_", Of::Hex, 64, "Sentry token"),
     ("sq0atp-", Of::Url, 22, "Square token"),
     ("sq0csp-", Of::Url, 43, "Square secret"),
     ("tfp_", Of::Url, 40, "Typeform token"),
     ("tvly-", Of::Url, 24, "Tavily key"),
+    ("whsec_", Of::Base64, 24, "Stripe secret"),
     ("xkeysib-", Of::Url, 64, "Brevo key"),
+    ("xoxc-", Of::Url, 20, "Slack token"),
+    ("xoxd-", Of::Cookie, 20, "Slack token"),
+    ("xsmtpsib-", Of::Url, 64, "Brevo key"),
 ];
 
 /// Marks of a judgement, and its limit on the length of a token.
@@ -149,8 +170,8 @@ pub(super) struct Marks {
 
 /// Marks of the first judgement.
 pub(super) const FIRST: Marks = Marks { tables: &[MARKS], longest: usize::MAX };
-/// Marks of the current judgement.
-pub(super) const CURRENT: Marks = Marks { tables: &[MARKS, MORE], longest: LONGEST };
+/// Marks of the current judgement. Those of [`MORE`] come first: a mark in both has more characters there.
+pub(super) const CURRENT: Marks = Marks { tables: &[MORE, MARKS], longest: LONGEST };
 
 /// First two bytes of all marks, one bit each: most words of a text begin with none of them.
 static BEGINNINGS: [u64; 1024] = {
@@ -176,9 +197,9 @@ const JUDGED: usize = 768;
 
 /// Returns the first token in a word. It may continue after the word, at a dot.
 pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<Secret> {
-    // A short word may be the mark of a token that goes on after a dot: `SG.`, `hvs.`.
-    let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && is_word(text[word.end + 1]);
-    if word.len() < SHORTEST && !dotted {
+    // A short word may be the mark of a token that goes on after a dot, or a percent sign: `SG.`, `hvs.`.
+    let goes_on = matches!(text[word.end..], [b'.' | b'%', next, ..] if is_word(next));
+    if word.len() < SHORTEST && !goes_on {
         return None;
     }
     // Parts of a token with dots are not tokens themselves.
@@ -213,7 +234,13 @@ pub(super) fn token_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
         let is_one = judged.len() >= *least && of.fits(judged, mark) && !is_placeholder(judged);
         let most = &body[..body.len().min(marks.longest)];
         is_one.then(|| {
-            let length = mark.len() + of.length(most);
+            let mut length = of.length(most);
+            if marks.longest == LONGEST {
+                // The mark tells of the whole word: a service may have changed the characters after it, such
+                // as to the dashes of a UUID.
+                length += most[length..].iter().take_while(|byte| Of::Url.has(**byte)).count();
+            }
+            let length = mark.len() + length;
             look_at(length);
             Secret::new(at..at + length, kind)
         })
@@ -228,6 +255,7 @@ impl Of {
             Self::Alnum => byte.is_ascii_alphanumeric(),
             Self::Url => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
             Self::Base64 => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'),
+            Self::Cookie => Self::Url.has(byte) || matches!(byte, b'+' | b'/' | b'%'),
             Self::Parts(_) => Self::Url.has(byte) || byte == b'.',
         }
     }

@@ -214,7 +214,80 @@ const APART: &[&str] = &[
     "//registry/:_auth=YW5uOlp4OWtkODJxVw==",
     "pass=Tr0ub4dor&3",
     "pw: s3cr3tP4ss",
+    "GH_PAT=Zx9kd82qW1",
+    "export AZURE_DEVOPS_EXT_PAT=Zx9kd82qW1",
+    "requirepass Zx9kd82qW\n",
+    "CONFIG SET requirepass Zx9kd82qW",
+    "masterauth Zx9kd82qW",
+    "token「Zx9kd82qW1」",
+    "token【Zx9kd82qW1】",
+    "パスワード「Zx9kd82qW」",
+    "パスワード：『Zx9kd82qW』",
+    "https://x.org/?token=%22Zx9kd82qW1%22&a=1",
+    "secret=%27Zx9kd82qW1%27",
+    "define('AUTH_KEY', 'Zx9k(d82q[+%mw5Jg0}n:Q 1^Qy8TvD[r)Gc>2Lk~z9.eB;uW-h{Xa4]oNf=6Ij')",
+    "define( 'NONCE_SALT',  'Zx9k(d82q[+%mw5Jg0}n:Q 1^Qy8TvD[r)Gc>2Lk~z9.eB;uW-h{Xa4]oNf=6Ij' );",
 ];
+
+/// Marks of services, the alphabet after each (hexadecimal, or letters of both cases and digits), the number of
+/// characters, and the kind.
+const TOKENS: &[(&str, char, usize, &str)] = &[
+    ("xoxc-", 'a', 40, "Slack token"),
+    ("xoxd-", 'a', 40, "Slack token"),
+    ("sntryu_", 'h', 64, "Sentry token"),
+    ("glft-", 'a', 20, "GitLab token"),
+    ("glsoat-", 'a', 20, "GitLab token"),
+    ("glimt-", 'a', 25, "GitLab token"),
+    ("glagent-", 'a', 50, "GitLab token"),
+    ("sb_secret_", 'a', 31, "Supabase key"),
+    ("ATCTT3", 'a', 180, "Atlassian token"),
+    ("dp.sa.", 'a', 43, "Doppler token"),
+    ("dp.scim.", 'a', 43, "Doppler token"),
+    ("CCIPRJ_", 'a', 62, "CircleCI token"),
+    ("xsmtpsib-", 'h', 64, "Brevo key"),
+    ("1//0", 'a', 99, "Google refresh token"),
+    ("AQ.", 'a', 50, "Google API key"),
+    ("ABSK", 'a', 128, "AWS Bedrock key"),
+    ("secret_", 'a', 43, "Notion token"),
+    ("pscale_oauth_", 'a', 43, "PlanetScale token"),
+    ("whsec_", 'a', 32, "Stripe secret"),
+    ("sk-lf-", 'h', 32, "Langfuse key"),
+];
+
+/// Returns random characters.
+fn body(random: &mut Random, alphabet: char, count: usize) -> String {
+    let all: &[u8] = match alphabet {
+        'h' => b"0123456789abcdef",
+        _ => b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+    };
+    (0..count).map(|_| all[random.below(all.len() as u64) as usize] as char).collect()
+}
+
+#[test]
+fn marks_tokens_of_each_listed_service() {
+    let mut random = Random::new(3);
+    for (mark, alphabet, count, kind) in TOKENS {
+        let token = format!("{mark}{}", body(&mut random, *alphabet, *count));
+        let text = format!("Use {token}, please.");
+        assert_eq!(masked(&text), format!("Use [secret: {kind}], please."), "{token}");
+    }
+    let licence = format!("{}NRAL", body(&mut random, 'h', 36));
+    assert_eq!(masked(&format!("Use {licence}.")), "Use [secret: New Relic key].");
+}
+
+#[test]
+fn a_known_mark_masks_its_whole_word() {
+    for (token, kind) in [
+        ("sk-lf-9b1c7e2d-1a2b-4c3d-8e4f-5a6b7c8d9e0f", "Langfuse key"),
+        ("key-9b1c7e2d1a2b4c3d8e4f5a6b7c8d9e0f-AB12_x", "Mailgun key"),
+        ("ghp_aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6-kL9", "GitHub token"),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw+9/aB3", "Stripe secret"),
+        ("whsec_Mf+Q9r8/KYqrTwjUPD8ILPZIo2LaLaSw", "Stripe secret"),
+        ("xoxd-aB3dE6gH9j%2BK2mN5pQ8sT1vW4yZ7b%2FC0e%3D", "Slack token"),
+    ] {
+        assert_eq!(masked(&format!("Use {token}, please.")), format!("Use [secret: {kind}], please."));
+    }
+}
 
 #[test]
 fn marks_values_apart_from_their_names() {
@@ -231,6 +304,14 @@ fn marks_values_apart_from_their_names() {
 
 /// Values of weak names, and of words after a name.
 const HARMLESS: &[&str] = &[
+    "arn:aws:secretsmanager:us-east-1:123456789012:secret:mydb-Ab12Cd",
+    "{\"SecretArn\": \"arn:aws:secretsmanager:us-east-1:123456789012:secret:mydb-Ab12Cd\"}",
+    "secret = \"arn:aws-us-gov:secretsmanager:us-gov-west-1:123456789012:secret:prod/mydb-Ab12Cd\"",
+    "tokens: input=1234567, output=9876543",
+    "tokens: prompt:1234567",
+    "define('AUTH_KEY', 'put your unique phrase here, of 64 signs and digits 0 to 9 (A-Z)')",
+    "token: '^[A-Za-z0-9_-]{20,40}[.][A-Za-z0-9_-]{20,40}[.][A-Za-z0-9_-]{20,}$'",
+    "password_salt: 9f86d081884c7d65",
     "token expires: 2026-01-27T09:30:00Z",
     "secret rotated: 2026-01-27T09:30:00.123+02:00",
     "token: 2026-01-27T09:30:00Z",

@@ -18,6 +18,9 @@ pub(super) const APART: usize = 12;
 /// Limit on the bytes of a name that are part of the basis of a secret.
 pub(super) const NAME: usize = 64;
 
+/// Quotes and brackets of other scripts that open a value.
+pub(super) const BRACKETS: [&str; 7] = ["“", "‘", "「", "『", "【", "（", "《"];
+
 /// Strength of the tie between a value and its name.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Tie {
@@ -98,6 +101,9 @@ impl Named<'_> {
         if is_public(value) || is_path(value) {
             return false;
         }
+        if quote.is_some() && tie == Tie::Sign && harmless_shape::is_salt(value) {
+            return true;
+        }
         // Patterns, calls and repetitions.
         if self.name != Name::Password
             && (value.iter().any(|byte| b"()[]{}|\\".contains(byte)) || bits(value) < 2.2)
@@ -176,13 +182,21 @@ pub(super) fn is_quote(byte: Option<&u8>) -> bool {
     byte.is_some_and(|byte| b"\"'`".contains(byte))
 }
 
+/// Returns the bracket of another script with which a text begins.
+pub(super) fn opening_bracket(text: &[u8]) -> Option<&'static str> {
+    BRACKETS.into_iter().find(|bracket| text.starts_with(bracket.as_bytes()))
+}
+
 /// Returns the start of a value, after its quote and scheme, and the quote.
 pub(super) fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
-    let opened = ["“", "‘", "「", "『"].iter().any(|it| text[at..].starts_with(it.as_bytes()));
-    let at = at + if opened { "“".len() } else { 0 };
+    let at = at + opening_bracket(&text[at..]).map_or(0, str::len);
     let prefix =
         usize::from(text.get(at).is_some_and(|it| b"bBrRfFuU$@".contains(it)) && is_quote(text.get(at + 1)));
     let (mut start, quote) = assigned::begin(text, at + prefix);
+    // Quotes in a URL.
+    if quote.is_none() && (text[start..].starts_with(b"%22") || text[start..].starts_with(b"%27")) {
+        start += b"%22".len();
+    }
     // Strings in three quotes, as in TOML and Python.
     if let Some(quote) = quote.filter(|quote| text[start..].starts_with(&[*quote, *quote])) {
         start = assigned::begin(text, start + 1).0;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use garth_agent::workspace::{Host, Origin, Workspace};
+use garth_agent::workspace::{Host, InstallFile, Origin, Workspace};
 use garth_engine::datadir::Scope;
 use serde_json::{Value, json};
 
@@ -137,8 +136,8 @@ pub(in crate::routes) async fn install(
     fields: InstallFields<'_>,
 ) -> Result<Value, Refusal> {
     let origin = origin(call, fields.global)?;
-    let files: Vec<(String, Bytes)> =
-        fields.files.into_iter().map(|(name, text)| (name, Bytes::from(text))).collect();
+    let files: Vec<InstallFile> =
+        fields.files.into_iter().map(|(name, text)| InstallFile::new(name, text)).collect();
     let done = workspace.install_skill(&fields.name, origin, &files).await?;
     Ok(json!({
         "ok": true, "path": done.path.as_str(), "written": done.written, "same": call.stored(json!(done.same)), "flaws": done.flaws,
