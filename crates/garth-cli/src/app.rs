@@ -1,4 +1,4 @@
-//! What every verb needs: the data folder, the tree of one account, and the output.
+//! State that every verb needs: the data folder, the tree of one account, and the output.
 
 use std::cell::OnceCell;
 use std::ops::AsyncFn;
@@ -25,7 +25,7 @@ use crate::out::{Out, seconds};
 use crate::place::{Place, Unmade};
 use crate::{progress, when};
 
-/// Difference of clocks up to which there is no warning, in nanoseconds: 5 minutes.
+/// Clock difference in nanoseconds from which a warning is printed: 5 minutes.
 const CLOCK_SKEW: i64 = 300_000_000_000;
 
 /// One run of the program.
@@ -33,7 +33,7 @@ pub(crate) struct App {
     pub(crate) global: Global,
     pub(crate) out: Out,
     pub(crate) env: Env,
-    /// Opens the data folder.
+    /// Builder that opens the data folder.
     builder: DataDirBuilder,
     /// Definition of the command line, for completion scripts.
     pub(crate) command: fn() -> clap::Command,
@@ -41,28 +41,29 @@ pub(crate) struct App {
     scratch: OnceCell<Arc<dyn FileSystem>>,
 }
 
-/// A tree, and the author of commits to it.
+/// Tree to work on, with the author of commits to it.
 pub(crate) struct AuthoredTree {
-    /// The tree as it is now.
+    /// Current state of the tree.
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) author: Author,
-    /// What is to be made before something is written.
+    /// Access of an agent, with directories that are created before the first write; `None` for an account's
+    /// tree.
     unmade: Option<Unmade>,
-    /// Whether commits bring back what garth wrote.
+    /// True if commits may restore attributes that only garth sets.
     imports: bool,
 }
 
-/// The operations of a commit, their paths resolved for this attempt.
+/// Operations of a commit, with their paths resolved for one attempt.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) ops: Vec<Op>,
     pub(crate) preconditions: Vec<(At, Precondition)>,
-    /// For each operation that is shown: its number and the path to show.
+    /// Operations to print, each with its number and the path to print.
     pub(crate) shown: Vec<(usize, TreePath)>,
 }
 
 impl Plan {
-    /// Adds an operation that is shown.
+    /// Adds an operation that is printed.
     pub(crate) fn push(&mut self, op: Op, path: TreePath) {
         self.shown.push((self.ops.len(), path));
         self.ops.push(op);
@@ -77,7 +78,7 @@ impl App {
         Self { global, out, env, builder, command, data_dir: OnceCell::new(), scratch: OnceCell::new() }
     }
 
-    /// Opens the data folder within these limits, if it is not open yet.
+    /// Sets the limits with which the data folder is opened, if it is not open yet.
     pub(crate) fn open_within(&mut self, storage: &Storage) {
         let Storage { compute_threads: threads, compute_queue: queued, compute_steps: steps, .. } = *storage;
         self.env = self.env.clone().computing_within(ComputeLimits { threads, queued, steps });
@@ -86,12 +87,12 @@ impl App {
         self.builder = builder.writer_threads(storage.writer_threads).reader_threads(storage.reader_threads);
     }
 
-    /// The path of the data folder, whether it exists or not.
+    /// Returns the path of the data folder, whether it exists or not.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         data_folder::locate(self.global.data.as_deref())
     }
 
-    /// The data folder. It exists: only a first write makes one.
+    /// Opens the data folder, which must exist: only a first write creates it.
     pub(crate) fn data_dir(&self) -> Result<DataDir> {
         if let Some(data_dir) = self.data_dir.get() {
             return Ok(data_dir.clone());
@@ -100,12 +101,12 @@ impl App {
         Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 
-    /// The data folder; made if there is none, unless a new one would lack the chosen account.
+    /// Opens the data folder. Creates it if it is missing, unless it would then lack the chosen account.
     pub(crate) async fn data_dir_of_account(&self) -> Result<DataDir> {
         if self.global.account == DEFAULT_ACCOUNT { self.data_dir_or_new().await } else { self.data_dir() }
     }
 
-    /// The data folder, made if there is none.
+    /// Opens the data folder, and creates it if it is missing.
     pub(crate) async fn data_dir_or_new(&self) -> Result<DataDir> {
         if let Some(data_dir) = self.data_dir.get() {
             return Ok(data_dir.clone());
@@ -114,7 +115,7 @@ impl App {
         Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 
-    /// The tree to work on: that of the chosen account, or of an agent in a chat.
+    /// Returns the tree to work on: that of the chosen account, or of an agent in a chat.
     pub(crate) async fn tree(&self) -> Result<AuthoredTree> {
         // Checked first: a bad name must not leave a new data folder behind.
         let place = Place::of(&self.global)?;
@@ -124,8 +125,8 @@ impl App {
         Ok(AuthoredTree { fs, author, unmade, imports: false })
     }
 
-    /// The same, for a write that may be the first one: makes the data folder if there is none and the
-    /// account is the one that every data folder has. The chat is made with the commit.
+    /// Returns the tree for a write that may be the first one. Creates the data folder if it is missing and
+    /// the chosen account is the one that every data folder has. The chat is created with the commit.
     pub(crate) async fn tree_or_new(&self) -> Result<AuthoredTree> {
         let place = Place::of(&self.global)?;
         let account = self.account_of(&self.data_dir_of_account().await?).await?;
@@ -134,43 +135,42 @@ impl App {
         Ok(AuthoredTree { fs, author, unmade, imports: false })
     }
 
-    /// Returns the tree to work on; for a change also one that the change makes.
+    /// Returns the tree to work on. With `changes`, a missing one is created, as by [`Self::tree_or_new`].
     pub(crate) async fn tree_for(&self, changes: bool) -> Result<AuthoredTree> {
         if changes { self.tree_or_new().await } else { self.tree().await }
     }
 
-    /// Returns the chosen account; for a change also in a data folder that the change makes.
+    /// Returns the chosen account. With `changes`, a missing data folder is created.
     pub(crate) async fn account_for(&self, changes: bool) -> Result<Arc<dyn AccountStore>> {
         let data_dir = if changes { self.data_dir_of_account().await? } else { self.data_dir()? };
         self.account_of(&data_dir).await
     }
 
-    /// Where changes of ephemeral skills go, for this run.
+    /// Returns the filesystem for changes of ephemeral skills, which lasts for this run.
     fn scratch(&self) -> Arc<dyn FileSystem> {
         Arc::clone(
             self.scratch.get_or_init(|| Arc::new(MemoryFs::new(self.env.clone(), garth_agent::registry()))),
         )
     }
 
-    /// Refuses a verb that works on the account in an agent's tree.
+    /// Fails if the options name the tree of an agent, for a verb that works on the account.
     pub(crate) fn only_account(&self, verb: &str) -> Result {
         if self.global.chat.names_somebody() {
-            let message = format!(
-                "{verb} works on the account: leave --user, --key, --chat, --class and --session out"
-            );
+            let message =
+                format!("{verb} works on the account: remove --user, --key, --chat, --class and --session");
             return Err(Failure::Usage(message));
         }
         Ok(())
     }
 
-    /// Refuses a verb that works on accounts as they are stored in an agent's tree or an overlay.
+    /// Fails in the tree of an agent or an overlay, for a verb that works on accounts as they are stored.
     pub(crate) fn no_tree(&self, verb: &str) -> Result {
         if self.global.overlay.is_some() {
-            return Err(Failure::Usage(format!("{verb} works on the account: leave --overlay out")));
+            return Err(Failure::Usage(format!("{verb} works on the account: remove --overlay")));
         }
         if self.global.override_rules {
             return Err(Failure::Usage(format!(
-                "{verb} writes nothing that rules judge: leave --override-rules out"
+                "{verb} writes nothing that rules apply to: remove --override-rules"
             )));
         }
         self.only_account(verb)
@@ -180,7 +180,7 @@ impl App {
         Author::agent(&self.global.agent)
     }
 
-    /// The chosen account, with what it keeps besides its tree.
+    /// Opens the chosen account.
     pub(crate) async fn account_of(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
         let account = &self.global.account;
         data_dir.account(account).await.map_err(|error| match error.kind() {
@@ -189,22 +189,22 @@ impl App {
         })
     }
 
-    /// Warns of an account whose last commit is dated after now: its clock was wrong then, and a moment
-    /// between shows what was there before.
+    /// Warns of an account whose last commit has a time in the future. A clock was or is wrong, and until
+    /// that time `--at` with a time finds an older state.
     pub(crate) fn warn_of_clock(&self, account: &str, head: &Head) {
         let ahead = head.time.0.saturating_sub(self.env.now().0);
         if ahead > CLOCK_SKEW {
             let time = seconds(head.time);
             self.out.warn(format_args!(
-                "account {}: its last commit is dated {time}, after the time of this machine: one clock was or is \
-                 wrong. Until then --at with a time shows older content, and what is to expire stays longer; give \
+                "account {}: its last commit is dated {time}, after the time of this machine. A clock was or is \
+                 wrong. Until then, --at with a time shows older content, and expiry is delayed; use \
                  a sequence instead",
                 escaped(account)
             ));
         }
     }
 
-    /// The tree at the moment that `--at` names; now without it.
+    /// Returns the tree at the time that `--at` names, by default now.
     pub(crate) async fn view(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.tree().await?.fs;
         match &past.at {
@@ -213,13 +213,13 @@ impl App {
         }
     }
 
-    /// The tree at the moment that `text` names.
+    /// Returns the tree at the time that `text` names.
     pub(crate) async fn as_of(&self, fs: &dyn FileSystem, text: &str) -> Result<Arc<dyn FileSystem>> {
         Ok(fs.as_of(&self.moment(fs, text).await?).await?)
     }
 
-    /// Returns the moment that `text` names: as a snapshot one of `fs`, else, of a tree of an agent, one of
-    /// the account.
+    /// Returns the time or sequence that `text` names. A snapshot is looked up in `fs`, then, for the tree of
+    /// an agent, in the account.
     pub(crate) async fn moment(&self, fs: &dyn FileSystem, text: &str) -> Result<Moment> {
         match when::moment(fs, text, self.env.now()).await {
             Err(Failure::Tree(error))
@@ -231,7 +231,7 @@ impl App {
         }
     }
 
-    /// The time that `text` names: of a sequence or a snapshot that of its commit.
+    /// Returns the time that `text` names: for a sequence or a snapshot, the time of its commit.
     pub(crate) async fn time(&self, past: &Past, text: &str) -> Result<Timestamp> {
         let fs = self.view(past).await?;
         match self.moment(&*fs, text).await? {
@@ -240,20 +240,19 @@ impl App {
         }
     }
 
-    /// The tree at one moment, for work that takes several reads: that of `--at`, else now.
+    /// Returns the tree fixed at one time, for work that takes several reads: the time of `--at`, else now.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
-        // skills and overlays have no past: there each read is of its own moment
+        // Skills and overlays have no history, so each read sees their current state.
         if past.at.is_some() || !self.global.chat.skills.is_empty() || self.global.overlay.is_some() {
             return Ok(fs);
         }
-        // The clock may have been set back since the last commit.
+        // The clock may have been set back since the last commit, which would then be left out.
         let now = self.env.now().max(fs.head().await?.time);
         Ok(fs.as_of(&Moment::Time(now)).await?)
     }
 
-    /// Commits what `plan` gives and prints what was done. Plans again if a path
-    /// turned into a link meanwhile.
+    /// Commits the operations of `plan` and prints them. Plans again if a path became a link in between.
     pub(crate) async fn commit(
         &mut self,
         tree: &AuthoredTree,
@@ -264,7 +263,7 @@ impl App {
         let Some((commit, plan)) = done else { return Ok(()) };
         for (op, path) in &plan.shown {
             match plan.ops.get(*op) {
-                // There is no version of it to open.
+                // A removed entry has no version to print.
                 Some(Op::Remove { .. }) => {
                     let was_there = commit.outcomes.get(*op).is_some_and(|outcome| outcome.ino != Ino::NONE);
                     self.out.removed(&commit, was_there, path)?;
@@ -275,18 +274,20 @@ impl App {
         Ok(())
     }
 
-    /// Runs `action` on each path; reports failures and goes on.
+    /// Runs `action` on each path. Reports failures and continues with the next path.
     pub(crate) async fn each(
         &mut self,
         paths: &[String],
         action: impl AsyncFn(&mut Self, &str) -> Result,
     ) -> Result {
+        // A failure of the only path is reported as such, without a count of failures.
         if let [path] = paths {
             return action(self, path).await;
         }
         let mut failures = Failures::default();
         for path in paths {
             let outcome = action(self, path).await;
+            // So that the output of this path is printed before an error of the next one.
             self.out.flush()?;
             failures.add(outcome, self.global.json)?;
         }
@@ -295,7 +296,7 @@ impl App {
 }
 
 impl AuthoredTree {
-    /// Commits without showing anything; a plan that asks for nothing makes no commit.
+    /// Commits without printing. A plan without operations makes no commit.
     pub(crate) async fn commit(
         &self,
         args: &CommitArgs,
@@ -306,6 +307,7 @@ impl AuthoredTree {
             if plan.ops.is_empty() {
                 return Ok(None);
             }
+            // Before the commit, whose paths need these directories.
             self.make_for(&plan.ops).await?;
             let batch = Batch {
                 ops: plan.ops.clone(),
@@ -324,18 +326,19 @@ impl AuthoredTree {
         Ok(done.await?)
     }
 
-    /// Lets commits bring back what garth wrote, such as whose sessions are: for an import of the account.
+    /// Permits commits that restore attributes of garth, such as the owner of a session: for an import into
+    /// the account.
     pub(crate) fn importing(self) -> Self {
         Self { imports: self.unmade.is_none(), ..self }
     }
 
-    /// Returns what an agent reaches, if the tree is an agent's.
+    /// Returns the access of the agent, if the tree is an agent's.
     pub(crate) fn access(&self) -> Option<&Access> {
         self.unmade.as_ref().map(Unmade::access)
     }
 
-    /// Makes what the tree lacks, unless these operations have no parent to make something in: what is bound
-    /// to fail leaves no chat behind.
+    /// Creates the missing directories of the agent, unless an operation would fail for lack of a parent: a
+    /// command that fails must leave no chat behind.
     pub(crate) async fn make_for(&self, ops: &[Op]) -> garth_engine::Result<()> {
         let Some(unmade) = &self.unmade else { return Ok(()) };
         let mut made: Vec<&TreePath> = Vec::new();
@@ -344,11 +347,11 @@ impl AuthoredTree {
             | Op::Append { at, parents, .. }
             | Op::Mkdir { at, parents, .. }) = op
             else {
-                // what it leaves behind is not foreseen
+                // The result of other operations is not predicted here.
                 break;
             };
             let At::Path(path) = at else { break };
-            // the root is one of the things to be made
+            // The root is among the directories to be created.
             if let Some(parent) = path.parent().filter(|parent| !parents && !parent.is_root())
                 && !made.iter().any(|made| made.is_within(&parent))
             {
@@ -359,7 +362,7 @@ impl AuthoredTree {
         unmade.make().await
     }
 
-    /// Says what is there where a condition on a version did not hold.
+    /// Adds the current version to the error of a precondition on a version.
     async fn with_current(&self, plan: &Plan, error: Error) -> Error {
         let in_batch = plan.ops.iter().filter_map(|op| match op {
             Op::Check { at, that } => Some((at, that)),
@@ -370,6 +373,7 @@ impl AuthoredTree {
             else {
                 continue;
             };
+            // The error is about another path.
             if error.path().is_some_and(|of| of != path) {
                 continue;
             }
@@ -378,10 +382,11 @@ impl AuthoredTree {
                 Precondition::Etag(_) => entry.etag,
                 _ => entry.version,
             });
+            // Several conditions may name a version; only one that differs can have failed.
             if current != Some(*wanted) {
                 let message = match current {
                     Some(current) => format!("changed since {wanted}: the current version is {current}"),
-                    None => format!("changed since {wanted}: nothing is there"),
+                    None => format!("changed since {wanted}: it does not exist"),
                 };
                 return Error::at(ErrorKind::Conflict, path, message).with_source(error);
             }
@@ -390,7 +395,7 @@ impl AuthoredTree {
     }
 }
 
-/// The canonical path of one as the user wrote it; its last segment need not exist.
+/// Returns the canonical path of `path`. Its last segment need not exist.
 pub(crate) async fn resolve_path(
     fs: &dyn FileSystem,
     path: &str,
@@ -399,7 +404,7 @@ pub(crate) async fn resolve_path(
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
 
-/// Names the path as it was written: in an error that has none, as that of text which is no path, and where a
+/// Adds the path as the user wrote it: to errors without a path, such as those of invalid paths, and where a
 /// link led to another path.
 pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     move |error| match error.path() {
@@ -407,7 +412,7 @@ pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
             Error::new(error.kind(), format!("{path}: {}", error.message()))
         }
         Some(found) => match TreePath::parse(path) {
-            // A path above the one written is itself part of what was written.
+            // A path above the one written is part of it, so the error is clear as it is.
             Ok(written) if !written.is_within(found) => {
                 let message = format!("{} (at {found})", error.message());
                 Error::at(error.kind(), &written, message).with_source(error)
@@ -418,7 +423,7 @@ pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     }
 }
 
-/// The entry at a path as the user wrote it, and its canonical path.
+/// Returns the entry at a path as the user wrote it, and its canonical path.
 pub(crate) async fn stat_path(
     fs: &dyn FileSystem,
     path: &str,
@@ -427,7 +432,7 @@ pub(crate) async fn stat_path(
     resolve::stat(fs, path, follow).await.map_err(with_path(path))
 }
 
-/// Like [`stat_path`], with `None` if nothing is there.
+/// As [`stat_path`], with `None` if the entry does not exist.
 pub(crate) async fn stat_optional(
     fs: &dyn FileSystem,
     path: &str,
@@ -441,17 +446,17 @@ pub(crate) async fn stat_optional(
     }
 }
 
-/// Says that `-p` helps where the directory is missing in which `to` is to be made.
+/// Fails with a hint at `-p` if the parent directory of `to` is missing.
 pub(crate) async fn check_parent(fs: &dyn FileSystem, to: &TreePath) -> garth_engine::Result<()> {
     let Some(parent) = to.parent() else { return Ok(()) };
     match fs.stat(&At::Path(parent)).await {
         Err(error) if error.is(ErrorKind::NotFound) => Err(Error::at(ErrorKind::NotFound, to, NO_PARENT)),
-        _ => Ok(()), // what else may be wrong the operation tells
+        _ => Ok(()), // other errors are reported by the operation
     }
 }
 
-/// Where a node goes that is moved, copied or linked to `to`: into it, under the name of `from`, if that is a
-/// directory (which with `into` it must be).
+/// Returns the destination of a move, copy or link to `to`. If `to` is a directory (with `into`, it must be
+/// one), this is the name of `from` in it.
 pub(crate) async fn destination(
     fs: &dyn FileSystem,
     from: &TreePath,
@@ -459,8 +464,9 @@ pub(crate) async fn destination(
     follow: Follow,
     into: bool,
 ) -> garth_engine::Result<TreePath> {
-    // A link that leads nowhere is no directory; the lookup below tells whether it may be replaced.
+    // A link that leads nowhere is not a directory; the lookup below decides whether it may be replaced.
     if let Ok((dir, Some(Entry { kind: Kind::Directory, .. }))) = stat_optional(fs, to, Follow::Yes).await {
+        // Only the root has no name.
         let Some(name) = from.name() else {
             return Err(Error::at(ErrorKind::Busy, from, "the root cannot be moved, copied or linked"));
         };

@@ -14,10 +14,10 @@ use crate::size::parse_size;
 /// Marks an argument as a path of the tree, or several, for completion.
 pub(crate) const TREE_PATH: ValueHint = ValueHint::Other;
 
-/// Agent that commands work for unless told otherwise.
+/// Default agent of all commands.
 pub(crate) const DEFAULT_AGENT: &str = "default";
 
-// Read here, not by clap, which shows an option that a variable sets as one that must be given.
+// Read here, not by clap, which would show an option with a set variable as a required one.
 static ACCOUNT: LazyLock<String> = LazyLock::new(|| variable("GARTH_ACCOUNT", DEFAULT_ACCOUNT));
 static USER: LazyLock<Option<String>> = LazyLock::new(|| {
     let user = std::env::var_os("GARTH_USER").filter(|user| !user.is_empty());
@@ -30,7 +30,7 @@ fn variable(name: &str, default: &str) -> String {
     value.map_or_else(|| default.to_owned(), |value| value.to_string_lossy().into_owned())
 }
 
-/// Returns the user of the variable `GARTH_USER`, for verbs that work for a user when no option names one.
+/// Returns the user of the variable `GARTH_USER`, for verbs that work for a user if no option names one.
 pub(crate) fn user_variable() -> Option<String> {
     USER.clone()
 }
@@ -68,7 +68,8 @@ pub(crate) struct Global {
     pub(crate) chat: ChatArgs,
 }
 
-/// Whom the agent serves. With one of these, verbs on files work in the tree that the agent sees then.
+/// Identity that the agent serves. With one of these options, verbs on files work in the tree that the agent
+/// then sees.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The tree of an agent, instead of the account's")]
 pub(crate) struct ChatArgs {
@@ -76,13 +77,13 @@ pub(crate) struct ChatArgs {
     /// skill] [default: the owner of the agent]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Session key, such as agent:scout:slack:channel:C1: decides who listens, and whose memory is used
+    /// Session key, such as agent:scout:slack:channel:C1: determines the audience, and whose memory is used
     #[arg(long = "key", global = true, value_name = "KEY")]
     pub(crate) session_key: Option<SessionKey>,
-    /// Chat whose files are shown at / [default: that of the audience]
+    /// Chat whose files are shown at / [default: the chat of the audience]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) chat: Option<String>,
-    /// Class of the session: main (the owner listens), dm (one other person) or group [default: by --key and
+    /// Class of the session: main (for the owner), dm (for one other person) or group [default: by --key and
     /// --user]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) class: Option<String>,
@@ -106,10 +107,10 @@ impl ChatArgs {
         self.session_key.is_some() || names.into_iter().any(Option::is_some)
     }
 
-    /// Returns what is judged of whom the options name.
+    /// Returns the identity that the options name, to be judged.
     pub(crate) fn request(&self, agent: &str) -> Request {
         let mut request = Request::new(agent);
-        // A session key says by itself whom the agent serves.
+        // A session key already names the user.
         let variable = if self.session_key.is_none() { user_variable() } else { None };
         (request.user, request.chat) = (self.user.clone().or(variable), self.chat.clone());
         (request.session, request.key) = (self.session.clone(), self.session_key.clone());
@@ -117,32 +118,33 @@ impl ChatArgs {
         request
     }
 
-    /// Refuses what makes no sense together.
+    /// Checks for options that exclude each other.
     pub(crate) fn check(&self, raw: bool) -> Result<(), String> {
         for (at, skill) in self.skills.iter().enumerate() {
+            // Two modes of one skill would contradict each other.
             if self.skills[..at].iter().any(|earlier| earlier.name == skill.name) {
-                return Err(format!("--skill: {} is given twice", skill.name));
+                return Err(format!("--skill: {} occurs twice", skill.name));
             }
         }
         if self.names_somebody() {
             return match raw {
-                true => Err("--raw does not go with --user, --key, --chat, --class and --session".into()),
+                true => Err("--raw cannot be used with --user, --key, --chat, --class or --session".into()),
                 false => Ok(()),
             };
         }
         let given = [("--skill", !self.skills.is_empty()), ("--upload-limit", self.upload_limit.is_some())];
         match given.into_iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(format!("{name} goes with --user, --key or --chat")),
+            Some((name, _)) => Err(format!("{name} requires --user, --key or --chat")),
             None => Ok(()),
         }
     }
 }
 
-/// A skill of `--skill`.
+/// Skill of `--skill`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SkillArg {
     pub(crate) name: String,
-    /// Whether changes go to the agent's copy.
+    /// True if changes are saved to the agent's copy.
     pub(crate) overrides: bool,
     pub(crate) folder: Option<PathBuf>,
 }
@@ -156,18 +158,16 @@ impl FromStr for SkillArg {
         let overrides = match mode {
             "ephemeral" => false,
             "override" => true,
-            _ => return Err("the mode of a skill is `ephemeral` or `override`".into()),
+            _ => return Err("the mode of a skill must be `ephemeral` or `override`".into()),
         };
         if folder == Some("") {
-            return Err(format!(
-                "no folder behind the `:`; write {name}={mode}:FOLDER, or leave the `:` out"
-            ));
+            return Err(format!("no folder after the `:`; write {name}={mode}:FOLDER, or remove the `:`"));
         }
         Ok(Self { name: name.into(), overrides, folder: folder.map(PathBuf::from) })
     }
 }
 
-/// `--at`, of every verb that reads.
+/// `--at` of verbs that read.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Past {
     /// Read the past: a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time (UTC unless
@@ -177,21 +177,21 @@ pub(crate) struct Past {
     pub(crate) at: Option<String>,
 }
 
-/// `--layout`, of import and export.
+/// `--layout` of import and export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Layout {
     /// A bucket with agents/, skills/ and media/, the metadata of each file in FILE.metadata.json
     Gsv,
 }
 
-/// Reads permissions: three or four octal digits. For clap.
+/// Parses permissions: three or four octal digits.
 pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
     let octal = (3..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
     let mode = octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();
     mode.ok_or_else(|| "write three or four octal digits, such as 644 or 0700".into())
 }
 
-/// Reads `UID` or `UID:GID`. For clap.
+/// Parses `UID` or `UID:GID`.
 pub(crate) fn parse_owner(text: &str) -> Result<(u32, Option<u32>), String> {
     let wrong = |_| "write numbers: UID or UID:GID".to_owned();
     match text.split_once(':') {
@@ -200,7 +200,7 @@ pub(crate) fn parse_owner(text: &str) -> Result<(u32, Option<u32>), String> {
     }
 }
 
-/// `-m`, of every verb that writes.
+/// `-m` of verbs that write.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CommitArgs {
     /// Message of the commit
@@ -208,7 +208,7 @@ pub(crate) struct CommitArgs {
     pub(crate) message: Option<String>,
 }
 
-/// `--help` without `-h`, of verbs in which `-h` means what it does in the tool of that name.
+/// `--help` without `-h`, for verbs in which `-h` has the meaning of the Unix tool of that name.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LongHelp {
     /// Print help

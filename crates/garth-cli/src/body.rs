@@ -1,4 +1,4 @@
-//! Content on its way into the tree: short bodies in the commit, long ones staged a step at a time.
+//! Content to write: short bodies go with the commit, long ones are staged in steps.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::app::resolve_path;
 use crate::fail::{Failure, Result};
 use crate::progress;
 
-/// Longest body that goes with the commit; also a step of a longer one. 1 MiB, the largest extent.
+/// Longest body that goes with the commit, and step of a longer one: 1 MiB, the largest extent.
 pub(crate) const STEP: usize = 1 << 20;
 
-/// Reads `from` to its end, to be written at `at`. `name` is what it is called in errors.
+/// Reads `from` to its end as a body for `at`. `name` names it in errors.
 pub(crate) async fn read_body(
     fs: &dyn FileSystem,
     at: &At,
@@ -25,10 +25,11 @@ pub(crate) async fn read_body(
     name: &Path,
 ) -> Result<Body> {
     let first = step(from, name)?;
+    // A full first step may be followed by more.
     if first.len() < STEP { Ok(Body::Bytes(first)) } else { stage(fs, at, first, from, name).await }
 }
 
-/// Uploads `first` and what is left of `from`, to be written at `at`.
+/// Uploads `first` and the rest of `from` as a body for `at`.
 pub(crate) async fn stage(
     fs: &dyn FileSystem,
     at: &At,
@@ -41,7 +42,7 @@ pub(crate) async fn stage(
     finish(upload, from, name).await
 }
 
-/// The content of `from` as a body for `at`, if it is not that of `old`.
+/// Reads `from` as a body for `at`. Returns `None` if its content equals that of `old`.
 pub(crate) async fn read_changed_body(
     fs: &dyn FileSystem,
     at: &At,
@@ -53,7 +54,7 @@ pub(crate) async fn read_changed_body(
     if offset == 0 && different.len() < STEP {
         return Ok(Some(Body::Bytes(different)));
     }
-    // `from` cannot be read again: what it had in common with `old` comes from there.
+    // `from` cannot be read again, so the common beginning is copied from `old`.
     let mut upload = fs.stage(at).await?;
     let mut common = std::pin::pin!(old.stream(ByteRange { offset: 0, length: offset }));
     while let Some(bytes) = common.try_next().await? {
@@ -63,7 +64,7 @@ pub(crate) async fn read_changed_body(
     finish(upload, from, name).await.map(Some)
 }
 
-/// Where `from` first differs from `old`: the offset of a step, and that step of `from`.
+/// Returns the first step at which `from` differs from `old`: its offset, and that step of `from`.
 pub(crate) async fn first_difference(
     old: &dyn OpenFile,
     from: &mut dyn Read,
@@ -72,10 +73,12 @@ pub(crate) async fn first_difference(
     let mut offset = 0;
     loop {
         let new = step(from, name)?;
+        // Both sides are read in equal steps, so the first unequal pair is the first difference.
         let there = old.read_at(offset, STEP).await?;
         if new != there {
             return Ok(Some((offset, new)));
         }
+        // Both sides end here.
         if new.len() < STEP {
             return Ok(None);
         }
@@ -83,7 +86,7 @@ pub(crate) async fn first_difference(
     }
 }
 
-/// Uploads what is left of `from`.
+/// Uploads the rest of `from`.
 async fn finish(mut upload: Box<dyn garth_engine::Upload>, from: &mut dyn Read, name: &Path) -> Result<Body> {
     loop {
         let bytes = step(from, name)?;
@@ -94,15 +97,15 @@ async fn finish(mut upload: Box<dyn garth_engine::Upload>, from: &mut dyn Read, 
     }
 }
 
-/// The next [`STEP`] bytes of `from`; fewer are all that is left.
+/// Reads the next [`STEP`] bytes of `from`; fewer at its end.
 pub(crate) fn step(from: &mut dyn Read, name: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
     from.take(STEP as u64).read_to_end(&mut bytes).map_err(Failure::host(name))?;
     Ok(Bytes::from(bytes))
 }
 
-/// Returns a text that was given as an argument as a body, with a line feed at its end; standard input if
-/// there is none, or `-`.
+/// Returns the body of a text given as an argument, with a line feed at its end. Reads standard input without
+/// a text, or if it is `-`.
 pub(crate) async fn text_body(
     fs: &dyn FileSystem,
     path: &str,
@@ -114,7 +117,7 @@ pub(crate) async fn text_body(
     Ok(Body::Bytes(Bytes::from(format!("{text}{end}"))))
 }
 
-/// Standard input as a body for what a path leads to.
+/// Reads standard input as a body for `path`.
 async fn stdin_body(fs: &dyn FileSystem, path: &str, follow: Follow) -> Result<Body> {
     let at = At::Path(resolve_path(fs, path, follow).await?);
     let bar = progress::bytes();

@@ -1,4 +1,4 @@
-//! The whole command line: a command and the global options.
+//! The complete command line: a command and the global options.
 
 use clap::Parser;
 

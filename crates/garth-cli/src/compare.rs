@@ -1,4 +1,4 @@
-//! What differs between two paths, or a path at two moments: as text, by name, or in figures.
+//! Differences between two paths, or between two states of a path: as text, by name, or as counts.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::out::kind_word;
 use crate::size::parse_count;
 use crate::walk::Walker;
 
-/// Longest file that is compared line by line, in bytes: both sides are held in memory. 32 MiB.
+/// Longest file in bytes that is compared by line, 32 MiB: both sides are held in memory.
 const MAX_TEXT: u64 = 32 << 20;
-/// Most lines of a file that is compared line by line: each takes some hundred bytes of memory.
+/// Limit on the lines of a file that is compared by line: each takes some hundred bytes of memory.
 const MAX_LINES: usize = 500_000;
-/// How long the shortest way from one text to another is looked for. After that any way will do: the search
+/// Time limit for the search of the shortest difference, after which a longer one is accepted. The search
 /// takes time in proportion to the product of length and differences.
 const MAX_SEARCH: Duration = Duration::from_secs(5);
 
-/// How differences are shown.
+/// Form in which differences are shown.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Form {
     /// Show only the paths, each with A (added), D (removed) or M (changed)
@@ -41,7 +41,7 @@ pub(crate) struct Form {
     pub(crate) context: usize,
 }
 
-/// What is at a path at one moment.
+/// State of a path to compare.
 pub(crate) struct Side {
     fs: Arc<dyn FileSystem>,
     pub(crate) path: TreePath,
@@ -49,7 +49,7 @@ pub(crate) struct Side {
     pub(crate) seq: Seq,
 }
 
-/// The content of a side.
+/// Content of a side.
 enum Content {
     Text(String),
     Binary,
@@ -57,19 +57,19 @@ enum Content {
 }
 
 impl Side {
-    /// What is at a path that a person wrote.
+    /// Returns the state of a path as the user wrote it.
     pub(crate) async fn at(fs: Arc<dyn FileSystem>, path: &str, follow: Follow) -> Result<Self> {
         let (path, entry) = stat_optional(&*fs, path, follow).await?;
         let seq = fs.head().await?.seq;
         Ok(Self { fs, path, entry, seq })
     }
 
-    /// The same moment, with something else.
+    /// Returns another path and entry at the time of this side.
     fn with(&self, path: &TreePath, entry: Option<Entry>) -> Self {
         Self { fs: Arc::clone(&self.fs), path: path.clone(), entry, seq: self.seq }
     }
 
-    /// The same path, with nothing there.
+    /// Returns this side as if the path did not exist.
     pub(crate) fn without(mut self) -> Self {
         self.entry = None;
         self
@@ -83,7 +83,7 @@ impl Side {
         self.entry.as_ref().map(|entry| entry.kind)
     }
 
-    /// Content as text: a link's is its target; what is not there or is a directory has none.
+    /// Returns the content as text: the target of a link; empty for a directory or a missing entry.
     async fn content(&self) -> Result<Content> {
         let Some(entry) = &self.entry else { return Ok(Content::Text(String::new())) };
         if entry.kind != Kind::File {
@@ -100,6 +100,7 @@ impl Side {
             content.extend_from_slice(&chunk);
         }
         Ok(match String::from_utf8(content) {
+            // UTF-8, but not text.
             Ok(text) if text.contains('\0') => Content::Binary,
             Ok(text) if text.lines().nth(MAX_LINES).is_some() => Content::Long,
             Ok(text) => Content::Text(text),
@@ -122,10 +123,10 @@ impl Side {
     }
 }
 
-/// Shows what differs, below directories too; gives whether anything does.
+/// Prints the differences, including those below directories. Returns true if there are any.
 pub(crate) async fn show_trees(app: &mut App, form: &Form, from: &Side, to: &Side) -> Result<bool> {
     let mut differ = show(app, form, from, to).await?;
-    // Both walks come in the same order.
+    // Both walks return paths in the same order, so they can be merged.
     let (mut olds, mut news) = (from.walker().await?, to.walker().await?);
     let (mut old, mut new) = (next(&mut olds).await?, next(&mut news).await?);
     loop {
@@ -163,13 +164,13 @@ async fn next(walker: &mut Option<Walker>) -> Result<Option<(TreePath, Entry)>> 
     }
 }
 
-/// Where a path comes in a walk from `top`: by its directory, then its name.
+/// Returns the key by which a walk from `top` orders a path: its directory, then its name.
 fn order_of<'a>(path: &'a TreePath, top: &TreePath) -> (&'a str, &'a str) {
     let below = &path.key()[top.key().len()..];
     below.rsplit_once('/').unwrap_or_default()
 }
 
-/// Shows how one side differs from the other, without what is below them; gives whether it does.
+/// Prints the differences of two entries, without those below them. Returns true if there are any.
 pub(crate) async fn show(app: &mut App, form: &Form, from: &Side, to: &Side) -> Result<bool> {
     let (change, sign) = match (&from.entry, &to.entry) {
         (None, None) => return Ok(false),
@@ -199,6 +200,7 @@ pub(crate) async fn show(app: &mut App, form: &Form, from: &Side, to: &Side) -> 
         app.out.item(&json, format_args!("{text}: {}", escaped(path.as_str())))?;
         return Ok(true);
     }
+    // A unified diff has no form for changes of attributes.
     if !attributes.is_empty() && !form.stat {
         app.out.note(format_args!("{} changed: {}", attributes.join(", "), escaped(path.as_str())))?;
     }
@@ -206,7 +208,7 @@ pub(crate) async fn show(app: &mut App, form: &Form, from: &Side, to: &Side) -> 
     Ok(true)
 }
 
-/// What is said of a difference that is none of lines.
+/// Returns the description of a difference that is not one of lines.
 fn without_lines(from: &Side, to: &Side, change: &str, attributes: &[&str]) -> String {
     match (from.kind(), to.kind()) {
         (Some(old), Some(new)) if old != new => format!("{} became {}", kind_word(old), kind_word(new)),
@@ -242,7 +244,7 @@ async fn show_content(app: &mut App, form: &Form, from: &Side, to: &Side, mut js
         return app.out.item(&json, "");
     }
     if text.is_empty() {
-        // Empty against missing.
+        // An empty file and a missing one have the same lines.
         let change = json["change"].as_str().unwrap_or_default();
         return app.out.note(format_args!("empty file {change}: {path}"));
     }
@@ -253,13 +255,13 @@ fn by_line<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, 'a, str> {
     TextDiff::configure().algorithm(Algorithm::Myers).timeout(MAX_SEARCH).diff_lines(old, new)
 }
 
-/// How a text differs from another, as a unified diff.
+/// Returns the unified diff of two texts.
 pub(crate) fn unified(old: &str, new: &str, context: usize, headers: [&str; 2]) -> String {
     by_line(old, new).unified_diff().context_radius(context).header(headers[0], headers[1]).to_string()
 }
 
-/// What is kept with a node and differs, in words; nothing where one side has none. A directory changes with
-/// its names, which are shown themselves.
+/// Returns the names of the changed attributes; none if one side does not exist. Changed names of a directory
+/// are not an attribute: their entries are shown.
 fn changed_attributes(from: &Side, to: &Side) -> Vec<&'static str> {
     let (Some(old), Some(new)) = (&from.entry, &to.entry) else { return Vec::new() };
     [
@@ -276,7 +278,7 @@ fn changed_attributes(from: &Side, to: &Side) -> Vec<&'static str> {
     .collect()
 }
 
-/// Whether both are files or links of the same content.
+/// Returns true if both are files or links with the same content.
 async fn same_content(from: &Side, to: &Side) -> Result<bool> {
     let (Some(old), Some(new)) = (&from.entry, &to.entry) else { return Ok(false) };
     if old.kind != new.kind || old.target != new.target {
@@ -285,10 +287,11 @@ async fn same_content(from: &Side, to: &Side) -> Result<bool> {
     if old.kind != Kind::File || old.etag == new.etag {
         return Ok(true);
     }
+    // Equal etags prove equal content, but writing the same bytes again changes the etag.
     Ok(old.size == new.size && equal_bytes(from, to).await?)
 }
 
-/// Compares two files a step at a time.
+/// Compares two files in steps.
 async fn equal_bytes(a: &Side, b: &Side) -> Result<bool> {
     const STEP: usize = 1 << 20;
     let a = a.fs.open(&At::from(&a.path)).await?;
@@ -299,6 +302,7 @@ async fn equal_bytes(a: &Side, b: &Side) -> Result<bool> {
         if left != right {
             return Ok(false);
         }
+        // The sizes are equal, so both files end here.
         if left.is_empty() {
             return Ok(true);
         }

@@ -1,6 +1,6 @@
-//! Completion of verbs, options and paths of the tree. The scripts of `garth completions` run
-//! `garth __complete WORD...` with the words of the line up to the cursor; it prints
-//! what the last may become.
+//! Completion of verbs, options and paths of the tree. The scripts of `garth completions` run `garth
+//! __complete WORD...` with the words of the line up to the cursor. It prints the candidates for the last
+//! word.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use crate::help::command;
 use crate::terminal;
 use crate::walk::Lister;
 
-/// The first argument of a run that answers a shell.
+/// First argument of a run that completes a line for a shell.
 const REQUEST: &str = "__complete";
 
-/// Most names of a directory looked at, so that the answer comes while one types.
+/// Limit on the names of a directory that are examined, so that completion is fast enough for typing.
 const MAX_NAMES: usize = 20_000;
 
-/// Answers a shell; gives false in any other run.
+/// Completes a line for a shell. Returns false in any other run.
 pub(crate) fn answer_shell() -> bool {
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() != Some(REQUEST) {
@@ -31,21 +31,21 @@ pub(crate) fn answer_shell() -> bool {
     }
     let words: Vec<String> = words.collect();
     let text: String = candidates(&words).iter().map(|candidate| format!("{candidate}\n")).collect();
-    // A shell that has gone needs no answer.
+    // A shell that has closed the pipe needs no answer.
     let _ = terminal::stdout(false).write_all(text.as_bytes());
     true
 }
 
-/// What the last of `words` may become.
+/// Returns the candidates for the last of `words`.
 fn candidates(words: &[String]) -> Vec<String> {
     let Some((typed, before)) = words.split_last() else { return Vec::new() };
     let mut root = command();
-    // Hands the global options on to the verbs.
+    // Passes the global options on to the verbs.
     root.build();
     let (mut verb, mut option, mut position) = (&root, None, 0);
     for word in before {
         if option.take().is_some() {
-            // its value
+            // the value of the option before
         } else if word.starts_with('-') {
             option = option_with_value(verb, word);
         } else if let Some(below) = verb.find_subcommand(word) {
@@ -54,6 +54,7 @@ fn candidates(words: &[String]) -> Vec<String> {
             position += 1;
         }
     }
+    // The last argument may occur several times.
     let positional = verb.get_positionals().nth(position).or_else(|| verb.get_positionals().last());
     let fits = |name: &str| name.starts_with(typed.as_str()).then(|| name.to_owned());
     let expected = option.or(positional);
@@ -64,23 +65,24 @@ fn candidates(words: &[String]) -> Vec<String> {
         let verbs = verb.get_subcommands().filter(|verb| !verb.is_hide_set());
         verbs.filter_map(|verb| fits(verb.get_name())).collect()
     } else if expected.is_some_and(|arg| arg.get_value_hint() == TREE_PATH) {
-        // Without a data folder there are no paths, and nothing to say.
+        // Without a data folder there are no paths, and errors would disturb the line.
         tree_paths(typed, before).unwrap_or_default()
     } else {
         Vec::new()
     }
 }
 
-/// The option that this word is, if the next word is its value.
+/// Returns the option `word`, if the next word is its value.
 fn option_with_value<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
     let arg = match word.strip_prefix("--") {
         Some(long) => verb.get_arguments().find(|arg| arg.get_long() == Some(long)),
+        // In a cluster such as `-xn`, only the last option can have a value.
         None => verb.get_arguments().find(|arg| arg.get_short() == word.chars().last()),
     };
     arg.filter(|arg| arg.get_action().takes_values())
 }
 
-/// The paths of the tree that begin with what is typed.
+/// Returns the paths of the tree that begin with `typed`.
 fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     let (dir, start) = typed.rsplit_once('/').unwrap_or(("", typed));
     let folder = global(before, "--data", "GARTH_DATA").map(PathBuf::from);
@@ -100,7 +102,8 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
             seen += page.len();
             for (path, entry) in page {
                 let name = path.name().unwrap_or_default();
-                // The shell prints candidates, one per line, as they are: what it must not print is typed.
+                // The shell prints candidates as they are, one per line, so names with control characters
+                // must be typed.
                 if name.starts_with(start) && terminal::one_line(name) == name {
                     let end = if entry.kind == Kind::Directory { "/" } else { "" };
                     found.push(format!("{dir}/{name}{end}"));
@@ -111,7 +114,7 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     })
 }
 
-/// The value of a global option on the line, else of its variable.
+/// Returns the value of a global option on the line, else of its variable.
 fn global(words: &[String], name: &str, variable: &str) -> Option<String> {
     let value = |(at, word): (usize, &String)| match word.strip_prefix(name)? {
         "" => words.get(at + 1).cloned(),
@@ -124,7 +127,7 @@ fn global(words: &[String], name: &str, variable: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What arguments are called in help and errors that are paths of the tree.
+    /// Value names of arguments that are paths of the tree.
     const NAMES: [&str; 7] = ["PATH", "PATHS", "SOURCE", "DEST", "TARGET", "LINK", "OTHER"];
 
     #[test]
@@ -136,7 +139,7 @@ mod tests {
             for arg in verb.get_arguments() {
                 let names = arg.get_value_names().unwrap_or_default();
                 let is_path = names.iter().any(|name| NAMES.contains(&name.as_str()));
-                // Those of this machine have a type of their own, which has another hint.
+                // Paths of this machine have a type of their own, which has another hint.
                 let unmarked = arg.get_value_hint() == clap::ValueHint::Unknown;
                 assert!(!(is_path && unmarked), "{} {}: mark it", verb.get_name(), arg.get_id());
                 marked += usize::from(arg.get_value_hint() == TREE_PATH);

@@ -1,6 +1,6 @@
 //! Configuration of a server: options from flags, the environment, the file `garth.toml` and defaults, in
 //! that order. `table` declares each option once; flags, help, `garth config` and `docs/configuration.md` are
-//! made from it.
+//! generated from it.
 
 mod file;
 mod flags;

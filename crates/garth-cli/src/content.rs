@@ -1,4 +1,4 @@
-//! Content of files on standard output: as it is, or in a JSON object.
+//! Prints the content of files: as it is, or in a JSON object.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::app::App;
 use crate::fail::Result;
 use crate::out::base64;
 
-/// Longest content that fits in one JSON object, in bytes: it is held in memory. 64 MiB.
+/// Longest content in bytes that is printed as JSON, 64 MiB: it is held in memory.
 const MAX_JSON: u64 = 64 << 20;
 
-/// Prints `range` of an open file; `path` is where it was found, if it has one.
+/// Prints `range` of an open file. `path` is its path in the tree, if it has one.
 pub(crate) async fn print(
     app: &mut App,
     path: Option<&TreePath>,

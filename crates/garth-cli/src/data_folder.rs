@@ -1,4 +1,4 @@
-//! Where the data folder is, and when it may be made: a mistyped `--data` must not make an empty one. Why:
+//! Location and creation of the data folder. A mistyped `--data` must not create an empty one; see
 //! `docs/decisions/creating-the-data-folder.md`.
 
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::terminal;
 
-/// The account that every data folder has from its first use.
+/// Account that every data folder has from its first use.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
-/// The data folder: `given` (`--data`), else that of GARTH_DATA, else the platform's.
+/// Returns the path of the data folder: `given` (`--data`), else GARTH_DATA, else that of the platform.
 pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf> {
     let given = given.map(PathBuf::from).or_else(|| std::env::var_os("GARTH_DATA").map(PathBuf::from));
     if let Some(folder) = given.filter(|folder| !folder.as_os_str().is_empty()) {
@@ -31,25 +31,25 @@ pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf> {
         .ok_or_else(|| Failure::Usage("no home directory is known; set --data DIR or GARTH_DATA".into()))
 }
 
-/// Returns the default settings for opening a data folder.
+/// Returns a builder with the settings of garth.
 pub(crate) fn builder() -> DataDirBuilder {
     DataDir::builder(garth_agent::registry())
 }
 
-/// Opens a data folder that exists.
+/// Opens an existing data folder.
 pub(crate) fn open(folder: &Path, builder: DataDirBuilder) -> Result<DataDir> {
     builder.create(false).open(folder).map_err(|error| {
         if !error.is(ErrorKind::NotFound) {
             return Failure::data_dir(folder)(error);
         }
-        let message = "no data folder here; check --data and GARTH_DATA, or make one with `garth serve`, \
+        let message = "no data folder here; check --data and GARTH_DATA, or create one with `garth serve`, \
                        `garth account create NAME` or a first `garth write`";
         Failure::data_dir(folder)(Error::new(ErrorKind::NotFound, message))
     })
 }
 
-/// Opens a data folder; makes it if there is none, and says so on stderr. One without any account gets
-/// `default`.
+/// Opens a data folder. Creates it if it is missing, and reports that on stderr. Creates the account
+/// `default` if there is no account.
 pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Result<DataDir> {
     let open = async {
         let (data_dir, is_new) = match builder.clone().create(false).open(folder) {
@@ -57,9 +57,10 @@ pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Re
             opened => (opened?, false),
         };
         let has_default = data_dir.control().account(DEFAULT_ACCOUNT).await.is_ok();
+        // Checked also in an existing folder: a process may have stopped before it created the account.
         if !has_default && data_dir.control().accounts().await?.is_empty() {
             match data_dir.create_account(DEFAULT_ACCOUNT).await {
-                // Another process was as quick.
+                // Another process was faster.
                 Err(error) if error.is(ErrorKind::AlreadyExists) => {}
                 made => drop(made?),
             }

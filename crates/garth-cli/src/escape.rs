@@ -1,9 +1,9 @@
-//! Names and messages kept on the line that a verb gives them. What a terminal must not get is the concern of
-//! `terminal`, which all output passes.
+//! Escaping that keeps names and messages on one line. Protection of the terminal is the task of `terminal`,
+//! through which all output passes.
 
 use std::borrow::Cow;
 
-/// Returns `text` with its control characters escaped, line feeds among them, so that it stays on its line.
+/// Returns `text` with its control characters escaped, including line feeds.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {
         return Cow::Borrowed(text);
@@ -15,7 +15,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns a text of several lines as one: white space becomes a space, and other control characters are
+/// Returns a text of several lines as one line. White space becomes a space, and other control characters are
 /// escaped.
 pub(crate) fn one_line(text: &str) -> String {
     escaped(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()

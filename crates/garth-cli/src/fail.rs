@@ -1,4 +1,4 @@
-//! How a verb fails: what it reports on stderr, and its exit code.
+//! Failures of verbs: their reports on stderr and their exit codes.
 
 use std::fmt;
 use std::io;
@@ -11,47 +11,48 @@ use serde_json::json;
 use crate::escape::escaped;
 use crate::terminal;
 
-/// The result of a verb.
+/// Result of a verb.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// Why a verb failed, wholly or in part.
+/// Reason why a verb failed, completely or in part.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The tree refused.
+    /// Error of the tree.
     Tree(Error),
-    /// A file or folder of this machine, named by the user, refused.
+    /// Error of a file or folder of this machine.
     Host(PathBuf, io::Error),
-    /// The data folder cannot be used.
+    /// Error of the data folder.
     DataDir(PathBuf, Error),
-    /// The key-value API refused: a key, if it was one.
+    /// Error of the key-value API, with the key if it concerns one.
     Kv(Option<String>, Box<KvError>),
-    /// The arguments make no sense together.
+    /// Arguments that cannot be used together, or have a wrong form.
     Usage(String),
-    /// Each failure was reported when it happened; this is the exit code.
+    /// Failures that were already reported, with the exit code.
     Reported(u8),
-    /// Whoever read the output has gone: no failure of ours.
+    /// Closed pipe: the reader has what it needs, so this is not an error.
     Pipe,
 }
 
 impl Failure {
-    /// A failure of a file or folder of this machine.
+    /// Returns a failure of a file or folder of this machine.
     pub(crate) fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        // Readers that pass through code that knows only `io::Error` wrap an error of
-        // the tree (`io::Error::other`).
+        // Readers of the tree that pass through an interface of `io::Error` wrap its errors
+        // (`io::Error::other`).
         move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
             Some(tree) => Self::Tree(tree.clone()),
             None => Self::Host(path.to_owned(), error),
         }
     }
 
-    /// A failure of the data folder.
+    /// Returns a failure of the data folder.
     pub(crate) fn data_dir(folder: &Path) -> impl FnOnce(Error) -> Self {
         move |error| Self::DataDir(folder.to_owned(), error)
     }
 
-    /// The same failure; one of the storage names the data folder.
+    /// Adds the data folder to an error of the storage.
     pub(crate) fn in_data_dir(self, folder: &Path) -> Self {
         match self {
+            // An error with a path is about an entry of the tree, not about the folder.
             Self::Tree(error) if error.path().is_none() && is_storage(error.kind()) => {
                 Self::DataDir(folder.to_owned(), error)
             }
@@ -59,20 +60,21 @@ impl Failure {
         }
     }
 
-    /// Says how a chat is made, where the root of its tree is not there.
+    /// Explains how to create a chat, if the root of its tree is missing.
     pub(crate) fn without_chat(self) -> Self {
         match self {
             Self::Tree(error)
                 if error.is(ErrorKind::NotFound) && error.path().is_some_and(TreePath::is_root) =>
             {
-                let message = "the chat is not made yet; a first `garth write` or `garth mkdir` makes it";
+                let message =
+                    "the chat does not exist yet; a first `garth write` or `garth mkdir` creates it";
                 Self::Tree(Error::new(ErrorKind::NotFound, message))
             }
             other => other,
         }
     }
 
-    /// Names the account in the failure, and how to find another where there is none.
+    /// Adds the account to the failure. If it does not exist, the message explains how to find another.
     pub(crate) fn of_account(self, account: &str) -> Self {
         match self {
             Self::Tree(error) if error.path().is_none() && error.is(ErrorKind::NotFound) => {
@@ -86,22 +88,23 @@ impl Failure {
         }
     }
 
-    /// A failure at a key.
+    /// Returns a failure at a key.
     pub(crate) fn kv(key: &str) -> impl FnOnce(KvError) -> Self {
         move |error| Self::Kv(Some(key.to_owned()), Box::new(error))
     }
 
-    /// A failure at one of several keys, or of all together.
+    /// Returns a failure at one of several keys, or at all of them.
     pub(crate) fn kv_any(error: KvError) -> Self {
         Self::Kv(error.key().map(str::to_owned), Box::new(error))
     }
 
-    /// A failure to read standard input or to write standard output.
+    /// Returns a failure to read standard input or to write standard output.
     pub(crate) fn stdio(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Self::Pipe } else { Self::host(Path::new("-"))(error) }
     }
 
-    /// The exit code: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O.
+    /// Returns the exit code: 0 success, 1 failure, 2 usage, 3 not found, 4 conflict, 5 access denied, 6
+    /// quota or rule, 7 I/O.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Tree(error) => kind_code(error.kind()),
@@ -115,7 +118,7 @@ impl Failure {
                 io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => 1,
                 _ => 7,
             },
-            // Whatever keeps the storage from working is one cause, however a platform calls it.
+            // Platforms report an unusable folder in different ways, so all of them get one code.
             Self::DataDir(_, error) => match error.kind() {
                 kind @ (ErrorKind::NotFound | ErrorKind::NotEmpty | ErrorKind::Format) => kind_code(kind),
                 _ => 7,
@@ -123,11 +126,12 @@ impl Failure {
             Self::Kv(_, error) => kv_code(error.code()),
             Self::Usage(_) => 2,
             Self::Reported(code) => *code,
+            // The reader of the output has seen enough, as in `garth ls | head`.
             Self::Pipe => 0,
         }
     }
 
-    /// Reports it on stderr: a line for people, and with `--json` a second line, `{"error":{...}}`.
+    /// Reports the failure on stderr: a line for people, and with `--json` a second line, `{"error":{...}}`.
     pub(crate) fn report(&self, as_json: bool) {
         if matches!(self, Self::Reported(_) | Self::Pipe) {
             return;
@@ -138,7 +142,7 @@ impl Failure {
         }
     }
 
-    /// Reports it on stderr as JSON alone.
+    /// Reports the failure on stderr as JSON only.
     pub(crate) fn report_json(&self) {
         let (kind, path, message) = match self {
             Self::Tree(error) => {
@@ -159,22 +163,23 @@ impl Failure {
     }
 }
 
-/// Names an account that does not exist, and how to create it; other errors stay.
+/// Returns an error that names an account that does not exist, and the way to create it. Other errors are
+/// returned unchanged.
 pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
     if !error.is(ErrorKind::NotFound) {
         return error;
     }
-    let how = "`garth account create` makes one, `garth account list` lists them";
+    let how = "`garth account create` creates one, `garth account list` lists them";
     Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
 }
 
-/// Whether the storage failed, rather than refused what was asked.
+/// Returns true if the storage failed, rather than refused a request.
 fn is_storage(kind: ErrorKind) -> bool {
     use ErrorKind::{Corrupt, Format, Io, NoSpace, Poisoned, Unavailable};
     matches!(kind, Corrupt | Format | Io | NoSpace | Poisoned | Unavailable)
 }
 
-/// The exit code of an error of the tree.
+/// Returns the exit code of an error of the tree.
 fn kind_code(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::NotADirectory
@@ -207,7 +212,7 @@ fn kind_code(kind: ErrorKind) -> u8 {
     }
 }
 
-/// The exit code of an error of the key-value API.
+/// Returns the exit code of an error of the key-value API.
 fn kv_code(code: KvCode) -> u8 {
     match code {
         KvCode::Validation | KvCode::InvalidPath | KvCode::InvalidGlob => 2,
@@ -218,7 +223,8 @@ fn kv_code(code: KvCode) -> u8 {
     }
 }
 
-/// The kind that `--json` shows for an error of this machine: the tree's name for it where there is one.
+/// Returns the kind that `--json` prints for an error of this machine: the name of the tree's kind, if there
+/// is one.
 fn host_kind(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::NotFound => ErrorKind::NotFound.as_str(),
@@ -233,7 +239,7 @@ fn host_kind(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Says which option helps: `message` in place of that of an error of this kind at a path.
+/// Replaces the message of an error of a kind at a path by `message`, which names a helpful option.
 pub(crate) fn suggest(kind: ErrorKind, message: &'static str) -> impl FnOnce(Failure) -> Failure {
     move |failure| match &failure {
         Failure::Tree(error) if error.is(kind) => match error.path() {
@@ -244,7 +250,7 @@ pub(crate) fn suggest(kind: ErrorKind, message: &'static str) -> impl FnOnce(Fai
     }
 }
 
-/// Says what to do where one commit would have to change two stores.
+/// Replaces the message of an error where one commit would have to change two stores.
 pub(crate) fn suggest_across(message: &'static str) -> impl FnOnce(Failure) -> Failure {
     move |failure| match &failure {
         Failure::Tree(error) if error.is(ErrorKind::CrossesMounts) => Failure::Tree(match error.path() {
@@ -255,20 +261,21 @@ pub(crate) fn suggest_across(message: &'static str) -> impl FnOnce(Failure) -> F
     }
 }
 
-/// What is said where the directory is missing that something is to be made in.
+/// Message if the parent directory of a new entry is missing.
 pub(crate) const NO_PARENT: &str = "the parent directory does not exist; -p creates it";
 
-/// Suggests `-p`; for verbs that fail with `NotFound` only where a parent is missing.
+/// Suggests `-p`, for verbs that fail with `NotFound` only if a parent is missing.
 pub(crate) fn suggest_parents(failure: Failure) -> Failure {
     suggest(ErrorKind::NotFound, NO_PARENT)(failure)
 }
 
-/// Why text is not JSON. The parser's own words for text that begins with no value name its functions.
+/// Returns the reason why a text is not JSON. serde's own words for a text that begins with no value name its
+/// functions.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     error.to_string().replace("expected ident", "expected a value")
 }
 
-/// The message of an error of the storage with its reason, which may name files of this machine.
+/// Returns the message of an error of the storage with its cause, which may name files of this machine.
 fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{}: {source}", error.message()),
@@ -303,8 +310,7 @@ impl From<PathError> for Failure {
     }
 }
 
-/// Failures of several things done one after the other. Each is reported at once; the first decides the exit
-/// code.
+/// Failures of several operations in a row. Each is reported at once; the first one decides the exit code.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     first: Option<u8>,
@@ -312,9 +318,10 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Takes the outcome of one; a reader that has gone ends it all.
+    /// Adds the outcome of an operation. Fails if the reader of the output has closed it.
     pub(crate) fn add(&mut self, outcome: Result, as_json: bool) -> Result {
         match outcome {
+            // Nobody reads the output of further operations.
             Err(Failure::Pipe) => return Err(Failure::Pipe),
             Err(failure) => {
                 failure.report(as_json);
@@ -326,12 +333,12 @@ impl Failures {
         Ok(())
     }
 
-    /// How many failed.
+    /// Returns the number of failures.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The outcome of all.
+    /// Returns the outcome of all operations.
     pub(crate) fn done(&self) -> Result {
         self.first.map_or(Ok(()), |code| Err(Failure::Reported(code)))
     }

@@ -1,4 +1,4 @@
-//! Arguments as other tools take them and clap cannot express: `find -name`, `head -20`.
+//! Arguments in the form of other tools that clap cannot express: `find -name`, `head -20`.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use crate::usage::command_at;
 
 /// Options whose value may look like a count.
 const COUNTED: [&str; 4] = ["-n", "-c", "--lines", "--bytes"];
-/// The arguments of the program, the first being its name, as clap takes them.
+/// Translates the arguments of the program, the first of which is its name, into those that clap accepts.
 pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let args: Vec<OsString> = args.into_iter().collect();
     let Some(verb) = command_at(&args) else { return args };
@@ -22,7 +22,7 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
         _ => return args,
     };
     let mut translated = Vec::with_capacity(args.len());
-    // Up to the verb, and behind `--` or an option that takes a count, all stays as it is.
+    // Arguments before the verb, after `--`, or after an option that takes a count are left unchanged.
     let (mut as_is, mut values_only) = (true, false);
     for (at, arg) in args.into_iter().enumerate() {
         let next_as_is = at < verb || COUNTED.iter().any(|option| arg == *option);
@@ -36,8 +36,8 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     translated
 }
 
-/// Moves a text that begins like an item of a list (`- call Ada`) behind a `--`: clap would take it for
-/// options, and no option has a space behind its dash.
+/// Moves a text that begins like an item of a list (`- call Ada`) after a `--`. clap would take it for
+/// options, but no option has a space after its dash.
 fn with_list_item_last(at: usize, mut args: Vec<OsString>) -> Vec<OsString> {
     let is_item =
         |arg: &OsString| arg.to_str().is_some_and(|arg| arg.starts_with("- ") || arg.starts_with("---\n"));
@@ -50,6 +50,7 @@ fn with_list_item_last(at: usize, mut args: Vec<OsString>) -> Vec<OsString> {
     let Some(item) = args.iter().position(is_item).filter(|item| takes_text && *item > at) else {
         return args;
     };
+    // The text is the value of an option, such as `-m`.
     let is_value = args[item - 1].to_str().is_some_and(|before| before.starts_with('-'));
     if is_value || args.iter().any(|arg| arg == "--") {
         return args;
@@ -59,7 +60,7 @@ fn with_list_item_last(at: usize, mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Whether an argument is a word with one dash, as `-name`; `-0` and `-10k` are none.
+/// Returns true for a word with one dash, such as `-name`, but not for `-0` and `-10k`.
 fn is_word(arg: &str) -> bool {
     arg.strip_prefix('-').is_some_and(|word| {
         word.len() > 1 && word.starts_with(|c: char| c.is_ascii_lowercase()) && !word.contains('-')

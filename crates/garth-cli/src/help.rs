@@ -44,8 +44,7 @@ Exit codes: 0 success, 1 failure, 2 usage, 3 not found, 4 conflict, 5 access den
 `garth <COMMAND> --help` describes a command with all of its options.
 ";
 
-/// Global options, as each command's long help ends. The texts of the arguments themselves are for people who
-/// read the source: they are not shown.
+/// Global options at the end of each command's long help. The doc comments of these arguments are not shown.
 const GLOBAL: &str = "\
 Global options:
       --data <DIR>
@@ -77,14 +76,14 @@ The tree of an agent, instead of the account's:
           variable alone does not change the tree that commands on files work in
 
       --key <KEY>
-          Session key, such as agent:scout:slack:channel:C1. It decides who listens, and whose
+          Session key, such as agent:scout:slack:channel:C1. It determines the audience, and whose
           memory is used
 
       --chat <NAME>
-          Chat whose files are shown at / [default: that of the audience]
+          Chat whose files are shown at / [default: the chat of the audience]
 
       --class <NAME>
-          Class of the session: main (the owner listens), dm (one other person) or group
+          Class of the session: main (for the owner), dm (for one other person) or group
           [default: by --key and --user]
 
       --session <NAME>
@@ -99,13 +98,13 @@ The tree of an agent, instead of the account's:
           Maximum size of one write [default: 10M]
 ";
 
-/// Returns the definition of the command line, with the texts of its help.
+/// Returns the definition of the command line with all texts of its help.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
     let first = first_screen(&command);
     let hide = |command: Command| {
         command.mut_args(|arg| match arg.is_global_set() {
-            // Hidden in this way, completion still offers them.
+            // Only hidden from help: completion still offers them.
             true => arg.hide_short_help(true).hide_long_help(true),
             false => arg,
         })
@@ -113,7 +112,7 @@ pub(crate) fn command() -> Command {
     hide(command).override_help(first).mut_subcommands(|verb| with_global_options(verb, "garth"))
 }
 
-/// Returns the first screen: common commands, the names of all, options and exit codes.
+/// Returns the first screen: common commands, the names of all commands, options and exit codes.
 fn first_screen(command: &Command) -> String {
     let about = |name: &str| {
         let verb = command.find_subcommand(name)?;
@@ -139,11 +138,12 @@ fn first_screen(command: &Command) -> String {
     )
 }
 
-/// Ends the help of a command, and of those in it, with the global options or where to find them.
+/// Adds the global options to the help of a command and of its subcommands, or a hint at them to the short
+/// help.
 fn with_global_options(command: Command, above: &str) -> Command {
     let path = format!("{above} {}", command.get_name());
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    // Verbs in which `-h` means something else have long help only.
+    // Verbs in which `-h` has another meaning have long help only.
     let short = format!("{examples}\n\nGlobal options: see `{path} --help`");
     let long = format!("{examples}\n\n{}", GLOBAL.trim_end());
     command
@@ -157,7 +157,7 @@ fn with_global_options(command: Command, above: &str) -> Command {
 mod tests {
     use super::*;
 
-    /// Each command with its path, such as `session append`.
+    /// Collects each command with its path, such as `session append`.
     fn all(command: &Command, above: &str, into: &mut Vec<(String, Command)>) {
         for verb in command.get_subcommands() {
             let path = format!("{above} {}", verb.get_name()).trim_start().to_owned();
@@ -209,7 +209,7 @@ mod tests {
             let first = about.split(' ').next().unwrap();
             let imperative = first.starts_with(char::is_uppercase) && !first.ends_with('s');
             let is_plain = !["What", "Which", "How", "Tell", "Say", "Those"].contains(&first);
-            // Two verbs in the imperative end with an s.
+            // Imperatives that end with an s.
             assert!(is_plain && (imperative || ["Compress", "Pass"].contains(&first)), "{path}: {about}");
         }
     }

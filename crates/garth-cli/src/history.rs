@@ -1,4 +1,4 @@
-//! The version log as verbs read it: commits newest first, and what they changed.
+//! Commits and their changes, newest first, for verbs that read the log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use serde_json::{Value, json};
 use crate::escape::escaped;
 use crate::out::{author_text, commit_json, message_text};
 
-/// Commits of the first page; each further page has twice as many, so that a short answer costs little.
+/// Commits of the first page. Each further page has twice as many, so that a short answer costs little.
 const FIRST_PAGE: u64 = 16;
-/// Most commits of a page.
+/// Limit on the commits of a page.
 const PAGE: u64 = 500;
 
-/// The commits of an account, newest first, down to the beginning of what is kept.
+/// Iterator over the commits of an account, newest first, as far as retention permits.
 pub(crate) struct Commits {
     fs: Arc<dyn FileSystem>,
-    /// The commits after this one were given.
+    /// Newest commit that is still to be read.
     next: Seq,
-    /// Where to end: this one and older ones are not given.
+    /// Commit at which to stop: it and older ones are not returned.
     since: Seq,
     page: u64,
     most: u64,
     ready: VecDeque<CommitChanges>,
-    /// Only what changed here; everything if it is the root.
+    /// Directory below which changes are returned; all changes for the root.
     dir: TreePath,
 }
 
 impl Commits {
-    /// Starts at the last commit of `fs`; gives those after `since` that changed something at or below `dir`,
-    /// with these changes alone.
+    /// Starts at the last commit of `fs`. Returns commits after `since` that changed something at or below
+    /// `dir`, with only these changes.
     pub(crate) async fn new(fs: Arc<dyn FileSystem>, since: Seq, dir: &TreePath) -> Result<Self> {
         let next = fs.head().await?.seq;
         let ready = VecDeque::new();
         Ok(Self { fs, next, since, page: FIRST_PAGE, most: PAGE, ready, dir: dir.clone() })
     }
 
-    /// The next older commit.
+    /// Returns the next older commit.
     pub(crate) async fn next(&mut self) -> Result<Option<CommitChanges>> {
         while self.ready.is_empty() && self.next > self.since {
             let start = Seq(self.next.0.saturating_sub(self.page).max(self.since.0));
@@ -51,7 +51,8 @@ impl Commits {
                     self.next = start;
                     self.page = (self.page * 2).min(self.most);
                 }
-                // Part of the page is beyond retention: take less, down to a single commit.
+                // Part of the page is beyond retention: smaller pages, down to a single commit, find the
+                // oldest one kept.
                 Err(error) if error.is(ErrorKind::Gone) && self.page > 1 => {
                     self.most = self.page.div_ceil(2);
                     self.page = self.most;
@@ -63,7 +64,7 @@ impl Commits {
         Ok(self.ready.pop_front())
     }
 
-    /// The commits after `start` that were not given, oldest first, each with its changes.
+    /// Returns the commits from `start` to `next`, oldest first, each with its changes.
     async fn behind(&self, start: Seq) -> Result<Vec<CommitChanges>> {
         let then = self.fs.as_of(&self.next.into()).await?;
         let mut query = ChangesQuery::since(start).limit(MAX_PAGE);
@@ -71,6 +72,7 @@ impl Commits {
         let mut commits: Vec<CommitChanges> = Vec::new();
         loop {
             let page = then.changes(&query).await?;
+            // A commit with many changes may be split between two pages.
             for part in page.commits {
                 match commits.last_mut().filter(|last| last.commit.seq == part.commit.seq) {
                     Some(last) => last.changes.extend(part.changes),
@@ -85,10 +87,10 @@ impl Commits {
     }
 }
 
-/// Returns the last commit that changed what a path names, or for a directory anything below it; `None` if
-/// nothing ever had the path.
+/// Returns the last commit that changed `path`, or anything below it if it is a directory; `None` if nothing
+/// ever had the path.
 pub(crate) async fn last_change(fs: &Arc<dyn FileSystem>, path: &TreePath) -> Result<Option<Seq>> {
-    // After a removal the newest version is the removal, and the one before has the kind.
+    // After a removal, the newest version is the removal, and only the one before it has the kind.
     let page = HistoryPage::default().limit(2);
     let versions = match path.is_root() {
         true => Vec::new(),
@@ -103,10 +105,11 @@ pub(crate) async fn last_change(fs: &Arc<dyn FileSystem>, path: &TreePath) -> Re
         return Ok(own);
     }
     let below = Commits::new(Arc::clone(fs), Seq(0), path).await?.next().await?;
+    // The directory itself may have changed last.
     Ok(below.map(|commit| commit.commit.seq).max(own))
 }
 
-/// A commit with its changes.
+/// Returns a commit with its changes as JSON.
 pub(crate) fn changes_json(commit: &CommitChanges) -> Value {
     let mut json = commit_json(&commit.commit);
     json["changes"] = commit.changes.iter().map(change_json).collect();
@@ -132,7 +135,7 @@ fn change_json(change: &Change) -> Value {
     json
 }
 
-/// A kind of change in one word, where it came from, and the snapshot it names.
+/// Returns a kind of change in one word, the source of a move, and the name of a snapshot.
 fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
     match kind {
         ChangeKind::Created => ("created", None, None),
@@ -147,7 +150,7 @@ fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
     }
 }
 
-/// A commit in lines for people, with at most `most` of its changes; with 0 in one line.
+/// Returns a commit as lines for people, with at most `most` of its changes; as one line if `most` is 0.
 pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
     let info = &commit.commit;
     let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
@@ -159,6 +162,7 @@ pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
         let what = name.unwrap_or_else(|| change.path().map_or("?", |path| path.as_str()));
         text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
     }
+    // With 0, changes are not shown at all.
     if let Some(more) = commit.changes.len().checked_sub(most).filter(|more| most > 0 && *more > 0) {
         let seq = info.seq;
         text.push_str(&format!("\n        and {more} more (`garth show {seq}` lists them)"));

@@ -1,11 +1,11 @@
-//! Text that a person gives a command: an argument, a file of this machine, or standard input.
+//! Text from the user: an argument, a file of this machine, or standard input.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use crate::fail::{Failure, Result};
 
-/// Returns the argument, or standard input if it is `-` or missing. `what` names the text in errors.
+/// Returns the argument. Reads standard input if it is `-` or missing. `what` names the text in errors.
 pub(crate) fn argument_or_stdin(text: Option<String>, limit: usize, what: &str) -> Result<String> {
     match text {
         Some(text) if text != "-" => {
@@ -41,7 +41,7 @@ pub(crate) fn replacement(file: &str, limit: usize, instead: &str) -> Result<Str
 
 fn bounded(from: &mut dyn std::io::Read, limit: usize, what: &str) -> Result<String> {
     let mut bytes = Vec::new();
-    // One byte more shows that the text is too long.
+    // One more byte shows that the text is too long.
     from.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(Failure::host(Path::new(what)))?;
     if bytes.len() > limit {
         return Err(too_long(what, limit));

@@ -1,33 +1,34 @@
-//! Lines of content that streams in, each whole however it was cut.
+//! Lines of content that arrives in chunks.
 
-/// One line: its number, and where it is in the buffer, without its end.
+/// Line with its number, and its range in the buffer without the line end.
 pub(crate) struct Line {
     pub(crate) number: u64,
     start: usize,
     end: usize,
 }
 
-/// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none
-/// grows long.
+/// Splits content that arrives in chunks into lines. A file with a NUL is binary, and there a NUL ends a
+/// line, too, so that lines stay short.
 #[derive(Default)]
 pub(crate) struct Lines {
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// Start of the next line.
     start: usize,
     number: u64,
     pub(crate) binary: bool,
 }
 
 impl Lines {
-    /// Takes the next bytes of the content.
+    /// Adds the next bytes of the content.
     pub(crate) fn add(&mut self, chunk: &[u8]) {
+        // The lines before `start` were returned.
         self.buffer.drain(..self.start);
         self.start = 0;
         self.binary |= chunk.contains(&0);
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next line; at the `end`, also one that nothing ends.
+    /// Returns the next line. With `end`, an unterminated line counts, too.
     pub(crate) fn next(&mut self, end: bool) -> Option<Line> {
         let rest = &self.buffer[self.start..];
         let length = rest.iter().position(|byte| *byte == b'\n' || (self.binary && *byte == 0));
@@ -43,12 +44,12 @@ impl Lines {
         Some(Line { number: self.number, start, end })
     }
 
-    /// The bytes of a line; good until bytes are added.
+    /// Returns the bytes of a line. They are valid until bytes are added.
     pub(crate) fn text(&self, line: &Line) -> &[u8] {
         &self.buffer[line.start..line.end]
     }
 
-    /// Bytes of a line whose end has not come yet.
+    /// Returns the number of bytes of the unfinished line.
     pub(crate) fn waiting(&self) -> usize {
         self.buffer.len() - self.start
     }

@@ -1,4 +1,4 @@
-//! The log: events of `tracing` on standard error, each with its spans. Described in `docs/operations.md`.
+//! Log of events of `tracing` on standard error, with their spans. See `docs/operations.md`.
 
 use garth_engine::{Error, ErrorKind};
 use tracing::Span;
@@ -12,7 +12,7 @@ use crate::terminal;
 /// Variable with the level.
 const LOG: &str = "GARTH_LOG";
 
-/// Starts the log of a server; the access log, if asked for, at any level.
+/// Starts the log of a server. The access log, if enabled, does not depend on the level.
 pub(crate) fn start(filter: &str, format: LogFormat, access_log: bool) -> Result {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| Error::new(ErrorKind::InvalidArgument, format!("the option log: {error}")))?;
@@ -20,7 +20,7 @@ pub(crate) fn start(filter: &str, format: LogFormat, access_log: bool) -> Result
         Some(Ok(directive)) => filter.add_directive(directive),
         _ => filter,
     };
-    // No colours: the writer cannot tell them from those that a logged name brings along.
+    // No colours: the writer cannot tell them from escape sequences in a logged name.
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(terminal::stderr).with_ansi(false);
     match format {
@@ -30,8 +30,8 @@ pub(crate) fn start(filter: &str, format: LogFormat, access_log: bool) -> Result
     Ok(())
 }
 
-/// Begins a verb: returns its span, and starts its log if `GARTH_LOG` says what to log. The server begins its
-/// own, by its configuration, and has a span for each request.
+/// Begins a verb: returns its span, and starts its log if `GARTH_LOG` sets a filter. The server starts its
+/// own log by its configuration, and has a span for each request.
 pub(crate) fn begin(verb: &str, global: &Global) -> Result<Span> {
     if verb == "serve" {
         return Ok(Span::none());

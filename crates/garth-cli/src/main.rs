@@ -1,4 +1,4 @@
-//! The command line of garth: one command a file in [`verb`], everything through the same contract as any
+//! Command line of garth. Each command is a file in [`verb`], and uses the same contract as any other
 //! interface.
 
 mod app;
@@ -47,26 +47,26 @@ use crate::app::App;
 use crate::cli::Cli;
 use crate::fail::{Failure, Result};
 
-/// Answers are many small allocations on many threads, SQLite's among them, at which the system's allocator
-/// is slow.
+/// Answers need many small allocations on many threads, including those of SQLite, for which the system's
+/// allocator is slow.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lets the process open as many files as the system allows it: the soft limit of most systems is 1,024, for
-/// the sake of programs that use `select`. How much is used is bounded by garth itself.
+/// Raises the limit of open files to what the system allows. The usual soft limit of 1,024 exists for
+/// programs that use `select`; garth bounds the number of its files itself.
 fn raise_limit_of_files() {
     let limit = getrlimit(Resource::Nofile);
-    // as good as before, if it cannot be done
+    // If it fails, garth works as before.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Does without transparent huge pages, for all threads of the process (`PR_SET_THP_DISABLE`): the allocator
-/// takes memory in pieces of which little is used at first, and the kernel would clear 2 MiB for each. What
-/// it took before `main` stays.
+/// Disables transparent huge pages for the process (`PR_SET_THP_DISABLE`). The allocator takes memory in
+/// large pieces of which little is used at first, and the kernel would clear 2 MiB for each. Memory taken
+/// before `main` is not affected.
 fn refuse_huge_pages() {
     #[cfg(target_os = "linux")]
     {
-        // as good as before, if it cannot be done
+        // If it fails, garth works as before.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
 }
@@ -99,21 +99,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help, the version, or why the arguments are refused.
+/// Prints help, the version, or the reason why the arguments are refused.
 fn usage_error(args: &[OsString], error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
-    // Not by `error.print()`: help shows values of variables.
+    // Not by `error.print()`: help contains values of variables, which may be unsafe for a terminal.
     let help = error.render().to_string();
     if !error.use_stderr() {
         let _ = terminal::stdout(false).write_all(help.as_bytes());
         return ExitCode::SUCCESS;
     }
+    // Without a command, help is the error message.
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = terminal::stderr().write_all(help.as_bytes());
         return ExitCode::from(2);
     }
     let mut root = help::command();
-    // Hands the global options on to the commands.
+    // Passes the global options on to the commands.
     root.build();
     let message = usage::message(&root, args, error);
     terminal::tell(&message);
@@ -131,6 +132,7 @@ fn run(verb: &str, cli: Cli) -> Result {
     let mut app = App::new(cli.global, Cli::command);
     let running: Pin<Box<dyn Future<Output = Result>>> = Box::pin(cli.verb.run(&mut app));
     let done = runtime.block_on(running.instrument(span));
+    // The rest of the output may fail to be written, too.
     done.and(app.out.flush()).map_err(Failure::without_chat).map_err(|failure| match app.folder() {
         Ok(folder) => failure.in_data_dir(&folder),
         Err(_) => failure,

@@ -1,4 +1,4 @@
-//! The language model that the options name, for the features that ask one.
+//! Language model of the configuration, for the verbs that use one.
 
 use std::sync::Arc;
 
@@ -18,20 +18,22 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Returns the model that flags, environment or file name; `None` if none is named.
+    /// Opens the model that flags, environment or file name; `None` if none is named.
     pub(crate) fn open(self, app: &App) -> Result<Option<ServedModel>> {
         open(&Config::load(&self.flags.given, &app.folder()?)?.settings()?)
     }
 }
 
-/// Returns the model of a configuration; `None` if none is named.
+/// Opens the model of a configuration; `None` if none is named.
 pub(crate) fn open(settings: &Settings) -> Result<Option<ServedModel>> {
     let (url, name) = match (&settings.model_endpoint, &settings.model) {
         (Some(url), Some(name)) => (url, name),
         (None, None) => return Ok(None),
-        (Some(_), None) => return Err(Failure::Usage("model_endpoint goes with model: name one".into())),
+        (Some(_), None) => {
+            return Err(Failure::Usage("model_endpoint requires model, the name of the model".into()));
+        }
         (None, Some(_)) => {
-            return Err(Failure::Usage("model goes with model_endpoint: say where it is".into()));
+            return Err(Failure::Usage("model requires model_endpoint, the URL of its endpoint".into()));
         }
     };
     let key = match (&settings.model_key, &settings.model_key_file) {
@@ -39,11 +41,12 @@ pub(crate) fn open(settings: &Settings) -> Result<Option<ServedModel>> {
         (None, Some(file)) => Some(std::fs::read_to_string(file).map_err(Failure::host(file))?),
         (None, None) => None,
     };
+    // A key file may end with a line feed.
     let model = HttpModel::new(url, name, key.map(|key| key.trim().to_owned()))?.limits(&settings.limits);
     Ok(Some(ServedModel { model: Arc::new(model), daily_tokens: settings.model_daily_tokens }))
 }
 
-/// Returns what is left of the daily token limit of the account.
+/// Returns the daily token allowance of the account.
 pub(crate) async fn allowance(app: &mut App, model: Option<&ServedModel>) -> Result<Option<Allowance>> {
     if model.is_none() {
         return Ok(None);

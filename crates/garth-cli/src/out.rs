@@ -1,4 +1,4 @@
-//! What verbs print on stdout, once for people and once as JSON, so that no verb decides how.
+//! Standard output of verbs, for people and as JSON, in one place for all verbs.
 
 use std::fmt::Display;
 use std::io::{BufWriter, Stdout, Write as _};
@@ -20,17 +20,17 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// For people, or as JSON.
+    /// Returns the output, as JSON or for people.
     pub(crate) fn new(json: bool) -> Self {
         Self { json, to: BufWriter::new(terminal::stdout(json)) }
     }
 
-    /// Whether JSON is asked for.
+    /// Returns true for JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// One thing: a line of JSON, or text for people.
+    /// Prints an item: a line of JSON, or text for people.
     pub(crate) fn item(&mut self, json: &impl Serialize, text: impl Display) -> Result {
         if !self.json {
             return writeln!(self.to, "{text}").map_err(Failure::stdio);
@@ -39,13 +39,13 @@ impl Out {
         self.to.write_all(b"\n").map_err(Failure::stdio)
     }
 
-    /// A node: its line of JSON in full, or text for people.
+    /// Prints a node: all of its fields as a line of JSON, or text for people.
     pub(crate) fn entry(&mut self, path: &TreePath, entry: &Entry, text: impl Display) -> Result {
-        // The JSON costs more than the rest of a listing: it is made only where it is asked for.
+        // The JSON costs more than the rest of a listing, so it is built only if it is printed.
         if self.json { self.item(&entry_json(path, entry), text) } else { self.note(text) }
     }
 
-    /// A line that only people need.
+    /// Prints a line that only people need.
     pub(crate) fn note(&mut self, text: impl Display) -> Result {
         if self.json {
             return Ok(());
@@ -53,18 +53,18 @@ impl Out {
         writeln!(self.to, "{text}").map_err(Failure::stdio)
     }
 
-    /// Bytes as they are.
+    /// Prints bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result {
         self.to.write_all(bytes).map_err(Failure::stdio)
     }
 
-    /// What a commit did at `path` (its operation number `op`).
+    /// Prints the result of operation `op` of a commit, at `path`.
     pub(crate) fn committed(&mut self, commit: &Commit, op: usize, path: &TreePath) -> Result {
         let created = commit.outcomes.get(op).is_some_and(|outcome| outcome.created);
         self.written(commit, commit.version(op), created, path)
     }
 
-    /// What commits did at `path`, of which this is the last one.
+    /// Prints the result of one or more commits at `path`, the last of which is `commit`.
     pub(crate) fn written(
         &mut self,
         commit: &Commit,
@@ -80,39 +80,39 @@ impl Out {
         self.item(&json, format_args!("{version}  {}", escaped(path.as_str())))
     }
 
-    /// What a commit removed at `path`; with `false` there was nothing.
+    /// Prints a removal at `path`. With `was_there` false, nothing existed there.
     pub(crate) fn removed(&mut self, commit: &Commit, was_there: bool, path: &TreePath) -> Result {
         let json = json!({
             "path": path.as_str(), "version": null, "created": false, "removed": was_there,
             "seq": commit.seq, "time": commit.time.to_rfc3339(),
         });
-        let done = if was_there { "removed" } else { "nothing there" };
+        let done = if was_there { "removed" } else { "missing" };
         self.item(&json, format_args!("{done}  {}", escaped(path.as_str())))
     }
 
-    /// A warning on stderr.
+    /// Prints a warning on stderr.
     pub(crate) fn warn(&self, text: impl Display) {
         terminal::tell(text);
     }
 
-    /// Hands on what is buffered.
+    /// Writes buffered output.
     pub(crate) fn flush(&mut self) -> Result {
         self.to.flush().map_err(Failure::stdio)
     }
 }
 
-/// A number and what it counts: `1 file`, `2 files`.
+/// Returns a number and its unit: `1 file`, `2 files`.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A time to the second, for columns.
+/// Returns a time to the second, for columns.
 pub(crate) fn seconds(time: Timestamp) -> String {
     let text = time.to_rfc3339();
     text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
-/// A kind in one word, as JSON shows it too.
+/// Returns a kind in one word, also for JSON.
 pub(crate) fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "file",
@@ -126,7 +126,7 @@ pub(crate) fn kind_word(kind: Kind) -> &'static str {
     }
 }
 
-/// `drwxr-xr-x`, as `ls -l` shows kind and permissions.
+/// Returns kind and permissions in the form of `ls -l`, such as `drwxr-xr-x`.
 pub(crate) fn mode_text(kind: Kind, mode: u32) -> String {
     let first = match kind {
         Kind::File => '-',
@@ -139,6 +139,7 @@ pub(crate) fn mode_text(kind: Kind, mode: u32) -> String {
         Kind::Whiteout => 'w',
     };
     let mut text = String::from(first);
+    // The bits setuid, setgid and sticky take the place of an `x`.
     for (shift, special, sign) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         let bits = mode >> shift;
         text.push(if bits & 4 != 0 { 'r' } else { '-' });
@@ -153,7 +154,7 @@ pub(crate) fn mode_text(kind: Kind, mode: u32) -> String {
     text
 }
 
-/// A node and where it is, in full.
+/// Returns a node and its path as JSON, with all fields.
 pub(crate) fn entry_json(path: &TreePath, entry: &Entry) -> Value {
     json!({
         "path": path.as_str(),
@@ -178,7 +179,7 @@ pub(crate) fn entry_json(path: &TreePath, entry: &Entry) -> Value {
     })
 }
 
-/// The fields of a commit that every listing of the log shows.
+/// Returns the fields of a commit that all listings of the log print.
 pub(crate) fn commit_json(commit: &CommitInfo) -> Value {
     let mut json = json!({
         "seq": commit.seq,
@@ -193,20 +194,20 @@ pub(crate) fn commit_json(commit: &CommitInfo) -> Value {
     json
 }
 
-/// Why, in a column; and whether rules were overridden for it.
+/// Returns the message of a commit, marked if it overrode rules.
 pub(crate) fn message_text(commit: &CommitInfo) -> String {
     let mark = if commit.overrides_rules { "[overrides rules] " } else { "" };
     format!("{mark}{}", escaped(&commit.message))
 }
 
-/// Who, in a column.
+/// Returns the author of a commit, for a column.
 pub(crate) fn author_text(author: &Author) -> String {
     let parts = [&author.agent, &author.key, &author.session, &author.user, &author.class];
     let text: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
     if text.is_empty() { "-".to_owned() } else { escaped(&text.join("/")).into_owned() }
 }
 
-/// Standard base64 with padding (RFC 4648, 4): for content that JSON text cannot hold.
+/// Returns base64 with padding (RFC 4648, 4), for content that is not UTF-8.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }

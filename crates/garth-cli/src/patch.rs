@@ -11,14 +11,14 @@ use crate::app::App;
 use crate::compare::{Form, Side, show};
 use crate::fail::Result;
 
-/// Shows the patch of a commit, between the trees before and after it.
+/// Prints the patch of a commit, from the trees before and after it.
 pub(crate) async fn show_patches(
     app: &mut App,
     form: &Form,
     commit: &CommitChanges,
     [before, after]: [&Arc<dyn FileSystem>; 2],
 ) -> Result {
-    // A commit can change a file several times; it is shown once.
+    // A commit may change a file several times, but its patch shows it once.
     let mut seen = HashSet::new();
     let mut first = true;
     for change in &commit.changes {
@@ -34,7 +34,7 @@ pub(crate) async fn show_patches(
     Ok(())
 }
 
-/// Shows the patch of a commit of `fs`.
+/// Prints the patch of a commit of `fs`.
 pub(crate) async fn show_patches_of(
     app: &mut App,
     form: &Form,
@@ -48,7 +48,7 @@ pub(crate) async fn show_patches_of(
     app.out.note("")
 }
 
-/// Returns what a change changed, before and after its commit; `None` where it has no content to compare.
+/// Returns the two sides of a change; `None` if it has no content to compare.
 async fn sides(
     change: &Change,
     before: &Arc<dyn FileSystem>,
@@ -64,7 +64,7 @@ async fn sides(
     };
     let from = Side::at(Arc::clone(before), old_path.as_str(), Follow::No).await?;
     let to = Side::at(Arc::clone(after), path.as_str(), Follow::No).await?;
-    // What took the place of something has changes of its own.
+    // An entry that was replaced in the same commit has changes of its own.
     Ok(Some(match &change.kind {
         ChangeKind::Created => (from.without(), to),
         ChangeKind::Removed | ChangeKind::Expired => (from, to.without()),

@@ -1,7 +1,7 @@
-//! Glob patterns of paths and names: one meaning for every verb that takes one.
+//! Glob patterns of paths and names, with the same meaning for all verbs.
 //!
-//! `*` and `?` stay inside a name, `**` crosses directories; `[ab]` and `{a,b}` choose; `\` takes the next
-//! character as it is. A pattern that ends with `/` matches directories only.
+//! `*` and `?` match within a name, `**` crosses directories, `[ab]` and `{a,b}` are alternatives, and `\`
+//! quotes the next character. A pattern that ends with `/` matches directories only.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::app::stat_path;
 use crate::fail::{Failure, Result};
 use crate::walk::{DepthFirst, Walker};
 
-/// Characters that make text a pattern.
+/// Characters that make a text a pattern.
 const WILD: [char; 5] = ['*', '?', '[', '{', '\\'];
 
-/// Whether `text` has characters with a meaning in patterns.
+/// Returns true if `text` contains characters with a meaning in patterns.
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(WILD)
 }
 
-/// A pattern of one name or of a relative path.
+/// Returns a matcher of one name or of a relative path.
 pub(crate) fn matcher(pattern: &str, ignore_case: bool) -> Result<GlobMatcher> {
     compile(pattern, ignore_case, true)
 }
 
-/// A pattern of a whole path in which `*` crosses directories, as in `find -path`.
+/// Returns a matcher of complete paths in which `*` crosses directories, as in `find -path`.
 pub(crate) fn crossing_matcher(pattern: &str) -> Result<GlobMatcher> {
     compile(pattern, false, false)
 }
@@ -37,39 +37,42 @@ fn compile(pattern: &str, ignore_case: bool, segments: bool) -> Result<GlobMatch
     let mut builder = GlobBuilder::new(pattern);
     builder.literal_separator(segments).backslash_escape(true).case_insensitive(ignore_case);
     let glob = builder.build().map_err(|error| {
-        Failure::Usage(format!("{pattern}: {} (a backslash before it takes it as it is)", error.kind()))
+        Failure::Usage(format!("{pattern}: {} (a backslash quotes a special character)", error.kind()))
     })?;
     Ok(glob.compile_matcher())
 }
 
-/// The paths that match a pattern, a page at a time.
+/// Iterator over the paths that match a pattern.
 pub(crate) struct Matches {
     source: Source,
     only_directories: bool,
 }
 
 enum Source {
-    /// At most one path, where nothing in the pattern is wild.
+    /// At most one path, because the pattern has no wildcards.
     Fixed(Option<(TreePath, Entry)>),
-    /// Each segment has a matcher: no directory is read that cannot hold a match.
+    /// One matcher for each level, so that directories which cannot contain a match are not read.
     Levels(DepthFirst, Vec<GlobMatcher>),
-    /// `**`: everything below the fixed part.
+    /// `**`: everything below the fixed part is read.
     Deep(Walker, GlobMatcher),
 }
 
 impl Matches {
-    /// Starts a search. Where the fixed part of the pattern leads nowhere, nothing matches.
+    /// Starts a search. If the fixed part of the pattern does not exist, nothing matches.
     ///
     /// # Errors
-    /// `Usage` for a pattern that does not begin with `/` or is malformed.
+    /// `Usage`: the pattern does not begin with `/`, or is malformed.
     pub(crate) async fn new(fs: Arc<dyn FileSystem>, pattern: &str) -> Result<Self> {
         if !pattern.starts_with('/') {
-            return Err(Failure::Usage(format!("{pattern}: a pattern begins with `/`, such as /**/*.md")));
+            return Err(Failure::Usage(format!(
+                "{pattern}: a pattern must begin with `/`, such as /**/*.md"
+            )));
         }
         let only_directories = pattern.ends_with('/');
         let pattern = pattern.trim_end_matches('/');
         let (base, rest) = split(pattern);
         let whole = matcher(rest, false)?;
+        // A link matches as a link, but above wildcards or with a `/` at the end it stands for its directory.
         let follow = if rest.is_empty() && !only_directories { Follow::No } else { Follow::Yes };
         let found = stat_path(&*fs, base, follow).await.optional()?;
         let source = match found {
@@ -82,7 +85,7 @@ impl Matches {
         Ok(Self { source, only_directories })
     }
 
-    /// The next match.
+    /// Returns the next match.
     pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
         loop {
             let item = match &mut self.source {
@@ -111,6 +114,7 @@ async fn next_level(
     while let Some((path, entry)) = below.next().await? {
         let fits = levels[below.depth() - 1].is_match(path.name().unwrap_or_default());
         let last = below.depth() == levels.len();
+        // Nothing below can match.
         if last || !fits {
             below.skip();
         }
@@ -121,8 +125,7 @@ async fn next_level(
     Ok(None)
 }
 
-/// A pattern as the directory that holds everything it can match, and the rest; without anything wild all of
-/// it and nothing.
+/// Splits a pattern into the directory above all matches, and the rest, which is empty without wildcards.
 fn split(pattern: &str) -> (&str, &str) {
     let Some(wild) = pattern.find(WILD) else { return (if pattern.is_empty() { "/" } else { pattern }, "") };
     match pattern[..wild].rfind('/') {
@@ -131,7 +134,7 @@ fn split(pattern: &str) -> (&str, &str) {
     }
 }
 
-/// A matcher for each segment; `None` for a pattern whose matches lie at different depths.
+/// Returns a matcher for each segment; `None` if matches may have different depths.
 fn levels(pattern: &str) -> Option<Vec<GlobMatcher>> {
     if pattern.contains("**") {
         return None;

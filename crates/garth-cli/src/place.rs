@@ -1,5 +1,5 @@
-//! Which tree a verb works on: the account's, with or without what garth keeps in it, one of its overlays, or
-//! an agent's for an identity.
+//! Tree that a verb works on: the account's, with or without the part reserved for garth, one of its
+//! overlays, or the tree of an agent for an identity.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::args::{ChatArgs, Global, SkillArg};
 use crate::fail::{Failure, Result};
 use crate::terminal;
 
-/// See the module.
+/// Tree chosen by the options.
 pub(crate) enum Place<'a> {
     Account { raw: bool, overrides_rules: bool },
     Overlay { id: &'a str },
@@ -24,7 +24,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The one that the options choose.
+    /// Returns the tree that the options choose.
     pub(crate) fn of(global: &'a Global) -> Result<Self> {
         check_id("agent", &global.agent)?;
         if let Some(id) = &global.overlay {
@@ -37,8 +37,8 @@ impl<'a> Place<'a> {
         Ok(Self::Identity { request: global.chat.request(&global.agent), args: &global.chat })
     }
 
-    /// The tree, for what reads or changes what is there: of a chat that is there. What the tree lacks is to
-    /// be made before something is written.
+    /// Opens the tree for reads, and for changes of existing entries. A named chat must exist. Missing
+    /// directories are created before the first write.
     pub(crate) async fn tree(
         self,
         account: Arc<dyn AccountStore>,
@@ -48,7 +48,7 @@ impl<'a> Place<'a> {
         self.open(account, scratch, env, false).await
     }
 
-    /// The same, also of a chat that is to be made before something is written.
+    /// As [`Self::tree`], also for a chat that does not exist yet.
     pub(crate) async fn tree_or_new(
         self,
         account: Arc<dyn AccountStore>,
@@ -76,17 +76,17 @@ impl<'a> Place<'a> {
             Self::Identity { request, args } => (request, args),
         };
         let no_chat = |chat: &str| {
-            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
+            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` creates it");
             Failure::Tree(Error::new(ErrorKind::NotFound, message))
         };
         let access = match Access::open(&account, env, Caller::Holder, &request).await {
-            // what is no directory is in the way of a new chat alone
+            // Another file has the path of the chat, which matters only if the chat is to be created.
             Err(error) if !makes && error.is(ErrorKind::AlreadyExists) => {
                 return Err(no_chat(request.chat.as_deref().unwrap_or_default()));
             }
             access => access?,
         };
-        // a chat that was named is there; the one of the audience may be empty
+        // A named chat must exist. The default chat of the audience may be created later.
         if let (false, Some(chat)) = (makes, &request.chat)
             && account.lookup(access.chat()).await?.is_none_or(|there| !there.is_dir())
         {
@@ -100,24 +100,24 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A chat's tree of which something may be missing.
+/// Access to an agent's tree, some directories of which may be missing.
 pub(crate) struct Unmade {
     access: Access,
     skills: Vec<Skill>,
 }
 
 impl Unmade {
-    /// Makes what is missing.
+    /// Creates the missing directories.
     pub(crate) async fn make(&self) -> garth_engine::Result<()> {
         self.access.tree().skills(self.skills.clone()).make().await
     }
 
-    /// Returns what the tree is made of.
+    /// Returns the access.
     pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Returns the author of its commits.
+    /// Returns the author of commits.
     pub(crate) fn author(&self) -> Author {
         self.access.identity().author()
     }
@@ -149,12 +149,12 @@ fn folder_of(folder: &Path, env: &Env) -> Result<Arc<dyn FileSystem>> {
     })?)
 }
 
-/// Says that a name is in the way of what garth keeps in the account.
+/// Warns of a file of the user with the name that is reserved for garth.
 async fn tell_of_own_name(account: &dyn AccountStore) -> Result {
     if account.exists(SYSTEM).await? {
         terminal::tell(format_args!(
-            "{SYSTEM}: yours from before garth kept this name for itself; move it (`garth mv {SYSTEM} \
-             /NAME`), or skills and overlays cannot be kept in this account"
+            "{SYSTEM}: a file of yours, from before this name was reserved for garth; move it (`garth mv {SYSTEM} \
+             /NAME`), or skills and overlays cannot be stored in this account"
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What long work shows on a terminal, and how Ctrl-C ends it. Nothing is shown where stderr is no terminal.
+//! Progress of long work on a terminal, and its end by Ctrl-C. Nothing is shown if stderr is not a terminal.
 
 use std::future::Future;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::fail::{Failure, Result};
 use crate::terminal;
 
-/// The exit code of a process that SIGINT ended: 128 and the signal's number, as shells count.
+/// Exit code of a process that SIGINT ended: 128 plus the number of the signal, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Work that takes less than this shows nothing.
+/// Duration of work that shows no progress.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Counts entries, towards `total` if that is known.
+/// Returns a bar that counts entries, up to `total` if it is known.
 pub(crate) fn entries(total: Option<u64>) -> ProgressBar {
     let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     styled(
@@ -31,23 +31,23 @@ pub(crate) fn entries(total: Option<u64>) -> ProgressBar {
     )
 }
 
-/// Counts bytes whose number is not known.
+/// Returns a bar that counts bytes of an unknown total.
 pub(crate) fn bytes() -> ProgressBar {
     styled(ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed}")
 }
 
-/// Shows a spinner and the message of [`show`].
+/// Returns a spinner with the message of [`show`].
 pub(crate) fn spinner() -> ProgressBar {
     styled(ProgressBar::new_spinner(), "{spinner} {wide_msg}")
 }
 
-/// Sets the message of a bar, which draws on the terminal by itself.
+/// Sets the message of a bar. The bar itself draws on the terminal.
 #[expect(clippy::disallowed_methods, reason = "the text is safe for a terminal")]
 pub(crate) fn show(bar: &ProgressBar, text: &str) {
     bar.set_message(terminal::one_line(text).into_owned());
 }
 
-/// Shows how long `work` takes, once that is more than a moment.
+/// Shows the elapsed time of `work`, if it takes longer than [`QUIET`].
 pub(crate) async fn waiting<T>(message: &'static str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if !terminal::is_watched() {
@@ -68,12 +68,12 @@ fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     bar
 }
 
-/// Whether the user pressed Ctrl-C.
+/// Flag that is set when the user presses Ctrl-C.
 #[derive(Clone)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Takes SIGINT over: the first asks the work to stop between two entries, a second one ends the process.
+    /// Handles SIGINT. The first one stops the work between two entries, the second one ends the process.
     pub(crate) fn listen() -> Result<Self> {
         let interrupt = Self(Arc::new(AtomicBool::new(false)));
         let mut signals = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
@@ -88,18 +88,18 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Fails once Ctrl-C was pressed.
+    /// Fails if Ctrl-C was pressed.
     pub(crate) fn check(&self) -> Result {
         if self.0.load(Ordering::SeqCst) { Err(Failure::Reported(INTERRUPTED)) } else { Ok(()) }
     }
 
-    /// `from`, whose reads fail once Ctrl-C was pressed.
+    /// Returns a reader of `from` whose reads fail after Ctrl-C.
     pub(crate) fn guard<R: Read>(&self, from: R) -> Guarded<R> {
         Guarded { from, interrupt: self.clone() }
     }
 }
 
-/// A source that ends with an error once Ctrl-C was pressed: else a long file would delay the stop.
+/// Reader that fails after Ctrl-C. Otherwise a long file would delay the stop.
 pub(crate) struct Guarded<R> {
     from: R,
     interrupt: Interrupt,
@@ -108,8 +108,8 @@ pub(crate) struct Guarded<R> {
 impl<R: Read> Read for Guarded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(buffer)?;
-        // Not `Interrupted`, after which readers try again. Asked after the read: whoever writes to a pipe
-        // gets the same Ctrl-C, and the end of the pipe is not that of the archive.
+        // Not `Interrupted`, after which readers try again. Checked after the read: a program that writes to
+        // the pipe gets the same Ctrl-C, and the end of its output is not the end of the archive.
         self.interrupt.check().map_err(|_| io::Error::other("stopped by Ctrl-C"))?;
         Ok(read)
     }

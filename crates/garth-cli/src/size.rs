@@ -1,11 +1,12 @@
-//! Sizes and counts as people write and read them.
+//! Sizes and counts: parsing and printing.
 
 use std::str::FromStr;
 
-/// Units, each 1024 times the one before.
+/// Units of size, each 1024 times the previous one.
 const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
 
-/// A size for a column: bytes, or with `human` at most four characters, rounded up, as `ls -h` shows it.
+/// Returns a size for a column: in bytes, or with `human` in at most four characters, rounded up as by `ls
+/// -h`.
 pub(crate) fn size_text(bytes: u64, human: bool) -> String {
     if !human || bytes < 1024 {
         return bytes.to_string();
@@ -13,7 +14,7 @@ pub(crate) fn size_text(bytes: u64, human: bool) -> String {
     let mut unit = 1024_u64;
     let mut units = UNITS.iter();
     let mut name = units.next();
-    // 1023.5K would round up to 1024K: that is 1.0M.
+    // 1023.5K would be rounded up to 1024K, which must be 1.0M.
     while bytes.div_ceil(unit) >= 1024 {
         let (Some(next), Some(larger)) = (units.next(), unit.checked_mul(1024)) else { break };
         (name, unit) = (Some(next), larger);
@@ -27,15 +28,16 @@ pub(crate) fn size_text(bytes: u64, human: bool) -> String {
     }
 }
 
-/// Reads a size: bytes, or a number with a unit: `512`, `10k`, `1M`, `2G`. For clap.
+/// Parses a size: bytes, or a number with a unit: `512`, `10k`, `1M`, `2G`. For clap.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write bytes or a number with k, M, G or T: 512, 10k, 1M");
-    // `10KiB` is `10K`
+    // `10KiB` is the same as `10K`.
     let text = text
         .strip_suffix("iB")
         .filter(|rest| rest.ends_with(|unit: char| unit.is_ascii_alphabetic()))
         .unwrap_or(text);
     let (number, unit) = match text.char_indices().next_back() {
+        // `c` is the unit of bytes in `find -size`.
         Some((_, 'c' | 'B')) => (&text[..text.len() - 1], 1),
         Some((at, letter)) if letter.is_ascii_alphabetic() => {
             let power = UNITS.iter().position(|unit| letter.eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
@@ -47,18 +49,18 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     digits.then(|| number.parse::<u64>().ok()?.checked_mul(unit)).flatten().ok_or_else(wrong)
 }
 
-/// Reads a number of tokens: `32000`, `32k` (thousand) or `1M` (million). For clap.
+/// Parses a number of tokens: `32000`, `32k` (thousand) or `1M` (million). For clap.
 pub(crate) fn parse_tokens(text: &str) -> Result<u64, String> {
     garth_agent::count::parse_tokens(text).ok_or_else(|| {
-        format!("`{text}` is not a number of tokens; write a whole number, or one with k or M: 32k")
+        format!("`{text}` is not a number of tokens; write an integer, or one with k or M: 32k")
     })
 }
 
-/// Reads a whole number. For clap, whose own message speaks of Rust.
+/// Parses an integer. For clap, whose own messages name Rust types.
 pub(crate) fn parse_count<T: FromStr>(text: &str) -> Result<T, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| if digits { "the number is too large".into() } else { "not a whole number".into() })
+    number.ok_or_else(|| if digits { "the number is too large".into() } else { "not an integer".into() })
 }
 
 #[cfg(test)]

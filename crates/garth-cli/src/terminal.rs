@@ -1,33 +1,32 @@
-//! The one way to standard output and standard error. Where they are a terminal, characters that steer it or
-//! that nobody sees are made visible, whichever verb prints them: a name, a content or an error cannot
-//! recolour the screen, retitle the window, or read differently from what it is. Pipes and files get the
-//! exact bytes.
+//! Standard output and standard error. All output of verbs passes through here. On a terminal, control
+//! characters and invisible characters are escaped: a name, a content or an error cannot recolour the screen,
+//! change the title of the window, or look like another text. Pipes and files get the exact bytes.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Stderr, Stdout, Write};
 
-/// Form in which a character is made visible.
+/// Form of an escaped character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spelling {
     /// `\u{202e}`.
     Text,
-    /// `\u202e`, as JSON spells it: the value of the object stays what it was.
+    /// `\u202e`, as in JSON strings, so that the value of the object is unchanged.
     Json,
 }
 
-/// A writer that makes hidden characters visible where it ends in a terminal.
+/// Writer that escapes hidden characters if it writes to a terminal.
 #[derive(Debug)]
 pub(crate) struct Visible<W: Write> {
     to: W,
-    /// None for a pipe or file.
+    /// Form of escapes; `None` for a pipe or file.
     spelling: Option<Spelling>,
-    /// The beginning of a character, or a carriage return: the next bytes decide what it is.
+    /// Incomplete character, or a carriage return: its meaning depends on the next bytes.
     held: Vec<u8>,
     last: char,
 }
 
-/// Standard output, for people or JSON.
+/// Returns standard output, for people or JSON.
 #[expect(clippy::disallowed_methods, reason = "this is the one writer")]
 pub(crate) fn stdout(json: bool) -> Visible<Stdout> {
     let to = io::stdout();
@@ -35,7 +34,7 @@ pub(crate) fn stdout(json: bool) -> Visible<Stdout> {
     Visible::new(to, spelling)
 }
 
-/// Standard error, for people.
+/// Returns standard error, for people.
 pub(crate) fn stderr() -> Visible<Stderr> {
     errors(Spelling::Text)
 }
@@ -53,29 +52,30 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Writes a message to standard error, named after the program.
+/// Writes a message to standard error, after the name of the program.
 pub(crate) fn tell(text: impl Display) {
     tell_line(format_args!("garth: {text}"));
 }
 
 /// Writes a line to standard error.
 pub(crate) fn tell_line(text: impl Display) {
-    // Nobody is left to tell if stderr itself is closed.
+    // If stderr is closed, there is no other place to report this.
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Writes an object to standard error, on a line of its own.
+/// Writes an object to standard error, as one line.
 pub(crate) fn tell_json(json: &serde_json::Value) {
     let _ = errors(Spelling::Json).write_all(format!("{json}\n").as_bytes());
 }
 
-/// Asks a question on standard error, where the answer follows on the same line.
+/// Asks a question on standard error. The answer follows on the same line.
 pub(crate) fn ask(question: &str) -> io::Result<()> {
     let mut to = stderr();
     write!(to, "{question} ").and_then(|()| to.flush())
 }
 
-/// Returns `text` as one line that shows all its characters, for what draws on the terminal by itself.
+/// Returns `text` as one line with hidden characters escaped, for libraries that draw on the terminal
+/// themselves.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     let is_plain = |letter: char| !letter.is_control() && !is_hidden(letter);
     if text.chars().all(is_plain) {
@@ -93,7 +93,8 @@ impl<W: Write> Visible<W> {
         Self { to, spelling, held: Vec::new(), last: '\n' }
     }
 
-    /// Makes `bytes` visible, but for an end that the next bytes decide.
+    /// Returns `bytes` with hidden characters escaped. An end whose meaning depends on the next bytes is held
+    /// back.
     fn shown(&mut self, bytes: &[u8], spelling: Spelling) -> Vec<u8> {
         let mut all = std::mem::take(&mut self.held);
         all.extend_from_slice(bytes);
@@ -108,6 +109,7 @@ impl<W: Write> Visible<W> {
             while let Some(letter) = letters.next() {
                 let stays = match letter {
                     '\n' | '\t' => true,
+                    // Alone, it would let the rest of the line overwrite its beginning.
                     '\r' => letters.peek() == Some(&'\n'),
                     _ => !is_hidden(letter) || joins(self.last, letter),
                 };
@@ -118,6 +120,7 @@ impl<W: Write> Visible<W> {
                     }
                     Spelling::Text => shown.extend_from_slice(letter.escape_default().to_string().as_bytes()),
                     Spelling::Json => {
+                        // JSON escapes UTF-16 units, and a character may have two.
                         for unit in letter.encode_utf16(&mut [0; 2]) {
                             shown.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
                         }
@@ -125,7 +128,7 @@ impl<W: Write> Visible<W> {
                 }
             }
             for byte in chunk.invalid() {
-                // A byte alone can be a control of a terminal that does not read UTF-8.
+                // A single byte may be a control character for a terminal that does not read UTF-8.
                 shown.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
             }
         }
@@ -142,6 +145,7 @@ impl<W: Write> Write for Visible<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        // At a flush, the held bytes cannot wait for the next ones.
         if let Some(spelling) = self.spelling {
             let held = std::mem::take(&mut self.held);
             let shown = self.spelled(&held, spelling);
@@ -151,12 +155,13 @@ impl<W: Write> Write for Visible<W> {
     }
 }
 
-/// Returns the number of bytes at the end whose meaning depends on the next: a character cut short, a
-/// carriage return.
+/// Returns the number of bytes at the end whose meaning depends on the next ones: an incomplete character or
+/// a carriage return.
 fn undecided(bytes: &[u8]) -> usize {
     if bytes.ends_with(b"\r") {
         return 1;
     }
+    // A character has at most four bytes, so an incomplete one has at most three.
     let cut = (1..=bytes.len().min(3)).rev().find(|length| {
         let end = &bytes[bytes.len() - length..];
         std::str::from_utf8(end).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
@@ -164,17 +169,17 @@ fn undecided(bytes: &[u8]) -> usize {
     cut.unwrap_or(0)
 }
 
-/// Returns true where `letter` joins or selects the form of a letter of another script or an emoji: without
-/// it Persian, Hindi and families of emoji cannot be written.
+/// Returns true if `letter` joins or modifies letters of other scripts or emoji. Persian, Hindi and families
+/// of emoji cannot be written without it.
 fn joins(before: char, letter: char) -> bool {
     matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
         && (!before.is_ascii() || before.is_ascii_digit())
         && (!is_hidden(before) || before == '\u{fe0f}')
 }
 
-/// Returns true for what a terminal obeys or nobody sees: controls, the ends of lines and paragraphs, what
-/// turns the direction of text, and what Unicode lets a program ignore (`Default_Ignorable_Code_Point`: zero
-/// widths, tags, fillers, selectors of forms).
+/// Returns true for control characters and invisible ones: line and paragraph separators, marks that change
+/// the direction of text, and `Default_Ignorable_Code_Point` of Unicode (zero-width characters, tags,
+/// fillers, variation selectors).
 #[rustfmt::skip]
 fn is_hidden(letter: char) -> bool {
     matches!(letter,
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn hidden_characters_follow_unicode() {
-        // Format characters that print something of their own, such as the Arabic sign of a number.
+        // Format characters with a visible form, such as the Arabic number sign.
         let printing =
             r"[\u{600}-\u{605}\u{6DD}\u{70F}\u{890}\u{891}\u{8E2}\u{110BD}\u{110CD}\u{13430}-\u{1343F}]";
         let class =

@@ -1,7 +1,6 @@
-//! Folders, files and tar archives of this machine, brought into the tree and out of it; and what is copied
-//! from one store to another.
+//! Import and export: folders, files and tar archives of this machine, and copies from one store to another.
 //!
-//! Both directions compare first: [`pairs`] walks both sides in one order, [`load`] and
+//! Both directions compare before they write: [`pairs`] walks both sides in the same order, and [`load`] and
 //! [`to_folder`] change what differs.
 
 mod exclude;

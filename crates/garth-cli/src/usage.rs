@@ -1,4 +1,4 @@
-//! Wrong usage: clap's errors in the words of garth, with the command that was meant.
+//! Usage errors: clap's errors in the words of garth, with a suggestion of the command that was meant.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use clap::{Command, Error};
 use crate::escape::escaped;
 use crate::words;
 
-/// Global options that take a value, which is not the command.
+/// Global options with a value, which must not be taken for the command.
 pub(crate) const VALUED: [&str; 11] = [
     "--data",
     "--account",
@@ -23,10 +23,10 @@ pub(crate) const VALUED: [&str; 11] = [
     "--upload-limit",
 ];
 
-/// Longest command line that a message repeats, in bytes.
+/// Longest command line in bytes that a message repeats.
 const MAX_REPEATED: usize = 160;
 
-/// Commands that take a text as an argument, which a shell splits without quotes.
+/// Commands with a text as an argument, which a shell splits if it is not quoted.
 const TAKES_TEXT: [&str; 8] = [
     "write",
     "append",
@@ -43,7 +43,7 @@ pub(crate) fn command_at(args: &[OsString]) -> Option<usize> {
     next_word(args, 1)
 }
 
-/// Returns the position of the first argument from `at` on that is no global option or its value.
+/// Returns the position of the first argument from `at` that is neither a global option nor its value.
 fn next_word(args: &[OsString], mut at: usize) -> Option<usize> {
     loop {
         let arg = args.get(at)?.to_str()?;
@@ -56,14 +56,14 @@ fn next_word(args: &[OsString], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Path of a command in the arguments: the deepest command that they name.
+/// Deepest command that the arguments name.
 struct Named<'c> {
     command: &'c Command,
-    /// Names from the top, such as `session append`; empty for the program itself.
+    /// Names from the program on, such as `session append`; empty for the program itself.
     path: String,
     /// Positions of these names in the arguments.
     at: Vec<usize>,
-    /// Position of the first word after them.
+    /// Position of the first word after these names.
     next: Option<usize>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn message(root: &Command, args: &[OsString], error: &Error) -> Strin
     let named = named(root, args);
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
-        // The most similar one comes last.
+        // The most similar one is last.
         Some(ContextValue::Strings(texts)) => texts.last().cloned(),
         _ => None,
     };
@@ -106,8 +106,8 @@ pub(crate) fn message(root: &Command, args: &[OsString], error: &Error) -> Strin
     }
 }
 
-/// Returns the first part of a message on one line, without the usage below it. clap lists arguments on
-/// lines of their own.
+/// Returns the first part of a message as one line, without the usage after it. clap puts each argument on a
+/// line of its own.
 pub(crate) fn one_line(message: &str) -> String {
     let lines = message.lines().map(str::trim);
     let is_usage = |line: &str| line.starts_with("Usage:") || line.starts_with("For more information");
@@ -115,7 +115,7 @@ pub(crate) fn one_line(message: &str) -> String {
     words.join(" ")
 }
 
-/// Returns clap's own words, as they are shown after `garth: `.
+/// Returns clap's own message, as it is shown after `garth: `.
 fn in_claps_words(error: &Error) -> String {
     let rendered = error.render().to_string();
     rendered.trim_end().strip_prefix("error: ").unwrap_or(&rendered).trim_end().to_owned()
@@ -142,7 +142,7 @@ fn unknown_command(
     if let Some((successor, example)) = words::removed(group, word) {
         let mut parts = named.at.clone();
         parts.extend(named.next);
-        // The words after a former group may be former, too: `node relate`, `node add`.
+        // The next word may have a former name, too: `node relate`, `node add`.
         if let Some((successor, example)) = words::removed(successor, next_text) {
             parts.extend(next);
             return renamed(root, &format!("{full} {next_text}"), successor, example, args, &parts);
@@ -167,7 +167,8 @@ fn unknown_command(
     format!("no command `{full}`: `{help} --help` lists the commands")
 }
 
-/// Names the successor of a command, with the arguments that were given if they can be repeated.
+/// Returns the message that names the successor of a command, with the given arguments if they can be
+/// repeated.
 fn renamed(
     root: &Command,
     full: &str,
@@ -181,6 +182,7 @@ fn renamed(
     }
     let mut line = format!("garth {successor}");
     for (at, arg) in args.iter().enumerate().skip(1).filter(|(at, _)| !parts.contains(at)) {
+        // A control character would act on the terminal of a person who copies the line.
         let Some(arg) = arg.to_str().filter(|arg| !arg.chars().any(char::is_control)) else {
             return format!("`{full}` is now `{successor}`: try `garth {successor} ...`");
         };
@@ -197,6 +199,7 @@ fn renamed(
         }
     }
     let is_group = command_of(root, successor).is_some_and(Command::is_subcommand_required_set);
+    // Six bytes of `garth `: the line has no arguments.
     if line.len() > MAX_REPEATED || (line.len() == successor.len() + 6 && is_group) {
         line = format!("garth {successor} ...");
     }
@@ -208,7 +211,7 @@ fn command_of<'c>(root: &'c Command, path: &str) -> Option<&'c Command> {
     path.split(' ').try_fold(root, |command, name| command.find_subcommand(name))
 }
 
-/// Returns true if this build has the command that a suggestion begins with.
+/// Returns true if this build has the command with which a suggestion begins.
 fn has(root: &Command, suggestion: &str) -> bool {
     let mut command = root;
     for word in suggestion.split(' ') {
@@ -224,7 +227,7 @@ fn has(root: &Command, suggestion: &str) -> bool {
     !command.has_subcommands() || !command.is_subcommand_required_set()
 }
 
-/// Lists suggestions: `a`, `b` or `c`.
+/// Returns a list of suggestions: `a`, `b` or `c`.
 fn listed(root: &Command, commands: &[&str]) -> String {
     let commands: Vec<String> = commands
         .iter()
@@ -251,6 +254,7 @@ fn unknown_option(named: &Named<'_>, option: &str, similar: Option<String>) -> S
         };
     }
     let takes = |long: &str| {
+        // Without the `--`.
         named.command.get_arguments().any(|arg| arg.get_long().is_some_and(|own| long[2..] == *own))
     };
     let guess = words::GUESSED_OPTIONS.iter().find(|(guess, _)| *guess == name);
@@ -330,7 +334,7 @@ mod tests {
         let guessed =
             GUESSED.iter().flat_map(|(group, words, _)| words.iter().map(move |word| (*group, *word)));
         for (group, word) in guessed.chain(REMOVED.iter().map(|(group, word, ..)| (*group, *word))) {
-            assert!(seen.insert((group, word)), "{group} {word} is there twice");
+            assert!(seen.insert((group, word)), "{group} {word} occurs twice");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The commands: one file each, all with the same shape, a clap struct and `run`.
+//! The commands. Each has a file with a clap struct and its function `run`.
 
 mod account;
 mod agent;
@@ -58,7 +58,7 @@ use clap::Subcommand;
 use crate::app::App;
 use crate::fail::Result;
 
-/// Every command. `help::GROUPS` has their order in the help.
+/// All commands. `help::GROUPS` has their order in the help.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),

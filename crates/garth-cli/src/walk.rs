@@ -1,4 +1,4 @@
-//! Directories and subtrees page by page, so that no verb holds a large one in memory.
+//! Paged walks of directories and subtrees, so that no verb holds a large one in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use garth_engine::{FileSystem, Name, Result, TreePath};
 use crate::app::stat_path;
 use garth_engine::fs::resolve::Follow;
 
-/// Items of one page: enough that the paging costs little.
+/// Items of one page: enough that paging costs little.
 const PAGE: usize = 1000;
 
-/// A path and its node, and everything below it, in the order of `walk`.
+/// Walk of a path and everything below it, in the order of `walk`.
 pub(crate) struct Walker {
     fs: Arc<dyn FileSystem>,
     top: TreePath,
@@ -22,7 +22,7 @@ pub(crate) struct Walker {
 }
 
 impl Walker {
-    /// Starts at a path that a person wrote. With `itself`, the path is the first item.
+    /// Starts at a path as the user wrote it. With `itself`, the path is the first item.
     pub(crate) async fn new(
         fs: Arc<dyn FileSystem>,
         path: &str,
@@ -35,12 +35,12 @@ impl Walker {
         Ok(Self { fs, top, ready, after: None, more })
     }
 
-    /// The canonical path it started at.
+    /// Returns the canonical path at which the walk started.
     pub(crate) fn top(&self) -> &TreePath {
         &self.top
     }
 
-    /// The next path.
+    /// Returns the next path.
     pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -58,7 +58,7 @@ impl Walker {
     }
 }
 
-/// The names of one directory.
+/// Paged listing of one directory.
 pub(crate) struct Lister {
     dir: TreePath,
     after: Option<Name>,
@@ -70,7 +70,7 @@ impl Lister {
         Self { dir: dir.clone(), after: None, more: true }
     }
 
-    /// The next page, paths with entries; empty only at the end.
+    /// Returns the next page of paths and entries; it is empty only at the end.
     pub(crate) async fn page(&mut self, fs: &dyn FileSystem) -> Result<Vec<(TreePath, Entry)>> {
         if !self.more {
             return Ok(Vec::new());
@@ -84,11 +84,11 @@ impl Lister {
     }
 }
 
-/// Everything below a directory in depth-first order, each directory before its contents. Archives need it:
-/// an unpacker sets the times of a directory once the contents are complete.
+/// Depth-first walk of a directory, each directory before its contents. Archives need this order: an unpacker
+/// sets the time of a directory after its contents are complete.
 pub(crate) struct DepthFirst {
     fs: Arc<dyn FileSystem>,
-    /// The directories on the way down, each with what is left of its page.
+    /// Directories on the way down, each with the rest of its page.
     open: Vec<(Lister, VecDeque<(TreePath, Entry)>)>,
     depth: usize,
 }
@@ -98,7 +98,7 @@ impl DepthFirst {
         Self { fs, open: vec![(Lister::new(top), VecDeque::new())], depth: 0 }
     }
 
-    /// The next path.
+    /// Returns the next path.
     pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
         while let Some((lister, ready)) = self.open.last_mut() {
             if let Some((path, entry)) = ready.pop_front() {
@@ -116,21 +116,23 @@ impl DepthFirst {
         Ok(None)
     }
 
-    /// How far below the top the path lies that was given last: 1 for a name in the top itself.
+    /// Returns the depth of the last path below the top; 1 for a name in the top.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Leaves out what is in the directory that was given last.
+    /// Skips the contents of the last path.
     pub(crate) fn skip(&mut self) {
+        // `next` opened the directory that it returned, one level below its own.
         self.open.truncate(self.depth);
     }
 
-    /// Whether the path given last is the last name of its directory.
+    /// Returns true if the last path is the last name in its directory.
     pub(crate) async fn is_last(&mut self) -> Result<bool> {
         let Some((lister, ready)) = self.depth.checked_sub(1).and_then(|at| self.open.get_mut(at)) else {
             return Ok(true);
         };
+        // The last name of a page may not be the last of the directory.
         if ready.is_empty() {
             ready.extend(lister.page(&*self.fs).await?);
         }

@@ -1,4 +1,4 @@
-//! Moments and spans of time as people write them.
+//! Times and durations as people write them.
 
 use std::str::FromStr;
 
@@ -7,18 +7,18 @@ use garth_engine::{Error, ErrorKind, FileSystem};
 
 use crate::fail::Result;
 
-/// Every form of a moment, for errors.
+/// All forms of a time, for errors.
 const FORMS: &str = "give a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time \
     (2026-01-27, 2026-01-27T09:30Z), now, today, yesterday, `last week`, or an age (90s, 15m, 1h, 7d, 2w, 3d12h)";
-/// Longest span, 200 years: beyond that, times leave the range of a timestamp.
+/// Longest duration, 200 years: later times would exceed a timestamp.
 const MAX_SPAN: i64 = 200 * 365 * 86_400;
 
-/// Reads `--at`. Text of no other form is the name of a snapshot of `fs`, and gives the sequence of its
-/// state: what an identity reaches of the account has snapshots of its own.
+/// Parses `--at`. Any other text is the name of a snapshot of `fs` and gives the sequence of its state,
+/// because the tree of an identity has snapshots of its own.
 ///
 /// # Errors
-/// `NotFound` for text that is of no form and names no snapshot; `InvalidArgument` for a form that names no
-/// moment, as a date that is not in the calendar.
+/// - `NotFound`: the text has no known form and names no snapshot.
+/// - `InvalidArgument`: the text names no time, such as a date that is not in the calendar.
 pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> Result<Moment> {
     if let Some(moment) = Moment::parse(text, now)? {
         return Ok(moment);
@@ -32,9 +32,10 @@ pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> R
     }
 }
 
-/// Reads a span of an option in seconds: a number of them, or numbers with units (`15m`, `3d12h`). For clap.
+/// Parses a duration in seconds: a number, or numbers with units (`15m`, `3d12h`). For clap.
 pub(crate) fn parse_span(text: &str) -> std::result::Result<i64, String> {
     let seconds = match text.parse() {
+        // `parse` would also accept a sign.
         Ok(seconds) if text.bytes().all(|byte| byte.is_ascii_digit()) => Some(seconds),
         _ => parse_age(text).map_err(|error| error.message().to_owned())?,
     };
@@ -45,15 +46,15 @@ pub(crate) fn parse_span(text: &str) -> std::result::Result<i64, String> {
     }
 }
 
-/// How long something is kept: so many seconds from now, at least one, or for good (`none`).
+/// Lifetime: seconds from now, at least one, or without an end (`none`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expiry(Option<i64>);
 
 impl Expiry {
-    /// It does not expire.
+    /// Without an end.
     pub(crate) const NEVER: Self = Self(None);
 
-    /// From when on it is absent.
+    /// Returns the time of expiry.
     pub(crate) fn end(self, now: Timestamp) -> Option<Timestamp> {
         self.0.map(|seconds| now.plus_seconds(seconds))
     }
@@ -67,7 +68,7 @@ impl FromStr for Expiry {
             return Ok(Self::NEVER);
         }
         match parse_span(text)? {
-            0 => Err("0 would expire at once; `none` keeps it for good".into()),
+            0 => Err("0 would expire at once; `none` removes the expiry".into()),
             seconds => Ok(Self(Some(seconds))),
         }
     }

@@ -1,8 +1,8 @@
-//! Words that are not commands, and the commands that do what people mean by them: former names, which have
-//! one successor, and words that people try.
+//! Words that are not commands, with the commands that people mean by them: former names, which have one
+//! successor, and guesses.
 
-/// Former commands: the group (empty at the top), the word, its successor, and an example where the
-/// arguments of the successor are others.
+/// Former commands: the group (empty at the top), the word, its successor, and an example if the successor
+/// takes other arguments.
 pub(crate) const REMOVED: &[(&str, &str, &str, Option<&str>)] = &[
     ("", "node", "memory", None),
     ("", "prompt", "agent prompt", None),
@@ -39,17 +39,17 @@ pub(crate) const REMOVED: &[(&str, &str, &str, Option<&str>)] = &[
     ("snapshot", "drop", "snapshot rm", None),
 ];
 
-/// Former options: the command, the option, and the successor or, with a space in it, what to do instead.
+/// Former options: the command, the option, and its successor, or with a space in it, advice.
 pub(crate) const REMOVED_OPTIONS: &[(&str, &str, &str)] = &[
     ("agent prompt", "--dry", "--dry-run"),
-    ("context gc", "--run", "gc runs unless --dry-run is given: leave --run out"),
+    ("context gc", "--run", "gc runs unless --dry-run is given: remove --run"),
     ("context pack", "--form", "--format"),
     ("context pin", "--remove", "--rm"),
     ("context replay", "--form", "--format"),
     ("context replay", "--of", "--at"),
     ("export", "-n", "--dry-run"),
-    ("fsck", "--fix", "fsck changes nothing; `garth repair` mends memories and sessions"),
-    ("fsck", "--repair", "fsck changes nothing; `garth repair` mends memories and sessions"),
+    ("fsck", "--fix", "fsck changes nothing; `garth repair` repairs memories and sessions"),
+    ("fsck", "--repair", "fsck changes nothing; `garth repair` repairs memories and sessions"),
     ("import", "-n", "--dry-run"),
     ("media put", "--type", "--mime-type"),
     ("memory tag", "--remove", "--rm"),
@@ -60,7 +60,7 @@ pub(crate) const REMOVED_OPTIONS: &[(&str, &str, &str)] = &[
     ("search", "--in-class", "--glob"),
 ];
 
-/// Options that people try, and the option of the same meaning: it is suggested where the command has it.
+/// Guessed options, with options of the same meaning, which are suggested if the command has them.
 pub(crate) const GUESSED_OPTIONS: &[(&str, &[&str])] = &[
     ("--dry", &["--dry-run"]),
     ("--form", &["--format"]),
@@ -98,8 +98,8 @@ pub(crate) const GUESSED_OPTIONS: &[(&str, &[&str])] = &[
     ("--delete", &["--rm"]),
 ];
 
-/// Words that people try: the group (empty at the top), the words, and commands for what they may mean. Of
-/// these the ones that this build has are suggested.
+/// Guessed words: the group (empty at the top), the words, and commands that they may mean, which are
+/// suggested if this build has them.
 pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("", &["get", "fetch", "retrieve", "load"], &["cat PATH", "memory get CATEGORY/SLUG", "kv get KEY"]),
     (
@@ -315,13 +315,13 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("outbox", &["remove"], &["outbox rm ID"]),
 ];
 
-/// Returns the former command of this name in a group: its successor, and an example.
+/// Returns the successor of a former command, and an example.
 pub(crate) fn removed(group: &str, word: &str) -> Option<(&'static str, Option<&'static str>)> {
     let found = REMOVED.iter().find(|(of, name, ..)| *of == group && *name == word);
     found.map(|(_, _, successor, example)| (*successor, *example))
 }
 
-/// Returns the commands for a word that people try in a group.
+/// Returns the commands for a guessed word in a group.
 pub(crate) fn guessed(group: &str, word: &str) -> Option<&'static [&'static str]> {
     let found = GUESSED.iter().find(|(of, words, _)| *of == group && words.contains(&word));
     found.map(|(_, _, commands)| *commands)

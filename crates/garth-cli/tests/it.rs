@@ -1,4 +1,4 @@
-//! The command line as its users meet it: the real binary, on real data folders.
+//! The command line as users run it: the real binary on real data folders.
 
 mod it {
     mod admin;

@@ -1,6 +1,6 @@
-//! Memory for answers that wait for their clients, and for long bodies that come. However many clients ask
-//! for long answers and take none of them, or send long bodies and do not end them, they hold a bounded part
-//! of the server's memory, and one account leaves room for the others.
+//! Memory for answers that wait for their clients, and for long bodies that arrive. Clients that ask for long
+//! answers and do not read them, or send long bodies and do not finish them, hold a bounded part of the
+//! server's memory, and one account leaves room for the others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,24 +14,23 @@ use tokio::time::timeout;
 use crate::errors::{Code, Refusal};
 use crate::limits::Limits;
 
-/// Answers of up to so many bytes take no room: their number is bounded by that of the connections, which
-/// take as much themselves.
+/// Longest answer in bytes that takes no room. Each connection has at most one, and costs as much itself.
 const SMALL: usize = 16 << 10;
-/// What a page of values takes while it is made: the values and their JSON.
+/// Bytes reserved for a page of values while it is built: the values and their JSON.
 pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 
-/// Room is counted in KiB, which a semaphore has enough permits for.
+/// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
 /// Room of one server, for answers or for bodies.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,
-    /// Bytes that one account takes at most.
+    /// Limit on the bytes of one account.
     share: usize,
     /// Time that an answer or body waits for room.
     wait: Duration,
-    /// The part of each account that has something under way.
+    /// Shares of the accounts that hold or wait for room.
     accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
@@ -43,12 +42,12 @@ pub(crate) struct Room {
 }
 
 impl Rooms {
-    /// Room for answers: an account takes half of it at most.
+    /// Returns the room for answers. One account uses half of it at most.
     pub(crate) fn for_answers(limits: &Limits) -> Self {
         Self::new(limits.answer_room, limits.answer_room / 2, limits.room_wait)
     }
 
-    /// Room for long bodies: an account takes a third of it at most.
+    /// Returns the room for long bodies. One account uses a third of it at most.
     pub(crate) fn for_bodies(limits: &Limits) -> Self {
         Self::new(limits.body_room, limits.body_room / 3, limits.room_wait)
     }
@@ -57,27 +56,28 @@ impl Rooms {
         Self { all: Arc::new(Semaphore::new(bytes / UNIT)), share, wait, accounts: Mutex::default() }
     }
 
-    /// Returns the permits for so many bytes. What is longer than a share would wait for ever; it has all of
-    /// the share instead.
+    /// Returns the permits for `bytes`, at most the share of an account: more would never be granted.
     fn units(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT).min(self.share / UNIT)).unwrap_or(u32::MAX)
     }
 
-    /// Room for an answer of so many bytes to an account, now or never.
+    /// Takes room for an answer of `bytes` to an account. Returns `None` if there is not enough now.
     pub(crate) fn room_now(&self, account: &str, bytes: usize) -> Option<Room> {
         let units = self.units(bytes);
+        // The share of the account comes first, so that an account which has used it up takes nothing of the
+        // others' room.
         let of_account = self.account(account).try_acquire_many_owned(units).ok()?;
         let of_all = Arc::clone(&self.all).try_acquire_many_owned(units).ok()?;
         Some(Room { of_account, of_all })
     }
 
-    /// Room for an answer of so many bytes to an account, once there is some.
+    /// Waits for room for an answer of `bytes` to an account. Fails with `Unavailable` after `room_wait`.
     pub(crate) async fn answer(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
         let message = "too many long answers wait to be taken; take them, or try again later";
         self.room(account, bytes, message).await
     }
 
-    /// Room for so many bytes of an account, once there is some; fails with this message.
+    /// Waits for room for `bytes` of an account. Fails with `Unavailable` and `message` after `room_wait`.
     pub(crate) async fn room(
         &self,
         account: &str,
@@ -86,18 +86,22 @@ impl Rooms {
     ) -> Result<Room, Refusal> {
         let units = self.units(bytes);
         let room = async {
+            // Waits for its own share first: while it waits, it holds no room that other accounts could use.
             let of_account = self.account(account).acquire_many_owned(units).await.ok()?;
             let of_all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
             Some(Room { of_account, of_all })
         };
+        // Nothing closes the semaphores, so this is always the timeout.
         timeout(self.wait, room).await.ok().flatten().ok_or_else(|| Refusal::new(Code::Unavailable, message))
     }
 
     fn account(&self, id: &str) -> Arc<Semaphore> {
+        // A panic elsewhere leaves the map valid.
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = accounts.get(id).and_then(Weak::upgrade) {
             return share;
         }
+        // Unused shares are dropped here, so that the map does not grow with every account ever served.
         accounts.retain(|_, share| share.strong_count() > 0);
         let share = Arc::new(Semaphore::new(self.share / UNIT));
         accounts.insert(id.to_owned(), Arc::downgrade(&share));
@@ -106,11 +110,13 @@ impl Rooms {
 }
 
 impl Room {
-    /// An answer or body that keeps as much room as it takes until its last byte is sent or it is given up.
+    /// Returns `answer`, which holds as many KiB of room as it has until its last part is sent or dropped.
     pub(crate) fn hold(mut self, answer: Bytes) -> Bytes {
+        // A short answer gives its room back at once: its connection costs as much anyway.
         if answer.len() <= SMALL {
             return answer;
         }
+        // A page is reserved at its largest size. Now that the size is known, the others get the rest.
         let most = self.of_all.num_permits();
         let surplus = most.saturating_sub(answer.len().div_ceil(UNIT));
         drop((self.of_account.split(surplus), self.of_all.split(surplus)));
@@ -129,7 +135,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// Whether an answer takes room.
+/// Returns true if an answer takes room.
 pub(crate) fn is_long(answer: &Bytes) -> bool {
     answer.len() > SMALL
 }
@@ -142,7 +148,7 @@ mod tests {
     const ROOM: usize = 64 * MIB;
 
     #[tokio::test(start_paused = true)]
-    async fn one_account_leaves_room_for_the_others() {
+    async fn account_leaves_answer_room_for_others() {
         let answers = Rooms::for_answers(&Limits::default());
         let held: Vec<Bytes> = (0..8)
             .map(|_| answers.room_now("a", PAGE / 2).unwrap().hold(Bytes::from(vec![0; 4 * MIB])))
@@ -156,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_keeps_only_what_it_takes_until_it_is_sent() {
+    async fn answer_holds_its_size_until_sent() {
         let answers = Rooms::for_answers(&Limits::default());
         let free = |answers: &Rooms| answers.all.available_permits() * UNIT;
         let room = answers.answer("a", PAGE).await.unwrap();

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may: decided from the head of a request alone.
+//! Authentication and scopes, decided from the head of a request alone.
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -14,6 +14,7 @@ pub(crate) async fn authorize(
     scopes: &[Scope],
 ) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
+    // The same answer as without a key, so that it tells nothing about keys.
     let Some(admitted) = data_dir.admit(token).await? else { return Err(Refusal::unauthorized()) };
     match scopes.iter().find(|scope| !admitted.key().allows(**scope)) {
         Some(missing) => Err(Refusal::forbidden(missing.as_str())),
@@ -21,11 +22,13 @@ pub(crate) async fn authorize(
     }
 }
 
-/// The token of exactly one `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110,
+/// Returns the token of exactly one `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110,
 /// 11.1).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
+    // With two headers it would be unclear which one counts.
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    // RFC 9110 permits more than one space after the scheme.
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }

@@ -1,4 +1,4 @@
-//! A language model behind an endpoint that speaks the chat completions of `OpenAI`.
+//! Language model behind an HTTP endpoint with the chat completions of `OpenAI`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::limits::Limits;
 pub struct ServedModel {
     /// The model.
     pub model: Arc<dyn ChatModel>,
-    /// Most tokens that each account may take a day (UTC).
+    /// Limit on the tokens of each account for one day (UTC); `None` for no limit.
     pub daily_tokens: Option<u64>,
 }
 
 impl ServedModel {
-    /// What a model, if there is one, may take of an account.
+    /// Returns the token allowance of an account; `None` without a model or a daily limit.
     ///
     /// # Errors
-    /// From the storage.
+    /// As [`Allowance::new`].
     pub async fn allowance(
         model: Option<&Self>,
         account: &dyn AccountStore,
@@ -39,13 +39,13 @@ impl ServedModel {
         }
     }
 
-    /// The model to ask, if there is one.
+    /// Returns the model to ask, with the allowance; `None` without a model.
     pub fn asking<'m>(model: Option<&'m Self>, allowance: Option<&'m Allowance>) -> Option<Asking<'m>> {
         model.map(|model| Asking { model: &*model.model, allowance })
     }
 }
 
-/// An endpoint.
+/// Model at an HTTP endpoint.
 #[derive(Clone)]
 pub struct HttpModel {
     agent: Agent,
@@ -57,16 +57,18 @@ pub struct HttpModel {
 }
 
 impl HttpModel {
-    /// The model of a name at the base URL of an endpoint, such as `http://localhost:11434/v1`. Redirects are
-    /// not followed, proxies of the environment not used.
+    /// Returns the model `model` at the base URL of an endpoint, such as `http://localhost:11434/v1`. It
+    /// follows no redirects and ignores the proxies of the environment.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it.
+    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
     pub fn new(base: &str, model: impl Into<String>, key: Option<String>) -> Result<Self> {
         endpoint::check("model", base, "give a key")?;
         let config = Agent::config_builder()
+            // The status is checked below, where the message can name it.
             .http_status_as_error(false)
             .max_redirects(0)
+            // A redirect or a proxy would get the prompt and the key.
             .proxy(None)
             .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
             .build();
@@ -75,13 +77,13 @@ impl HttpModel {
         Ok(Self { agent: config.new_agent(), url, model: model.into(), key, timeout, max_answer })
     }
 
-    /// Asks within `model_timeout` and `model_max_answer` of these limits.
+    /// Sets the timeout and the longest answer to `model_timeout` and `model_max_answer`.
     #[must_use]
     pub fn limits(self, limits: &Limits) -> Self {
         Self { timeout: limits.model_timeout, max_answer: limits.model_max_answer, ..self }
     }
 
-    /// Asks. Blocks.
+    /// Sends a question and waits for the answer. Blocks the thread.
     fn send(&self, ask: &Ask) -> Result<Answer> {
         let body = serde_json::json!({
             "model": self.model, "max_completion_tokens": ask.max_tokens,
@@ -94,11 +96,14 @@ impl HttpModel {
         }
         let failed = |why: String| Error::new(ErrorKind::Unavailable, format!("{why}; try again"));
         let mut answer =
-            request.send(body.to_string()).map_err(|_| failed("the model is not reached".to_owned()))?;
+            // The cause is left out of the message, because it may quote the URL.
+            request.send(body.to_string()).map_err(|_| failed("the model cannot be reached".to_owned()))?;
         let status = answer.status().as_u16();
+        // The message leaves out the body, which could repeat the key.
         if !answer.status().is_success() {
             return Err(failed(format!("the model's endpoint answered {status}")));
         }
+        // An endpoint could send without end.
         let text = answer.body_mut().with_config().limit(self.max_answer as u64).read_to_string();
         let text = text.map_err(|_| failed("the model's answer broke off or is too long".to_owned()))?;
         let reply: Reply = serde_json::from_str(&text)
@@ -141,7 +146,7 @@ impl ChatModel for HttpModel {
 }
 
 impl fmt::Debug for HttpModel {
-    /// Without URL and key.
+    /// Leaves out URL and key, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpModel").finish_non_exhaustive()
     }

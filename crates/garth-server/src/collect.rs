@@ -1,23 +1,23 @@
-//! Collects what was made of sessions and is not needed any more, once it is due by their policies.
+//! Garbage collection of sessions: deletes what their policies no longer keep.
 
 use garth_agent::session::{Collect, Due, DueSession, Sessions};
 use garth_engine::model::Timestamp;
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, Result};
 
-/// What an operator lets be collected.
+/// Scope of garbage collection that an operator permits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collecting {
-    /// Messages and events, too, where the policy of a session lets go of them.
+    /// True to delete messages and events, too, where the policy of a session permits it.
     pub history: bool,
 }
 
-/// When there is something to do again for an account: at once, or at this time if at all.
+/// Time of the next collection for an account: at once if `more`, else at `next`, if any.
 pub(crate) struct Left {
     pub(crate) more: bool,
     pub(crate) next: Option<Timestamp>,
 }
 
-/// Collects what is due of an account, of so many sessions at most.
+/// Collects the sessions of an account that are due, at most `sessions` of them.
 pub(crate) async fn step(
     tree: &dyn AccountStore,
     env: &Env,
@@ -30,7 +30,7 @@ pub(crate) async fn step(
     for one in due.sessions.iter().take(sessions) {
         let mut done = of(tree, one, env)?.collect(&one.session, &how).await;
         if collecting.history && done.as_ref().is_err_and(|error| error.is(ErrorKind::RuleViolation)) {
-            // history is append-only by rule
+            // Messages and events are append-only by rule, which collection must override.
             let fs = tree.overriding_rules();
             done = of(&*fs, one, env)?.collect(&one.session, &how).await;
         }
@@ -45,6 +45,7 @@ pub(crate) async fn step(
             }
             Err(error) => {
                 tracing::warn!(session = %one, %error, "a session cannot be collected");
+                // Postponed, or the same session would fail again on each visit and keep the others waiting.
                 of(tree, one, env)?.postpone(&one.session).await?;
             }
         }
@@ -52,7 +53,7 @@ pub(crate) async fn step(
     Ok(Left { more: due.sessions.len() > sessions, next: due.next })
 }
 
-/// The sessions that one is of.
+/// Returns the sessions among which `one` is.
 fn of<'a>(fs: &'a dyn FileSystem, one: &DueSession, env: &Env) -> Result<Sessions<'a>> {
     Ok(Sessions::new(fs, &one.user, &one.agent)?.env(env.clone()))
 }

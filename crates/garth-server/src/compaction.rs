@@ -1,4 +1,5 @@
-//! Compacts sessions whose last prompt came near the end of their model's window, beside the requests.
+//! Compaction of sessions whose last prompt almost filled the context window of their model, in the
+//! background.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +12,11 @@ use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::limits::Limits;
 
-/// The compactions of a server. They wait for a model, which may hang, so there is a bound on those at a
-/// time. One that finds no room is begun by the next answer of its session.
+/// Compactions of a server, bounded in number because a model may hang. If there is no room for one, the next
+/// answer of its session starts it.
 #[derive(Clone, Debug)]
 pub(crate) struct Compactions {
-    /// How many each account has under way.
+    /// Running compactions of each account.
     under_way: Arc<Mutex<HashMap<String, usize>>>,
     at_once: usize,
     of_account: usize,
@@ -27,7 +28,7 @@ struct Room {
     account: String,
 }
 
-/// A session that may be due.
+/// Session that may be due for compaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Of {
     pub(crate) account: String,
@@ -44,6 +45,7 @@ impl Compactions {
 
     fn room(&self, account: &str) -> Option<Room> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        // Both limits count compactions that wait for a model.
         let own = under_way.get(account).copied().unwrap_or_default();
         if own >= self.of_account || under_way.values().sum::<usize>() >= self.at_once {
             return None;
@@ -52,12 +54,14 @@ impl Compactions {
         Some(Room { compactions: self.clone(), account: account.to_owned() })
     }
 
-    /// Compacts a session if it is due, some time.
+    /// Starts the compaction of a session in the background, if it is due and there is room.
     pub(crate) fn begin(&self, tree: Arc<dyn AccountStore>, env: Env, model: Option<ServedModel>, of: Of) {
         let Some(room) = self.room(&of.account) else { return };
         let Of { account, agent, user, session } = &of;
+        // At level `ERROR`, so that every filter that shows an event shows its span.
         let span = tracing::error_span!("compaction", account, agent, user, session);
         let compacting = async move {
+            // Held until the compaction ends.
             let _room = room;
             let (account, threads) = (of.account.clone(), env.clone());
             let work = async move { compact(&*tree, &env, model.as_ref(), &of).await };
@@ -77,11 +81,12 @@ impl Drop for Room {
         if let Some(own) = under_way.get_mut(&self.account) {
             *own -= 1;
         }
+        // Without this, every account that was ever compacted would stay in the map.
         under_way.retain(|_, own| *own > 0);
     }
 }
 
-/// How many messages left the packs of a session.
+/// Compacts a session if it is due. Returns the number of messages that left its packs.
 async fn compact(tree: &dyn AccountStore, env: &Env, model: Option<&ServedModel>, of: &Of) -> Result<u64> {
     let workspace = Workspace::new(tree, &of.agent)?.env(env.clone());
     let allowance = ServedModel::allowance(model, tree, env).await?;
@@ -92,7 +97,8 @@ async fn compact(tree: &dyn AccountStore, env: &Env, model: Option<&ServedModel>
         if !done.more {
             break;
         }
-        // what is left is due as well
+        // One step may stop before the end. The rest is no longer due by size, but belongs to the same
+        // compaction.
         how.if_due = false;
     }
     Ok(messages)
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_leaves_room_for_others() {
+    fn account_leaves_compactions_for_others() {
         let limits = Limits::default();
         let compactions = Compactions::new(&limits);
         let mut held: Vec<_> =

@@ -1,4 +1,4 @@
-//! Work that computes, run off the workers of the runtime, which have all connections to serve.
+//! Work that computes, run outside the worker threads of the runtime, which serve all connections.
 
 use std::pin::pin;
 
@@ -20,6 +20,8 @@ pub(crate) async fn compute<T: Send + 'static>(
     let in_runtime = async move {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
+            // `Env::compute` polls on a thread of its own, where timers and `spawn` would panic outside the
+            // runtime.
             let _entered = runtime.enter();
             work.as_mut().poll(context)
         })

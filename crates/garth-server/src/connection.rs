@@ -1,9 +1,9 @@
-//! One connection: HTTP/1.1 with limits on time.
+//! One HTTP/1.1 connection, with limits on time.
 //!
-//! What cannot be read as HTTP never reaches a route: hyper answers it by itself, with an empty body, and
-//! offers no hook to change that answer. Every failure has the envelope, so the socket below recognises such
-//! an answer by its bytes and sends another one. That is safe because hyper writes it in one piece, and no
-//! answer of a route has an empty body.
+//! Invalid HTTP never reaches a route: hyper answers it with an empty body, and offers no hook to change
+//! that. Every failure must have the envelope, so the socket below recognises such an answer by its bytes and
+//! sends another one. This is safe because hyper writes it in one piece, and no answer of a route has an
+//! empty body.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -25,19 +25,19 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::errors::{Code, Refusal};
 use crate::request::{Access, Context, around};
 
-/// Serves a connection to its end; once `stopping`, to the end of the request that has begun.
+/// Serves a connection to its end. After `stopping`, ends with the request that has begun.
 pub(crate) async fn run(
     stream: TcpStream,
     app: Router,
     context: Context,
     mut stopping: watch::Receiver<bool>,
 ) {
-    // Answers are small and whole: waiting to fill a packet only delays them.
+    // Answers are written in one piece; Nagle's algorithm would only delay them.
     stream.set_nodelay(true).ok();
     let socket = Socket { stream, context: context.clone(), stalled: None, instead: Bytes::new() };
     let app = TowerToHyperService::new(app);
     let connection = http1::Builder::new()
-        // A client that has sent all it will still waits for its answer.
+        // A client that shuts down its writing side still waits for its answer.
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(context.limits.head_time)
@@ -55,19 +55,19 @@ pub(crate) async fn run(
     }
 }
 
-/// A TCP stream that gives up on a client which takes nothing, and puts the envelope in place of hyper's bare
-/// refusals.
+/// TCP stream that closes the connection if the client reads nothing for `stall_time`, and replaces hyper's
+/// bare refusals by the envelope.
 struct Socket {
     stream: TcpStream,
     context: Context,
-    /// Runs while the client takes nothing.
+    /// Timer that runs while the client reads nothing.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// What is left to send in place of what hyper wrote.
+    /// Rest of the envelope to send in place of hyper's answer.
     instead: Bytes,
 }
 
 impl Socket {
-    /// Lets a write pass, unless it has waited for too long.
+    /// Returns the result of a write, or an error if writes have been pending for `stall_time`.
     fn bounded<T>(
         &mut self,
         context: &mut task::Context<'_>,
@@ -78,12 +78,13 @@ impl Socket {
             return written;
         }
         let stall_time = self.context.limits.stall_time;
+        // The timer starts with the first pending write, and ends with the next one that is ready.
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall_time)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// A refusal as it goes over the wire.
+    /// Returns the bytes of an answer with the envelope, and logs it as an access.
     fn with_envelope(&self, refusal: &Refusal) -> Bytes {
         let (id, status) = (self.context.request_id().to_string(), refusal.status);
         let body = refusal.body(&id);
@@ -110,6 +111,7 @@ impl Socket {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.instead);
             let sent = ready!(self.bounded(context, written))?;
             if sent == 0 {
+                // As from `write_all`: a socket that takes nothing without an error would be polled for ever.
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.instead.advance(sent);
@@ -137,7 +139,8 @@ impl AsyncWrite for Socket {
         ready!(self.poll_instead(context))?;
         if let Some(refusal) = bare_refusal(bytes) {
             self.instead = self.with_envelope(&refusal);
-            // Taken in any case; a flush sends what does not fit now.
+            // Counted as written even if it does not fit now: hyper must not send its own answer. A flush
+            // sends the rest.
             if let Poll::Ready(Err(error)) = self.poll_instead(context) {
                 return Poll::Ready(Err(error));
             }
@@ -147,8 +150,8 @@ impl AsyncWrite for Socket {
         self.bounded(context, written)
     }
 
-    // hyper then sends bodies as they are. Else it copies each into a buffer of the connection, which stays
-    // as large as the longest answer.
+    // hyper then sends bodies without a copy. Otherwise it copies each into a buffer of the connection, which
+    // stays as large as the longest answer.
     fn is_write_vectored(&self) -> bool {
         true
     }
@@ -160,6 +163,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let mut filled = pieces.iter().filter(|piece| !piece.is_empty());
         if let (Some(only), None) = (filled.next(), filled.next()) {
+            // A bare refusal may come as the only piece, so it must be looked for here as well.
             return self.poll_write(context, only);
         }
         ready!(self.poll_instead(context))?;
@@ -178,23 +182,24 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What to say in place of an answer that hyper made by itself. No part of an answer of ours looks like this:
-/// JSON has no line break within a string.
+/// Returns the refusal for an answer that hyper generated itself. No part of a route's answer looks like
+/// this: JSON has no line break within a string.
 fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
     let status = bytes.strip_prefix(b"HTTP/1.1 ").or_else(|| bytes.strip_prefix(b"HTTP/1.0 "))?.get(..3)?;
     let (status, message) = match status {
-        b"400" => (StatusCode::BAD_REQUEST, "this is not an HTTP request that can be read"),
+        b"400" => (StatusCode::BAD_REQUEST, "this is not a valid HTTP request"),
         b"414" => (StatusCode::URI_TOO_LONG, "the address is too long"),
         b"431" => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long"),
         _ => return None,
     };
+    // With a body after the head, it is the answer of a route.
     let head = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n\r\n")?;
     let is_empty = head.lines().any(|line| line.eq_ignore_ascii_case("content-length: 0"));
     is_empty.then(|| Refusal::new(Code::Validation, message).with_status(status))
 }
 
-/// Ends once the server is told to stop.
+/// Waits for the signal that the server stops.
 pub(crate) async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
-    // An error means that the server itself is gone, which is the same.
+    // An error means that the sender was dropped with the server, which has the same effect.
     stopping.wait_for(|stop| *stop).await.ok();
 }

@@ -1,6 +1,5 @@
-//! Failures as clients see them: a status, a code of the outside contract and a sentence, in one envelope.
-//! Whatever the engine says becomes one of these here, kind by kind, and nothing internal gets further than
-//! the log.
+//! Failures as clients see them: a status, a code of the public API and a sentence, in one envelope. Errors
+//! of the engine are mapped here by kind; internal details are only logged.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_engine::{Error, ErrorKind};
 
-/// The code of a refusal: what a client acts on. Part of the outside contract, `docs/specs/kv-api.md`.
+/// Code of a refusal, by which a client decides what to do. Part of the public API, `docs/specs/kv-api.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Validation,
@@ -36,7 +35,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// Each of them.
+    /// All codes, in the order of the specification.
     #[cfg(test)]
     const ALL: [Self; 21] = [
         Self::Validation,
@@ -62,7 +61,7 @@ impl Code {
         Self::Unavailable,
     ];
 
-    /// How the envelope names it.
+    /// Returns the code as in the envelope.
     pub(crate) const fn as_str(self) -> &'static str {
         self.parts().0
     }
@@ -94,15 +93,15 @@ impl Code {
     }
 }
 
-/// A request that gets no answer but why.
+/// Request that failed, with the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
     pub(crate) message: String,
-    /// A header that goes with it.
+    /// Additional header of the response.
     header: Option<(&'static str, &'static str)>,
-    /// For the log only.
+    /// Cause, for the log only.
     cause: Option<String>,
 }
 
@@ -124,7 +123,7 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
-    /// A request for a path without a route; `nearest` is the name of the route most like it.
+    /// Returns the refusal of a path without a route. `nearest` is the name of the most similar route.
     pub(crate) fn no_route(nearest: Option<&str>) -> Self {
         let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
         let message = format!("there is no such route{nearest} (docs/specs/http-reference.md lists all)");
@@ -136,16 +135,21 @@ impl Refusal {
         Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
 
-    /// A body of more than `max` bytes. `instead` is the path of a call that takes longer files.
+    /// Returns the refusal of a body of more than `max` bytes. `instead` is the path of a call that takes
+    /// longer files.
     pub(crate) fn too_large(max: usize, instead: Option<&str>) -> Self {
         let instead = instead.map_or(String::new(), |path| {
-            format!("; store pictures and other files with `POST {path}`, and refer to them in the message")
+            format!("; store images and other files with `POST {path}`, and refer to them in the message")
         });
-        Self::new(Code::PayloadTooLarge, format!("the body of this request has at most {max} bytes{instead}"))
+        Self::new(
+            Code::PayloadTooLarge,
+            format!("the body of this request may have at most {max} bytes{instead}"),
+        )
     }
 
     pub(crate) fn slow_body(limit: Duration) -> Self {
         let message = format!("the body did not arrive within {} seconds", limit.as_secs());
+        // The rest of the body may still arrive, so the connection cannot be used again.
         Self::new(Code::RequestTimeout, message).with_header("connection", "close")
     }
 
@@ -153,18 +157,18 @@ impl Refusal {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
     }
 
-    /// Returns the refusal of a write without what is stored, for a key that may not read.
+    /// Returns the refusal without its content, for a key that may write but not read.
     pub(crate) fn without_content(self) -> Self {
         let stored = match self.code {
-            Code::Conflict | Code::PathConflict => "what is stored does not let this write through",
-            Code::NotFound => "what this write is about does not exist",
+            Code::Conflict | Code::PathConflict => "this write conflicts with stored data",
+            Code::NotFound => "the target of this write does not exist",
             _ => return self,
         };
-        let scope = "a key that also has the scope `memory:read` is told more";
+        let scope = "details require a key with the scope `memory:read`";
         Self { message: format!("{stored}; {scope}"), ..self }
     }
 
-    /// The same with another status: HTTP has more statuses than there are codes.
+    /// Returns the refusal with another status: HTTP has more statuses than there are codes.
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
@@ -173,12 +177,12 @@ impl Refusal {
         Self { header: Some((name, value)), ..self }
     }
 
-    /// What the log says of it.
+    /// Adds a cause for the log.
     pub(crate) fn because(self, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..self }
     }
 
-    /// Logs the cause, if there is one, in the span that the caller is in. It is logged once.
+    /// Logs the cause, if any, in the current span, and removes it so that it is logged once.
     pub(crate) fn log(&mut self) {
         if let Some(cause) = self.cause.take() {
             tracing::error!(code = self.code.as_str(), "{cause}");
@@ -190,7 +194,7 @@ impl Refusal {
         self.cause.is_some()
     }
 
-    /// The envelope.
+    /// Returns the envelope as JSON.
     pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
         let code = self.code.as_str();
         let error = serde_json::json!({
@@ -200,7 +204,8 @@ impl Refusal {
     }
 }
 
-/// Status and header. The body needs the request's id: [`crate::request`] fills it in from the extension.
+/// Converts to status and header. The body needs the id of the request: [`crate::request`] takes the refusal
+/// from the extension and writes it.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
@@ -233,7 +238,7 @@ impl From<Error> for Refusal {
         if !error.is(ErrorKind::Corrupt) {
             return of_kind(error.kind(), error.message(), &error);
         }
-        // Whoever may read the file can set it right, and has to be told which it is.
+        // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {
             Some(path) => format!("{path}: {}", error.message()),
             None => error.message().to_owned(),
@@ -276,6 +281,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
     if !refusal.status.is_server_error() {
         return refusal;
     }
+    // Only these messages are written for clients. Others may name files of the host.
     let message = match kind {
         ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             message.to_owned()
@@ -285,7 +291,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
 }
 
-/// An error and all that caused it.
+/// Returns an error and all of its causes as one text.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

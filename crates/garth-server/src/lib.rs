@@ -1,11 +1,12 @@
-//! garth over HTTP: key-value calls, memories, sessions, workspaces, media and recall. `docs/specs` is
-//! the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the others theirs.
+//! HTTP interface of garth: key-value calls, memories, sessions, workspaces, media and recall. `docs/specs`
+//! is the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the other pages their
+//! own.
 //!
-//! Everything goes through [`garth_engine::FileSystem`], so that what is done here is what every other
-//! interface sees. A crate of its own so that work on the engine does not rebuild a web server.
+//! Everything goes through [`garth_engine::FileSystem`], so all interfaces see the same data. This is a
+//! separate crate so that work on the engine does not rebuild a web server.
 //!
-//! A request is judged in this order: HTTP itself (400), route (404), method (405), key (401) and scope (403)
-//! from the head alone, size (413), then content (400 and the rest).
+//! A request is checked in this order: HTTP itself (400), route (404), method (405), key (401) and scope
+//! (403) from the head alone, size (413), then content (400 and the rest).
 
 mod answers;
 mod auth;

@@ -1,6 +1,6 @@
-//! Limits that an operator may set: what one client may cost, and what the server does at a time. Each is
+//! Limits that an operator may set: the cost of one client, and the concurrent work of the server. Each is
 //! declared once, with its unit, default and bounds; the configuration of `garth serve` and its reference
-//! page are made from this table.
+//! page are generated from this table.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ const HOUR: u64 = 60 * MINUTE;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Limit {
-    /// Name, that of the setter.
+    /// Name, also of the setter.
     pub name: &'static str,
-    /// Unit of the numbers below.
+    /// Unit of the values below.
     pub unit: Unit,
-    /// Value unless another is set.
+    /// Default value.
     pub default: u64,
     /// Smallest value.
     pub min: u64,
@@ -85,7 +85,7 @@ macro_rules! limits {
         $(#[doc = $meaning:literal])+
         $name:ident: $type:ty, $unit:ident = $default:expr, $min:expr => $max:expr;
     )+) => {
-        /// Limits of a server. [`Limits::default`] has those that [`Limits::table`] shows.
+        /// Limits of a server. [`Limits::default`] has the defaults of [`Limits::table`].
         ///
         /// ```
         /// use std::time::Duration;
@@ -100,7 +100,7 @@ macro_rules! limits {
             $(pub(crate) $name: $type,)+
         }
 
-        /// The table.
+        /// Table of all limits.
         static TABLE: &[Limit] = &[$(Limit {
             name: stringify!($name),
             unit: Unit::$unit,
@@ -141,16 +141,17 @@ macro_rules! limits {
             /// Sets a limit by its name, in its unit.
             ///
             /// # Errors
-            /// `InvalidArgument` for a name that is not in the table, and for a value beyond the bounds.
+            /// `InvalidArgument`: the name is not in the table, or the value is beyond the bounds.
             pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
                 let known = TABLE.iter().find(|limit| limit.name == name);
                 let Some(limit) = known else { return Err(unknown(name)) };
                 if limit.within(value) != value {
-                    let message = format!("{name} is {} to {}", limit.min, limit.max);
+                    let message = format!("{name} must be {} to {}", limit.min, limit.max);
                     return Err(Error::new(ErrorKind::InvalidArgument, message));
                 }
                 match name {
                     $(stringify!($name) => self.$name = Measure::from_number(value),)+
+                    // `TABLE` has no other names.
                     _ => {}
                 }
                 Ok(())
@@ -177,14 +178,15 @@ limits! {
     body_time: Duration, Time = 30 * SECOND, SECOND => HOUR;
     /// Additional time for each further MiB of a body.
     body_time_per_mib: Duration, Time = 2 * SECOND, 10 => MINUTE;
-    /// Time after which a connection is closed if its client reads nothing of an answer, or sends nothing of a
-    /// file.
+    /// Time after which a connection is closed if its client reads nothing of an answer, or sends nothing of
+    /// a file.
     stall_time: Duration, Time = 30 * SECOND, SECOND => HOUR;
     /// Bytes of a refused body that are read and discarded, so that its client receives the answer.
     drain_size: usize, Bytes = 16 * MIB, 0 => GIB;
     /// Time limit for reading a refused body.
     drain_time: Duration, Time = 5 * SECOND, 0 => MINUTE;
-    /// Memory for answers of more than 16 KiB, including unfinished ones. One account uses half of it at most.
+    /// Memory for answers of more than 16 KiB, including unfinished ones. One account uses half of it at
+    /// most.
     answer_room: usize, Bytes = 64 * MIB, 16 * MIB => 64 * GIB;
     /// Memory for bodies of more than 1 MiB. One account uses a third of it at most.
     body_room: usize, Bytes = 96 * MIB, 3 * MIB => 64 * GIB;
@@ -231,7 +233,7 @@ impl Limits {
     }
 }
 
-/// Returns the time so long after another.
+/// Returns the time `wait` after `now`.
 pub(crate) fn after(now: Timestamp, wait: Duration) -> Timestamp {
     let nanos = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
     Timestamp(now.0.saturating_add(nanos))

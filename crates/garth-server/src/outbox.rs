@@ -1,5 +1,5 @@
-//! The outbox of a server: a sink that is an HTTP endpoint, and the courier, which works on the outboxes of
-//! all accounts of a data folder. `docs/specs/outbox.md` is the contract of both.
+//! Outbox of a server: a sink behind an HTTP endpoint, and the courier, which works on the outboxes of all
+//! accounts of a data folder. `docs/specs/outbox.md` is the contract of both.
 
 mod courier;
 mod http;

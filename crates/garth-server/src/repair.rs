@@ -1,9 +1,10 @@
-//! Follows the log of an account, and makes memories whole that other programs wrote or changed.
+//! Repair of memories that other programs wrote or changed, by following the log of an account.
 
 use garth_agent::memory::{Follow, Memories, Next, Repair, Report, Told};
 use garth_engine::{AccountStore, Env, Result};
 
-/// Does what is due for an account, in so many steps; how far it was followed, and when there is more to do.
+/// Repairs what is due in an account, in at most `steps` steps. Returns the new position in its log, and the
+/// time of the next repair.
 pub(crate) async fn step(
     tree: &dyn AccountStore,
     account: &str,
@@ -19,6 +20,7 @@ pub(crate) async fn step(
     let (repair, mut report, mut next) = (Repair::new(memories), Report::default(), Next::Now);
     for _ in 0..steps {
         let tell = &mut |told: &Told<'_>| {
+            // A memory that is still being written is not repaired yet.
             if told.until.is_none() {
                 tracing::info!(memory = %told.memory, finding = told.finding.as_str(), "repaired");
             }

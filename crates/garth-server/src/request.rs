@@ -1,5 +1,5 @@
-//! What every request goes through, whatever its route: a request id, the rules of HTTP itself, a guard
-//! against panics, the envelope of a refusal, and the access log.
+//! Handling that every request shares: a request id, the rules of HTTP itself, a guard against panics, the
+//! envelope of a refusal, and the access log.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -24,10 +24,10 @@ use crate::body::drain;
 use crate::errors::Refusal;
 use crate::limits::Limits;
 
-/// Names a request in its answer and in the log.
+/// Header with the id of a request, as in the log.
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What requests share.
+/// State that requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) env: Env,
@@ -45,30 +45,30 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// The id of the API key that a request was let in with; for the access log.
+/// Id of the API key of a request, for the access log.
 #[derive(Clone)]
 pub(crate) struct KeyId(pub(crate) String);
 
 impl Context {
-    /// A new id for a request. Only a label: where the system has no random bytes to give, the request is
-    /// answered anyway.
+    /// Returns a new id for a request. It is only a label: if the system has no random bytes, the request is
+    /// answered all the same.
     pub(crate) fn request_id(&self) -> RequestId {
         RequestId(u128::from_le_bytes(self.env.random::<16>().unwrap_or_default()))
     }
 
-    /// Writes the line of a request to the access log, if there is one.
+    /// Writes the line of a request to the access log, if that is enabled.
     pub(crate) fn log_access(&self, line: &Access<'_>) {
         if !self.access_log {
             return;
         }
         let Access { id, key, method, path, status, bytes, began } = line;
         let duration_us = began.elapsed().as_micros();
-        // `path` is quoted: it is the client's text.
+        // Quoted, because it is the client's text: a line feed in it would forge a line of the log.
         tracing::info!(target: "garth_server::access", request_id = id, key, method, ?path, status, bytes, duration_us);
     }
 }
 
-/// A line of the access log. Never a secret, a query or a body.
+/// Line of the access log. It never contains a secret, a query or a body.
 pub(crate) struct Access<'a> {
     pub(crate) id: &'a str,
     /// `-` without a valid key.
@@ -76,14 +76,14 @@ pub(crate) struct Access<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) status: u16,
-    /// Of the answer's body.
+    /// Size of the response body.
     pub(crate) bytes: u64,
-    /// When the head of the request had been read. The line gives the time until the answer was ready to be
-    /// sent.
+    /// Time at which the head of the request had been read. The line logs the time from then until the
+    /// response was ready.
     pub(crate) began: Instant,
 }
 
-/// Answers a request around its route. A plain function: as a layer of the router it would be boxed once more
+/// Serves a request through its route. A plain function, because as a layer of the router it would be boxed
 /// for each request.
 pub(crate) async fn around(
     context: &Context,
@@ -93,6 +93,7 @@ pub(crate) async fn around(
     let (began, request_id) = (Instant::now(), context.request_id());
     request.extensions_mut().insert(request_id);
     let id = request_id.to_string();
+    // Copied, because the route consumes the request.
     let line = context.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
     let mut response = answer(context, request, routes, &id).await;
     if let Ok(value) = HeaderValue::from_str(&id) {
@@ -111,6 +112,7 @@ async fn answer(
     id: &str,
 ) -> Response {
     let mut response = match check_host(request.version(), request.headers()) {
+        // A panic would end the connection without an answer.
         Ok(()) => match AssertUnwindSafe(routes.call(request)).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
@@ -123,18 +125,18 @@ async fn answer(
         }
     };
     if let Some(mut refusal) = response.extensions_mut().remove::<Refusal>() {
-        // A request without a known account.
+        // The account is not known here: refusals of admitted requests were logged within their own span.
         tracing::error_span!("request", id).in_scope(|| refusal.log());
         *response.body_mut() = Bytes::from(refusal.body(id)).into();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // that of the empty body; hyper knows the new one
+        // Length of the empty body. hyper sets the new one.
         headers.remove(CONTENT_LENGTH);
     }
     response
 }
 
-/// HTTP/1.1 takes exactly one `Host` (RFC 9112, 3.2); HTTP/1.0 one at most.
+/// Checks for exactly one `Host` in HTTP/1.1 (RFC 9112, 3.2), and at most one in HTTP/1.0.
 fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let fits = match (hosts.next(), hosts.next()) {
@@ -151,6 +153,7 @@ fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
 
 fn log(context: &Context, id: &str, method: &Method, path: &str, response: &Response, began: Instant) {
     let key = response.extensions().get::<KeyId>().map_or("-", |key| key.0.as_str());
+    // A download is streamed, so its size is not known here.
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     let (method, status) = (method.as_str(), response.status().as_u16());
     context.log_access(&Access { id, key, method, path, status, bytes, began });

@@ -1,6 +1,6 @@
-//! Resets the sessions of an account that are due by the settings of their agents, and asks the model what is
-//! to be remembered of those that were put away while it did not answer. Models take long: it is done beside
-//! the visits of the courier, which find what is due.
+//! Resets of sessions that are due by the settings of their agents, and memories that could not be written
+//! then because the model did not answer. A model takes long, so both run in tasks of their own. The visits
+//! of the courier only find out what is due.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +16,16 @@ use crate::collect::Left;
 use crate::compute::compute;
 use crate::limits::{Limits, after};
 
-/// The resets of a server.
+/// Resets of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Resets {
     model: Option<ServedModel>,
-    /// For the accounts that are worked on at a time. Most of them wait for a model, which takes no thread.
+    /// Permits for accounts that are worked on at the same time. Most of them wait for a model, which takes
+    /// no thread.
     room: Arc<Semaphore>,
-    /// How long an account waits that finds no room, or is worked on.
+    /// Time until an account is visited again that found no room, or is being worked on.
     retry: Duration,
-    /// The accounts that are worked on.
+    /// Accounts that are being worked on.
     busy: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -34,12 +35,12 @@ impl Resets {
         Self { model, room, retry: limits.resets_retry, busy: Arc::default() }
     }
 
-    /// Resets within these limits.
+    /// Sets the limits.
     pub(crate) fn limits(self, limits: &Limits) -> Self {
         Self::new(self.model, limits)
     }
 
-    /// Looks at what is due of an account, and begins it if there is room.
+    /// Finds out what is due in an account, and starts it if there is room.
     pub(crate) async fn step(&self, tree: &Arc<dyn AccountStore>, account: &str, env: &Env) -> Result<Left> {
         let now = env.now();
         let due = due_resets(&**tree, now).await?;
@@ -51,18 +52,23 @@ impl Resets {
             return Ok(Left { more: false, next: [due.next, job].into_iter().flatten().min() });
         }
         self.begin(Arc::clone(tree), account, env);
+        // Visited again later even if the work has started, because it may find no room or fail.
         Ok(Left { more: false, next: Some(after(now, self.retry)) })
     }
 
     fn begin(&self, tree: Arc<dyn AccountStore>, account: &str, env: &Env) {
+        // Without room, the account is visited again after `retry`.
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else { return };
         let busy = || self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        // The work of an earlier visit may still wait for a model; a second run would reset the same
+        // sessions.
         if !busy().insert(account.to_owned()) {
             return;
         }
         let (resets, account, env) = (self.clone(), account.to_owned(), env.clone());
         let span = tracing::error_span!("reset", account);
         let resetting = async move {
+            // Held until the work ends.
             let _room = room;
             let (threads, model) = (env.clone(), resets.model.clone());
             let work = async move { run(&*tree, &env, model.as_ref()).await };
@@ -75,10 +81,11 @@ impl Resets {
     }
 }
 
-/// Does what is due of an account.
+/// Resets the due sessions of an account, and runs its waiting jobs.
 async fn run(tree: &dyn AccountStore, env: &Env, model: Option<&ServedModel>) -> Result<()> {
     let allowance = ServedModel::allowance(model, tree, env).await?;
     let asking = ServedModel::asking(model, allowance.as_ref());
+    // Looked up again, because an earlier run may have reset some of them.
     for one in due_resets(tree, env.now()).await?.sessions {
         let workspace = Workspace::new(tree, &one.agent)?.env(env.clone());
         let how = Reset::default().asking(asking);

@@ -1,5 +1,5 @@
-//! Routes: each request is looked up, admitted, parsed and answered by the table of routes, within the room
-//! for answers. The files below say what each call takes and answers.
+//! Routes. Each request is looked up, admitted, parsed and answered by the table of routes, within the room
+//! for answers. The modules below define the fields and the answer of each call.
 
 mod agents;
 mod call;
@@ -58,7 +58,7 @@ use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::request::RequestId;
 
-/// Longest body of a call that is answered where it arrives.
+/// Longest body of a call that is answered on the thread where it arrives.
 const SMALL_BODY: usize = 4 << 10;
 
 /// Arguments of a path, such as the agent, percent-decoded.
@@ -115,6 +115,7 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
     };
     drain(&served.limits, &head.headers, body);
     let answered = answered.map_err(|refusal| {
+        // A refusal may quote what is stored, for example in a conflict.
         let may_read = !route.writes() || admitted.key().allows(Scope::MemoryRead);
         if may_read { refusal } else { refusal.without_content() }
     });
@@ -126,7 +127,7 @@ async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
     Ok(arguments.map_err(|_| Refusal::validation("the path must be percent-encoded UTF-8"))?.0)
 }
 
-/// Request that may call its route.
+/// Request whose key has the scopes of its route.
 #[derive(Clone, Copy)]
 struct Admission<'a> {
     served: &'a Served,
@@ -138,7 +139,7 @@ struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
-        // The account is opened once the body is there, so that no slow client keeps it open.
+        // The account is opened after the body has arrived, so that slow clients do not keep it open.
         match self.route.run {
             Run::Read(..) | Run::Write(..) => {
                 self.refuse_query()?;
@@ -146,6 +147,7 @@ impl<'a> Admission<'a> {
                 self.answer_off_workers(body).await.map(json)
             }
             Run::Upload(handler) => {
+                // The handler reads the body, so the fields are in the query.
                 let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
                 let call = self.call(&account, &query, &[])?;
                 let span = self.span(&call.caller);
@@ -170,13 +172,14 @@ impl<'a> Admission<'a> {
         BodyLimit { max: self.route.max_body(limits), instead, room: &self.served.bodies, account, limits }
     }
 
-    /// Answers a call in JSON on the threads that compute, unless it only passes a few bytes on: a hop to
-    /// another thread takes longer.
+    /// Answers a JSON call on the threads that compute, unless it only passes a few bytes on: then changing
+    /// the thread would take longer than the call.
     async fn answer_off_workers(self, body: Bytes) -> Result<Bytes, Refusal> {
         if !self.route.computes() && body.len() <= SMALL_BODY {
             return self.answer_here(&body).await;
         }
         let route = self.route;
+        // The work runs on another thread, so it owns its data.
         let (served, admitted) = (self.served.clone(), self.admitted.clone());
         let (arguments, head, bytes) = (self.arguments.clone(), self.head.clone(), body.len());
         let work = async move {
@@ -189,8 +192,8 @@ impl<'a> Admission<'a> {
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
         let account = self.served.tree(self.admitted).await?;
         let call = self.call(&account, body, body)?;
-        // Making a span takes 5% of a small read: a call that only passes a few bytes on, and logs nothing on
-        // the way, has one only if it fails, or if somebody looks closely.
+        // Creating a span takes 5% of the time of a small read. A call that only passes a few bytes on and
+        // logs nothing meanwhile gets one only if it fails, or at level `DEBUG`.
         let is_watched = self.route.computes() || tracing::enabled!(Level::DEBUG);
         let span = is_watched.then(|| self.span(&call.caller));
         let answering = async {
@@ -209,6 +212,7 @@ impl<'a> Admission<'a> {
             return log_within(span, answering).await;
         }
         answering.await.map_err(|refusal| {
+            // `call` was moved into the write, so it is parsed again, for the log only.
             match refusal.has_cause().then(|| self.call(&account, body, body)) {
                 Some(Ok(call)) => self.logged(refusal, &call.caller),
                 Some(Err(_)) => self.logged(refusal, &Caller::default()),
@@ -217,9 +221,9 @@ impl<'a> Admission<'a> {
         })
     }
 
-    /// Returns the span of the request: all that is logged for it names its id, account, agent, user and
-    /// session. Never content, never a secret. The level is that of errors, so that each filter that shows an
-    /// event shows the span with it.
+    /// Returns the span of the request. Everything logged for it carries its id, account, agent, user and
+    /// session, never content or a secret. Its level is `ERROR`, so that every filter that shows an event
+    /// shows its span.
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
         let account = &*self.admitted.key().account;
@@ -229,7 +233,7 @@ impl<'a> Admission<'a> {
         tracing::error_span!("request", id, account, agent, user, session)
     }
 
-    /// Logs why a request failed, if that is no fault of its client.
+    /// Logs the cause of a failure that is not the client's fault.
     fn logged(self, mut refusal: Refusal, caller: &Caller<'_>) -> Refusal {
         if refusal.has_cause() {
             self.span(caller).in_scope(|| refusal.log());
@@ -237,7 +241,7 @@ impl<'a> Admission<'a> {
         refusal
     }
 
-    /// Parses a request. `fields` is a JSON object, `body` what the client sent.
+    /// Parses a request. `fields` is a JSON object, `body` the bytes that the client sent.
     fn call<'c>(
         self,
         account: &'c Arc<dyn AccountStore>,
@@ -277,7 +281,7 @@ impl<'a> Admission<'a> {
         })
     }
 
-    /// A body has the fields; those of a query would seem to work.
+    /// Refuses a query. The fields belong into the body; in a query they would be ignored, and seem to work.
     fn refuse_query(self) -> Result<(), Refusal> {
         match self.head.uri.query() {
             None | Some("") => Ok(()),
@@ -285,10 +289,11 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Answers a read within the room that there is for answers.
+    /// Runs a read, within the room for answers.
     async fn read<'c>(self, length: Length, run: impl Fn() -> Answering<'c>) -> Result<Bytes, Refusal> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         if length == Length::Long {
+            // A long answer is built only when there is room for it.
             let room = answers.answer(account, PAGE).await?;
             return Ok(room.hold(run().await?));
         }
@@ -299,14 +304,14 @@ impl<'a> Admission<'a> {
         if let Some(room) = answers.room_now(account, answer.len()) {
             return Ok(room.hold(answer));
         }
-        // Read again rather than held while it waits.
+        // Discarded and read again: answers that wait for room would themselves take memory without a bound.
         drop(answer);
         let room = answers.answer(account, PAGE).await?;
         Ok(room.hold(run().await?))
     }
 
-    /// Answers a write, given as a future, which runs once. Room for a long answer is taken before it runs:
-    /// once the write is committed, it is answered, whether there is room or not.
+    /// Runs a write, given as a future, once. Room for a long answer is taken before it runs: a committed
+    /// write must be answered, whether there is room or not.
     async fn write(self, length: Length, run: Answering<'_>) -> Result<Bytes, Refusal> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {
@@ -322,7 +327,7 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// Answers a request within its span.
+/// Runs the handler of a request within its span, and logs the cause of a failure there.
 async fn log_within<T>(
     span: Span,
     answering: impl Future<Output = Result<T, Refusal>>,
@@ -336,10 +341,11 @@ async fn log_within<T>(
     answering.instrument(span).await
 }
 
-/// Returns the fields of a query as a JSON object.
+/// Returns the fields of a query as a JSON object of strings.
 fn query(uri: &Uri) -> Result<Vec<u8>, Refusal> {
     let Query(pairs) = Query::<Arguments>::try_from_uri(uri)
         .map_err(|_| Refusal::validation("the query must be percent-encoded: name=value, joined by &"))?;
+    // As JSON strings, which escape names and values.
     let fields =
         pairs.into_iter().map(|(name, value)| format!("{}:{}", Value::from(name), Value::from(value)));
     Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_bytes())

@@ -1,4 +1,4 @@
-//! Accepting connections, and ending well: once told to stop nothing new is taken, and what is in flight is
+//! Accepting connections, and graceful shutdown: nothing new is accepted, and requests in flight are
 //! finished.
 
 use std::future::Future;
@@ -19,11 +19,10 @@ use crate::limits::Limits;
 use crate::request::Context;
 use crate::routes::router;
 
-/// How long to wait when the system has no more connections to give (open files, memory).
+/// Pause when the system cannot accept a connection, for lack of files or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What an operator can choose. [`Options::default`] serves without an access log and without a
-/// language model, within the default limits.
+/// Options of a server. By default, it has no access log, no language model, and the default limits.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     access_log: bool,
@@ -32,33 +31,33 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether each request leaves a line in the log: a `tracing` event of level `INFO` and target
-    /// `garth_server::access` with `request_id`, `key` (the id of the API key, or `-`), `method`, `path`
-    /// (without query), `status`, `bytes` (of the answer's body) and `duration_us` (from the head of the
-    /// request to the answer).
+    /// Enables the access log: a `tracing` event of level `INFO` and target `garth_server::access` for each
+    /// request, with `request_id`, `key` (id of the API key, or `-`), `method`, `path` (without query),
+    /// `status`, `bytes` (of the response body) and `duration_us` (from the head of the request to the
+    /// response).
     #[must_use]
     pub fn access_log(self, access_log: bool) -> Self {
         Self { access_log, ..self }
     }
 
-    /// Serves within these limits. Default: [`Limits::default`].
+    /// Sets the limits. Default: [`Limits::default`].
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// The language model that compaction asks.
+    /// Sets the language model for compaction.
     #[must_use]
     pub fn model(self, model: Option<ServedModel>) -> Self {
         Self { model, ..self }
     }
 }
 
-/// Serves a data folder on these sockets until `shutdown` ends. Then requests that have begun are answered;
-/// each takes as long as its limits let it, so this returns in bounded time.
+/// Serves a data folder on these sockets until `shutdown` completes. Requests that have begun are then
+/// finished within their limits, so this returns in bounded time.
 ///
 /// # Errors
-/// `InvalidInput` without a socket. A connection that cannot be accepted is logged, and no error.
+/// `InvalidInput`: there is no socket. A connection that cannot be accepted is only logged.
 pub async fn serve(
     data_dir: DataDir,
     listeners: Vec<TcpListener>,
@@ -79,6 +78,7 @@ pub async fn serve(
     }
     shutdown.await;
     stop.send_replace(true);
+    // Each loop ends with its last connection.
     while loops.join_next().await.is_some() {}
     Ok(())
 }
@@ -99,9 +99,11 @@ async fn accept(listener: TcpListener, app: Router, context: Context, mut stoppi
                     sleep(PAUSE).await;
                 }
             },
+            // Finished connections are removed here, or the set would grow for as long as the server runs.
             Some(_) = connections.join_next() => {}
         }
     }
+    // Closed first, so that clients are refused at once while requests in flight are finished.
     drop(listener);
     while connections.join_next().await.is_some() {}
 }

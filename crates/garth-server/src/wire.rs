@@ -1,4 +1,4 @@
-//! The JSON of answers. Values pass through as raw text, so that what was put comes back digit for digit.
+//! JSON of the answers of key-value calls. Values pass through as raw text, digit for digit.
 
 use crate::fields::Fields;
 use bytes::Bytes;
@@ -8,17 +8,17 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Answer of put.
+/// Returns the answer of `put`.
 pub(crate) fn put(written: &Written) -> Bytes {
     text(&WrittenAnswer::of(written, None))
 }
 
-/// Answer of delete.
+/// Returns the answer of `delete`.
 pub(crate) fn delete(written: &Written) -> Bytes {
     text(&WrittenAnswer::of(written, Some(true)))
 }
 
-/// Answer of get.
+/// Returns the answer of `get`.
 pub(crate) fn get(found: Option<&Found>) -> Bytes {
     let Some(found) = found else { return Bytes::from_static(br#"{"found":false}"#) };
     text(&GetAnswer {
@@ -32,7 +32,7 @@ pub(crate) fn get(found: Option<&Found>) -> Bytes {
     })
 }
 
-/// Answer of list.
+/// Returns the answer of `list`.
 pub(crate) fn list(page: &Paged<KeyItem>, fields: &Fields<'_>) -> Bytes {
     paged("items", (page, fields), |item| ItemAnswer {
         path: &item.path,
@@ -43,23 +43,24 @@ pub(crate) fn list(page: &Paged<KeyItem>, fields: &Fields<'_>) -> Bytes {
     })
 }
 
-/// Answer of glob.
+/// Returns the answer of `glob`.
 pub(crate) fn glob(page: &Paged<String>, fields: &Fields<'_>) -> Bytes {
     paged("paths", (page, fields), String::as_str)
 }
 
-/// Answer of history.
+/// Returns the answer of `history`.
 pub(crate) fn history(page: &Paged<Past>, fields: &Fields<'_>) -> Bytes {
     paged("versions", (page, fields), |past| VersionAnswer {
         version_id: past.version.to_string(),
         created_at: past.created_at.to_rfc3339(),
         value: past.value.as_deref().map_or(PastValue::Ended {}, PastValue::Value),
         expires_at: past.expires_at.map(Timestamp::to_rfc3339),
+        // A version without a value is a deletion.
         deleted_at: past.value.is_none().then(|| past.created_at.to_rfc3339()),
     })
 }
 
-/// Answer of search.
+/// Returns the answer of `search`.
 pub(crate) fn search(page: &Paged<Match>, fields: &Fields<'_>) -> Bytes {
     paged("results", (page, fields), |Match { found, similarity }| HitAnswer {
         path: &found.path,
@@ -114,7 +115,7 @@ struct VersionAnswer<'a> {
     deleted_at: Option<String>,
 }
 
-/// The value of a version; the end of a value shows as `{}`.
+/// Value of a version. The end of a value is shown as `{}`.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum PastValue<'a> {
@@ -132,7 +133,7 @@ struct HitAnswer<'a> {
     created_at: String,
 }
 
-/// An object with the items under `name`, and after them what leads to the next page, if there is one.
+/// Object with the items under `name`, followed by the cursor of the next page, if any.
 struct PageAnswer<T> {
     name: &'static str,
     items: Vec<T>,
@@ -162,6 +163,6 @@ fn paged<'a, I, T: Serialize>(
 
 fn text(answer: &impl Serialize) -> Bytes {
     let json = serde_json::to_vec(answer);
-    // without the spare room, which would be held until the answer is sent
+    // Without spare capacity, which would be held until the answer is sent.
     json.expect("an answer has string keys and finite numbers, so it is JSON").into_boxed_slice().into()
 }

@@ -1,4 +1,4 @@
-//! The file `garth.toml`: one option a line, `name = value`. Mistakes are refused with their line.
+//! The file `garth.toml`, with lines `name = value`. Errors name the line.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,10 +15,10 @@ use crate::fail::{Failure, Result};
 /// Name of the file in the data folder.
 pub(crate) const NAME: &str = "garth.toml";
 
-/// Longest file, in bytes: protects from a wrong file name.
+/// Longest file in bytes, as a protection against a wrong file name.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Global options, which a file cannot set: they decide which file is read, or belong to one command.
+/// Global options, which the file cannot set: they decide which file is read, or belong to one command.
 const GLOBAL: [&str; 5] = ["data", "config", "account", "agent", "user"];
 
 /// Option that the file sets.
@@ -35,9 +35,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<Entry>>> {
         opened => opened.map_err(Failure::host(path))?,
     };
     let mut text = String::new();
+    // One more byte shows that the file is too long.
     opened.take(MAX_FILE + 1).read_to_string(&mut text).map_err(Failure::host(path))?;
     if text.len() as u64 > MAX_FILE {
-        let message = format!("{}: a configuration has at most {MAX_FILE} bytes", path.display());
+        let message = format!("{}: a configuration may have at most {MAX_FILE} bytes", path.display());
         return Err(Failure::Usage(message));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -47,10 +48,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<Entry>>> {
     Ok(Some(entries))
 }
 
-/// Reads the options of a text; an error has its line. Names of files are relative to `folder`.
+/// Parses the options of a text. An error has its line. File names are relative to `folder`.
 fn parse(text: &str, folder: &Path) -> Result<Vec<Entry>, (usize, String)> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let table = DeTable::parse(text).map_err(|error| {
+        // An error without a position concerns the end.
         let at = error.span().map_or(text.len(), |span| span.start);
         (line(at), error.message().to_owned())
     })?;
@@ -62,7 +64,7 @@ fn parse(text: &str, folder: &Path) -> Result<Vec<Entry>, (usize, String)> {
         let value = value.map_err(|message| (line, format!("{}: {message}", setting.key)))?;
         entries.push(Entry { setting, value, line });
     }
-    // The parser has sorted them by name.
+    // The parser has sorted them by name; messages should follow the file.
     entries.sort_by_key(|entry| entry.line);
     Ok(entries)
 }
@@ -71,16 +73,16 @@ fn known(name: &str) -> Result<&'static Setting, String> {
     if let Some(setting) = find(name) {
         return match setting.is_secret() {
             true => Err(format!(
-                "{name}: a secret is not kept here; set {} to it, or {name}_file to the file that has it",
+                "{name}: secrets are not allowed here; set {} to it, or {name}_file to a file that contains it",
                 setting.variable
             )),
             false => Ok(setting),
         };
     }
     if GLOBAL.contains(&name) {
-        return Err(format!("{name}: give it as --{name} or in the environment, not here"));
+        return Err(format!("{name}: set it by --{name} or in the environment, not here"));
     }
-    // Flags have dashes.
+    // Flags have dashes in place of underscores.
     let spelled = name.replace('-', "_");
     let names = TABLE.iter().filter(|setting| !setting.is_secret()).map(|setting| setting.key);
     let hint =
@@ -97,9 +99,9 @@ fn value_of(kind: Kind, value: &DeValue<'_>, folder: &Path) -> Result<Value, Str
         }
         (Kind::Count { .. } | Kind::Tokens | Kind::Bytes { .. }, DeValue::Integer(number)) => {
             let parsed = u64::from_str_radix(number.as_str(), number.radix());
-            kind.number(parsed.map_err(|_| format!("{number} is not a whole number from 0 on"))?)
+            kind.number(parsed.map_err(|_| format!("{number} is not an integer from 0 on"))?)
         }
-        (Kind::Count { .. }, _) => Err("write a whole number, without quotes".to_owned()),
+        (Kind::Count { .. }, _) => Err("write an integer, without quotes".to_owned()),
         (Kind::Addresses, DeValue::Array(items)) => {
             let texts = items.iter().map(|item| item.get_ref().as_str());
             match texts.collect::<Option<Vec<&str>>>() {
@@ -158,10 +160,10 @@ mod tests {
     fn errors_name_line_and_key() {
         for (text, line, message) in [
             ("\nmax_body = \"1GiB\"", 2, "max_body: 1GiB is out of bounds; write 16KiB to 16MiB"),
-            ("max_body = -1", 1, "max_body: -1 is not a whole number from 0 on"),
+            ("max_body = -1", 1, "max_body: -1 is not an integer from 0 on"),
             ("\n\nbody_time = 30", 3, "body_time: write a time with its unit, in quotes: \"30s\""),
             ("body_time = \"30\"", 1, "body_time: `30` is not a time; write"),
-            ("deliveries = \"32\"", 1, "deliveries: write a whole number, without quotes"),
+            ("deliveries = \"32\"", 1, "deliveries: write an integer, without quotes"),
             ("access_log = \"yes\"", 1, "access_log: write true or false, without quotes"),
             ("listen = [1]", 1, "listen: write a list of texts"),
             ("listen = []", 1, "listen: write at least one HOST:PORT"),
@@ -182,7 +184,7 @@ mod tests {
             ("max_bodi", "there is no option \"max_bodi\"; did you mean max_body?"),
             ("max-body", "there is no option \"max-body\"; did you mean max_body?"),
             ("zzz", "there is no option \"zzz\""),
-            ("account", "account: give it as --account or in the environment, not here"),
+            ("account", "account: set it by --account or in the environment, not here"),
         ] {
             assert_eq!(refused(&format!("log = \"info\"\n{name} = 1")), (2, message.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Flags of the options, made from the table.
+//! Flags of the options, generated from the table.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use super::kind::Kind;
 use super::setting::{Group, Setting};
 use super::table::TABLE;
 
-/// Name of the flag for the file.
+/// Name of the flag that names the file.
 const CONFIG: &str = "config";
 
-/// Values that were given as flags.
+/// Values given as flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     values: Vec<(&'static str, String)>,
-    /// File to read in place of that of the data folder.
+    /// File to read instead of the one in the data folder.
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl Given {
     }
 }
 
-/// Groups of options that a verb has.
+/// Groups of options of a verb.
 pub(crate) trait Has: Clone + std::fmt::Debug + Send + Sync + 'static {
     const GROUPS: &'static [Group];
 }
@@ -66,7 +66,7 @@ pub(crate) type SinkFlags = Flags<OfSink>;
 /// Flags of verbs that ask a model.
 pub(crate) type ModelFlags = Flags<OfModel>;
 
-/// Flags of groups of options, and `--config`. For clap.
+/// Flags of groups of options, and `--config`, for clap.
 #[derive(Clone, Debug)]
 pub(crate) struct Flags<G> {
     pub(crate) given: Given,
@@ -103,13 +103,14 @@ fn arg(setting: &'static Setting) -> Arg {
     let arg =
         Arg::new(setting.key).long(setting.flag.as_str()).value_name(setting.kind.placeholder()).help(help);
     let arg = match setting.kind {
-        // `--access-log` and `--access-log=false`
+        // Accepts `--access-log` and `--access-log=false`.
         Kind::Flag => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
         Kind::Addresses => arg.action(ArgAction::Append),
         Kind::File => arg.value_hint(ValueHint::FilePath),
         _ => arg,
     };
     if setting.group.is_limits() {
+        // `--help` describes limits, `-h` does not.
         arg.help_heading(setting.group.heading()).hide_short_help(true)
     } else {
         arg

@@ -1,4 +1,4 @@
-//! Types of options: how each is written, checked and shown.
+//! Types of options: syntax, bounds and output form.
 
 use crate::size::{parse_count, parse_size, parse_tokens};
 
@@ -7,7 +7,7 @@ use crate::size::{parse_count, parse_size, parse_tokens};
 pub(crate) enum Kind {
     /// `true` or `false`.
     Flag,
-    /// Whole number.
+    /// Integer.
     Count { min: u64, max: u64 },
     /// Tokens, from 0 on.
     Tokens,
@@ -23,11 +23,11 @@ pub(crate) enum Kind {
     Addresses,
     /// File of this machine.
     File,
-    /// URL whose path is shown; a query may hold a token, and is not.
+    /// URL of which the query is hidden, because it may contain a token.
     Url,
-    /// URL of which only the host is shown: its path may hold a token, too.
+    /// URL of which only the host is shown, because the path may contain a token, too.
     HookUrl,
-    /// Text that is never shown, and never written in a file or on a command line.
+    /// Text that is never shown, and accepted neither in a file nor on a command line.
     Secret,
 }
 
@@ -35,14 +35,14 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Flag(bool),
-    /// In the unit of its kind.
+    /// Number in the unit of its kind.
     Number(u64),
     Text(String),
     Texts(Vec<String>),
 }
 
-/// Each accessor returns the value of one kind of option, and a default for a value of another kind. An
-/// option's kind decides which of them its field calls.
+/// Accessors for each type of value, with a default for a value of another type. The kind of an option
+/// decides which of them its field uses.
 impl Value {
     pub(crate) fn flag(&self) -> bool {
         matches!(self, Self::Flag(true))
@@ -71,7 +71,7 @@ const TIMES: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_
 const SIZES: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 impl Kind {
-    /// Reads a value as a flag or variable has it.
+    /// Parses a value as written in a flag or a variable.
     pub(crate) fn parse(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Flag => match text {
@@ -123,10 +123,11 @@ impl Kind {
         let (Self::Count { min, max } | Self::Bytes { min, max } | Self::Time { min, max }) = self else {
             return None;
         };
+        // Without an upper bound there is no range to print.
         (max < u64::MAX).then(|| (self.show(&Value::Number(min)), self.show(&Value::Number(max))))
     }
 
-    /// Returns the value as people read it, and write it. Without secrets.
+    /// Returns a value in the form in which it is written, without secrets.
     pub(crate) fn show(self, value: &Value) -> String {
         match (self, value) {
             (Self::Secret, _) => "(set)".to_owned(),
@@ -135,6 +136,7 @@ impl Kind {
             (Self::Bytes { .. }, Value::Number(bytes)) => with_unit(*bytes, &SIZES),
             (Self::Time { .. }, Value::Number(0)) => "0s".to_owned(),
             (Self::Time { .. }, Value::Number(time)) => {
+                // One day is shown as `24h`.
                 let [millis, .., days] = &TIMES;
                 let largest = TIMES[1..4].iter().rev().find(|(_, unit)| time.is_multiple_of(*unit));
                 let unit = if time.is_multiple_of(days.1) && *time > days.1 {
@@ -174,7 +176,7 @@ impl Kind {
     }
 }
 
-/// Reads a time with its unit, in milliseconds.
+/// Parses a time with its unit, in milliseconds.
 fn parse_time(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -187,6 +189,7 @@ fn parse_time(text: &str) -> Result<u64, String> {
 
 /// Returns a number in the largest unit that divides it.
 fn with_unit(number: u64, units: &[(&str, u64)]) -> String {
+    // Every unit divides zero.
     let unit = units.iter().find(|(_, unit)| number > 0 && number.is_multiple_of(*unit));
     unit.map_or_else(|| number.to_string(), |(name, unit)| format!("{}{name}", number / unit))
 }
@@ -212,7 +215,7 @@ fn without_path(url: &str) -> String {
     }
 }
 
-/// Hides user and password, with which no URL is accepted.
+/// Hides user and password. URLs with them are refused, but may still be printed in an error.
 fn without_user(url: &str) -> String {
     let (host, path) = (url.find("://").map_or(0, |at| at + 3), path_of(url));
     match url[host..path].rfind('@') {

@@ -1,4 +1,4 @@
-//! The reference page `docs/configuration.md`, made from the table.
+//! The reference page `docs/configuration.md`, generated from the table.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ listen = ["0.0.0.0:8787"]
 access_log = true
 log_format = "json"
 sink = "https://example.com/events"
-sink_secret_file = "sink-secret"   # beside this file
+sink_secret_file = "sink-secret"   # next to this file
 max_body = "2MiB"
 body_time = "1m"
 ```
@@ -53,7 +53,7 @@ It accepts the flags of `garth serve` and checks them, the environment and the f
 object per option.
 "#;
 
-/// Returns the page.
+/// Returns the page as Markdown.
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for group in Group::ALL {
@@ -90,7 +90,7 @@ fn row(page: &mut String, setting: &Setting) {
     let _ = writeln!(page, "| `{key}` | {kind} | {default} | {meaning} |");
 }
 
-/// Written by `GARTH_WRITE_REFERENCE=1 cargo nextest run -p garth-cli
+/// Writes the page with `GARTH_WRITE_REFERENCE=1 cargo nextest run -p garth-cli
 /// configuration_page_matches_table`.
 #[test]
 fn configuration_page_matches_table() {

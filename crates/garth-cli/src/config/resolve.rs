@@ -1,5 +1,5 @@
-//! Resolution of options: the value of the flag, else of the variable, else of the file, else the default, with
-//! its origin.
+//! Resolution of options: the value of the flag, of the variable, of the file, or the default, in this order,
+//! with its origin.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(crate) enum Origin {
     Default,
 }
 
-/// Returns a variable of the environment. One that is empty counts as not set.
+/// Returns a variable of the environment. An empty one counts as not set.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -55,6 +55,7 @@ impl Config {
         // Absolute, because file names in it are relative to its folder.
         let file = std::path::absolute(&file).map_err(Failure::host(&file))?;
         let entries = match (file::read(&file)?, named) {
+            // A file that was named must exist. The one in the data folder may be missing.
             (None, Some(_)) => {
                 return Err(Failure::host(&file)(std::io::ErrorKind::NotFound.into()));
             }
@@ -98,16 +99,17 @@ impl Config {
         Ok(config)
     }
 
-    /// Keeps one of a secret and the name of its file, whichever comes from the earlier source.
+    /// Keeps either a secret or the name of its file, by the order of their sources.
     fn choose_secret(&mut self, secret: &str, file: &str) -> Result {
         if self.option(secret).is_none_or(|secret| secret.value.is_none()) {
             return Ok(());
         }
         let dropped = match self.option(file).map(|file| (&file.origin, &file.value)) {
+            // A flag precedes the variable that holds the secret.
             Some((Origin::Flag(_), Some(_))) => secret,
             Some((Origin::Variable(name), Some(_))) => {
                 let own = self.option(secret).map_or_else(String::new, |secret| secret.origin.to_string());
-                return Err(Failure::Usage(format!("{own} and {name} are both set; keep one of them")));
+                return Err(Failure::Usage(format!("{own} and {name} are both set; set only one of them")));
             }
             Some(_) | None => file,
         };
@@ -126,12 +128,12 @@ impl Config {
         &self.options
     }
 
-    /// Returns true if nobody has given the option.
+    /// Returns true if the option was not set.
     pub(crate) fn is_default(&self, key: &str) -> bool {
         self.option(key).is_none_or(|option| option.origin == Origin::Default)
     }
 
-    /// Returns the values.
+    /// Returns the values of all options.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let mut settings = Settings::default();
         for Resolved { setting, value, .. } in &self.options {
@@ -146,7 +148,7 @@ impl Config {
 }
 
 impl Origin {
-    /// Returns the source in one word.
+    /// Returns the kind of source.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Flag(_) => "flag",

@@ -3,18 +3,18 @@
 use super::kind::{Kind, Value};
 use super::settings::Settings;
 
-/// Option: all that is known of it.
+/// Declaration of an option.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     /// Name in the file.
     pub(crate) key: &'static str,
-    /// Name on the command line, after `--`: `-` in place of `_`.
+    /// Name on the command line, without `--`: with `-` in place of `_`.
     pub(crate) flag: String,
-    /// Name in the environment: capitals after `GARTH_`.
+    /// Name in the environment: `GARTH_` and the name in capitals.
     pub(crate) variable: String,
     pub(crate) group: Group,
     pub(crate) kind: Kind,
-    /// Value unless another is given, as it would be written.
+    /// Default value, as it would be written.
     pub(crate) default: Option<String>,
     /// Meaning, a sentence or two.
     pub(crate) meaning: &'static str,
@@ -33,7 +33,7 @@ pub(crate) enum Group {
     Storage,
 }
 
-/// Place of the value.
+/// Target of the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Apply {
     /// Field of the settings.
@@ -55,8 +55,8 @@ impl Setting {
         Self { key, flag, variable, group, kind, default, meaning, apply }
     }
 
-    /// Returns true for what may be given by a variable only, so that it is neither in a file that is copied
-    /// nor in the list of processes.
+    /// Returns true for options that may be set only by a variable, so that they appear neither in a file
+    /// that is copied nor in the list of processes.
     pub(crate) fn is_secret(&self) -> bool {
         matches!(self.kind, Kind::Secret)
     }
@@ -79,7 +79,7 @@ impl Group {
         }
     }
 
-    /// Returns true for limits, which most servers leave as they are.
+    /// Returns true for limits, which most servers leave at their defaults.
     pub(crate) fn is_limits(self) -> bool {
         matches!(self, Self::Requests | Self::Background | Self::Storage)
     }

@@ -1,4 +1,4 @@
-//! The configuration as `serve` and the verbs that ask a model or a sink use it.
+//! Values of the configuration, as `serve` and the verbs that use a model or a sink need them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Limits of the data folder, and of what computes.
+/// Limits of the data folder, and of computing threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storage {
     pub(crate) open_trees: usize,

@@ -1,4 +1,4 @@
-//! The table of options: those of the command line, and the limits that the server declares.
+//! Table of options: those of the command line, and the limits that the server declares.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -15,11 +15,12 @@ use super::settings::{LogFormat, Settings};
 pub(crate) static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
     let own = [server(), log(), sink(), model(), storage()].into_iter().flatten();
     let mut all: Vec<Setting> = own.chain(Limits::table().iter().map(limit)).collect();
+    // The sort is stable: within its group, each option keeps its place.
     all.sort_by_key(|setting| Group::ALL.iter().position(|group| *group == setting.group));
     all
 });
 
-/// Returns the option of a name.
+/// Returns the option with a name.
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     TABLE.iter().find(|setting| setting.key == key)
 }

@@ -1,8 +1,8 @@
-//! Exit codes compared with the tables of the specification, which are not in the package: nor is this file.
+//! Compares exit codes with the tables of the specification. This file is not packaged, as they are not.
 
 use super::*;
 
-/// The first and the `exit` column of a table of the specification.
+/// Returns the first column and the column `exit` of a table of the specification.
 fn listed(header: &str, exit: usize) -> Vec<String> {
     let specification = include_str!("../../../../docs/specs/tree.md");
     let (_, table) = specification.split_once(header).unwrap();
@@ -31,7 +31,7 @@ fn specification_lists_exit_codes_of_other_errors() {
     for code in
         [Validation, InvalidPath, InvalidGlob, ReservedPath, PathConflict, TooLarge, IdempotencyMismatch]
     {
-        // Adding a code has to add it here.
+        // A new code fails to compile until it is added here.
         match code {
             Validation
             | InvalidPath

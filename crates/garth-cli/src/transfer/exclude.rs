@@ -1,4 +1,4 @@
-//! Which names `--exclude` leaves out.
+//! Patterns of `--exclude`.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,20 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::fail::{Failure, Result};
 
-/// What is said of a directory that is not replaced, though `--delete` would.
-pub(super) const HOLDS_EXCLUDED: &str = "skipped, the directory in the way holds what --exclude leaves out";
+/// Message for a directory that `--delete` would replace if it held no excluded entries.
+pub(super) const HOLDS_EXCLUDED: &str =
+    "skipped, the directory in the way contains entries excluded by --exclude";
 
-/// The patterns of `--exclude`.
+/// Patterns of `--exclude`.
 pub(crate) struct Exclude {
     entries: GlobSet,
-    /// Patterns with `/` at the end.
+    /// Patterns that end with `/`.
     directories: GlobSet,
 }
 
 impl Exclude {
-    /// A pattern with `/` at the end is matched against directories only. Apart from that, one without `/` is
-    /// matched against names at any depth, one with `/` against the path from the top.
+    /// Compiles patterns. A pattern that ends with `/` matches directories only. Otherwise, one without `/`
+    /// matches names at any depth, one with `/` the path from the top.
     pub(crate) fn new(patterns: &[String]) -> Result<Self> {
         let (mut entries, mut directories) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in patterns {
@@ -35,17 +36,17 @@ impl Exclude {
         Ok(Self { entries: built(entries)?, directories: built(directories)? })
     }
 
-    /// Whether there is no pattern.
+    /// Returns true if there is no pattern.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.directories.is_empty()
     }
 
-    /// Whether this path from the top is left out itself.
+    /// Returns true if `path`, from the top, matches a pattern itself.
     pub(crate) fn leaves_out(&self, path: &str, is_directory: bool) -> bool {
         self.entries.is_match(path) || is_directory && self.directories.is_match(path)
     }
 
-    /// Whether this path or a directory above it is left out.
+    /// Returns true if `path` or a directory above it is excluded.
     pub(crate) fn leaves_out_above(&self, path: &str, is_directory: bool) -> bool {
         let mut above = path.match_indices('/').map(|(end, _)| &path[..end]);
         !self.is_empty()

@@ -1,20 +1,20 @@
-//! Which archives there are, by name and by first bytes.
+//! Archive formats, recognised by file name and by first bytes.
 
 use std::path::Path;
 
 use crate::fail::{Failure, Result};
 
-/// An archive that import reads and export writes.
+/// Archive format that import reads and export writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Tar,
     TarGz,
 }
 
-/// First bytes of compressed data, and the tool for it. gzip is read without one.
+/// First bytes of compressed data, and the tool that decompresses it. gzip needs none.
 const MAGIC: [(&[u8], &str); 3] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ", "xz"), (b"BZh", "bzip2")];
 
-/// Endings of names, and the tool for those that garth does not compress itself.
+/// File name endings, with the tool for formats that garth does not compress itself.
 const ENDINGS: [(&str, Result<Format, &str>); 10] = [
     (".tar", Ok(Format::Tar)),
     (".tar.gz", Ok(Format::TarGz)),
@@ -28,24 +28,24 @@ const ENDINGS: [(&str, Result<Format, &str>); 10] = [
     (".tbz", Err("bzip2")),
 ];
 
-/// Endings of archives and compressed files that garth does not write.
+/// File name endings of archives and compressed files that garth does not write.
 const OTHERS: [&str; 10] = [".zip", ".7z", ".rar", ".jar", ".cpio", ".gz", ".bz2", ".xz", ".zst", ".lz4"];
 
 impl Format {
-    /// Returns the ending of a name that promises an archive which garth does not write.
+    /// Returns the ending of a file name that stands for an archive format which garth does not write.
     pub(crate) fn other_of_name(path: &Path) -> Option<&'static str> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         OTHERS.into_iter().find(|ending| name.ends_with(ending))
     }
 
-    /// What a name says; nothing if it is not that of an archive.
+    /// Returns the format that a file name stands for, or the tool for it; `None` if it is not an archive.
     pub(crate) fn of_name(path: &Path) -> Option<Result<Self, &'static str>> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format)
     }
 }
 
-/// Refuses what needs another tool to be read.
+/// Fails for compressed data that needs another tool.
 pub(crate) fn check_start(start: &[u8], name: &Path) -> Result {
     match MAGIC.iter().find(|(magic, _)| start.starts_with(magic)) {
         Some((_, tool)) => Err(decompress_first(tool, name)),
@@ -53,7 +53,7 @@ pub(crate) fn check_start(start: &[u8], name: &Path) -> Result {
     }
 }
 
-/// How to import an archive that garth cannot decompress.
+/// Returns a failure that explains how to import an archive which garth cannot decompress.
 pub(crate) fn decompress_first(tool: &str, name: &Path) -> Failure {
     let file = if name == Path::new("-") { "FILE".into() } else { name.display().to_string() };
     Failure::Usage(format!(

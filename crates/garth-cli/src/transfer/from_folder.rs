@@ -1,4 +1,4 @@
-//! A folder or a file of this machine as a source of entries.
+//! Import of a folder or a file of this machine.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,22 +23,22 @@ use super::tree_walk::{TreeItem, TreeWalk};
 use crate::fail::{Failure, Result};
 use crate::progress::{Guarded, Interrupt};
 
-/// A folder on its way into the tree.
+/// Import of a folder in progress.
 struct Import<'l, 'a> {
     loader: &'l mut Loader<'a>,
     fs: Arc<dyn FileSystem>,
     exclude: Rc<Exclude>,
     own: &'l Own,
-    /// Hard links so far: device and inode of this machine, and the path first given to them.
+    /// Hard links so far: device and inode on this machine, and the path of the first name.
     links: HashMap<(u64, u64), TreePath>,
-    /// Directories of the tree whose entries are passed over: kept, or removed as the
-    /// one with this number is.
+    /// Directories of the tree whose entries are skipped: kept, or deleted with the directory at this index
+    /// of `gone`.
     passed: HashMap<String, Option<usize>>,
-    /// What the source does not have, and the number of entries below it.
+    /// Paths that the source does not have, each with the number of entries below it.
     gone: Vec<(TreePath, u64)>,
 }
 
-/// Imports everything below `top`, which itself becomes `base`.
+/// Imports everything below `top`, which becomes `base`.
 pub(crate) async fn from_folder(
     loader: &mut Loader<'_>,
     top: &Path,
@@ -66,12 +66,14 @@ pub(crate) async fn from_folder(
             Pair::Both(entry, there) => import.bring(entry, Some(there), &mut pairs.host).await?,
             Pair::Tree(item) => import.only_in_tree(item).await?,
             Pair::Lost(path, failure) => {
+                // Entries of a directory that cannot be read stay in the tree.
                 import.passed.extend(path.map(|path| (path, None)));
                 import.loader.fail(failure)?;
             }
         }
     }
     let Import { loader, gone, .. } = import;
+    // At the end, so that an entry is deleted only after its replacement elsewhere was imported.
     for (path, below) in gone {
         loader.remove(path, below).await?;
     }
@@ -95,7 +97,7 @@ pub(crate) async fn from_file(loader: &mut Loader<'_>, from: &Path, path: TreePa
 impl Import<'_, '_> {
     async fn bring(&mut self, entry: HostEntry, there: Option<TreeItem>, host: &mut HostWalk) -> Result {
         if self.loader.policy.layout && is_sidecar(&entry.source) {
-            // it comes with its file
+            // A sidecar is imported with its file.
             return match there {
                 Some(item) => self.only_in_tree(item).await,
                 None => Ok(()),
@@ -106,7 +108,7 @@ impl Import<'_, '_> {
             Ok(true) => host.enter(&relative),
             Ok(false) => {}
             Err(failure) => {
-                // What the tree has there stays.
+                // The tree keeps what it has there.
                 self.passed.insert(relative, None);
                 self.loader.fail(failure)?;
             }
@@ -114,7 +116,7 @@ impl Import<'_, '_> {
         Ok(())
     }
 
-    /// Imports one entry; gives whether it is a directory to go into.
+    /// Imports one entry. Returns true for a directory whose entries are to be imported.
     async fn one(&mut self, entry: HostEntry, item: Option<&TreeItem>) -> Result<bool> {
         let HostEntry { path, source, meta } = entry;
         let (kind, mode, mtime) = (meta.file_type(), meta.mode(), mtime(&meta));
@@ -135,7 +137,7 @@ impl Import<'_, '_> {
                 return Err(Own::skipped(&source));
             }
             if item.is_some_and(|item| item.elsewhere) {
-                return Ok(true); // there for what is in it
+                return Ok(true); // a directory shown only for its entries
             }
             What::Directory
         } else if kind.is_symlink() {
@@ -155,16 +157,16 @@ impl Import<'_, '_> {
             if self.loader.policy.delete && self.holds_excluded(item).await? {
                 return Err(Error::at(ErrorKind::IsADirectory, &to, HOLDS_EXCLUDED).into());
             }
-            // It stays with all that is in it, or is replaced; either way its entries are no concern.
+            // Whether the directory is kept or replaced, its entries need no comparison.
             self.passed.insert(path, None);
         }
         self.loader.add(to, there, Source { what, mode, mtime, whole_seconds: false, more }).await?;
         Ok(kind.is_dir())
     }
 
-    /// The path that a file with several names was first given.
+    /// Returns the path of the first name of a file, if `path` is another name of it.
     fn first_name(&mut self, meta: &fs::Metadata, path: &TreePath) -> Option<TreePath> {
-        // each object of a bucket has its own content and metadata
+        // Each object of a bucket has content and metadata of its own.
         if meta.nlink() == 1 || self.loader.policy.layout {
             return None;
         }
@@ -176,7 +178,7 @@ impl Import<'_, '_> {
         let is_directory = item.entry.kind == Kind::Directory;
         let path = &item.path;
         let passed = self.passed.get(path).or_else(|| self.passed.get(parts(path).0)).copied();
-        // what lies elsewhere does not go with the directory that it shows in
+        // An entry that is stored elsewhere is not deleted with the directory that shows it.
         if let Some(top) = passed.filter(|top| top.is_none() || !item.elsewhere) {
             if let Some((_, below)) = top.and_then(|top| self.gone.get_mut(top)) {
                 *below += 1;
@@ -194,7 +196,7 @@ impl Import<'_, '_> {
         }
         if is_directory {
             if self.holds_excluded(&item).await? {
-                return Ok(()); // its entries are judged one by one
+                return Ok(()); // its entries are compared one by one
             }
             self.passed.insert(item.path, Some(self.gone.len()));
         }
@@ -202,7 +204,7 @@ impl Import<'_, '_> {
         Ok(())
     }
 
-    /// Whether a directory of the tree has something below it that is left out, and so stays.
+    /// Returns true if a directory of the tree contains excluded entries, and so must be kept.
     async fn holds_excluded(&self, dir: &TreeItem) -> Result<bool> {
         let is_layout = self.loader.policy.layout;
         if dir.elsewhere {
@@ -215,6 +217,7 @@ impl Import<'_, '_> {
         page.entries = is_layout;
         loop {
             let walk = self.fs.walk(&(&dir.at).into(), &page).await?;
+            // Patterns match paths from the top of the import.
             let start = dir.at.key().len() - dir.path.len();
             let leaves_out = |item: &WalkItem| {
                 self.exclude.leaves_out(&item.path.key()[start..], item.kind == Kind::Directory)
@@ -231,12 +234,12 @@ impl Import<'_, '_> {
     }
 }
 
-/// Whether what is at a path of the tree is no part of the layout, or shows elsewhere in it.
+/// Returns true if the entry is not part of the layout, or is shown elsewhere in it.
 fn stays(path: &TreePath, entry: &Entry) -> bool {
     layout::is_own(path, entry.target.as_deref()) || layout::moved_from(path, &entry.attributes).is_some()
 }
 
-/// What a file gets from its sidecar; `path` is its path in the layout.
+/// Returns the attributes that the sidecar of a file sets. `path` is the path in the layout.
 fn attrs(source: &Path, path: &str, there: Option<&Entry>) -> Result<SetAttrs> {
     let key = TreePath::parse(&format!("/{path}"))?;
     let none = Attributes::default();
@@ -244,7 +247,7 @@ fn attrs(source: &Path, path: &str, there: Option<&Entry>) -> Result<SetAttrs> {
     Ok(read_sidecar(source)?.attrs(layout::media_id(&key), there))
 }
 
-/// A file that is opened when it is first read.
+/// File that is opened at the first read, because most files are not read.
 struct Lazy {
     path: PathBuf,
     interrupt: Interrupt,

@@ -1,4 +1,4 @@
-//! A tar archive as a source of entries.
+//! Import of a tar archive.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::fail::{Failure, Result};
 /// First bytes of gzip.
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// Imports everything in an archive, compressed with gzip or not. `name` is what it is called in errors.
+/// Imports everything in an archive, compressed with gzip or not. `name` names it in errors.
 pub(crate) async fn from_tar(
     loader: &mut Loader<'_>,
     exclude: &Exclude,
@@ -27,6 +27,7 @@ pub(crate) async fn from_tar(
     let start = from.fill_buf().map_err(Failure::host(name))?;
     check_start(start, name)?;
     let is_gzip = start.starts_with(GZIP);
+    // gzip permits several members in one file.
     let from: Box<dyn Read> = if is_gzip { Box::new(MultiGzDecoder::new(from)) } else { Box::new(from) };
     let mut archive = Archive::new(from);
     let damaged = |error: io::Error| {
@@ -50,9 +51,9 @@ pub(crate) async fn from_tar(
     Ok(())
 }
 
-/// An entry of the archive that is to be imported.
+/// Entry of the archive to import.
 struct Member {
-    /// Its name in the archive, for errors.
+    /// Name in the archive, for errors.
     name: PathBuf,
     path: TreePath,
     kind: MemberKind,
@@ -67,11 +68,11 @@ enum MemberKind {
     HardLink(TreePath),
 }
 
-/// What an entry says of itself; nothing if it is to be left out. An error concerns this entry alone.
+/// Returns the description of an entry; `None` if it is to be skipped. An error concerns this entry only.
 fn describe(loader: &Loader<'_>, exclude: &Exclude, entry: &Entry<'_, impl Read>) -> Result<Option<Member>> {
     let kind = entry.header().entry_type();
     if matches!(kind, EntryType::XGlobalHeader) {
-        return Ok(None); // says something of the archive, is nothing in it
+        return Ok(None); // describes the archive
     }
     let bytes = entry.path_bytes();
     let shown = PathBuf::from(String::from_utf8_lossy(&bytes).into_owned());
@@ -81,8 +82,9 @@ fn describe(loader: &Loader<'_>, exclude: &Exclude, entry: &Entry<'_, impl Read>
     };
     let not_utf8 = |_| skip("its name or target is not UTF-8");
     let name = std::str::from_utf8(&bytes).map_err(not_utf8)?;
+    // An archive must not choose a path outside of the destination.
     if name.starts_with('/') {
-        return Err(skip("its name is not relative"));
+        return Err(skip("its name is an absolute path"));
     }
     let relative = name.trim_start_matches("./").trim_end_matches('/');
     let is_directory = kind == EntryType::Directory;
@@ -97,7 +99,7 @@ fn describe(loader: &Loader<'_>, exclude: &Exclude, entry: &Entry<'_, impl Read>
         EntryType::Directory => MemberKind::Directory,
         EntryType::Symlink => MemberKind::Symlink(link.to_owned()),
         EntryType::Link if link.starts_with('/') => {
-            return Err(skip("it links to what is not in the archive"));
+            return Err(skip("it links to a file outside the archive"));
         }
         EntryType::Link => MemberKind::HardLink(loader.path_of(link).map_err(|error| skip(error.message()))?),
         _ => return Err(skip("neither file, directory nor link")),
@@ -109,7 +111,7 @@ fn describe(loader: &Loader<'_>, exclude: &Exclude, entry: &Entry<'_, impl Read>
     Ok(Some(Member { name: shown.clone(), path, kind, mode, mtime }))
 }
 
-/// Imports an entry. Fails only if nothing more can be imported.
+/// Imports an entry. Fails only if the import cannot continue.
 async fn add(loader: &mut Loader<'_>, member: Member, entry: &mut Entry<'_, impl Read>) -> Result {
     let Member { name, path, kind, mode, mtime } = member;
     let there = match loader.look_up(&path).await {
@@ -129,13 +131,13 @@ async fn add(loader: &mut Loader<'_>, member: Member, entry: &mut Entry<'_, impl
         .await
     {
         Ok(_) => Ok(()),
-        // What comes after a failed read of the archive cannot be trusted.
+        // After a failed read, the position in the archive is not known.
         Err(failure @ Failure::Host(..)) => Err(failure),
         Err(failure) => loader.fail(failure),
     }
 }
 
-/// The content of an entry; an archive that ends in it is an error, not a shorter file.
+/// Content of an entry. It fails if the archive ends in it, instead of yielding a shorter file.
 struct Exactly<R> {
     from: R,
     left: u64,
@@ -146,7 +148,7 @@ impl<R: Read> Read for Exactly<R> {
         let read = self.from.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
         if read == 0 && !buffer.is_empty() && self.left > 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in it"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in this entry"));
         }
         Ok(read)
     }

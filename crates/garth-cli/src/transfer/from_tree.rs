@@ -1,4 +1,4 @@
-//! A part of the tree as a source of entries: for copies to another store, which no commit can make.
+//! Copy from one store of the tree to another, which is not possible in one commit.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ use super::to_tar::Content;
 use crate::fail::Result;
 use crate::walk::Walker;
 
-/// Extended attributes whose names begin like this are notes of views: a copy does not have them.
+/// Prefix of attributes that views keep for themselves. They are not copied.
 const NOTED: &str = "garth.";
 
-/// Copies what is at `top`, with all below it, to `to`: a free name, or the file `onto` for a file.
+/// Copies `top` and everything below it to `to`, which does not exist, or is the file `onto`.
 pub(crate) async fn from_tree(
     loader: &mut Loader<'_>,
     (top, entry): (&TreePath, &Entry),
@@ -28,7 +28,7 @@ pub(crate) async fn from_tree(
 ) -> Result {
     let fs = Arc::clone(&loader.tree.fs);
     let above = directories_above(&*fs, to).await?;
-    // One directory may show at several paths: compared are the nodes.
+    // One directory may be shown at several paths, so inodes are compared.
     let into_itself = |entry: &Entry| entry.kind == Kind::Directory && above.contains(&entry.ino);
     let mut links = HashMap::new();
     let mut walker = Walker::new(Arc::clone(&fs), top.as_str(), Follow::No, false).await?;
@@ -39,6 +39,7 @@ pub(crate) async fn from_tree(
             return Err(Error::at(ErrorKind::InvalidArgument, to, message).into());
         }
         if let Some(copy) = path.rebase(top, to) {
+            // Only the top may replace a file.
             let onto = onto.filter(|_| path == *top);
             let copied = match copy {
                 Ok(copy) => one(loader, &*fs, &path, &entry, copy, onto, &mut links).await,
@@ -53,12 +54,13 @@ pub(crate) async fn from_tree(
     Ok(())
 }
 
-/// The nodes of the directories that lead to a path.
+/// Returns the inodes of the directories above a path.
 async fn directories_above(fs: &dyn FileSystem, path: &TreePath) -> Result<HashSet<Ino>> {
     let mut above = HashSet::new();
     for dir in path.ancestors() {
         match fs.stat(&At::Path(dir)).await {
             Ok(entry) => drop(above.insert(entry.ino)),
+            // Directories below a missing one are missing, too.
             Err(error) if error.is(ErrorKind::NotFound) => break,
             Err(error) => return Err(error.into()),
         }
@@ -77,6 +79,7 @@ async fn one(
 ) -> Result {
     let mut content;
     let name = Path::new(path.as_str());
+    // A directory has one name.
     let several = entry.kind != Kind::Directory && entry.nlink > 1;
     let what = match (links.get(&entry.ino).filter(|_| several), entry.kind) {
         (Some(first), _) => What::HardLink(first.clone()),
@@ -98,11 +101,11 @@ async fn one(
     }
     let more = carried(entry, onto);
     let source = Source { what, mode: entry.mode, mtime: entry.mtime, whole_seconds: false, more };
-    // A copy replaces whatever the file there holds, so nothing is compared.
+    // A copy replaces the file completely, so the contents are not compared.
     loader.add(copy, None, source).await.map(drop)
 }
 
-/// The content of a file, which must be that of its entry to the end.
+/// Content of a file that must not change while it is copied.
 struct Unchanged {
     content: Content,
     file: Arc<dyn OpenFile>,
@@ -116,6 +119,7 @@ impl Unchanged {
     }
 
     fn check(&self) -> garth_engine::Result<()> {
+        // A reader is synchronous, but the tree is read asynchronously.
         let now = block_in_place(|| Handle::current().block_on(self.file.stat()))?;
         if now.etag == self.etag {
             return Ok(());
@@ -128,6 +132,7 @@ impl Unchanged {
 impl Read for Unchanged {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.content.read(buffer)?;
+        // Checked at the end: the copy is committed only if the content was read from one state.
         if read == 0 && !buffer.is_empty() {
             self.check().map_err(io::Error::other)?;
         }
@@ -135,7 +140,7 @@ impl Read for Unchanged {
     }
 }
 
-/// What a copy has of a node besides content, mode and time: no more than that where it is made over a file.
+/// Returns the attributes of a copy besides mode and time. Those that only `onto` has are removed.
 fn carried(entry: &Entry, onto: Option<&Entry>) -> SetAttrs {
     let mut attrs = SetAttrs { uid: Some(entry.uid), gid: Some(entry.gid), ..SetAttrs::new() };
     if entry.kind != Kind::Directory {

@@ -1,5 +1,5 @@
-//! A folder of this machine, read in the order of [`FileSystem::walk`](garth_engine::FileSystem::walk), so that the
-//! two can be compared side by side.
+//! Walk of a folder of this machine in the order of [`FileSystem::walk`](garth_engine::FileSystem::walk), so
+//! that both can be compared side by side.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,52 +15,52 @@ use garth_engine::model::Timestamp;
 use super::Exclude;
 use crate::fail::{Failure, Result};
 
-/// One entry below the top.
+/// Entry below the top.
 pub(crate) struct HostEntry {
     /// Path from the top, with `/` between names.
     pub(crate) path: String,
-    /// Where it is on this machine.
+    /// Path on this machine.
     pub(crate) source: PathBuf,
-    /// Its metadata; those of a link itself.
+    /// Metadata; for a symbolic link its own.
     pub(crate) meta: Metadata,
 }
 
-/// A step of the walk.
+/// Step of the walk.
 pub(crate) enum Step {
     Entry(HostEntry),
-    /// An entry or a directory (at this path, if it has one in UTF-8) that cannot be read.
+    /// Entry or directory that cannot be read, with its path if that is UTF-8.
     Lost(Option<String>, Failure),
 }
 
-/// The walk. It goes only into directories that [`HostWalk::enter`] names.
+/// Walk of a folder. It enters only directories given to [`HostWalk::enter`].
 pub(crate) struct HostWalk {
     top: PathBuf,
     exclude: Rc<Exclude>,
-    /// Directories still to read. The next is always the smallest: what is below it is larger than it.
+    /// Directories to read. The smallest one is next: everything below a directory is larger than itself.
     pending: BinaryHeap<Reverse<String>>,
     dir: String,
     listing: std::vec::IntoIter<DirEntry>,
 }
 
 impl HostWalk {
-    /// Begins below `top`.
+    /// Starts a walk below `top`.
     pub(crate) fn new(top: &Path, exclude: Rc<Exclude>) -> Result<Self> {
         let listing = list(top).map_err(Failure::host(top))?.into_iter();
         Ok(Self { listing, ..Self::empty(top, exclude) })
     }
 
-    /// A folder that is not there yet.
+    /// Returns the walk of a folder that does not exist yet.
     pub(crate) fn empty(top: &Path, exclude: Rc<Exclude>) -> Self {
         let (pending, listing) = (BinaryHeap::new(), Vec::new().into_iter());
         Self { top: top.to_owned(), exclude, pending, dir: String::new(), listing }
     }
 
-    /// Goes into the directory that was given last, when its turn comes.
+    /// Enters the directory at `path` when its turn comes.
     pub(crate) fn enter(&mut self, path: &str) {
         self.pending.push(Reverse(path.to_owned()));
     }
 
-    /// The next entry that is not excluded.
+    /// Returns the next entry that is not excluded.
     pub(crate) fn next(&mut self) -> Option<Step> {
         loop {
             while let Some(entry) = self.listing.next() {
@@ -84,6 +84,7 @@ impl HostWalk {
             Some(name) if self.dir.is_empty() => name.to_owned(),
             Some(name) => format!("{}/{name}", self.dir),
             None => {
+                // A pattern may exclude a name that is not UTF-8.
                 let lossy = Path::new(&self.dir).join(&name);
                 let left_out = self.exclude.leaves_out(&lossy.to_string_lossy(), is_directory);
                 return (!left_out).then(|| Step::Lost(None, not_utf8(&source)));
@@ -99,39 +100,40 @@ impl HostWalk {
     }
 }
 
-/// A name or link target that the tree cannot hold.
+/// Returns the failure for a name or link target that the tree cannot hold.
 pub(crate) fn not_utf8(source: &Path) -> Failure {
     let message = "skipped, its name or target is not UTF-8";
     Failure::Host(source.to_owned(), io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// The entries of a folder, in byte order.
+/// Returns the entries of a folder in byte order.
 fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
     let mut listing = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     listing.sort_by_cached_key(|entry| entry.file_name().as_bytes().to_vec());
     Ok(listing)
 }
 
-/// The order of the walk: by directory, then by name.
+/// Compares two paths in the order of the walk: by directory, then by name.
 pub(crate) fn order(one: &str, other: &str) -> Ordering {
     parts(one).cmp(&parts(other))
 }
 
-/// The directory that holds a path from the top, and the name in it.
+/// Splits a path from the top into its directory and its name.
 pub(crate) fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The last change of content.
+/// Returns the time of the last change of content.
 pub(crate) fn mtime(meta: &Metadata) -> Timestamp {
     Timestamp(meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()))
 }
 
-/// Entries below a folder, for the progress bar.
+/// Counts the entries below a folder, for the progress bar.
 pub(crate) fn count(top: &Path) -> u64 {
     let mut todo = vec![top.to_owned()];
     let mut count = 0;
     while let Some(folder) = todo.pop() {
+        // The walk reports folders that cannot be read.
         let Ok(entries) = fs::read_dir(folder) else { continue };
         for entry in entries.flatten() {
             count += 1;
@@ -165,7 +167,7 @@ mod tests {
             }
             paths.push(entry.path);
         }
-        // `-` and `.` come before `/`: directories are compared as text, as in the tree's index.
+        // `-` and `.` precede `/`: directories are compared as text, as in the index of the tree.
         assert_eq!(paths, ["a", "a-x", "a.d", "b", "a/b", "a/z", "a-x/y", "a/b/x"]);
         assert!(paths.is_sorted_by(|one, other| order(one, other).is_lt()));
     }

@@ -1,5 +1,4 @@
-//! Folders in the layout of a bucket: the sidecars beside their files, and what is looked at before an
-//! import.
+//! Folders in the layout of a bucket: sidecars next to their files, and the check before an import.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,14 +15,14 @@ use super::own::Own;
 use super::report::Report;
 use crate::fail::{Failure, Result};
 
-/// Where the sidecar of a file is, if it has one.
+/// Returns the path of the sidecar of a file.
 pub(super) fn sidecar_path(file: &Path) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(SIDECAR);
     name.into()
 }
 
-/// Whether a sidecar lies at a path. A file of such a name that has a sidecar itself is none.
+/// Returns true for a sidecar. A file with the name of a sidecar that has a sidecar itself is not one.
 pub(super) fn is_sidecar(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     name.is_some_and(|name| described(name).is_some()) && is_file(path) && !is_sidecar(&sidecar_path(path))
@@ -33,7 +32,7 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
 }
 
-/// What the sidecar of a file says; of a file without one it is nothing.
+/// Reads the sidecar of a file; empty if there is none.
 pub(super) fn read_sidecar(file: &Path) -> Result<Sidecar> {
     let path = sidecar_path(file);
     if is_sidecar(&path) { read(&path) } else { Ok(Sidecar::default()) }
@@ -41,7 +40,7 @@ pub(super) fn read_sidecar(file: &Path) -> Result<Sidecar> {
 
 fn read(path: &Path) -> Result<Sidecar> {
     let mut json = Vec::new();
-    // one byte more tells what is too long
+    // One more byte shows that the file is too long.
     let opened =
         fs::File::open(path).and_then(|file| file.take(MAX_SIDECAR as u64 + 1).read_to_end(&mut json));
     opened.map_err(Failure::host(path))?;
@@ -52,15 +51,14 @@ fn refused(path: &Path, message: &str) -> Failure {
     Failure::Host(path.to_owned(), io::Error::new(io::ErrorKind::InvalidData, message.to_owned()))
 }
 
-/// Looks through a folder before anything of it is written: each sidecar can be read and has its file, and
-/// nothing lies where garth keeps what is its own. Gives whether it may be imported; what is wrong is
-/// reported.
+/// Checks a folder before anything is written: each sidecar is valid and has its file, and no entry has a
+/// path that is reserved for garth. Reports errors. Returns true if the folder may be imported.
 pub(crate) fn check(top: &Path, exclude: Exclude, own: &Own, report: &mut Report<'_>) -> Result<bool> {
     let mut walk = HostWalk::new(top, Rc::new(exclude))?;
     let mut sound = true;
     while let Some(step) = walk.next() {
         report.interrupt().check()?;
-        // what cannot be read the import tells, and goes on
+        // The import reports entries that cannot be read, and continues.
         let Step::Entry(entry) = step else { continue };
         if entry.meta.is_dir() && own.is(&entry.meta) {
             continue;
@@ -81,18 +79,18 @@ fn check_entry(entry: &HostEntry) -> Result {
     let HostEntry { path, source, meta } = entry;
     let target = if meta.is_symlink() { fs::read_link(source).ok() } else { None };
     let target = target.as_deref().and_then(Path::to_str);
-    // the import tells what is no path of the tree
+    // The import reports invalid paths.
     if at(path).is_ok_and(|path| is_own(&path, target)) {
-        let message = "garth keeps something of its own there, and an import of the layout leaves it alone; \
-                       import without --layout, or leave it out (--exclude)";
+        let message = "this path is reserved for garth, and an import of the layout does not change it; \
+                       import without --layout, or exclude it (--exclude)";
         return Err(refused(source, message));
     }
     let Some(file) = described(path).filter(|_| is_sidecar(source)) else { return Ok(()) };
     let beside = source.with_file_name(file.rsplit_once('/').map_or(file, |(_, name)| name));
     if !is_file(&beside) {
         let message = format!(
-            "metadata of a file that is not there; if it is a file itself, give it metadata of its own: \
-             {}{SIDECAR} with {{}} in it",
+            "metadata of a file that does not exist; if this is a file itself, add metadata for it: \
+             {}{SIDECAR} with the content {{}}",
             source.file_name().unwrap_or_default().to_string_lossy()
         );
         return Err(refused(source, &message));
@@ -100,7 +98,7 @@ fn check_entry(entry: &HostEntry) -> Result {
     read(source).map(drop)
 }
 
-/// The path of the tree that an object has.
+/// Returns the path of an object in the tree.
 fn at(path: &str) -> garth_engine::Result<TreePath> {
     let mut at = TreePath::root();
     for name in path.split('/') {

@@ -1,5 +1,5 @@
-//! The objects of an account in the layout of a bucket, in the order of a sync. What is garth's own is left
-//! out, and media that a reset moved show where they were.
+//! Walk of an account in the layout of a bucket, in the order of a sync. Paths reserved for garth are left
+//! out, and media that a reset moved are shown at their old paths.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry as Slot;
@@ -15,38 +15,38 @@ use super::host::parts;
 use super::tree_walk::TreeItem;
 use crate::fail::Result;
 
-/// The walk. It goes into each directory that belongs to the layout, and into no other.
+/// Walk of the layout. It enters each directory that belongs to the layout.
 pub(crate) struct LayoutWalk {
     fs: Arc<dyn FileSystem>,
     moved: Moved,
-    /// Directories still to read. The next is always the smallest: what is below it is larger than it.
+    /// Directories to read. The smallest one is next: everything below a directory is larger than itself.
     pending: BinaryHeap<Reverse<String>>,
-    /// The directory that is read, and behind which name it goes on.
+    /// Directory being read, and the name after which it continues.
     dir: Option<(String, Option<Name>)>,
     ready: VecDeque<TreeItem>,
     left_out: u64,
 }
 
-/// What shows elsewhere than it lies.
+/// Entries that are shown at another path than they are stored at.
 #[derive(Default)]
 struct Moved {
-    /// By directory and name.
+    /// Items by directory and name.
     items: BTreeMap<(String, String), TreeItem>,
-    /// Files that would show where another one does.
+    /// Files whose path another file has already taken.
     twins: Vec<TreeItem>,
-    /// Directories that hold nothing else.
+    /// Directories that contain nothing else.
     hollow: HashSet<TreePath>,
 }
 
 impl LayoutWalk {
-    /// Begins at the root of an account.
+    /// Starts at the root of an account.
     pub(crate) async fn new(fs: Arc<dyn FileSystem>) -> Result<Self> {
         let moved = Moved::find(&*fs).await?;
         let dir = Some((String::new(), None));
         Ok(Self { fs, moved, pending: BinaryHeap::new(), dir, ready: VecDeque::new(), left_out: 0 })
     }
 
-    /// The next path.
+    /// Returns the next path.
     pub(crate) async fn peek(&mut self) -> Result<Option<&str>> {
         while self.ready.is_empty() {
             let next = || self.pending.pop().map(|Reverse(dir)| (dir, None));
@@ -56,17 +56,17 @@ impl LayoutWalk {
         Ok(self.ready.front().map(|item| item.path.as_str()))
     }
 
-    /// Takes the entry that [`LayoutWalk::peek`] has told.
+    /// Takes the entry whose path [`LayoutWalk::peek`] returned.
     pub(crate) fn pop(&mut self) -> Option<TreeItem> {
         self.ready.pop_front()
     }
 
-    /// How many entries were left out; a directory with all that is in it counts once.
+    /// Returns the number of entries left out; a directory with everything below it counts once.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// At the end: files that did not show, since others lie where they were.
+    /// Returns the files that were not shown, because other files have their paths. To be called at the end.
     pub(crate) fn hidden(self) -> impl Iterator<Item = TreeItem> {
         let Moved { items, twins, .. } = self.moved;
         items.into_values().chain(twins).filter(|item| item.entry.kind == Kind::File)
@@ -75,6 +75,7 @@ impl LayoutWalk {
     /// Reads a page of a directory.
     async fn page(&mut self, dir: String, after: Option<Name>) -> Result {
         let (items, more) = list(&*self.fs, &at(&dir)?, after.clone()).await?;
+        // `None` on the last page, which takes all remaining names.
         let last = items.last().filter(|_| more).map(|(name, _)| name.clone());
         let mut page = BTreeMap::new();
         for (name, entry) in items {
@@ -105,7 +106,7 @@ impl LayoutWalk {
 }
 
 impl Moved {
-    /// Finds them: no other place than beside archives has some.
+    /// Finds the entries. Only archives of sessions have some.
     async fn find(fs: &dyn FileSystem) -> Result<Self> {
         let mut moved = Self::default();
         for (agent, _) in directories(fs, &TreePath::parse("/agents")?).await? {
@@ -115,6 +116,7 @@ impl Moved {
                 for (path, entry) in all(fs, &session).await? {
                     others |= path != media || !moved.below(fs, &media, &entry).await?;
                 }
+                // The directory of the session exists only for its media.
                 if moved.hollow.contains(&media) && !others {
                     moved.hollow.insert(session);
                 }
@@ -123,7 +125,7 @@ impl Moved {
         Ok(moved)
     }
 
-    /// Finds those in a session's directory of media; gives whether it has nothing else.
+    /// Finds the entries in the media of a session. Returns true if there is nothing else.
     async fn below(&mut self, fs: &dyn FileSystem, media: &TreePath, entry: &Entry) -> Result<bool> {
         let (mut some, mut others) = (false, false);
         for (path, file) in all(fs, media).await? {
@@ -133,6 +135,7 @@ impl Moved {
                 continue;
             };
             some = true;
+            // Directories of the old path may be missing, so they are shown with the attributes of `media`.
             for dir in key.ancestors().skip(1) {
                 self.insert(&dir, media.clone(), entry.clone());
             }
@@ -145,7 +148,7 @@ impl Moved {
         Ok(is_hollow)
     }
 
-    /// The first of two for one place shows there.
+    /// Adds an entry. Of two entries with one path, the first one is shown.
     fn insert(&mut self, shown: &TreePath, at: TreePath, entry: Entry) {
         let path = shown.key()[1..].to_owned();
         let (dir, name) = parts(&path);
@@ -153,12 +156,13 @@ impl Moved {
         let item = TreeItem { path: path.clone(), at, entry: Box::new(entry), elsewhere: true };
         match self.items.entry(key) {
             Slot::Vacant(slot) => drop(slot.insert(item)),
+            // Several files may be in the same directory.
             Slot::Occupied(_) if item.entry.kind == Kind::Directory => {}
             Slot::Occupied(_) => self.twins.push(item),
         }
     }
 
-    /// Whether what lies at a path does not show there.
+    /// Returns true if the entry at a path is not shown there.
     fn has(&self, path: &TreePath, entry: &Entry) -> bool {
         match entry.kind {
             Kind::Directory => self.hollow.contains(path),
@@ -167,7 +171,7 @@ impl Moved {
         }
     }
 
-    /// Takes what shows in a part of a directory, unless something lies there.
+    /// Takes the entries shown in a part of a directory, except where an entry is stored at the same path.
     fn take(
         &mut self,
         dir: &str,
@@ -195,7 +199,7 @@ fn at(path: &str) -> garth_engine::Result<TreePath> {
     Ok(at)
 }
 
-/// A page of a directory; nothing of one that is not there.
+/// Returns a page of a directory; an empty one if it does not exist.
 async fn list(
     fs: &dyn FileSystem,
     dir: &TreePath,
@@ -207,7 +211,7 @@ async fn list(
     Ok((items.collect(), listing.more))
 }
 
-/// What is in a directory that passes the filter.
+/// Returns the entries of a directory that pass the filter.
 async fn filtered(
     fs: &dyn FileSystem,
     dir: &TreePath,

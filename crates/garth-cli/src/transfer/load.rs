@@ -1,5 +1,5 @@
-//! Brings the tree up to what a source says, entry by entry: what is the same costs no commit, the rest goes
-//! many entries to a commit. Why: `docs/decisions/import-compares-first.md`.
+//! Import of entries into the tree. Unchanged entries cause no commit; the others are committed many at a
+//! time. See `docs/decisions/import-compares-first.md`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
@@ -14,41 +14,42 @@ use crate::args::CommitArgs;
 use crate::body::{first_difference, read_body, read_changed_body};
 use crate::fail::{Failure, Result};
 
-/// Most entries of one commit.
+/// Limit on the entries of one commit.
 const MAX_ENTRIES: usize = 512;
-/// Bytes of content in memory after which a commit is made. 8 MiB; with the last body (1 MiB at most) it
-/// stays below what a batch takes.
+/// Bytes of content in memory after which a commit is made, 8 MiB. With the last body (1 MiB at most) it
+/// stays below the limit of a batch.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// An entry as the source has it.
+/// Entry of the source.
 pub(crate) struct Source<'a> {
     pub(crate) what: What<'a>,
     pub(crate) mode: u32,
     pub(crate) mtime: Timestamp,
-    /// Times of the source have whole seconds: a time of the tree within that second is the same.
+    /// True if times of the source have whole seconds: a time of the tree within the same second is equal.
     pub(crate) whole_seconds: bool,
-    /// What it gets besides mode and time.
+    /// Attributes besides mode and time.
     pub(crate) more: SetAttrs,
 }
 
-/// What an entry is.
+/// Kind and content of an entry.
 pub(crate) enum What<'a> {
-    /// A file. Its content is read only if size or time differ.
+    /// File. The content is read only if size or time differ.
     File {
         size: u64,
         content: &'a mut dyn Read,
         name: &'a Path,
     },
     Directory,
-    /// A symbolic link with this target.
+    /// Symbolic link with this target.
     Symlink(String),
     Special(Special),
-    /// One more name of what is at this path.
+    /// Another name of the file at this path.
     HardLink(TreePath),
 }
 
 impl Source<'_> {
     fn attrs(&self) -> SetAttrs {
+        // Without the bits of the file type.
         self.more.clone().mode(self.mode & 0o7777).mtime(self.mtime)
     }
 
@@ -61,7 +62,7 @@ impl Source<'_> {
         self.mode & 0o7777 == entry.mode
     }
 
-    /// Whether a file has already what it gets besides mode and time.
+    /// Returns true if the attributes besides mode and time are unchanged.
     fn same_more(&self, entry: &Entry) -> bool {
         let mut attributes = entry.attributes.clone();
         self.more.apply(&mut attributes).is_ok() && attributes == entry.attributes
@@ -75,50 +76,50 @@ struct Waiting {
     done: Outcome,
 }
 
-/// What to report once they are committed.
+/// Report to make after the commit.
 enum Outcome {
     Entry(Change, Item),
     Removed {
         below: u64,
     },
-    /// Work that is no entry of the source.
+    /// No report, because it is not an entry of the source.
     Silent,
 }
 
-/// How an import treats what is there.
+/// Handling of existing entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
-    /// Remove what the source does not have, and what is in the way.
+    /// Delete entries that the source does not have, and entries that are in the way.
     pub(crate) delete: bool,
     /// Change nothing.
     pub(crate) dry_run: bool,
-    /// The folder is in the layout of a bucket: metadata of a file is in a sidecar.
+    /// The folder is in the layout of a bucket: metadata are in sidecars.
     pub(crate) layout: bool,
 }
 
-/// An import in progress.
+/// Import in progress.
 pub(crate) struct Loader<'a> {
     pub(crate) tree: &'a AuthoredTree,
     pub(crate) report: Report<'a>,
     pub(crate) policy: Policy,
     args: &'a CommitArgs,
     base: TreePath,
-    /// Makes the base, before the first entry.
+    /// Creation of the base, committed with the first entry.
     first: Option<Waiting>,
     waiting: Vec<Waiting>,
-    /// Paths in `waiting`: the tree does not show yet what they will be.
+    /// Paths in `waiting`, whose state in the tree is not current yet.
     unsettled: HashSet<TreePath>,
     bytes: u64,
     /// Directories of the source, with mode and time.
     directories: HashMap<TreePath, (u32, Timestamp)>,
-    /// Those whose mode or time is to be set last, as making what is in them changes the time.
+    /// Directories whose mode and time are set at the end, because creating their entries changes the time.
     dirty: BTreeSet<TreePath>,
-    /// The sequence of the first commit, and the last one.
+    /// Sequence of the first commit, and the last commit.
     commits: Option<(Seq, Commit)>,
 }
 
 impl<'a> Loader<'a> {
-    /// Starts an import to below `base`, which is made if it is not there.
+    /// Starts an import below `base`, which is created if it does not exist.
     pub(crate) fn new(
         tree: &'a AuthoredTree,
         args: &'a CommitArgs,
@@ -145,8 +146,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is
-    /// nothing; `..` and absolute paths are refused.
+    /// Returns the path for `relative`, a path from the top of the source with `/` between names. `.` is
+    /// ignored; `..` fails.
     pub(crate) fn path_of(&self, relative: &str) -> garth_engine::Result<TreePath> {
         let mut path = self.base.clone();
         for name in relative.split('/').filter(|name| !name.is_empty() && *name != ".") {
@@ -155,17 +156,17 @@ impl<'a> Loader<'a> {
         Ok(path)
     }
 
-    /// The first and the last commit made.
+    /// Returns the sequences of the first and the last commit.
     pub(crate) fn commits(&self) -> Option<(Seq, Seq)> {
         self.commits.as_ref().map(|(first, last)| (*first, last.seq))
     }
 
-    /// The last commit made.
+    /// Returns the last commit.
     pub(crate) fn last_commit(&self) -> Option<&Commit> {
         self.commits.as_ref().map(|(_, last)| last)
     }
 
-    /// If the base is made by this import, it is a copy of the source's top, and there even if that is empty.
+    /// Makes a new base a copy of the top of the source, so that it is created even if the source is empty.
     pub(crate) fn copy_top(&mut self, mode: u32, mtime: Timestamp) {
         if let Some(first) = self.first.take().filter(|_| !self.policy.dry_run) {
             self.directories.insert(first.path.clone(), (mode & 0o7777, mtime));
@@ -174,7 +175,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// What is at `path` now, for sources that do not come in the order of the tree.
+    /// Returns the current entry at `path`, for sources that are not in the order of the tree.
     pub(crate) async fn look_up(&mut self, path: &TreePath) -> Result<Option<Entry>> {
         if self.unsettled.contains(path) {
             self.flush().await?;
@@ -186,7 +187,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Brings one entry; `there` is what the tree has. Gives whether it was the same.
+    /// Imports one entry; `there` is the entry of the tree. Returns true if it was unchanged.
     pub(crate) async fn add(
         &mut self,
         path: TreePath,
@@ -213,6 +214,7 @@ impl<'a> Loader<'a> {
         };
         let change = match there {
             None if !replaces => Change::New,
+            // A directory in `dirty` gets another mode or time at the end.
             Some(_) if ops.is_empty() && !self.dirty.contains(&path) => Change::Same,
             _ => Change::Changed,
         };
@@ -224,7 +226,8 @@ impl<'a> Loader<'a> {
         Ok(change == Change::Same)
     }
 
-    /// Removing a directory, or a file for a directory's sake, is done only on request.
+    /// Returns true if a directory would be replaced, or a file by a directory, which is done only with
+    /// `delete`.
     fn is_in_the_way(&self, there: &Entry, source: &Source<'_>) -> bool {
         (there.kind == Kind::Directory) != matches!(source.what, What::Directory)
     }
@@ -237,6 +240,7 @@ impl<'a> Loader<'a> {
         ops: &mut Vec<Op>,
     ) -> Item {
         if there.is_none() {
+            // The time is set at the end.
             let attrs = SetAttrs { mtime: None, ..source.attrs() };
             ops.push(Op::mkdir_all(path).with_attrs(attrs));
         }
@@ -255,6 +259,7 @@ impl<'a> Loader<'a> {
         ops: &mut Vec<Op>,
     ) -> Result<Item> {
         if let Some(entry) = there {
+            // `first` may wait for its commit, which `look_up` makes.
             if self.look_up(first).await?.is_some_and(|first| first.ino == entry.ino) {
                 return Ok(Item::HardLink);
             }
@@ -278,14 +283,16 @@ impl<'a> Loader<'a> {
         };
         let What::File { size, content, name } = source.what else { return Ok(Item::File(0)) };
         let file = there.filter(|entry| entry.kind == Kind::File);
-        // A node with more names is replaced, as its other names may be other files of the source.
+        // A file with several names is replaced: its other names may be different files in the source.
         let in_place = file.filter(|entry| entry.nlink == 1);
         if file.is_some_and(|entry| entry.size == size) && same_time && same_attrs {
             return Ok(Item::File(0));
         }
         let body = match in_place.filter(|entry| entry.size == size) {
+            // Same size and time: only the attributes differ, so the content is not read.
             Some(_) if same_time => None,
             Some(entry) => self.changed_body(&path.into(), entry, content, name).await?,
+            // A dry run writes nothing; it reports `size`.
             None if self.policy.dry_run => Some(Body::Bytes(bytes::Bytes::new())),
             None => Some(read_body(&*self.tree.fs, &path.into(), content, name).await?),
         };
@@ -296,6 +303,7 @@ impl<'a> Loader<'a> {
         };
         if there.is_some() && in_place.is_none() {
             ops.push(Op::remove_file(path).if_exists());
+            // The new file replaces the old one and must keep its attributes.
             if let Some(entry) = file {
                 let mut kept = entry.attributes.clone();
                 attrs.apply(&mut kept)?;
@@ -308,7 +316,7 @@ impl<'a> Loader<'a> {
         Ok(Item::File(written))
     }
 
-    /// The content, if it is not that of a file of the same size.
+    /// Returns the content as a body, if it differs from that of a file of the same size.
     async fn changed_body(
         &self,
         at: &At,
@@ -318,7 +326,7 @@ impl<'a> Loader<'a> {
     ) -> Result<Option<Body>> {
         let fs = &*self.tree.fs;
         let old = match fs.open_version(there.version).await {
-            // an overlay has no past
+            // An overlay has no history, so no version can be opened.
             Err(error) if error.is(ErrorKind::Unsupported) => fs.open(at).await?,
             old => old?,
         };
@@ -328,18 +336,21 @@ impl<'a> Loader<'a> {
         read_changed_body(fs, at, old, content, name).await
     }
 
-    /// Removes what the source does not have, with so many entries below it.
+    /// Deletes a path that the source does not have. `below` is the number of entries below it.
     pub(crate) async fn remove(&mut self, path: TreePath, below: u64) -> Result {
         let ops = vec![Op::remove_tree(&path).if_exists()];
         self.push(Waiting { path, ops, done: Outcome::Removed { below } }).await
     }
 
     async fn push(&mut self, entry: Waiting) -> Result {
+        // In a dry run every entry counts as done at once.
         if self.policy.dry_run {
             return self.made(&entry);
         }
+        // The base is created with the first entry.
         self.waiting.extend(self.first.take());
         self.bytes += entry.ops.iter().map(inline).sum::<u64>();
+        // A new or removed name changes the time of its directory; attributes do not.
         let names = entry.ops.iter().any(|op| !matches!(op, Op::SetAttrs { .. }));
         if let Some(parent) =
             entry.path.parent().filter(|parent| names && self.directories.contains_key(parent))
@@ -354,7 +365,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Commits what waits: in one commit, or if that fails, each alone, so that one bad entry stops no other.
+    /// Commits the waiting operations together. If that fails, commits each alone, so that one bad entry does
+    /// not affect the others.
     async fn flush(&mut self) -> Result {
         self.bytes = 0;
         self.unsettled.clear();
@@ -370,6 +382,7 @@ impl<'a> Loader<'a> {
                     match self.commit(entry.ops.clone()).await {
                         Ok(()) => self.made(&entry)?,
                         Err(failure) => {
+                            // Its mode and time must not be set by `finish`: the entry was not imported.
                             self.directories.remove(&entry.path);
                             self.fail(failure)?;
                         }
@@ -396,16 +409,17 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reports an entry that cannot be imported, and goes on; gives the failure back if nothing more can be.
+    /// Reports an entry that cannot be imported. Returns the failure if the import cannot continue.
     pub(crate) fn fail(&mut self, failure: impl Into<Failure>) -> Result {
         let failure = failure.into();
         if is_fatal(&failure) { Err(failure) } else { self.report.fail(failure) }
     }
 
-    /// Commits the rest, and modes and times of directories.
+    /// Commits the remaining operations, then modes and times of directories.
     pub(crate) async fn finish(&mut self) -> Result {
         self.flush().await?;
         let mut settle = Vec::new();
+        // After all entries: creating an entry changes the time of its directory.
         for path in std::mem::take(&mut self.dirty) {
             if let Some((mode, mtime)) = self.directories.remove(&path) {
                 let ops = vec![Op::set_attrs(&path, SetAttrs::new().mode(mode).mtime(mtime))];
@@ -455,17 +469,17 @@ fn special(
     Item::Special
 }
 
-/// Whether the tree or the user has ended the import.
+/// Returns true if the import cannot continue.
 fn is_fatal(failure: &Failure) -> bool {
     match failure {
         Failure::Pipe | Failure::Reported(_) | Failure::Usage(_) | Failure::DataDir(..) => true,
-        // Damaged content is that of one file.
+        // Only one file is damaged; the others can still be read.
         Failure::Tree(error) => failure.code() == 7 && !error.is(ErrorKind::Corrupt),
         Failure::Host(..) | Failure::Kv(..) => false,
     }
 }
 
-/// Bytes that wait in memory.
+/// Returns the bytes that an operation holds in memory.
 fn inline(op: &Op) -> u64 {
     match op.body() {
         Some(Body::Bytes(bytes)) => bytes.len() as u64,
@@ -473,7 +487,7 @@ fn inline(op: &Op) -> u64 {
     }
 }
 
-/// Gives a new node what another one has.
+/// Copies the attributes of a node to those of a new one.
 pub(super) fn keep(attributes: &Attributes, attrs: &mut SetAttrs) {
     let Attributes { content_type, tags, importance, searchable, metadata, xattrs } = attributes.clone();
     attrs.content_type = Some(content_type);
@@ -494,7 +508,7 @@ fn in_the_way(path: &TreePath, there: &Entry) -> Error {
         _ => Error::at(
             ErrorKind::NotADirectory,
             path,
-            "skipped, it is no directory as in the source (--delete replaces it)",
+            "skipped, a file is in the way of a directory (--delete replaces it)",
         ),
     }
 }

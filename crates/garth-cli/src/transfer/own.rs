@@ -1,5 +1,5 @@
-//! garth's own data folder in the way of an import or export: only its engine opens, replaces or removes what
-//! is in it.
+//! Protection of the data folder of garth from imports and exports: only the engine may open, replace or
+//! delete its files.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,9 +10,9 @@ use garth_engine::DataDir;
 
 use crate::fail::{Failure, Result};
 
-/// The data folder in use.
+/// Data folder in use.
 pub(crate) struct Own {
-    /// Its path without links.
+    /// Canonical path.
     folder: PathBuf,
     /// Device and inode.
     node: (u64, u64),
@@ -25,32 +25,33 @@ impl Own {
         Ok(Self { folder, node: (meta.dev(), meta.ino()) })
     }
 
-    /// Whether an entry of a folder is the data folder.
+    /// Returns true if an entry of a folder is the data folder.
     pub(crate) fn is(&self, meta: &Metadata) -> bool {
         (meta.dev(), meta.ino()) == self.node
     }
 
-    /// Whether the data folder lies in `folder`, or is it.
+    /// Returns true if the data folder is `folder`, or is below it.
     pub(crate) fn is_within(&self, folder: &Path) -> bool {
         folder.canonicalize().is_ok_and(|folder| self.folder.starts_with(folder))
     }
 
-    /// Refuses a source or destination that is the data folder or lies in it, whether it is there yet or not.
+    /// Fails for a source or destination that is the data folder or is below it, whether it exists or not.
     pub(crate) fn refuse(&self, path: &Path) -> Result {
         let absolute = std::path::absolute(path).map_err(Failure::host(path))?;
+        // The path may not exist yet, so the nearest existing directory above it counts.
         let there = absolute.ancestors().find_map(|above| above.canonicalize().ok());
         if there.is_none_or(|there| !there.starts_with(&self.folder)) {
             return Ok(());
         }
         let path = path.display();
         Err(Failure::Usage(format!(
-            "{path}: in garth's own data folder, which only garth changes; `garth backup` copies it"
+            "{path}: this is in the data folder of garth, which only garth may change; use `garth backup` to copy it"
         )))
     }
 
-    /// What is said of it where a walk meets it.
+    /// Returns the failure for the data folder in a walk.
     pub(crate) fn skipped(path: &Path) -> Failure {
-        let message = "skipped, it is garth's own data folder";
+        let message = "skipped, this is the data folder of garth";
         Failure::Host(path.to_owned(), io::Error::new(io::ErrorKind::Unsupported, message))
     }
 }

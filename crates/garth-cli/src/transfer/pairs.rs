@@ -1,5 +1,5 @@
-//! A folder of this machine and a directory of the tree side by side, so that a sync needs no look-up for
-//! each entry and holds a page of the tree in memory.
+//! Merged walk of a folder of this machine and a directory of the tree. A sync needs no lookup for each
+//! entry, and holds one page of the tree in memory.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::layout_walk::LayoutWalk;
 use super::tree_walk::{TreeItem, TreeWalk};
 use crate::fail::{Failure, Result};
 
-/// What stands at one path.
+/// Entries with one path.
 pub(crate) enum Pair {
     /// Only in the folder.
     Host(HostEntry),
@@ -16,15 +16,15 @@ pub(crate) enum Pair {
     Tree(TreeItem),
     /// In both.
     Both(HostEntry, TreeItem),
-    /// An entry or directory of the folder that cannot be read.
+    /// Entry or directory of the folder that cannot be read.
     Lost(Option<String>, Failure),
 }
 
-/// The side of the tree.
+/// Tree side of the walk.
 pub(crate) enum Side {
-    /// All that is there.
+    /// All entries.
     Whole(TreeWalk),
-    /// What belongs to the layout of a bucket.
+    /// Entries of the layout of a bucket.
     Layout(LayoutWalk),
 }
 
@@ -44,7 +44,7 @@ impl Side {
     }
 }
 
-/// Both sides.
+/// Merged walk of both sides.
 pub(crate) struct Pairs {
     pub(crate) host: HostWalk,
     pub(crate) tree: Side,
@@ -56,7 +56,7 @@ impl Pairs {
         Self { host, tree, ahead: None }
     }
 
-    /// What stands at the next path of either side.
+    /// Returns the entries with the next path of either side.
     pub(crate) async fn next(&mut self) -> Result<Option<Pair>> {
         if self.ahead.is_none() {
             match self.host.next() {

@@ -1,4 +1,5 @@
-//! What an import or export did: counted for the summary, listed with `--verbose`, failures told at once.
+//! Report of an import or export: counts for the summary, a list with `--verbose`, and failures as they
+//! happen.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::out::{Out, counted};
 use crate::progress::{self, Interrupt};
 use crate::terminal;
 
-/// What happened to one entry of the destination.
+/// Change of one entry of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     New,
@@ -32,20 +33,20 @@ impl Change {
     }
 }
 
-/// What the entry is in the source.
+/// Kind of an entry of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// A file, and the bytes of it that were written.
+    /// File, with the bytes that were written.
     File(u64),
     Directory,
     Symlink,
     HardLink,
-    /// Neither of these; only another tree has them.
+    /// Special file, which only another tree can contain.
     Special,
 }
 
 impl Item {
-    /// The same, with so many bytes more that were written for a file.
+    /// Adds `bytes` to the bytes written for a file.
     pub(crate) fn with_more(self, bytes: u64) -> Self {
         match self {
             Self::File(written) => Self::File(written + bytes),
@@ -54,7 +55,7 @@ impl Item {
     }
 }
 
-/// The entries of the source by kind, and by what was done.
+/// Counts of entries, by change and by kind.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Count {
     new: u64,
@@ -91,16 +92,16 @@ impl fmt::Display for Count {
     }
 }
 
-/// How the user wants to hear of it.
+/// Form of the report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// List each entry that is not the same.
+    /// List each entry that was changed.
     pub(crate) list: bool,
-    /// Standard output is an archive: what is said goes to stderr.
+    /// Standard output is an archive, so the report goes to stderr.
     pub(crate) to_stderr: bool,
 }
 
-/// Counts, lists and shows how far it is.
+/// Report in progress, with its progress bar.
 pub(crate) struct Report<'a> {
     out: &'a mut Out,
     bar: ProgressBar,
@@ -111,19 +112,19 @@ pub(crate) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Begins; `total` is the number of entries, if known.
+    /// Starts a report. `total` is the number of entries, if known.
     pub(crate) fn new(out: &'a mut Out, total: Option<u64>, style: Style, interrupt: Interrupt) -> Self {
-        // Lines of a list show how far it is, too.
+        // The lines of a list show progress, too.
         let bar = if style.list { ProgressBar::hidden() } else { progress::entries(total) };
         Self { out, bar, style, failures: Failures::default(), count: Count::default(), interrupt }
     }
 
-    /// The user's Ctrl-C.
+    /// Returns the flag of Ctrl-C.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// One entry more; fails once Ctrl-C was pressed.
+    /// Counts an entry for the progress bar. Fails after Ctrl-C.
     pub(crate) fn step(&self, name: &str) -> Result {
         self.bar.inc(1);
         if !self.bar.is_hidden() {
@@ -132,7 +133,7 @@ impl<'a> Report<'a> {
         self.interrupt.check()
     }
 
-    /// What was done to one entry of the source.
+    /// Reports the change of an entry of the source.
     pub(crate) fn done(&mut self, change: Change, item: Item, path: &str) -> Result {
         match item {
             Item::File(written) => {
@@ -153,7 +154,7 @@ impl<'a> Report<'a> {
         self.list(change, path)
     }
 
-    /// An entry that the source does not have was removed, with so many below it.
+    /// Reports the deletion of a path, with `below` entries below it.
     pub(crate) fn removed(&mut self, path: &str, below: u64) -> Result {
         self.count.removed += 1 + below;
         self.list(Change::Removed, path)
@@ -182,19 +183,19 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// One entry that could not be brought over; the rest goes on.
+    /// Reports an entry that failed. The import continues.
     pub(crate) fn fail(&mut self, failure: Failure) -> Result {
-        self.interrupt.check()?; // a read that it ended has not failed
+        self.interrupt.check()?; // a read that Ctrl-C ended is not a failure
         let (failures, json) = (&mut self.failures, self.out.is_json());
         self.bar.suspend(|| failures.add(Err(failure), json))
     }
 
-    /// Reports what ended it all.
+    /// Reports the failure that ended the import or export.
     pub(crate) fn stopped(&self, failure: &Failure) {
         self.bar.suspend(|| failure.report(self.out.is_json()));
     }
 
-    /// Says what was done: `verb` and `to` for people, and with `--json` all counts and `more`.
+    /// Prints the summary: `verb` and `to` for people, and with `--json` all counts and `more`.
     pub(crate) fn summary(&mut self, verb: &str, to: &str, more: &serde_json::Value) -> Result {
         self.bar.finish_and_clear();
         self.count.failed = self.failures.count();
@@ -207,12 +208,12 @@ impl<'a> Report<'a> {
         self.out.flush()
     }
 
-    /// The outcome of all: exit code 1 if anything failed.
+    /// Returns the outcome of all entries, with exit code 1 if any failed.
     pub(crate) fn outcome(&self) -> Result {
         self.first_failure().map_err(|_| Failure::Reported(1))
     }
 
-    /// The outcome of all, with the exit code of what failed first.
+    /// Returns the outcome of all entries, with the exit code of the first failure.
     pub(crate) fn first_failure(&self) -> Result {
         self.bar.finish_and_clear();
         self.failures.done()

@@ -1,5 +1,5 @@
-//! A folder of this machine as a target: what differs is changed, what is the same stays untouched. Nothing
-//! is ever written through a link: a name is made new or replaced by a rename, and no link is gone through.
+//! Export to a folder of this machine. Only differences are changed. Nothing is written through a symbolic
+//! link: a name is created, or replaced by a rename, and links are not followed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
@@ -31,48 +31,49 @@ mod sidecars;
 
 use self::sidecar_names::Sidecars;
 
-/// Permissions that are given on. Set-user-ID and its like are not: a program that an agent wrote would run
-/// with the rights of whoever exports it.
+/// Permission bits that are exported. Set-user-ID and the like are not: a program that an agent wrote would
+/// run with the rights of the user who exports it.
 const PERMISSIONS: u32 = 0o777;
 
-/// An export in progress.
+/// Export in progress.
 struct Export<'r, 'a> {
     fs: Arc<dyn FileSystem>,
     policy: Policy,
     exclude: Rc<Exclude>,
     own: &'r Own,
     report: &'r mut Report<'a>,
-    /// Nodes with several names, and the first name on this machine.
+    /// Inodes with several names, with the first name on this machine.
     links: HashMap<Ino, PathBuf>,
-    /// Directories on this machine. What differs is set last, as making what is in them changes the time.
+    /// Directories on this machine. Modes and times are set at the end, because creating entries changes the
+    /// time.
     directories: BTreeMap<PathBuf, Directory>,
-    /// Directories of the tree whose entries are passed over.
+    /// Directories of the tree whose entries are skipped.
     passed: HashSet<String>,
-    /// What only the folder has.
+    /// Paths that only the folder has.
     gone: Vec<(String, PathBuf)>,
     /// Names that belong to sidecars of files.
     sidecars: Sidecars,
     left_out: LeftOut,
 }
 
-/// What an export does not bring, and is no failure.
+/// Entries and permissions that are left out of an export without being failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeftOut {
-    /// Entries with set-user-ID, set-group-ID or sticky bits, which are left out.
+    /// Entries with set-user-ID, set-group-ID or sticky bits, which are not exported.
     pub(crate) special_bits: u64,
-    /// Entries that are no part of the layout; a directory with all that is in it counts once.
+    /// Entries that are not part of the layout; a directory with everything below it counts once.
     pub(crate) entries: u64,
 }
 
 struct Directory {
-    /// To be set; `None` leaves it as it is.
+    /// Mode to set; `None` leaves it unchanged.
     mode: Option<u32>,
     mtime: Timestamp,
     dirty: bool,
 }
 
-/// Brings the folder `top` up to what `base` is; made if missing. In the layout of a bucket `base` is the
-/// root.
+/// Exports `base` to the folder `top`, which is created if it does not exist. In the layout of a bucket,
+/// `base` is the root.
 pub(crate) async fn to_folder(
     fs: Arc<dyn FileSystem>,
     (base, entry): (&TreePath, Entry),
@@ -99,14 +100,14 @@ pub(crate) async fn to_folder(
                 }
                 continue;
             }
-            // it went with the metadata of its file
+            // This sidecar was already handled with its file.
             Pair::Lost(Some(path), _) if export.sidecars.has(&path) => continue,
             Pair::Lost(Some(path), failure) => {
                 export.passed.insert(path);
                 export.fail(failure)?;
                 continue;
             }
-            // A name that the tree cannot have.
+            // A name that cannot be in the tree. With `delete` it should be removed, so it is reported.
             Pair::Lost(None, failure) => {
                 if policy.delete {
                     export.fail(failure)?;
@@ -122,12 +123,13 @@ pub(crate) async fn to_folder(
         }
         let to = top.join(&relative);
         match export.bring(&path, (&relative, &to), &entry, there.as_ref()).await {
+            // The entries of both directories are compared.
             Ok(()) if is_directory && there.is_some_and(|there| there.is_dir()) => {
                 pairs.host.enter(&relative);
             }
             Ok(()) => {}
             Err(failure) => {
-                // what the folder has of it stays
+                // The folder keeps what it has.
                 export.sidecars.spare(&relative);
                 export.passed.extend(is_directory.then_some(relative));
                 export.fail(failure)?;
@@ -144,7 +146,7 @@ pub(crate) async fn to_folder(
     Ok(export.left_out)
 }
 
-/// Writes one file to `to`: into what is there if that is no place for a file but takes bytes, as `cp` does.
+/// Exports one file to `to`. Like `cp`, writes into an existing device or pipe instead of replacing it.
 pub(crate) async fn to_file(
     fs: Arc<dyn FileSystem>,
     (path, entry): (&TreePath, Entry),
@@ -188,15 +190,17 @@ impl<'r, 'a> Export<'r, 'a> {
         }
     }
 
-    /// Takes or makes the top. One that was there keeps its permissions.
+    /// Opens or creates the top. An existing one keeps its permissions.
     fn top(&mut self, top: &Path, entry: &Entry) -> Result<HostWalk> {
         let (mode, host, same) = match fs::metadata(top) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match top.parent().filter(|above| !above.as_os_str().is_empty()) {
+                    // A dry run fails as the export would.
                     Some(above) if self.policy.dry_run => {
                         fs::metadata(above).map(|_| ()).map_err(Failure::host(top))?;
                     }
                     _ if self.policy.dry_run => {}
+                    // Private until all of its entries are exported.
                     _ => DirBuilder::new().mode(0o700).create(top).map_err(Failure::host(top))?,
                 }
                 (Some(entry.mode & PERMISSIONS), HostWalk::empty(top, Rc::clone(&self.exclude)), false)
@@ -210,7 +214,7 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(host)
     }
 
-    /// Brings one entry to `to`, which is `relative` from the top and where `there` is now.
+    /// Exports one entry to `to`, whose path from the top is `relative`. `there` is its current metadata.
     async fn bring(
         &mut self,
         path: &TreePath,
@@ -221,7 +225,7 @@ impl<'r, 'a> Export<'r, 'a> {
         self.report.step(path.as_str())?;
         self.sidecars.claim(relative)?;
         let mut there = there;
-        // A file or link takes the place of another.
+        // A file or a link may be replaced without `delete`.
         let replaceable = |there: &Metadata| there.is_file() || there.is_symlink();
         let in_the_way = there.filter(|there| match entry.kind {
             Kind::Directory => !there.is_dir(),
@@ -230,6 +234,7 @@ impl<'r, 'a> Export<'r, 'a> {
         if let Some(meta) = in_the_way {
             self.clear(relative, to, meta)?;
             there = None;
+        // Not only below `clear`: an entry of the tree must not be written into the data folder either.
         } else if there.is_some_and(|there| self.own.is(there)) {
             return Err(Own::skipped(to));
         }
@@ -266,7 +271,8 @@ impl<'r, 'a> Export<'r, 'a> {
         self.report.done(change, item, &to.to_string_lossy())
     }
 
-    /// Removing a directory or a device, or a file for a directory's sake, is done only on request.
+    /// Removes an entry that is in the way: a directory, a device, or a file where a directory must be. Done
+    /// only with `delete`.
     fn clear(&mut self, relative: &str, to: &Path, there: &Metadata) -> Result {
         let refuse =
             |kind, message: &str| Err(Failure::Host(to.to_owned(), io::Error::new(kind, message.to_owned())));
@@ -275,7 +281,7 @@ impl<'r, 'a> Export<'r, 'a> {
                 let message = "skipped, a directory is in the way (--delete replaces it)";
                 refuse(io::ErrorKind::IsADirectory, message)
             } else {
-                let message = "skipped, it is of another kind than in the tree (--delete replaces it)";
+                let message = "skipped, it has another type than in the tree (--delete replaces it)";
                 refuse(io::ErrorKind::NotADirectory, message)
             };
         }
@@ -292,7 +298,7 @@ impl<'r, 'a> Export<'r, 'a> {
         removed.map_err(Failure::host(to))
     }
 
-    /// Whether a folder has something below it that is left out, and so stays.
+    /// Returns true if a folder contains excluded entries, and so must be kept.
     fn holds_excluded(&self, relative: &str, folder: &Path) -> io::Result<bool> {
         if self.exclude.is_empty() {
             return Ok(false);
@@ -310,12 +316,12 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(false)
     }
 
-    /// Writes the content of a file into what takes bytes.
+    /// Writes the content of a file into an existing device or pipe.
     async fn write_into(&mut self, path: &TreePath, to: &Path, entry: &Entry) -> Result {
         self.report.step(path.as_str())?;
         if !self.policy.dry_run {
             let mut content = self.report.interrupt().guard(Content::new(self.fs.open(&path.into()).await?));
-            // A file that is standard output may hold something already; a device has no end to go to.
+            // Standard output may be a file with earlier output; a device has no end to append to.
             let append = fs::metadata(to).is_ok_and(|meta| meta.is_file());
             let opened = OpenOptions::new().write(true).append(append).open(to);
             let written = opened.and_then(|mut file| io::copy(&mut content, &mut file));
@@ -327,14 +333,14 @@ impl<'r, 'a> Export<'r, 'a> {
         self.report.done(Change::Changed, Item::File(entry.size), &to.to_string_lossy())
     }
 
-    /// Gives whether it was the same.
+    /// Exports a directory. Returns true if it was unchanged.
     fn directory(&mut self, to: &Path, entry: &Entry, there: Option<&Metadata>) -> Result<bool> {
         let mode = entry.mode & PERMISSIONS;
         let same = there.is_some_and(|there| same_mode(there, entry) && mtime(there) == entry.mtime);
         if there.is_none() {
             self.touch(to);
             if !self.policy.dry_run {
-                // Narrow until all that is in it is there.
+                // Private until all of its entries are exported.
                 DirBuilder::new().mode(0o700).create(to).map_err(Failure::host(to))?;
             }
         }
@@ -343,7 +349,7 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(same)
     }
 
-    /// Gives whether it was the same.
+    /// Exports a symbolic link. Returns true if it was unchanged.
     fn symlink(&mut self, to: &Path, entry: &Entry, there: Option<&Metadata>) -> Result<bool> {
         let target = Path::new(entry.target.as_deref().unwrap_or_default());
         let same_target =
@@ -362,7 +368,7 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(false)
     }
 
-    /// Gives whether it was the same.
+    /// Exports another name of a file. Returns true if it was unchanged.
     fn hard_link(&mut self, to: &Path, first: &Path, there: Option<&Metadata>) -> Result<bool> {
         let node = |meta: &Metadata| (meta.dev(), meta.ino());
         let first_node = fs::symlink_metadata(first).ok().as_ref().map(node);
@@ -373,7 +379,7 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(false)
     }
 
-    /// Gives how many bytes of content were written; nothing if it was the same.
+    /// Exports a file. Returns the bytes of content written; `None` if it was unchanged.
     async fn file(
         &mut self,
         path: &TreePath,
@@ -385,6 +391,7 @@ impl<'r, 'a> Export<'r, 'a> {
         let same_time = file.is_some_and(|there| mtime(there) == entry.mtime);
         let mut same_content = false;
         if file.is_some_and(|there| there.len() == entry.size) {
+            // Equal size and time count as equal content.
             same_content = same_time || {
                 let tree = self.fs.open(&path.into()).await?;
                 let mut host = File::open(to).map_err(Failure::host(to))?;
@@ -413,7 +420,7 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(Some(entry.size))
     }
 
-    /// Makes something under a temporary name and gives it its own, so that nobody sees it half done.
+    /// Creates an entry under a temporary name and renames it, so that no reader sees it incomplete.
     fn replace(
         &mut self,
         to: &Path,
@@ -423,14 +430,17 @@ impl<'r, 'a> Export<'r, 'a> {
         if self.policy.dry_run {
             return Ok(());
         }
+        // Entries are written one at a time, so a process needs one name.
         let temporary = to.with_file_name(format!(".garth-export-{}", std::process::id()));
         let made = make(&temporary).and_then(|()| {
+            // The walk did not return this name, so another name of the tree must have created it.
             if there.is_none() && fs::symlink_metadata(to).is_ok() {
-                let message = "another name is the same to this folder (upper and lower case?)";
+                let message = "this folder takes two names for the same (upper and lower case?)";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
             fs::rename(&temporary, to)
         });
+        // A failed entry leaves no temporary file.
         if made.is_err() {
             let _ = fs::remove_file(&temporary);
         }
@@ -442,16 +452,16 @@ impl<'r, 'a> Export<'r, 'a> {
         if self.policy.dry_run { Ok(()) } else { set_time(to, time).map_err(Failure::host(to)) }
     }
 
-    /// The directory that holds `path` gets another time from what is done there.
+    /// Marks the directory of `path`, whose time has changed.
     fn touch(&mut self, path: &Path) {
         if let Some(directory) = path.parent().and_then(|parent| self.directories.get_mut(parent)) {
             directory.dirty = true;
         }
     }
 
-    /// Reports what concerns one entry and goes on; gives back what ends the export.
+    /// Reports the failure of one entry. Returns the failure if the export cannot continue.
     fn fail(&mut self, failure: Failure) -> Result {
-        let resumes_after_append = match &failure {
+        let continues = match &failure {
             Failure::Tree(error) => error.is(ErrorKind::Unsupported) || error.is(ErrorKind::Corrupt),
             Failure::Host(_, error) => !matches!(
                 error.kind(),
@@ -463,10 +473,10 @@ impl<'r, 'a> Export<'r, 'a> {
             | Failure::Reported(_)
             | Failure::Pipe => false,
         };
-        if resumes_after_append { self.report.fail(failure) } else { Err(failure) }
+        if continues { self.report.fail(failure) } else { Err(failure) }
     }
 
-    /// Removes what only the folder has, then sets modes and times of directories.
+    /// Removes the paths that only the folder has, then sets modes and times of directories.
     fn finish(&mut self) -> Result {
         for (relative, path) in std::mem::take(&mut self.gone) {
             match self.remove(&relative, &path) {
@@ -478,7 +488,7 @@ impl<'r, 'a> Export<'r, 'a> {
         if self.policy.dry_run {
             return Ok(());
         }
-        // Deepest first: what is in a directory has to be reached to be settled.
+        // Deepest first: without its final permissions, a directory above can still be entered.
         for (path, directory) in std::mem::take(&mut self.directories).iter().rev().filter(|(_, it)| it.dirty)
         {
             let settled =
@@ -488,7 +498,7 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(())
     }
 
-    /// Removes what is at `path` but for what is excluded; gives whether all went.
+    /// Removes `path` except for excluded entries. Returns true if everything was removed.
     fn remove(&mut self, relative: &str, path: &Path) -> Result<bool> {
         let meta = fs::symlink_metadata(path).map_err(Failure::host(path))?;
         let is_directory = meta.is_dir();
@@ -520,8 +530,8 @@ impl<'r, 'a> Export<'r, 'a> {
     }
 }
 
-/// Whether bytes are written into what is at `to`: a device or pipe, or standard output (`/dev/stdout`),
-/// which is a link to what the process has open.
+/// Returns true if bytes are written into the entry at `to`: a device or pipe, or standard output
+/// (`/dev/stdout`), which is a link to an open file of the process.
 fn takes_bytes(to: &Path) -> bool {
     let special = fs::metadata(to).is_ok_and(|meta| {
         let kind = meta.file_type();
@@ -534,14 +544,15 @@ fn same_mode(there: &Metadata, entry: &Entry) -> bool {
     there.mode() & PERMISSIONS == entry.mode & PERMISSIONS
 }
 
-/// Gives a file or folder its time and permissions.
+/// Sets the time and permissions of a file or folder.
 fn settle(file: &File, mode: Option<u32>, mtime: Timestamp) -> io::Result<()> {
     file.set_times(FileTimes::new().set_modified(system_time(mtime)))?;
     mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))
 }
 
-/// Sets the time of what is at `path`, of a link itself.
+/// Sets the time of the entry at `path`; of a symbolic link, not of its target.
 fn set_time(path: &Path, time: Timestamp) -> io::Result<()> {
+    // The time of the last access stays.
     let read = FileTime::from_last_access_time(&fs::symlink_metadata(path)?);
     filetime::set_symlink_file_times(path, read, FileTime::from_system_time(system_time(time)))
 }

@@ -1,4 +1,4 @@
-//! A tar archive as a target, written as it streams.
+//! Export to a tar archive, written as a stream.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -19,19 +19,19 @@ use super::report::{Change, Item, Report};
 use crate::fail::{Failure, Result};
 use crate::walk::DepthFirst;
 
-/// Longest name that a header holds itself, in bytes; longer ones go before it, in the GNU way.
+/// Longest link target in bytes that fits in a header. A longer one is stored before it, as in GNU tar.
 const MAX_LINK_NAME: usize = 100;
 
-/// Where an archive goes.
+/// Destination of an archive.
 pub(crate) enum Sink<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
-    /// Nowhere: for a dry run.
+    /// No destination, for a dry run.
     Nowhere,
 }
 
 impl<W: Write> Sink<W> {
-    /// Compresses on the way to `to`.
+    /// Returns a sink that compresses with gzip.
     pub(crate) fn gzip(to: W) -> Self {
         Self::Gzip(GzEncoder::new(to, Compression::default()))
     }
@@ -63,16 +63,17 @@ impl<W: Write> Write for Sink<W> {
     }
 }
 
-/// An archive in the making.
+/// Archive in progress.
 struct Tar<'n, W: Write> {
     builder: Builder<Sink<W>>,
-    /// What it is called in errors.
+    /// Name of the archive in errors.
     name: &'n Path,
-    /// Nodes with several names, and the first name in the archive.
+    /// Inodes with several names, with the first name in the archive.
     links: HashMap<Ino, PathBuf>,
 }
 
-/// Writes what is below `top` (or the file there, under its own name) to `to`, called `name` in errors.
+/// Writes everything below `top` (or the file `top`, under its own name) to `to`. `name` names the archive in
+/// errors.
 pub(crate) async fn to_tar<W: Write>(
     fs: Arc<dyn FileSystem>,
     (top, entry): (&TreePath, Entry),
@@ -84,6 +85,7 @@ pub(crate) async fn to_tar<W: Write>(
     if entry.kind == Kind::Directory {
         let mut below = DepthFirst::new(Arc::clone(&fs), top);
         while let Some((path, entry)) = below.next().await? {
+            // Without the path of the top and its `/`.
             let relative = path.key()[top.key().len() + 1..].to_owned();
             if !exclude.leaves_out_above(&relative, entry.kind == Kind::Directory) {
                 tar.entry(&*fs, &path, &relative, &entry, report).await?;
@@ -139,12 +141,14 @@ impl<W: Write> Tar<'_, W> {
     fn directory(&mut self, path: &str, entry: &Entry) -> Result {
         let mut header = header(EntryType::Directory, entry, 0);
         let failure = self.failure();
+        // By convention, the name of a directory ends with `/`.
         self.builder.append_data(&mut header, format!("{path}/"), io::empty()).map_err(failure)
     }
 
     fn file(&mut self, path: &str, entry: &Entry, content: impl Read) -> Result {
         let mut header = header(EntryType::Regular, entry, entry.size);
         let failure = self.failure();
+        // The header already states the size.
         self.builder.append_data(&mut header, path, content.take(entry.size)).map_err(failure)
     }
 
@@ -155,7 +159,7 @@ impl<W: Write> Tar<'_, W> {
         if target.len() > MAX_LINK_NAME {
             return self.builder.append_link(&mut header, path, target).map_err(failure);
         }
-        // To the letter: `append_link` would tidy `a//b`.
+        // `append_link` would normalise a target such as `a//b`.
         let set = header.set_link_name_literal(target);
         set.and_then(|()| self.builder.append_data(&mut header, path, io::empty())).map_err(failure)
     }
@@ -167,8 +171,8 @@ impl<W: Write> Tar<'_, W> {
     }
 }
 
-/// A header with everything but name, target and checksum. Times have whole seconds;
-/// one before 1970 becomes 0.
+/// Returns a header without name, target and checksum. Times have whole seconds, and a time before 1970
+/// becomes 0.
 fn header(kind: EntryType, entry: &Entry, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -180,13 +184,13 @@ fn header(kind: EntryType, entry: &Entry, size: u64) -> Header {
     header
 }
 
-/// A kind that is not exported.
+/// Returns the failure for a kind of entry that is not exported.
 pub(super) fn unsupported(path: &TreePath) -> Failure {
     let message = "skipped, neither file, directory nor symbolic link";
     Error::at(ErrorKind::Unsupported, path, message).into()
 }
 
-/// The content of a file of the tree for code that reads and waits.
+/// Blocking reader of the content of a file of the tree.
 pub(super) struct Content {
     file: Arc<dyn OpenFile>,
     offset: u64,
@@ -194,7 +198,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Read at once: the largest extent.
+    /// Bytes of one read: the largest extent.
     const STEP: usize = 1 << 20;
 
     pub(super) fn new(file: Arc<dyn OpenFile>) -> Self {

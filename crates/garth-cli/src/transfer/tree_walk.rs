@@ -1,4 +1,4 @@
-//! A directory of the tree as a side of a sync.
+//! Walk of a directory of the tree, as a side of a sync.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use tokio::task::JoinHandle;
 
 use crate::fail::{Failure, Result};
 
-/// One entry below the top.
+/// Entry below the top.
 pub(crate) struct TreeItem {
     /// Path from the top, with `/` between names.
     pub(crate) path: String,
-    /// Where it is in the tree.
+    /// Path at which it is stored in the tree.
     pub(crate) at: TreePath,
     pub(crate) entry: Box<Entry>,
-    /// Whether that is another place than the path says: of media that a reset moved, and of directories that
-    /// are there for these alone.
+    /// True if it is stored at another path than it is shown: media that a reset moved, and directories that
+    /// exist only for these.
     pub(crate) elsewhere: bool,
 }
 
-/// Everything below a directory of the tree; the next page is read while one is in use.
+/// Walk of everything below a directory of the tree. The next page is read while one is in use.
 pub(crate) struct TreeWalk {
     fs: Arc<dyn FileSystem>,
     top: TreePath,
@@ -30,7 +30,7 @@ pub(crate) struct TreeWalk {
 }
 
 impl TreeWalk {
-    /// Begins below `top`, or if that is not there, ends at once.
+    /// Starts below `top`. Ends at once if `top` does not exist.
     pub(crate) fn new(fs: Arc<dyn FileSystem>, top: TreePath, is_there: bool) -> Self {
         let mut walk = Self { fs, top, ready: VecDeque::new(), coming: None };
         if is_there {
@@ -45,7 +45,7 @@ impl TreeWalk {
         self.coming = Some(tokio::spawn(async move { fs.walk(&top, &page).await }));
     }
 
-    /// The next path, relative to the top.
+    /// Returns the next path, relative to the top.
     pub(crate) async fn peek(&mut self) -> Result<Option<&str>> {
         while self.ready.is_empty() {
             let Some(page) = self.coming.take() else { return Ok(None) };
@@ -62,7 +62,7 @@ impl TreeWalk {
         Ok(self.ready.front().map(|item| item.path.as_str()))
     }
 
-    /// Takes the entry that [`TreeWalk::peek`] has told.
+    /// Takes the entry whose path [`TreeWalk::peek`] returned.
     pub(crate) fn pop(&mut self) -> Option<TreeItem> {
         self.ready.pop_front()
     }

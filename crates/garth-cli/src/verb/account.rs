@@ -75,7 +75,7 @@ impl Account {
     }
 }
 
-/// What a deletion takes away. A tree that cannot be opened can still be deleted.
+/// Returns a description of an account to be deleted. A tree that cannot be opened can still be deleted.
 async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
     let keys = data_dir.control().keys(name).await.map_err(|error| no_account_or(name, error))?;
     let head = match data_dir.account(name).await {
@@ -93,8 +93,9 @@ async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
     Ok(format!("account {} with {commits}, and {keys}", escaped(name)))
 }
 
-/// Asks on the terminal; anything but yes is a refusal.
+/// Asks for confirmation on the terminal. Fails unless the answer is yes.
 fn confirm(question: &str) -> Result {
+    // Without a terminal, nobody could answer.
     if !(io::stdin().is_terminal() && terminal::is_watched()) {
         return Err(Failure::Usage(format!("{question} Repeat with --yes to do it")));
     }
@@ -108,12 +109,13 @@ fn confirm(question: &str) -> Result {
 }
 
 async fn create(app: &App, name: &str) -> Result<garth_engine::datadir::Account> {
-    // A bad name must not leave a new data folder behind.
+    // Checked first: an invalid name must not leave a new data folder behind.
     garth_engine::path::check_id("account", name)?;
     if let Ok(data_dir) = app.data_dir() {
         return Ok(data_dir.create_account(name).await?);
     }
     let data_dir = app.data_dir_or_new().await?;
+    // A new data folder already has this account.
     let made_with_it = name == DEFAULT_ACCOUNT;
     Ok(if made_with_it {
         data_dir.control().account(name).await?

@@ -65,7 +65,7 @@ enum Action {
         #[arg(long, value_name = "ZONE", default_value = "UTC")]
         time_zone: String,
         /// User who owns the agent, and whose sessions see its own memory; `*` for every user [env:
-        /// GARTH_USER] [default: whoever names no user]
+        /// GARTH_USER] [default: the unnamed user]
         #[arg(long, value_name = "USER")]
         owner: Option<String>,
         /// Leave out BOOTSTRAP.md
@@ -93,7 +93,7 @@ impl Agent {
         match self.action {
             Action::Create { name, time_zone, owner, no_bootstrap } => {
                 app.only_account("agent create")?;
-                // Checked first: a bad name must not leave a new data folder behind.
+                // Checked first: an invalid name must not leave a new data folder behind.
                 garth_engine::path::check_id("agent", &name)?;
                 let mut options = workspace::Init::default().time_zone(Zone::named(&time_zone)?);
                 (options.bootstrap, options.owner) = (!no_bootstrap, owner.or_else(user_variable));
@@ -188,7 +188,7 @@ async fn settings(fs: &dyn FileSystem, app: &App, agent: &str) -> Result<Setting
     Ok(Workspace::new(fs, agent)?.env(app.env.clone()).settings().await?)
 }
 
-/// Returns an agent as JSON, and its owner and time zone as text; without settings that can be read both are
+/// Returns an agent as JSON, and its owner and time zone as text. Without readable settings, both are
 /// unknown.
 fn described(name: &str, settings: Option<&Settings>) -> (Value, String, String) {
     let owner = settings.and_then(|settings| settings.owner.clone());

@@ -1,4 +1,4 @@
-//! `garth backup`: a copy of the whole data folder, while it is in use.
+//! `garth backup`: a copy of the data folder, while it is in use.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ impl Backup {
                 let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());
                 Failure::Host(self.to.clone(), error)
             }
-            // Of what is copied, not of the copy.
+            // Errors of the source, not of the copy.
             ErrorKind::Corrupt | ErrorKind::Format | ErrorKind::Poisoned => Failure::Tree(error),
             _ => Failure::data_dir(&self.to)(error),
         })?;

@@ -19,10 +19,10 @@ use crate::args::{CommitArgs, TREE_PATH};
 use crate::body::{STEP, stage, step};
 use crate::fail::{Failure, Result};
 
-/// Longest line, in bytes. Longer content comes from a file.
+/// Longest line in bytes. Longer content is read from a file.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Bodies that go with the commit, in bytes; what comes after them is staged. Half of what a commit takes.
+/// Bytes of content that go with the commit; further content is staged. Half of the limit of a commit.
 const MAX_INLINE: u64 = 8 << 20;
 
 /// Apply several operations in one commit: all of them, or none
@@ -72,7 +72,7 @@ fn parse_condition(text: &str) -> Result<(String, VersionId), String> {
     Ok((path.to_owned(), version.parse().map_err(|_| wrong())?))
 }
 
-/// An operation with its content at hand. Paths are looked up for each try of the commit.
+/// Operation with its content. Paths are resolved for each attempt of the commit.
 struct Step {
     line: Line,
     body: Option<Body>,
@@ -80,6 +80,7 @@ struct Step {
 
 impl Batch {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        // One time for all operations and attempts, so that a repeated attempt sets the same expiry.
         let now = app.env.now();
         let steps = match &self.from {
             Some(file) => {
@@ -92,6 +93,7 @@ impl Batch {
             return Ok(());
         }
         let only_checks = steps.iter().all(|step| matches!(step.line, Line::Check { .. }));
+        // Only a batch that may create an entry may create the data folder.
         let makes = steps.iter().any(|step| step.line.makes());
         let tree = app.tree_for(makes).await?;
         let done = app.commit(&tree, &self.commit, async || {
@@ -103,29 +105,32 @@ impl Batch {
             for step in &steps {
                 let (op, path) = step.op(&*tree.fs, now).await?;
                 match op {
+                    // A check changes nothing, so nothing is printed for it.
                     Op::Check { .. } => plan.ops.push(op),
                     _ => plan.push(op, path),
                 }
             }
+            // An operation that always fails: the checks are judged at one time, and nothing is committed.
             if only_checks {
                 plan.ops.push(Op::mkdir(TreePath::root()));
             }
             Ok(plan)
         });
         match done.await {
-            // Its last operation always fails, so that all is judged at one moment and nothing committed.
+            // The failure of the last operation means that all checks have passed.
             Err(Failure::Tree(error)) if only_checks && error.is(ErrorKind::AlreadyExists) => Ok(()),
             done => done,
         }
     }
 }
 
-/// Reads all lines; content that does not fit a commit is staged.
+/// Reads all lines. Content that does not fit into the commit is staged.
 async fn read_steps(app: &App, mut from: impl BufRead, name: &Path) -> Result<Vec<Step>> {
     let (mut steps, mut inline, mut number) = (Vec::new(), 0, 0_u64);
     loop {
         let mut text = Vec::new();
         let read =
+            // One more byte shows that the line is too long.
             (&mut from).take(MAX_LINE + 1).read_until(b'\n', &mut text).map_err(Failure::host(name))?;
         if read == 0 {
             return Ok(steps);
@@ -139,7 +144,7 @@ async fn read_steps(app: &App, mut from: impl BufRead, name: &Path) -> Result<Ve
             continue;
         }
         if steps.len() == MAX_OPS {
-            return Err(refuse(format!("a commit has at most {MAX_OPS} operations")));
+            return Err(refuse(format!("a commit may have at most {MAX_OPS} operations")));
         }
         let (line, content) = Line::parse(&text).map_err(refuse)?;
         let body = match content {
@@ -150,8 +155,8 @@ async fn read_steps(app: &App, mut from: impl BufRead, name: &Path) -> Result<Ve
     }
 }
 
-/// A body for what `path` leads to. The tree is opened, and perhaps made, only for one that has to be staged:
-/// a line behind it may be wrong.
+/// Returns a body for `path`. The tree is opened, and perhaps created, only for content that must be staged:
+/// a later line may still be invalid.
 async fn body_of(app: &App, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
     let bytes = match content {
         Content::Bytes(bytes) => Bytes::from(bytes),
@@ -178,7 +183,7 @@ async fn staged(app: &App, path: &str, first: Bytes, from: &mut dyn Read, name: 
 }
 
 impl Step {
-    /// The operation, and the path to show.
+    /// Returns the operation, and the path to print.
     async fn op(
         &self,
         fs: &dyn FileSystem,
@@ -189,6 +194,7 @@ impl Step {
         Ok(match &self.line {
             Line::Write { path, create, parents, attrs, .. } => {
                 let create = *create;
+                // A link with the name of a new file is a conflict.
                 let follow = if create == Create::New { Follow::No } else { Follow::Yes };
                 let path = find(path, follow).await?;
                 let (at, attrs) = (At::Path(path.clone()), attrs.resolve(now));

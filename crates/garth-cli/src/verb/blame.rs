@@ -1,4 +1,4 @@
-//! `garth blame`: which commit wrote which bytes of a file.
+//! `garth blame`: the commit that wrote each byte range of a file.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) struct Blame {
 impl Blame {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
-        // pages of one moment, whatever is written meanwhile
+        // All pages show the file at one time, even if it is written meanwhile.
         let fs = fs.as_of(&Moment::Seq(fs.head().await?.seq)).await?;
         let path = resolve_path(&*fs, &self.path, Follow::Yes).await?;
         let mut next = Some(0);

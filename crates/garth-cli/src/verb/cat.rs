@@ -1,4 +1,4 @@
-//! `garth cat`: content of files, now or in any version.
+//! `garth cat`: content of files, in the current or an earlier version.
 
 use std::sync::Arc;
 
@@ -42,12 +42,13 @@ pub(crate) struct Cat {
 impl Cat {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
+        // As `cat -n` does: the numbers continue from file to file.
         let mut line = 1;
         if let Some(version) = self.version {
             let path = match &self.paths[..] {
                 [] => None,
                 [path] => Some(with_version(&*fs, path, version).await?),
-                _ => return Err(Failure::Usage("--version goes with one path at most".into())),
+                _ => return Err(Failure::Usage("--version can be used with one path only".into())),
             };
             let file = fs.open_version(version).await?;
             return self.print(app, path.as_ref(), file, &mut line).await;
@@ -61,17 +62,18 @@ impl Cat {
                 Ok((path, file)) => self.print(app, Some(&path), file, &mut line).await,
                 Err(failure) => Err(failure),
             };
+            // Flushed first, so that a failure does not appear before the content of earlier files.
             app.out.flush()?;
             failures.add(outcome, app.global.json)?;
         }
         failures.done()
     }
 
-    /// What the agent remembers of the user, or what to begin with.
+    /// Prints the memory of the agent about the user, or a template.
     async fn memory(&self, app: &mut App, fs: &dyn FileSystem) -> Result {
         if self.paths != [USER_MEMORY] || !app.global.chat.names_somebody() {
             let message = format!(
-                "--template goes with {USER_MEMORY} in the tree of an agent: set --user, --key or --chat"
+                "--template can be used only for {USER_MEMORY} in the tree of an agent: set --user, --key or --chat"
             );
             return Err(Failure::Usage(message));
         }
@@ -82,7 +84,7 @@ impl Cat {
             return app.out.item(&json, "");
         }
         if synthetic {
-            app.out.warn(format_args!("{USER_MEMORY}: is not there yet; this is a template (synthetic)"));
+            app.out.warn(format_args!("{USER_MEMORY}: does not exist yet; this is a template (synthetic)"));
         }
         app.out.bytes(content.as_bytes())
     }
@@ -101,7 +103,7 @@ impl Cat {
     }
 }
 
-/// Opens a file at a path that a person wrote.
+/// Opens a file at a path as the user wrote it.
 pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, Arc<dyn OpenFile>)> {
     let opened = retry(fs, path, Follow::Yes, |path| async {
         let file = fs.open(&At::from(&path)).await?;
@@ -116,9 +118,10 @@ pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, A
     Ok(named.map_err(with_path(path))?)
 }
 
-/// Where `path` leads, if `version` is one of those that it has had.
+/// Returns the canonical path of `path`. Fails if it never had `version`.
 async fn with_version(fs: &dyn FileSystem, path: &str, version: VersionId) -> Result<TreePath> {
     let path = resolve_path(fs, path, Follow::Yes).await?;
+    // Just after `version` in the order of the history, so that the page starts with it if the path had it.
     let behind = VersionId { ino: Ino(version.ino.0.saturating_add(1)), ..version };
     let page = HistoryPage::default().before(behind).limit(1);
     let versions = fs.history(&At::from(&path), &page).await?;
@@ -128,7 +131,7 @@ async fn with_version(fs: &dyn FileSystem, path: &str, version: VersionId) -> Re
     Err(Error::at(ErrorKind::NotFound, &path, format!("never had the version {version}")).into())
 }
 
-/// Prints a file with a number before each line; numbers go on from file to file.
+/// Prints a file with line numbers, which continue from file to file.
 async fn numbered(app: &mut App, file: Arc<dyn OpenFile>, line: &mut u64) -> Result {
     let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
     let mut begins = true;

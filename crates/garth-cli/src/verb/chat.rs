@@ -42,7 +42,7 @@ enum Action {
         /// Owner: a user, or a session key for its audience
         #[arg(value_name = "USER|KEY")]
         owner: String,
-        /// Take the chat from its present owner
+        /// Take the chat from its current owner
         #[arg(long)]
         take: bool,
     },
@@ -62,6 +62,7 @@ impl Chat {
         }
         let tree = app.tree().await?;
         match self.action {
+            // Handled above.
             Action::Own { .. } => Ok(()),
             Action::List => {
                 let dir = At::from(&TreePath::parse(chat::CHATS)?);
@@ -85,7 +86,7 @@ impl Chat {
             }
             Action::Rm { name } => {
                 let there = tree.fs.lookup(chat::directory(&name)?).await?;
-                // A file or a link in the directory of chats is no chat.
+                // A file or a link in the directory of chats is not a chat.
                 if there.is_none_or(|there| there.kind != Kind::Directory) {
                     return Err(Error::new(ErrorKind::NotFound, format!("{name}: no such chat")).into());
                 }
@@ -101,11 +102,12 @@ async fn own(app: &mut App, name: &str, owner: &str, take: bool) -> Result {
     let account = app.account_for(false).await?;
     let there = account.lookup(chat::directory(name)?).await?;
     let Some(there) = there.filter(|there| there.is_dir()) else {
-        let message = format!("{name}: no such chat; `garth mkdir /chats/{name}` makes one that nobody owns");
+        let message =
+            format!("{name}: no such chat; `garth mkdir /chats/{name}` creates one without an owner");
         return Err(Error::new(ErrorKind::NotFound, message).into());
     };
     if let Some(of) = chat::audience(&there).filter(|_| !take) {
-        let message = format!("{name}: is the chat of {of}; --take gives it to another");
+        let message = format!("{name}: belongs to {of}; use --take to give it to another");
         return Err(Error::new(ErrorKind::AlreadyExists, message).into());
     }
     let request = match owner.starts_with("agent:") {
@@ -120,5 +122,5 @@ async fn own(app: &mut App, name: &str, owner: &str, take: bool) -> Result {
     let commit = access.own_chat(name).await?;
     let json =
         json!({"chat": name, "audience": audience, "seq": commit.seq, "time": commit.time.to_rfc3339()});
-    app.out.item(&json, format_args!("{}  is of {}", escaped(name), escaped(&audience)))
+    app.out.item(&json, format_args!("{}  now belongs to {}", escaped(name), escaped(&audience)))
 }

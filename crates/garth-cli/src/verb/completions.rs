@@ -15,7 +15,7 @@ use crate::fail::Result;
     after_help = "Example:\n  garth completions bash > ~/.local/share/bash-completion/completions/garth"
 )]
 pub(crate) struct Completions {
-    /// Shell to print the script for
+    /// Shell for which to print the script
     shell: Shell,
 }
 
@@ -26,6 +26,7 @@ impl Completions {
             Shell::Bash => include_bytes!("completions/garth.bash").to_vec(),
             Shell::Zsh => include_bytes!("completions/garth.zsh").to_vec(),
             Shell::Fish => include_bytes!("completions/garth.fish").to_vec(),
+            // These scripts complete no paths of the tree.
             other => {
                 let mut script = Vec::new();
                 clap_complete::generate(other, &mut (app.command)(), "garth", &mut script);

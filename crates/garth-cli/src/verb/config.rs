@@ -1,4 +1,4 @@
-//! `garth config`: the options of a server, and where each value comes from.
+//! `garth config`: the options of a server, with the source of each value.
 
 use clap::Args;
 use serde_json::{Value as Json, json};

@@ -1,4 +1,4 @@
-//! `garth context`: the context window of a session, and what is derived for it.
+//! `garth context`: the context window of a session, and its derived files.
 
 mod child;
 mod compact;

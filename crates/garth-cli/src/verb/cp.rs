@@ -1,4 +1,4 @@
-//! `garth cp`: copies, their content by reference; to another store it is read and written.
+//! `garth cp`: copies by reference, or to another store by reading and writing the content.
 
 use std::slice;
 
@@ -51,7 +51,7 @@ pub(crate) struct Cp {
     commit: CommitArgs,
 }
 
-/// Where a source is and where its copy goes.
+/// Source of a copy with its destination.
 struct Route {
     from: TreePath,
     entry: Entry,
@@ -62,6 +62,7 @@ impl Cp {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree().await?;
         let copied = match self.by_reference(app, &tree, &self.from).await {
+            // One commit changes only one store.
             Err(failure) if crosses(&failure) => self.one_by_one(app, &tree).await,
             copied => copied,
         };
@@ -78,9 +79,10 @@ impl Cp {
 
     async fn route(&self, fs: &dyn FileSystem, from: &str) -> garth_engine::Result<Route> {
         let follow = if self.recursive() { Follow::No } else { Follow::Yes };
-        // The copy is named as its source was written, not as what a link led to.
+        // The copy is named after the path as written, not after the target of a link.
         let (named, _) = stat_path(fs, from, Follow::No).await?;
         let (from, entry) = stat_path(fs, from, follow).await?;
+        // Several sources, or a file and a `/` at the end, need a directory.
         let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
         let to = destination(fs, &named, &self.to, Follow::Yes, into).await?;
         if !self.parents {
@@ -89,7 +91,7 @@ impl Cp {
         Ok(Route { from, entry, to })
     }
 
-    /// Copies within a store, in one commit.
+    /// Copies within a store in one commit, by reference.
     async fn by_reference(&self, app: &mut App, tree: &AuthoredTree, sources: &[String]) -> Result {
         app.commit(tree, &self.commit, async || {
             let mut plan = Plan::default();
@@ -110,11 +112,12 @@ impl Cp {
         .await
     }
 
-    /// Copies each source by itself: not all of them may have to go to another store.
+    /// Copies each source separately, because only some of them may be copied to another store.
     async fn one_by_one(&self, app: &mut App, tree: &AuthoredTree) -> Result {
         let interrupt = Interrupt::listen()?;
         for from in &self.from {
             interrupt.check()?;
+            // Sources in the store of the destination are still copied by reference.
             match self.by_reference(app, tree, slice::from_ref(from)).await {
                 Err(failure) if crosses(&failure) => self.by_reading(app, tree, from, &interrupt).await?,
                 copied => copied?,
@@ -123,7 +126,7 @@ impl Cp {
         Ok(())
     }
 
-    /// Copies to another store, under the rules of [`Op::Copy`].
+    /// Copies to another store, with the same conditions as [`Op::Copy`].
     async fn by_reading(
         &self,
         app: &mut App,
@@ -136,6 +139,7 @@ impl Cp {
             return Err(Error::at(ErrorKind::IsADirectory, &from, "is a directory").into());
         }
         let onto = stat_optional(&*tree.fs, to.as_str(), Follow::No).await?.1;
+        // Only a file replaces another: a directory is not merged into an existing entry.
         let is_file = |entry: &Entry| entry.kind == Kind::File;
         if onto.as_ref().is_some_and(|onto| !self.replaces() || !is_file(onto) || !is_file(&entry)) {
             return Err(Error::at(ErrorKind::AlreadyExists, &to, "already exists").into());
@@ -153,7 +157,7 @@ impl Cp {
     }
 }
 
-/// Whether one commit would have to change two stores.
+/// Returns true if one commit would have to change two stores.
 fn crosses(failure: &Failure) -> bool {
     matches!(failure, Failure::Tree(error) if error.is(ErrorKind::CrossesMounts))
 }

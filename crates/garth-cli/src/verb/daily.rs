@@ -17,10 +17,10 @@ use crate::size::parse_count;
 
 /// Add to an agent's daily memory, and read it
 ///
-/// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent selects the agent. Days are those of the
-/// time zone in the agent's settings.json. Each section has the class of the session that wrote it: main, or the
-/// class that --key, --user, --chat or --session give. Sessions of the class `main` see all sections, others
-/// those of their class.
+/// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent selects the agent. Days follow the time zone
+/// in the agent's settings.json. Each section has the class of the session that wrote it: main, or the class
+/// that --key, --user, --chat or --session determine. Sessions of the class `main` see all sections, other
+/// sessions those of their class.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth daily add --agent scout 'Ann likes tea.'\n  \
@@ -115,7 +115,7 @@ async fn show(app: &mut App, day: Option<Day>) -> Result {
     let mixed = parts.iter().any(|part| Some(&part.class) != parts.first().map(|first| &first.class));
     for part in &parts {
         if mixed {
-            let class = part.class.map_or("not known", Class::as_str);
+            let class = part.class.map_or("unknown", Class::as_str);
             app.out.note(format_args!("<!-- class: {} -->", escaped(class)))?;
         }
         let end = if part.text.ends_with('\n') { "" } else { "\n" };

@@ -1,4 +1,4 @@
-//! `garth diff`: what changed between two moments, or differs between two paths.
+//! `garth diff`: differences between two states of a path, or between two paths.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct Diff {
     /// State of the newer side [default: now]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     to: Option<String>,
-    /// With one path the same as --from, with two paths the state of both
+    /// With one path the same as --from; with two paths the state of both
     #[arg(long, value_name = "SEQUENCE|TIME|NAME", conflicts_with = "from")]
     at: Option<String>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ impl Diff {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let (from, to) = self.sides(app).await?;
         if self.other.is_none() && from.entry.is_none() && to.entry.is_none() {
-            let message = "no such file or directory at either moment";
+            let message = "no such file or directory at either time";
             let missing = Error::at(ErrorKind::NotFound, &from.path, message);
             return Err(with_path(&self.path)(missing).into());
         }
@@ -73,6 +73,7 @@ impl Diff {
     async fn sides(&self, app: &App) -> Result<(Side, Side)> {
         let pinned = async |at: &Option<String>| app.pinned(&Past { at: at.clone() }).await;
         if let Some(other) = &self.other {
+            // `--at` applies to both sides.
             let from = pinned(self.from.as_ref().map_or(&self.at, |_| &self.from)).await?;
             let to = pinned(self.to.as_ref().map_or(&self.at, |_| &self.to)).await?;
             return Ok((

@@ -1,4 +1,4 @@
-//! `garth du`: how much is there.
+//! `garth du`: bytes and entries of directory trees.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) struct Du {
     help: LongHelp,
 }
 
-/// What lies below a directory, or at the path of anything else.
+/// Totals below a directory, or of a single entry.
 struct Total {
     path: TreePath,
     bytes: u64,
@@ -59,20 +59,21 @@ struct Total {
 impl Du {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
-        // a quota is for now
+        // Quotas apply to the current state only.
         let quotas = if self.past.at.is_none() { quota::all(app).await? } else { Vec::new() };
         app.each(&self.paths, async |app, path| self.path(app, &fs, &quotas, path).await).await
     }
 
     async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, quotas: &[Quota], path: &str) -> Result {
-        // Nodes with several names that were counted already.
+        // Inodes with several names that were already counted.
         let mut linked = HashSet::new();
         let (path, entry) = stat_path(&**fs, path, Follow::No).await?;
         let mut below = DepthFirst::new(Arc::clone(fs), &path);
-        // The directories on the way down, the path itself first.
+        // Directories on the way down, from the path itself.
         let mut open = vec![Total::new(path, &entry, &mut linked)];
         if entry.kind == Kind::Directory {
             while let Some((path, entry)) = below.next().await? {
+                // Directories that the walk has left are complete.
                 self.close(app, quotas, &mut open, below.depth())?;
                 let total = Total::new(path, &entry, &mut linked);
                 if entry.kind == Kind::Directory {
@@ -85,7 +86,7 @@ impl Du {
         self.close(app, quotas, &mut open, 0)
     }
 
-    /// Shows the directories that are done, until `depth` are left, and adds each to the one above it.
+    /// Prints finished directories until `depth` are open, and adds each to its parent.
     fn close(&self, app: &mut App, quotas: &[Quota], open: &mut Vec<Total>, depth: usize) -> Result {
         while open.len() > depth {
             let Some(done) = open.pop() else { break };
@@ -124,10 +125,12 @@ impl Du {
 impl Total {
     fn new(path: TreePath, entry: &Entry, linked: &mut HashSet<Ino>) -> Self {
         let is_file = entry.kind == Kind::File;
+        // A file with several names counts once.
         let counts = is_file && (entry.nlink < 2 || linked.insert(entry.ino));
         Self {
             path,
             bytes: if counts { entry.size } else { 0 },
+            // A directory counts as an entry of its parent when it is complete.
             entries: u64::from(entry.kind != Kind::Directory),
             files: u64::from(is_file),
             directories: 0,

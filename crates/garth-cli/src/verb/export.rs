@@ -1,4 +1,4 @@
-//! `garth export`: a part of the tree into a folder, a file or a tar archive of this machine.
+//! `garth export`: exports a part of the tree to a folder, a file or a tar archive of this machine.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
@@ -70,7 +70,7 @@ pub(crate) struct Export {
     past: Past,
 }
 
-/// What to make.
+/// Kind of destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     Folder,
@@ -85,22 +85,24 @@ impl Export {
         let to = self.destination(app)?;
         let fs = app.pinned(&self.past).await?;
         let own = Own::new(&app.data_dir()?)?;
-        // Asked before anything is made on this machine.
+        // Checked before anything is created on this machine.
         let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
         let target = self.target(&to, entry.kind)?;
         if self.layout.is_some() && target != Target::Folder {
-            return Err(Failure::Usage("--layout needs a folder as destination".into()));
+            return Err(Failure::Usage("--layout requires a folder as destination".into()));
         }
         if self.delete && target != Target::Folder {
-            return Err(Failure::Usage("--delete needs a folder as destination".into()));
+            return Err(Failure::Usage("--delete requires a folder as destination".into()));
         }
         if target != Target::Stdout {
             own.refuse(&to)?;
         }
+        // A dry run lists its changes.
         let list = self.verbose || self.dry_run && !app.out.is_json();
         let style = Style { list, to_stderr: target == Target::Stdout };
         let mut report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
         let ended = self.export(fs, (&path, entry), (&to, target), (exclude, &own), &mut report).await;
+        // An error of a read that Ctrl-C ended is the interrupt, not a failure.
         let ended = ended.or_else(|failure| report.interrupt().check().and(Err(failure)));
         if let Err(Failure::Pipe) = ended {
             return Err(Failure::Pipe);
@@ -128,7 +130,7 @@ impl Export {
         }
     }
 
-    /// Where it goes. In a layout the root is exported, and need not be named.
+    /// Returns the destination. With a layout the root is exported, so the path may be omitted.
     fn destination(&mut self, app: &App) -> Result<PathBuf> {
         if self.layout.is_none() {
             return Ok(self.to.clone().unwrap_or_default()); // required
@@ -137,7 +139,7 @@ impl Export {
         match self.to.take() {
             None => Ok(PathBuf::from(std::mem::replace(&mut self.from, "/".into()))),
             Some(to) if self.from == "/" => Ok(to),
-            Some(_) => Err(Failure::Usage("--layout is that of the whole account: export /".into())),
+            Some(_) => Err(Failure::Usage("--layout exports the complete account: export /".into())),
         }
     }
 
@@ -146,6 +148,7 @@ impl Export {
             return Ok(Target::Stdout);
         }
         match Format::of_name(to) {
+            // A folder may have the name of an archive.
             _ if to.is_dir() => {}
             Some(Ok(format)) => return Ok(Target::Archive(format)),
             Some(Err(tool)) => {
@@ -157,7 +160,7 @@ impl Export {
                 if let Some(ending) = Format::other_of_name(to) {
                     let to = to.display();
                     let message = format!(
-                        "{to}: export makes no {ending} of a directory; name a folder, a .tar or a .tar.gz (a folder of \
+                        "{to}: a directory cannot be exported as {ending}; name a folder, a .tar or a .tar.gz (a folder of \
                          this name: {to}/)"
                     );
                     return Err(Failure::Usage(message));
@@ -168,7 +171,7 @@ impl Export {
         Ok(if kind == Kind::Directory { Target::Folder } else { Target::File })
     }
 
-    /// Exports; gives what was left out.
+    /// Exports. Returns what was left out.
     async fn export(
         &self,
         fs: Arc<dyn FileSystem>,
@@ -190,7 +193,7 @@ impl Export {
                 return to_file(fs, (path, entry), &to, own, policy, report).await;
             }
             Target::Archive(_) if self.dry_run => {
-                // The same answer as `create_new` would give.
+                // As `create_new` below would fail.
                 if std::fs::symlink_metadata(to).is_ok() {
                     return Err(Failure::host(to)(io::ErrorKind::AlreadyExists.into()));
                 }
@@ -208,14 +211,14 @@ impl Export {
         let is_new = matches!(target, Target::Archive(_)) && !self.dry_run;
         let written = to_tar(fs, (path, entry), &exclude, (sink, to), report).await;
         if written.is_err() && is_new {
-            // Half an archive reads like a whole one.
+            // An incomplete archive could be taken for a complete one.
             let _ = std::fs::remove_file(to);
         }
         written.map(|()| LeftOut::default())
     }
 }
 
-/// Reports what was left out.
+/// Reports entries and permissions that were left out.
 fn tell(left_out: LeftOut) {
     let LeftOut { special_bits, entries } = left_out;
     if special_bits > 0 {
@@ -225,6 +228,6 @@ fn tell(left_out: LeftOut) {
     }
     if entries > 0 {
         let entries = counted(entries, "entry", "entries");
-        terminal::tell(format_args!("{entries} that garth keeps for itself left out of the layout"));
+        terminal::tell(format_args!("{entries} reserved for garth left out of the layout"));
     }
 }

@@ -1,4 +1,4 @@
-//! `garth find`: paths by what is known of them.
+//! `garth find`: finds paths by their attributes.
 
 mod marked;
 
@@ -102,7 +102,7 @@ enum KindLetter {
     BlockDevice,
 }
 
-/// A comparison with a number: `+5` is more, `-5` less, `5` exactly that.
+/// Comparison with a number: `+5` is more than 5, `-5` less than 5, `5` exactly 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Test {
     order: Ordering,
@@ -124,7 +124,7 @@ impl Test {
     }
 }
 
-/// The tests of one run, compiled.
+/// Compiled tests of one run.
 struct Tests {
     names: Vec<GlobMatcher>,
     paths: Vec<GlobMatcher>,
@@ -135,6 +135,7 @@ struct Tests {
 impl Find {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let marked = self.past.at.is_none() && !(self.tags.is_empty() && self.values.is_empty());
+        // The index describes the current state only.
         let fs = if marked { app.view(&self.past).await? } else { app.pinned(&self.past).await? };
         let tests = self.tests(app, &*fs).await?;
         app.each(&self.paths, async |app, path| self.path(app, &fs, &tests, path).await).await
@@ -145,7 +146,7 @@ impl Find {
         if let Some(mut marked) = Marked::below(&**fs, path, self.marks()).await? {
             while let Some(paths) = marked.piece(&**fs).await? {
                 for (path, depth) in paths {
-                    // gone, if it has no entry
+                    // Deleted in between, if it has no entry.
                     if (self.mindepth..=most).contains(&depth)
                         && let Some(entry) = fs.lookup(&path).await?
                     {
@@ -166,6 +167,7 @@ impl Find {
         while let Some((path, entry)) = below.next().await? {
             let depth = below.depth();
             if depth >= most {
+                // The contents of this directory are deeper than --maxdepth.
                 below.skip();
             }
             if depth >= self.mindepth {
@@ -184,7 +186,8 @@ impl Find {
         for (patterns, ignore_case) in [(&self.names, false), (&self.inames, true)] {
             for pattern in patterns {
                 if pattern.contains('/') {
-                    let message = format!("{pattern}: a name has no `/`; --path matches whole paths");
+                    let message =
+                        format!("{pattern}: a name cannot contain `/`; use --path to match complete paths");
                     return Err(Failure::Usage(message));
                 }
                 names.push(matcher(pattern, ignore_case)?);
@@ -192,6 +195,7 @@ impl Find {
         }
         let paths = self.path_patterns.iter().map(|pattern| crossing_matcher(pattern));
         let newer = match &self.newer {
+            // No form of a time begins with `/`.
             Some(path) if path.starts_with('/') => Some(stat_path(fs, path, Follow::Yes).await?.1.mtime),
             Some(text) => Some(app.time(&self.past, text).await?),
             None => None,
@@ -199,7 +203,7 @@ impl Find {
         Ok(Tests { names, paths: paths.collect::<Result<_>>()?, newer, now: app.env.now() })
     }
 
-    /// Shows a path if all tests hold.
+    /// Prints a path if all tests hold.
     async fn consider(
         &self,
         app: &mut App,
@@ -222,7 +226,9 @@ impl Find {
         let any = |matchers: &[GlobMatcher], text: &str| {
             matchers.is_empty() || matchers.iter().any(|matcher| matcher.is_match(text))
         };
+        // A time in the future counts as now.
         let age = u64::try_from(tests.now.0.saturating_sub(entry.mtime.0)).unwrap_or(0) / 1_000_000_000;
+        // As in find(1), the name of the root is `/`.
         any(&tests.names, path.name().unwrap_or("/"))
             && any(&tests.paths, path.as_str())
             && (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.kind() == entry.kind))

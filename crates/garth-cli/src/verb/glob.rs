@@ -18,7 +18,7 @@ use crate::pattern::Matches;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth glob '/notes/**/*.md'")]
 pub(crate) struct Glob {
-    /// Pattern for the whole path; begins with `/`
+    /// Pattern for the complete path; begins with `/`
     pattern: String,
     /// Only files, or only directories
     #[arg(short = 't', long = "type", value_name = "TYPE")]

@@ -1,4 +1,4 @@
-//! `garth grep`: lines by regular expression, in bounded memory.
+//! `garth grep`: finds lines by regular expression, in bounded memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::pattern::matcher;
 use crate::size::parse_count;
 use crate::walk::Walker;
 
-/// Longest line that is searched, and most bytes of context that wait before a match. 16 MiB.
+/// Limit in bytes on a line, and on the context that is held for a match, 16 MiB.
 const MAX_LINE: usize = 16 << 20;
 
 /// Print lines that match a regular expression
@@ -126,6 +126,7 @@ pub(crate) struct Grep {
 impl Grep {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
         if self.expressions.is_empty() {
+            // clap requires a first argument unless -e is given.
             self.expressions.push(self.args.remove(0));
         }
         let paths = if self.args.is_empty() { vec!["/".to_owned()] } else { std::mem::take(&mut self.args) };
@@ -134,6 +135,7 @@ impl Grep {
         for path in &paths {
             match search.path(app, path, &mut failures).await {
                 Err(failure) => failures.add(Err(failure), app.global.json)?,
+                // As grep does: with -q a match is a success even after an error.
                 Ok(()) if self.quiet && search.selected => return Ok(()),
                 Ok(()) => {}
             }
@@ -147,14 +149,14 @@ impl Grep {
         }
     }
 
-    /// All expressions in one.
+    /// Returns all expressions combined into one.
     fn regex(&self) -> Result<Regex> {
         let mut parts = Vec::new();
         for expression in &self.expressions {
             let part = if self.fixed_strings { regex::escape(expression) } else { expression.clone() };
-            // Each for itself: `a)|(b` makes sense only inside the group below.
+            // Each is checked separately: `a)|(b` would be valid only inside the group below.
             build(&part, false).map_err(|reason| {
-                let hint = "-F takes it as text";
+                let hint = "-F searches for it as text";
                 Failure::Usage(format!("{expression}: not a regular expression: {reason}; {hint}"))
             })?;
             parts.push(format!("(?:{part})"));
@@ -162,6 +164,8 @@ impl Grep {
         let any = parts.join("|");
         let whole = match (self.line_regexp, self.word_regexp) {
             (true, _) => format!("^(?:{any})$"),
+            // `\b` alone would refuse a match that begins or ends with a character that is not part of a
+            // word.
             (false, true) => format!(r"\b{{start-half}}(?:{any})\b{{end-half}}"),
             (false, false) => any,
         };
@@ -180,45 +184,46 @@ impl Grep {
         self.after_context.unwrap_or(self.context)
     }
 
-    /// Whether a file is done as soon as one line of it is selected.
+    /// Returns true if the first selected line decides the result of a file.
     fn first_decides(&self) -> bool {
         self.quiet || self.files_with_matches || self.files_without_match
     }
 }
 
-/// Compiles an expression; an error is its reason, in one line.
+/// Compiles an expression. An error is its reason, on one line.
 fn build(expression: &str, ignore_case: bool) -> std::result::Result<Regex, String> {
     RegexBuilder::new(expression).case_insensitive(ignore_case).build().map_err(|error| {
         let text = error.to_string();
+        // The lines before the last one repeat the expression.
         let reason = text.lines().next_back().unwrap_or_default();
         reason.trim_start_matches("error: ").trim_end_matches('.').to_owned()
     })
 }
 
-/// A search under way.
+/// Search in progress.
 struct Search<'a> {
     args: &'a Grep,
     fs: Arc<dyn FileSystem>,
     regex: Regex,
     include: Vec<GlobMatcher>,
     exclude: Vec<GlobMatcher>,
-    /// Whether there are several paths.
+    /// True if several paths are searched.
     several: bool,
-    /// Whether lines of this path are shown with the path of their file.
+    /// True if lines of the current path are printed with the path of their file.
     named: bool,
-    /// Whether any line was selected, also with -L, as of GNU grep 3.5.
+    /// True if any line was selected, also with -L, as in GNU grep 3.5.
     selected: bool,
 }
 
-/// What was shown of one file.
+/// State of the output of one file.
 #[derive(Default)]
 struct Shown {
     matches: u64,
-    /// Number of the last line that was shown.
+    /// Number of the last line that was printed.
     last: u64,
-    /// Lines of context still to show.
+    /// Lines of context still to print.
     after: usize,
-    /// Lines that wait for a match behind them, and their bytes.
+    /// Lines that wait for a match after them, and their total bytes.
     before: VecDeque<(u64, Vec<u8>)>,
     waiting: usize,
 }
@@ -231,7 +236,7 @@ impl<'a> Search<'a> {
         Ok(Self { args, fs, regex, include, exclude, several, named: several, selected: false })
     }
 
-    /// Searches a path and all below it. What fails below is reported, and the rest goes on.
+    /// Searches a path and everything below it. Failures below it are reported, and the search continues.
     async fn path(&mut self, app: &mut App, path: &str, failures: &mut Failures) -> Result {
         let mut walker = Walker::new(Arc::clone(&self.fs), path, Follow::Yes, true).await?;
         let mut first = true;
@@ -282,7 +287,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Goes through the lines of a file, as far as needed.
+    /// Processes the lines of a file, as far as needed.
     async fn lines(&self, app: &mut App, path: &TreePath, lines: &mut Lines, shown: &mut Shown) -> Result {
         let file = self.fs.open(&At::from(path)).await?;
         let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
@@ -290,6 +295,7 @@ impl<'a> Search<'a> {
             let chunk = chunks.try_next().await?;
             let end = chunk.is_none();
             lines.add(chunk.as_deref().unwrap_or_default());
+            // A NUL marks the file as binary; -a overrides that.
             if self.args.text {
                 lines.binary = false;
             }
@@ -304,13 +310,13 @@ impl<'a> Search<'a> {
             }
             if lines.waiting() > MAX_LINE || shown.waiting > MAX_LINE {
                 let what = if lines.waiting() > MAX_LINE { "a line has" } else { "lines of context have" };
-                let message = format!("{what} more than {MAX_LINE} bytes; not searched from there on");
+                let message = format!("{what} more than {MAX_LINE} bytes; the rest is not searched");
                 return Err(Error::at(ErrorKind::TooLarge, path, message).into());
             }
         }
     }
 
-    /// Takes the next line; gives whether more of the file matters.
+    /// Processes the next line. Returns true if more lines are needed.
     fn line(
         &self,
         app: &mut App,
@@ -320,6 +326,7 @@ impl<'a> Search<'a> {
         binary: bool,
         shown: &mut Shown,
     ) -> Result<bool> {
+        // After the last match, only its context is printed.
         let full = self.args.max_count.is_some_and(|most| shown.matches >= most);
         if full || self.regex.is_match(text) == self.args.invert_match {
             if shown.after > 0 {
@@ -330,10 +337,12 @@ impl<'a> Search<'a> {
             }
             return Ok(!full || shown.after > 0);
         }
+        // As if the file did not match.
         if binary && self.args.skip_binary {
             return Ok(false);
         }
         shown.matches += 1;
+        // One match decides the output of the file, so the rest is not read.
         if self.args.first_decides() {
             return Ok(false);
         }
@@ -351,6 +360,7 @@ impl<'a> Search<'a> {
         if !self.args.only_matching {
             self.show(app, path, number, text, false, shown)?;
         } else if !self.args.invert_match {
+            // As grep does: empty matches are not printed.
             for found in self.regex.find_iter(text).filter(|found| !found.is_empty()) {
                 self.show(app, path, number, found.as_bytes(), false, shown)?;
             }
@@ -359,7 +369,7 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    /// Shows one line, or one match of it.
+    /// Prints one line, or one match of it.
     fn show(
         &self,
         app: &mut App,
@@ -369,6 +379,7 @@ impl<'a> Search<'a> {
         context: bool,
         shown: &mut Shown,
     ) -> Result {
+        // As grep does: `--` separates groups of lines that are not adjacent.
         let grouped = self.args.before() + self.args.after() > 0;
         if grouped && shown.last > 0 && number > shown.last + 1 {
             app.out.note("--")?;
@@ -385,7 +396,7 @@ impl<'a> Search<'a> {
 }
 
 impl Shown {
-    /// Keeps a line for a match behind it, and of all such lines the last `most`.
+    /// Holds a line as context for a match after it; only the last `most` lines are held.
     fn wait(&mut self, number: u64, text: &[u8], most: usize) {
         self.waiting += text.len();
         self.before.push_back((number, text.to_vec()));
@@ -411,7 +422,7 @@ fn line_json(path: &TreePath, number: u64, text: &[u8], context: bool) -> Value 
     json
 }
 
-/// A line for the terminal: control characters escaped, tabs kept.
+/// Returns a line with control characters escaped, except for tabs.
 fn plain(text: &str) -> String {
     let parts: Vec<_> = text.split('\t').map(escaped).collect();
     parts.join("\t")

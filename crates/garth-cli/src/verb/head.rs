@@ -1,4 +1,4 @@
-//! `garth head` and `garth tail`: one end of a file, without reading the rest.
+//! `garth head` and `garth tail`: print one end of a file, without reading the rest.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,10 +17,9 @@ use crate::size::parse_size;
 
 use super::cat::open;
 
-/// Bytes that are looked through for line ends at a time: the largest extent, which is read as a whole
-/// anyway.
+/// Bytes that are searched for line ends at once: the largest extent, which is read completely anyway.
 const STEP: usize = 1 << 20;
-/// How often `tail -f` looks for more.
+/// Interval at which `tail -f` checks for more data.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Print the first lines of files
@@ -72,12 +71,12 @@ pub(crate) struct Tail {
     past: Past,
 }
 
-/// Which first part of a file.
+/// First part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// The first so many.
+    /// First lines or bytes, this many.
     First(u64),
-    /// All but the last so many.
+    /// All but the last lines or bytes, this many.
     AllBut(u64),
 }
 
@@ -92,12 +91,12 @@ impl FromStr for Start {
     }
 }
 
-/// Which end part of a file.
+/// Last part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// The last so many.
+    /// Last lines or bytes, this many.
     Last(u64),
-    /// From this one on; the first is 1.
+    /// Lines or bytes from this one on; the first is 1.
     From(u64),
 }
 
@@ -107,6 +106,7 @@ impl FromStr for Count {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text.strip_prefix('+') {
             Some(first) => Ok(Self::From(parse_size(first)?)),
+            // As in tail: `-n -5` means the same as `-n 5`.
             None => Ok(Self::Last(parse_size(text.strip_prefix('-').unwrap_or(text))?)),
         }
     }
@@ -141,6 +141,7 @@ impl Tail {
         let size = file.stat().await?.size;
         let offset = match (self.bytes, self.lines) {
             (Some(Count::Last(bytes)), _) => size.saturating_sub(bytes),
+            // As in tail: `+1` is the first byte, and `+0` means the same.
             (Some(Count::From(first)), _) => first.saturating_sub(1).min(size),
             (None, Count::Last(lines)) => start_of_last(file, size, lines).await?,
             (None, Count::From(first)) => end_of_lines(file, first.saturating_sub(1)).await?,
@@ -150,7 +151,7 @@ impl Tail {
 
     async fn follow(&self, app: &mut App) -> Result {
         let [path] = &self.paths[..] else {
-            return Err(Failure::Usage("--follow goes with one path".into()));
+            return Err(Failure::Usage("--follow can be used with one path only".into()));
         };
         let fs = app.tree().await?.fs;
         let (path, file) = open(&*fs, path).await?;
@@ -161,6 +162,7 @@ impl Tail {
                 app.out.flush()?;
             }
             let printed = range.offset + range.length;
+            // The command does nothing else, so it may block.
             app.env.sleep(POLL);
             let size = file.stat().await?.size;
             if size < printed {
@@ -172,7 +174,7 @@ impl Tail {
     }
 }
 
-/// Prints of each file the range that `range` gives.
+/// Prints the range of each file that `range` returns.
 async fn print_each(
     app: &mut App,
     paths: &[String],
@@ -201,7 +203,7 @@ async fn print_each(
     failures.done()
 }
 
-/// Where the first `count` lines end; the end of the file if it has fewer.
+/// Returns the end of the first `count` lines, or the end of the file if it has fewer.
 async fn end_of_lines(file: &dyn OpenFile, count: u64) -> garth_engine::Result<u64> {
     let (mut left, mut offset) = (count, 0);
     while left > 0 {
@@ -222,7 +224,7 @@ async fn end_of_lines(file: &dyn OpenFile, count: u64) -> garth_engine::Result<u
     Ok(offset)
 }
 
-/// Where the last `count` lines of a file of `size` bytes begin, looked for from its end.
+/// Returns the start of the last `count` lines of a file of `size` bytes, searched from its end.
 async fn start_of_last(file: &dyn OpenFile, size: u64, count: u64) -> garth_engine::Result<u64> {
     if count == 0 {
         return Ok(size);
@@ -233,7 +235,7 @@ async fn start_of_last(file: &dyn OpenFile, size: u64, count: u64) -> garth_engi
         let bytes = file.read_at(start, usize::try_from(end - start).unwrap_or(STEP)).await?;
         for (at, _) in bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let next = start + at as u64 + 1;
-            // A line end at the end of the file ends the last line; it begins none.
+            // A line feed at the end of the file ends the last line and begins no other.
             if next == size {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! `garth import`: a folder, a file or a tar archive of this machine into the tree.
+//! `garth import`: imports a folder, a file or a tar archive of this machine into the tree.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ use crate::transfer::{
 /// Compares first, as rsync does: size and time, then content. Equal files are not written, and if all are
 /// equal there is no commit. Keeps modes, times, symbolic and hard links; never follows symbolic links.
 /// Files and links of the tree that differ get a new version. Entries that cannot be imported are reported
-/// on stderr, the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: import again
-/// to go on.
+/// on stderr, the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: repeat the
+/// import to continue.
 ///
 /// With --layout gsv the folder is in the layout of a bucket, and replaces the files of the account: content
 /// type and custom metadata of each file are in FILE.metadata.json next to it. Reserved data of garth stays.
@@ -69,7 +69,7 @@ pub(crate) struct Import {
     commit: CommitArgs,
 }
 
-/// What the source is.
+/// Kind of source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Folder,
@@ -83,7 +83,7 @@ impl Import {
         let exclude = Exclude::new(&self.exclude)?;
         let source = self.source()?;
         if self.delete && source != Source::Folder {
-            return Err(Failure::Usage("--delete needs a folder as source".into()));
+            return Err(Failure::Usage("--delete requires a folder as source".into()));
         }
         self.check_layout(app, source)?;
         let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
@@ -93,9 +93,11 @@ impl Import {
             own.refuse(&self.from)?;
         }
         if !self.dry_run {
+            // An import may be the first write to a chat.
             tree.make_for(&[]).await?;
         }
         let (base, is_there) = self.destination(&tree, source).await?;
+        // Counting takes time, and only the progress bar needs the count.
         let total = (source == Source::Folder && terminal::is_watched()).then(|| count(&self.from));
         self.commit.message.get_or_insert_with(|| format!("import to {base}"));
         let before = tree.fs.head().await?.seq;
@@ -103,13 +105,14 @@ impl Import {
         let style = Style { list, to_stderr: false };
         let mut report = Report::new(&mut app.out, total, style, Interrupt::listen()?);
         if self.layout.is_some() {
-            // skills of all agents are for people to write
+            // Skills of all agents may only be written by people, not by an agent.
             tree.author = Author::default();
             if !check_layout(&self.from, Exclude::new(&self.exclude)?, &own, &mut report)? {
                 return refused(&report);
             }
         }
         let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };
+        // A file has its own path, which is not below a base.
         let root = if source == Source::File { TreePath::root() } else { base.clone() };
         let is_made = source == Source::File || is_there;
         let mut loader = Loader::new(&tree, &self.commit, root, is_made, policy, report);
@@ -122,10 +125,11 @@ impl Import {
             },
             Source::Stdin => from_tar(&mut loader, &exclude, std::io::stdin().lock(), &self.from).await,
         };
+        // The format of the archive is wrong, and nothing was imported.
         if let Err(Failure::Usage(_)) = read {
             return read;
         }
-        // What came before a source failed is imported.
+        // Entries read before the failure are imported.
         let mut ended = read.or_else(|failure| loader.fail(failure));
         if ended.is_ok() {
             ended = loader.finish().await;
@@ -133,7 +137,7 @@ impl Import {
         self.conclude(loader, &base, is_there, before, ended)
     }
 
-    /// In a layout a folder becomes the account.
+    /// Checks that with --layout a folder is imported as the account.
     fn check_layout(&self, app: &App, source: Source) -> Result {
         if self.layout.is_none() {
             return Ok(());
@@ -142,7 +146,7 @@ impl Import {
         if source == Source::Folder && self.to == "/" {
             return Ok(());
         }
-        let message = "--layout takes a folder, and is that of the whole account: import it to /";
+        let message = "--layout imports a folder as the complete account: import it to /";
         Err(Failure::Usage(message.into()))
     }
 
@@ -160,7 +164,7 @@ impl Import {
         }
     }
 
-    /// Where it goes, and whether that is there.
+    /// Returns the destination, and true if it exists.
     async fn destination(&self, tree: &AuthoredTree, source: Source) -> Result<(TreePath, bool)> {
         let (base, there) = stat_optional(&*tree.fs, &self.to, Follow::Yes).await?;
         let is_directory = there.as_ref().is_some_and(|entry| entry.kind == Kind::Directory);
@@ -180,7 +184,7 @@ impl Import {
         Ok((base, is_directory))
     }
 
-    /// Says what was done and, if that is not all, how to go on.
+    /// Prints the summary. If the import stopped, explains how to continue.
     fn conclude(
         &self,
         mut loader: Loader<'_>,
@@ -190,6 +194,7 @@ impl Import {
         ended: Result,
     ) -> Result {
         let commits = loader.commits();
+        // Others may have committed after `before` was read; an undo must keep that.
         let before = commits.map_or(before, |(first, _)| Seq(first.0 - 1));
         let more = json!({"to": base.as_str(), "seq_before": before, "seq": commits.map(|(_, last)| last)});
         let verb = match (&ended, self.dry_run) {
@@ -209,14 +214,14 @@ impl Import {
     }
 }
 
-/// Ends an import of which nothing was written, as what is wrong was found first.
+/// Ends an import before anything was written, because the check failed.
 fn refused(report: &Report<'_>) -> Result {
     let outcome = report.outcome();
     terminal::tell("nothing was imported; correct it first, or --exclude it");
     outcome
 }
 
-/// How to go on after an import that stopped, and how to undo it.
+/// Returns the advice after an import that stopped: how to continue, and how to undo it.
 fn advice(commits: Option<(Seq, Seq)>, base: &TreePath, was_there: bool, before: Seq) -> String {
     let Some((first, last)) = commits else { return "nothing was committed".into() };
     let path = escaped(base.as_str());
@@ -225,10 +230,10 @@ fn advice(commits: Option<(Seq, Seq)>, base: &TreePath, was_there: bool, before:
         (true, Seq(0)) => String::new(),
         (true, _) => format!(", or undo it: garth restore '{path}' --at {before}"),
     };
-    format!("what is counted above is in (commits {first} to {last}); import again to go on{undo}")
+    format!("entries counted above are imported (commits {first} to {last}); import again to continue{undo}")
 }
 
-/// The tree's own words for a full disk speak of one commit, not of those before it.
+/// Replaces the message for a full disk, which is about one commit, not about the earlier ones.
 fn reword(failure: Failure) -> Failure {
     match failure {
         Failure::Tree(error) if error.is(ErrorKind::NoSpace) => {

@@ -84,7 +84,7 @@ fn show(app: &mut App, key: &ApiKey, secret: Option<&str>) -> Result {
     });
     if let Some(secret) = secret {
         json["key"] = secret.into();
-        let text = format_args!("{secret}\n    shown this once; id {}, {}", key.id, scopes.join(" "));
+        let text = format_args!("{secret}\n    shown only once; id {}, {}", key.id, scopes.join(" "));
         return app.out.item(&json, text);
     }
     let revoked = key.revoked.map(|time| format!("  revoked {}", time.to_rfc3339())).unwrap_or_default();

@@ -17,9 +17,9 @@ use self::write::{Expire, Incr, Mset, Put, Rm};
 /// A key is a path such as /user/tone; a value is any JSON, stored digit for digit in /agents/AGENT/kv.
 /// --agent selects the agent.
 ///
-/// With --json, prints the objects are those of the HTTP interface: put and rm print version_id and
-/// created_at; get prints path, value, version_id, created_at, expires_at, tags; list one object per key
-/// (path, type); log one per version (version_id, created_at, value, expires_at, deleted_at).
+/// With --json, prints the objects of the HTTP interface: put and rm print version_id and created_at; get
+/// prints path, value, version_id, created_at, expires_at, tags; list one object per key (path, type); log
+/// one per version (version_id, created_at, value, expires_at, deleted_at).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv put /user/tone '\"direct\"'")]
 pub(crate) struct Kv {

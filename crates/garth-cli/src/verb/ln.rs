@@ -46,6 +46,7 @@ impl Ln {
             let mut plan = Plan::default();
             let parents = self.parents;
             if self.symbolic {
+                // The target need not exist, so its name is taken from the text.
                 let to = self.link_path(fs, last_name(&self.target)).await?;
                 let there = stat_optional(fs, to.as_str(), Follow::No).await?.1;
                 if self.force && there.is_some_and(|entry| entry.target.as_deref() == Some(&*self.target)) {
@@ -70,10 +71,11 @@ impl Ln {
         .map_err(suggest_across("a hard link cannot cross to another store; use `garth cp` or `garth ln -s`"))
     }
 
-    /// Where the link goes whose target is called `name`.
+    /// Returns the path of the link to a target named `name`.
     async fn link_path(&self, fs: &dyn FileSystem, name: Option<Name>) -> garth_engine::Result<TreePath> {
         let to = match name {
             Some(name) if !self.no_target_directory => {
+                // Only the name of this path is used.
                 let from = TreePath::root().join(&name)?;
                 destination(fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?
             }
@@ -85,7 +87,7 @@ impl Ln {
         Ok(to)
     }
 
-    /// Removes what is in the way of the link, in its commit.
+    /// Removes an existing entry at the path of the link, in the same commit.
     fn clear(&self, plan: &mut Plan, to: &TreePath) {
         if self.force {
             plan.ops.push(Op::remove_file(to.clone()).if_exists());
@@ -93,7 +95,7 @@ impl Ln {
     }
 }
 
-/// The last segment of a link's text that is a name.
+/// Returns the last segment of the target of a link, if it is a name.
 fn last_name(target: &str) -> Option<Name> {
     let last = target.rsplit('/').find(|segment| !segment.is_empty())?;
     Name::parse(last).ok()

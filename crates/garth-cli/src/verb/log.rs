@@ -19,12 +19,12 @@ use crate::size::parse_count;
 
 /// Versions of one page.
 const PAGE: usize = 500;
-/// Most changes of one commit that people are shown.
+/// Limit on the changes of one commit that are printed for people.
 const SHOWN: usize = 20;
 
 /// List the versions of a file, or the commits below a directory, newest first
 ///
-/// Of a commit only the changes below the directory are shown. `log -5` means `log -n 5`.
+/// Shows only those changes of a commit that are below the directory. `log -5` means `log -n 5`.
 ///
 /// With --json, prints one object per version (version, commit, kind, size; `deleted` after a removal or
 /// move) or per commit (seq, time, author, message, changes); with --patch, --stat or --name-status each is
@@ -114,6 +114,7 @@ impl Log {
         let is_filtered = self.author.is_some() || self.grep.is_some();
         let mut page = HistoryPage::default();
         while left > 0 {
+            // With a filter, more versions may have to be read than are shown.
             page.limit = if is_filtered { PAGE } else { left.min(PAGE) };
             let versions = fs.history(at, &page).await?;
             for version in &versions.items {
@@ -125,7 +126,7 @@ impl Log {
                 }
                 app.out.item(&version_json(version), version_text(version))?;
                 if self.shows_patches() {
-                    // By the commit, since the file may have had another path then.
+                    // From the commit, because the file may have had another path then.
                     let mut commit = fs.changes_of(version.id.seq).await?;
                     commit.changes.retain(|change| change.ino == version.id.ino);
                     show_patches_of(app, &self.form, &commit, fs).await?;
@@ -141,8 +142,8 @@ impl Log {
     }
 }
 
-/// The last commit that is not after the moment; 0 if that is beyond retention, where everything comes after
-/// it.
+/// Returns the last commit that is not after the given time; 0 if that is beyond retention, because all
+/// commits are then after it.
 async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
     match app.as_of(fs, text).await {
         Ok(past) => Ok(past.head().await?.seq),
@@ -151,9 +152,9 @@ async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
     }
 }
 
-/// Whether a path names a directory, or if nothing is there did so last.
+/// Returns true if a path is a directory, or was one when it last existed.
 async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth_engine::Result<bool> {
-    // A path that nothing is at any more has its end as the newest version.
+    // The newest version of a deleted path is its deletion.
     let page = HistoryPage::default().limit(2);
     let versions = fs.history(&At::from(path), &page).await?;
     let last = versions.items.iter().find_map(|version| version.entry.as_ref());

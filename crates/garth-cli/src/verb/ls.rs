@@ -1,4 +1,4 @@
-//! `garth ls`: what is in a directory.
+//! `garth ls`: contents of directories.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ use crate::pattern::{Matches, is_pattern};
 use crate::size::size_text;
 use crate::walk::Lister;
 
-/// Most names of one directory that are sorted: they are held in memory.
+/// Limit on the names of one directory that are sorted: they are held in memory.
 const MAX_SORTED: usize = 100_000;
 
 /// List the contents of directories
@@ -72,6 +72,7 @@ pub(crate) struct Ls {
 impl Ls {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
+        // As in ls: with -l or -d, a link is listed itself.
         let follow = if self.long || self.directory { Follow::No } else { Follow::Yes };
         let heading = Heading { shown: self.recursive || self.paths.len() > 1, first: Cell::new(true) };
         app.each(&self.paths, async |app, written| match stat_path(&*fs, written, follow).await {
@@ -98,7 +99,7 @@ impl Ls {
         self.directory(app, fs, path, heading).await
     }
 
-    /// Lists what matches `pattern`; `missing` is the error if nothing does.
+    /// Lists the matches of `pattern`. `missing` is the error if there are none.
     async fn pattern(
         &self,
         app: &mut App,
@@ -112,10 +113,11 @@ impl Ls {
             found = true;
             self.path(app, &**fs, path, &entry, &heading).await?;
         }
+        // Without matches, it is a path that does not exist.
         if found { Ok(()) } else { Err(missing.into()) }
     }
 
-    /// Lists a directory and, if asked, those in it: parents before children.
+    /// Lists a directory, and with -R the directories below it, parents before children.
     async fn directory(
         &self,
         app: &mut App,
@@ -141,12 +143,13 @@ impl Ls {
                 }
                 page = lister.page(fs).await?;
             }
+            // The last one in `todo` is next, so the order is reversed.
             todo.extend(below.into_iter().rev());
         }
         Ok(())
     }
 
-    /// The first names to show: a page of them, or all if they are to be sorted.
+    /// Returns the first names to print: a page of them, or all if they are sorted.
     async fn sorted(
         &self,
         fs: &dyn FileSystem,
@@ -169,7 +172,7 @@ impl Ls {
                 return Err(Failure::from(Error::at(ErrorKind::TooLarge, dir, message)));
             }
         }
-        // Both sorts are stable: what is equal stays in byte order.
+        // Both sorts are stable: entries that are equal stay in byte order.
         if self.by_time {
             all.sort_by_key(|(_, entry)| Reverse(entry.mtime));
         } else if self.by_size {
@@ -191,14 +194,14 @@ impl Ls {
     }
 }
 
-/// The line before each directory, where several are listed.
+/// Line before each directory, if several are listed.
 struct Heading {
     shown: bool,
-    /// Whether none was printed yet: an empty line goes before all others.
+    /// True until the first one is printed: an empty line precedes the others.
     first: Cell<bool>,
 }
 
-/// What `-F` appends to a name.
+/// Returns the sign that `-F` appends to a name.
 fn sign(entry: &Entry) -> &'static str {
     match entry.kind {
         Kind::Directory => "/",
@@ -210,7 +213,7 @@ fn sign(entry: &Entry) -> &'static str {
     }
 }
 
-/// A line of `ls -l`.
+/// Line of `ls -l`.
 struct Long<'a> {
     name: &'a str,
     sign: &'a str,
@@ -234,7 +237,7 @@ impl fmt::Display for Long<'_> {
             width = if self.human { 5 } else { 10 },
         )?;
         match &entry.target {
-            // The sign would be that of the target.
+            // The sign would belong to the target.
             Some(target) => write!(f, " -> {}", escaped(target)),
             None => f.write_str(self.sign),
         }

@@ -18,7 +18,7 @@ use crate::out::counted;
 use crate::progress;
 use crate::when::parse_span;
 
-/// The accounts that are meant.
+/// Accounts to work on.
 #[derive(Args, Debug)]
 pub(super) struct Accounts {
     /// Work on all accounts, not only that of --account
@@ -28,11 +28,11 @@ pub(super) struct Accounts {
 
 /// Check the integrity of stored data; change nothing
 ///
-/// Concurrent writes are checked as they are when their turn comes. With --json, prints one object per
-/// account: account, ok, names, versions, chunks, bytes, findings (kind, detail), large (tables whose
-/// structure takes too long to check as a whole), decided (for an account from before agents had owners:
-/// decisions on who may see what), unlisted (the number of further decisions). The exit code is 1 if there
-/// are findings.
+/// Data that is written meanwhile is checked in the state that it has when its turn comes. With --json,
+/// prints one object per account: account, ok, names, versions, chunks, bytes, findings (kind, detail), large
+/// (tables whose structure takes too long to check completely), decided (for an account from before agents
+/// had owners: decisions on who may see what), unlisted (the number of further decisions). The exit code is 1
+/// if there are findings.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -108,6 +108,7 @@ impl Fsck {
                 app.out.item(&json, text)
             })
             .await?;
+        // The findings were printed with their account.
         if sound { Ok(()) } else { Err(Failure::Reported(1)) }
     }
 }
@@ -193,10 +194,11 @@ impl Accounts {
             return Ok(vec![app.global.account.clone()]);
         }
         let all = app.data_dir()?.control().accounts().await?.into_iter();
+        // The folder of a deleted account is about to be removed.
         Ok(all.filter(|account| account.state == AccountState::Active).map(|account| account.id).collect())
     }
 
-    /// Runs `action` on each account, with a spinner on a terminal; reports failures and goes on.
+    /// Runs `action` on each account, with a spinner on a terminal. Reports failures and continues.
     async fn each(
         &self,
         app: &mut App,
@@ -214,6 +216,7 @@ impl Accounts {
                 Err(error) => Err(error.into()),
             };
             let outcome = outcome.map_err(|failure| failure.of_account(account));
+            // Flushed first, so that a failure does not appear before the output of earlier accounts.
             bar.suspend(|| app.out.flush().and_then(|()| failures.add(outcome, app.global.json)))?;
         }
         bar.finish_and_clear();
@@ -221,7 +224,7 @@ impl Accounts {
     }
 }
 
-/// What was found, and in which account.
+/// Returns the report of an account as JSON.
 fn object(account: &str, found: &impl Serialize) -> Value {
     let mut json = serde_json::to_value(found).unwrap_or_default();
     json["account"] = account.into();

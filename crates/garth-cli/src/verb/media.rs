@@ -87,7 +87,7 @@ struct Put {
     /// MIME type [default: by the extension of the name]
     #[arg(long, value_name = "TYPE")]
     mime_type: Option<String>,
-    /// Original file name [default: that of FILE]
+    /// Original file name [default: the name of FILE]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -121,10 +121,12 @@ async fn session(app: &App, open: &Open) -> Result<Listed> {
 
 impl Put {
     async fn run(self, app: &mut App) -> Result {
+        // Opened before the data: a wrong name of a file must not leave a new data folder behind.
         let mut from: Box<dyn Read + Send> = match is_dash(&self.file) {
             true => Box::new(std::io::stdin()),
             false => Box::new(File::open(&self.file).map_err(Failure::host(&self.file))?),
         };
+        // Standard input has no name.
         let own = self.file.file_name().filter(|_| !is_dash(&self.file));
         let name = self.name.or_else(|| own.map(|own| own.to_string_lossy().into_owned()));
         let name = name.unwrap_or_default();
@@ -134,7 +136,7 @@ impl Put {
         let key = meta.session_key.as_ref().unwrap_or(&meta.id);
         let new = NewMedia::new(key, mime_type).file_name(name).session(&meta.id);
         let file = self.file;
-        // The failure itself, which names the file: the stream can only carry an error of the tree.
+        // Holds the failure itself, which names the file: the stream can only carry an error of the tree.
         let failed = Arc::new(Mutex::new(None));
         let failure = Arc::clone(&failed);
         let body = futures::stream::iter(std::iter::from_fn(move || match step(&mut *from, &file) {
@@ -161,7 +163,7 @@ async fn get(app: &mut App, key: &MediaKey, to: &Path) -> Result {
     }
     let mut out = OpenOptions::new().write(true).create_new(true).open(to).map_err(Failure::host(to))?;
     if let Err(failure) = save(file, &mut out, to).await {
-        // half a file would pass for a whole one
+        // An incomplete file could be taken for a complete one.
         drop(std::fs::remove_file(to));
         return Err(failure);
     }
@@ -174,6 +176,7 @@ async fn save(file: std::sync::Arc<dyn OpenFile>, out: &mut File, to: &Path) -> 
     while let Some(piece) = pieces.try_next().await? {
         out.write_all(&piece).map_err(Failure::host(to))?;
     }
+    // Errors of delayed writes are reported only here.
     out.sync_all().map_err(Failure::host(to))
 }
 
@@ -206,6 +209,7 @@ async fn copy(app: &mut App, key: &MediaKey) -> Result {
 }
 
 async fn rm(app: &mut App, keys: &[MediaKey]) -> Result {
+    // Not opened for changes: that would create directories of the agent.
     let open = open(app, false).await?;
     let mut failures = crate::fail::Failures::default();
     for key in keys {

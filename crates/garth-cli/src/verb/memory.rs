@@ -26,8 +26,8 @@ use crate::size::parse_count;
 /// Store, read, list and link memories of users and agents
 ///
 /// A memory is addressed by its URI, ctx://ACCOUNT/users/USER/memories/CATEGORY/SLUG (the same below
-/// agents/AGENT), or by CATEGORY/SLUG alone: then it is the user's of --user, else the agent's of --agent,
-/// else the user's of GARTH_USER, else the owner's of the agent. The category profile has no slug. A
+/// agents/AGENT), or by CATEGORY/SLUG alone. Then its owner is the user of --user, else the agent of --agent,
+/// else the user of GARTH_USER, else the owner of the agent. The category profile has no slug. A
 /// published skill is ctx://ACCOUNT/agents/AGENT/skills/NAME. Each change is one commit.
 ///
 /// With --json, prints one object per memory: uri, meta (as in .meta.json); of put also created, changed,
@@ -72,8 +72,8 @@ enum Action {
     },
     /// List memories below a URI or of a category, in the order of their directories
     ///
-    /// Without a prefix lists all memories of the user of --user or GARTH_USER, or of the agent of --agent;
-    /// without these options all memories of the account.
+    /// Without a prefix, lists all memories of the user of --user or GARTH_USER, or of the agent of --agent.
+    /// Without these options, lists all memories of the account.
     #[command(
         alias = "ls",
         after_help = "Examples:\n  \
@@ -125,7 +125,7 @@ enum Action {
         /// Memory
         #[arg(value_name = "URI|CATEGORY/SLUG")]
         memory: MemoryArg,
-        /// Its new URI
+        /// New URI
         #[arg(value_name = "NEW-URI|CATEGORY/SLUG")]
         to: MemoryArg,
     },
@@ -215,7 +215,7 @@ impl std::str::FromStr for LayerArg {
             "0" | "abstract" => Ok(Self(Level::Abstract)),
             "1" | "overview" => Ok(Self(Level::Overview)),
             "2" | "content" => Ok(Self(Level::Content)),
-            _ => Err("a layer is abstract, overview or content".to_owned()),
+            _ => Err("a layer must be abstract, overview or content".to_owned()),
         }
     }
 }
@@ -286,6 +286,7 @@ impl Memory {
                     &json!({"uri": uri.to_string(), "exists": exists}),
                     format_args!("{text}  {uri}"),
                 )?;
+                // The output already says that it is missing, so only the exit code remains.
                 if exists { Ok(()) } else { Err(Failure::Reported(3)) }
             }
         }
@@ -299,6 +300,7 @@ async fn get(app: &mut App, uri: &Uri, level: Level, past: &Past) -> Result {
         None => open.memories().get(uri, level).await?,
     };
     if !app.out.is_json() {
+        // The content is printed as stored; the other layers are lines.
         let end = if level == Level::Content { "" } else { "\n" };
         return app.out.bytes(format!("{}{end}", memory.text).as_bytes());
     }
@@ -315,6 +317,7 @@ async fn log(app: &mut App, uri: &Uri, limit: Option<usize>) -> Result {
     let mut left = limit.unwrap_or(usize::MAX);
     let mut page = HistoryPage::default();
     while left > 0 {
+        // More versions than one call returns are read page by page.
         page.limit = left.min(MAX_LOGGED);
         let versions = memories.log(uri, &page).await?;
         for version in &versions.items {
@@ -341,6 +344,7 @@ fn version_line(version: &MemoryVersion) -> String {
     let state = match &version.meta {
         Some(meta) => format!("v{} {}", meta.version, meta.status.as_str()),
         None if version.deleted => "deleted".to_owned(),
+        // Its meta is damaged, or retention has removed the content.
         None => "unreadable".to_owned(),
     };
     let (seq, time) = (commit.seq.0, commit.time.to_rfc3339());
@@ -356,6 +360,7 @@ impl PutArgs {
             Some(replaced) => Some(replaced.uri(app).await?),
             None => None,
         };
+        // Read before the data is opened: invalid input must not leave a new data folder behind.
         let mut put = Put::new(argument_or_stdin(self.text, MAX_CONTENT, "text of a memory")?);
         let open = open(app, true).await?;
         put.allow_empty = self.allow_empty;

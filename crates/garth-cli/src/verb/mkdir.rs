@@ -1,4 +1,4 @@
-//! `garth mkdir`: new directories.
+//! `garth mkdir`: creates directories.
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
@@ -24,7 +24,7 @@ pub(crate) struct Mkdir {
     /// Permissions of the new directories, octal; parents get 0755
     #[arg(short, long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<u32>,
-    /// Message kept with the commit
+    /// Message of the commit
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
 }

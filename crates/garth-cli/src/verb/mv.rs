@@ -1,4 +1,4 @@
-//! `garth mv`: renames and moves.
+//! `garth mv`: renames and moves paths.
 
 use clap::Args;
 use garth_engine::ErrorKind;
@@ -40,7 +40,7 @@ pub(crate) struct Mv {
 impl Mv {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         if self.no_target_directory && self.from.len() > 1 {
-            return Err(crate::fail::Failure::Usage("-T takes one source".to_owned()));
+            return Err(crate::fail::Failure::Usage("-T requires exactly one source".to_owned()));
         }
         let tree = app.tree().await?;
         let mode = if self.no_clobber && !self.force { RenameMode::NoReplace } else { RenameMode::Replace };
@@ -55,6 +55,7 @@ impl Mv {
                     let into = self.from.len() > 1 || (self.to.ends_with('/') && !is_dir);
                     destination(&*tree.fs, &from, &self.to, Follow::No, into).await?
                 };
+                // A move onto itself changes nothing, as in rename(2).
                 if from == to {
                     continue;
                 }

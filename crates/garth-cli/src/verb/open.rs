@@ -1,6 +1,5 @@
-//! What a verb on sessions, memories, media or a workspace works on: as far as the identity reaches it that
-//! the options name, for whoever holds the data folder; or all of an overlay, or of the account for
-//! administrators.
+//! Data that a verb on sessions, memories, media or a workspace works on: what the identity named by the
+//! options may access, or all of an overlay, or all of the account for administrators.
 
 use std::sync::Arc;
 
@@ -17,9 +16,9 @@ use crate::args::{DEFAULT_AGENT, user_variable};
 use crate::fail::Result;
 use crate::place::Place;
 
-/// See the module.
+/// Opened data, and the author of changes to it.
 pub(crate) struct Open {
-    /// What is reached; `None` for everything in `fs`.
+    /// Access of the identity; `None` for full access to `fs`.
     access: Option<Access>,
     fs: Arc<dyn FileSystem>,
     user: String,
@@ -28,12 +27,12 @@ pub(crate) struct Open {
     account: String,
     env: Env,
     author: Author,
-    /// Tree that the other verbs work in with these options.
+    /// Tree in which other verbs work with these options.
     paths: PathsOf,
 }
 
-/// Opens what the options name. For a change, what is missing of an agent's directories is made, and the data
-/// folder if this is the first.
+/// Opens the data that the options name. For a change, creates missing directories of the agent, and the data
+/// folder if it does not exist yet.
 pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     match Place::of(&app.global)? {
         Place::Identity { .. } | Place::Account { raw: false, overrides_rules: false } => {
@@ -78,7 +77,7 @@ async fn of_identity(app: &App, changes: bool) -> Result<Open> {
     Ok(Open::of(app, account, Some(access)))
 }
 
-/// Refuses an agent that is not there, but for the one that every account has.
+/// Fails if the agent does not exist. The default agent works without files.
 async fn check_agent(app: &App, account: &dyn FileSystem) -> Result {
     let home = TreePath::parse(&format!("/agents/{}", app.global.agent))?;
     if app.global.agent == DEFAULT_AGENT || account.exists(&home).await? {
@@ -88,7 +87,7 @@ async fn check_agent(app: &App, account: &dyn FileSystem) -> Result {
     Err(Error::at(ErrorKind::NotFound, &home, message).into())
 }
 
-/// Opens everything, under the account's own paths.
+/// Opens all data, with the paths of the account.
 async fn all(app: &App, changes: bool) -> Result<Open> {
     Ok(Open::of(app, app.tree_for(changes).await?.fs, None))
 }
@@ -112,17 +111,17 @@ impl Open {
         Self { access, fs, user, agent, session, account, env, author, paths }
     }
 
-    /// Returns true if the options name no tree of an agent, so that paths are those of the account.
+    /// Returns true if paths are those of the account, because the options name no tree of an agent.
     pub(crate) fn is_at_root(&self) -> bool {
         self.paths == PathsOf::Account
     }
 
-    /// Returns the account, or the overlay, that it is in.
+    /// Returns the account or the overlay.
     pub(crate) fn fs(&self) -> &dyn FileSystem {
         &*self.fs
     }
 
-    /// Returns the audience whose sessions they are.
+    /// Returns the audience of the sessions.
     pub(crate) fn user(&self) -> &str {
         &self.user
     }
@@ -165,7 +164,7 @@ impl Open {
         }
     }
 
-    /// Returns the options of a prompt for the session that was named, if one was.
+    /// Returns the options of a prompt, for the named session if there is one.
     pub(crate) fn options(&self) -> PromptOptions {
         match &self.session {
             Some(session) => PromptOptions::default().session(&self.user, session),

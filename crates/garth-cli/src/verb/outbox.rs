@@ -1,4 +1,4 @@
-//! `garth outbox`: events of memories that wait, or were given up.
+//! `garth outbox`: waiting and failed events of memories.
 
 pub(crate) mod sink;
 
@@ -69,7 +69,7 @@ enum Action {
     },
     /// Retry an event that failed or waits for its next attempt
     ///
-    /// If its memory has changed since, new events with its present state replace the event. With --json,
+    /// If its memory has changed since, new events with its current state replace the event. With --json,
     /// prints one object per event: event_id, retried (again or anew).
     #[command(after_help = "Example:\n  garth outbox retry --all")]
     Retry {
@@ -140,7 +140,7 @@ impl Outbox {
     }
 }
 
-/// The directory of a prefix.
+/// Returns the directory of a prefix.
 fn below(account: &str, prefix: Option<&str>) -> Result<TreePath> {
     let Some(prefix) = prefix else { return Ok(TreePath::root()) };
     let (of, prefix) = Prefix::parse(prefix)?;
@@ -154,9 +154,10 @@ fn below(account: &str, prefix: Option<&str>) -> Result<TreePath> {
     })
 }
 
-/// Works until a signal comes.
+/// Delivers events until a signal arrives.
 async fn run_on(app: &App, sink: SinkArgs) -> Result {
     let (sink, limits): (Option<Arc<dyn Sink>>, Limits) = sink.open(app)?;
+    // Registered before the courier starts, so that a signal during its start stops it, too.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
     let (stop, stopping) = watch::channel(false);
@@ -166,7 +167,7 @@ async fn run_on(app: &App, sink: SinkArgs) -> Result {
     match select(interrupt, terminate).await {
         Either::Left(_) | Either::Right(_) => stop.send_replace(true),
     };
-    // it does not panic; what it held would be free again a minute later
+    // It does not panic. If it did, its leases would end after a minute.
     let _ = running.await;
     Ok(())
 }
@@ -237,6 +238,7 @@ fn listed_text(listed: &Listed) -> String {
             let why = why.unwrap_or_default();
             format!("{state}  {}  {:<15}  {}  {tries}{why}", event.event_id, kind(event), escaped(&event.uri))
         }
+        // A file that is not an event has no id, so its path names it.
         Err(why) => format!("{state}  {}  {}", escaped(listed.path.as_str()), escaped(why)),
     }
 }
@@ -244,12 +246,12 @@ fn listed_text(listed: &Listed) -> String {
 fn show_retried(app: &mut App, id: &str, retried: Retried) -> Result {
     let (word, text) = match retried {
         Retried::Again => ("again", "waits again"),
-        Retried::Anew => ("anew", "overtaken: new events tell what is there now"),
+        Retried::Anew => ("anew", "replaced: new events have the current state"),
     };
     app.out.item(&json!({"event_id": id, "retried": word}), format!("{id}  {text}"))
 }
 
-/// Tries all again that were given up. What is no event is left: it is dropped, or repaired by hand.
+/// Retries all failed events. A file that is not an event is left for removal or repair by hand.
 async fn retry_all(app: &mut App, fs: &dyn FileSystem) -> Result {
     let (account, env, mut after) = (app.global.account.clone(), app.env.clone(), None);
     loop {
@@ -257,7 +259,7 @@ async fn retry_all(app: &mut App, fs: &dyn FileSystem) -> Result {
         for event in page.items.into_iter().filter_map(|listed| listed.event.ok()) {
             match retry(fs, &env, &account, &event.event_id).await {
                 Ok(retried) => show_retried(app, &event.event_id, retried)?,
-                // somebody else was at it
+                // Another process has finished or changed the event.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }

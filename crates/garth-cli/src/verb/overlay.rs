@@ -1,4 +1,4 @@
-//! `garth overlay`: changes that are tried in a tree of their own before they are applied.
+//! `garth overlay`: changes in a separate tree that can be applied later.
 
 use std::sync::Arc;
 
@@ -93,8 +93,9 @@ impl Overlay {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.only_account("overlay")?;
         if app.global.overlay.is_some() {
-            return Err(Failure::Usage("overlays are the account's: leave --overlay out".to_owned()));
+            return Err(Failure::Usage("overlays are the account's: remove --overlay".to_owned()));
         }
+        // Other verbs check this when they open a tree, which these do not.
         garth_engine::path::check_id("agent", &app.global.agent)?;
         match self.action {
             Action::Create { id, of, at, commit } => create(app, &id, &of, at.as_deref(), commit).await,
@@ -123,14 +124,15 @@ async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
     app.account_of(&app.data_dir()?).await
 }
 
-/// Who commits, and why.
+/// Returns a batch with author and message.
 fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<Batch> {
+    // An overlay is stored in the part of the tree that is reserved for garth.
     let batch = Batch::default().by_garth().author(app.author()).message(commit.message.unwrap_or_else(why));
     Ok(if app.global.override_rules { batch.overriding_rules() } else { batch })
 }
 
 async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: CommitArgs) -> Result {
-    // Checked first: a bad name must not leave a new data folder behind.
+    // Checked first: an invalid name must not leave a new data folder behind.
     garth_engine::path::check_id("overlay", id)?;
     let batch = batch(app, commit, || format!("create overlay {id}"))?;
     let account = app.account_of(&app.data_dir_of_account().await?).await?;
@@ -211,6 +213,6 @@ async fn apply(app: &mut App, id: &str, side: Side, commit: CommitArgs) -> Resul
             let changed = counted(applied.changed, "path", "paths");
             app.out.item(&json, format_args!("{:<6}  {changed} changed", commit.seq))
         }
-        None => app.out.item(&json, "nothing to apply: the overlay has changed nothing"),
+        None => app.out.item(&json, "nothing to apply: the overlay has no changes"),
     }
 }

@@ -1,4 +1,4 @@
-//! `garth quota`: limits on what is stored below a path.
+//! `garth quota`: limits on the bytes and entries below a path.
 
 use clap::{Args, Subcommand};
 use garth_engine::model::quota::{Limits, Quota as Kept};
@@ -30,12 +30,12 @@ pub(crate) struct Quota {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Set the quota of a path; replaces its present one
+    /// Set the quota of a path; replaces its current one
     ///
-    /// A quota below the present use is allowed: existing files stay, and may shrink but not grow.
+    /// A quota below the current use is allowed: existing files stay, and may shrink but not grow.
     #[command(after_help = "Example:\n  garth quota set /projects --max-bytes 10G --max-entries 100000")]
     Set {
-        /// Path; / is the whole account. It need not exist, and `*` is an ordinary character
+        /// Path; / is the complete account. It need not exist, and `*` is an ordinary character
         #[arg(value_hint = TREE_PATH)]
         path: String,
         /// Maximum number of bytes below the path, such as 500M or 10G
@@ -70,12 +70,13 @@ impl Quota {
             Action::Set { path, max_bytes, max_entries } => {
                 let path = parse(&path)?;
                 let limits = Limits { bytes: max_bytes, entries: max_entries };
+                // Checked first: invalid limits must not leave a new data folder behind.
                 limits.check()?;
                 let account = app.account_of(&app.data_dir_of_account().await?).await?;
                 let quota = account.set_quota(&path, limits).await?;
                 if is_pattern(&path) && account.lookup(&path).await?.is_none() {
                     app.out.warn(format_args!(
-                        "{}: the quota is for this one path, and nothing is there; a quota takes no patterns: set one \
+                        "{}: the quota is for this one path, which does not exist; a quota takes no patterns: set one \
                          for each path",
                         escaped(path.as_str())
                     ));
@@ -100,7 +101,7 @@ impl Quota {
     }
 }
 
-/// The quotas of the chosen account, for who looks at the account itself.
+/// Returns the quotas of the account; an empty list in the tree of an agent or an overlay.
 pub(super) async fn all(app: &App) -> Result<Vec<Kept>> {
     if app.no_tree("quota").is_err() {
         return Ok(Vec::new());
@@ -114,7 +115,7 @@ fn is_pattern(path: &TreePath) -> bool {
     path.as_str().contains(['*', '?', '[', '{'])
 }
 
-/// A quota is for a path as it is written: links are not followed.
+/// Parses the path of a quota. Links are not followed.
 fn parse(path: &str) -> Result<TreePath> {
     TreePath::parse(path).map_err(|error| Failure::Usage(format!("{path}: {error}")))
 }
@@ -127,7 +128,7 @@ pub(super) fn quota_json(quota: &Kept) -> Value {
     })
 }
 
-/// What is used of what is allowed: `90 of 100 bytes, 3 entries`.
+/// Returns the use of a quota with its limits: `90 of 100 bytes, 3 entries`.
 pub(super) fn usage_text(quota: &Kept, human: bool) -> String {
     let part = |used: String, limit: Option<String>, what: &str| match limit {
         Some(limit) => format!("{used} of {limit} {what}"),

@@ -1,4 +1,4 @@
-//! `garth recall`: what is known about a question, within so many tokens.
+//! `garth recall`: retrieves memories and files relevant to a question, within a token budget.
 
 use clap::Args;
 use garth_agent::recall::{BUDGET, Key, Recall as Asked, Recaller};
@@ -85,6 +85,7 @@ impl Recall {
             Some(access) => access.recaller(fs, &app.global.account),
             None => Recaller::new(fs, &app.global.account).env(app.env.clone()),
         };
+        // A new key for each answer, so that stored text cannot contain its codes.
         let key = Key::random(&app.env)?;
         let answer = recaller.recall(&asked, &key).await?;
         match app.out.is_json() {

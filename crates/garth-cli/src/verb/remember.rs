@@ -1,4 +1,4 @@
-//! `garth remember` and `garth forget`: store a fact, or delete one, in one step.
+//! `garth remember` and `garth forget`: store or delete a fact in one step.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,8 @@ use crate::host_text::argument_or_stdin;
 
 /// Remember a fact about a user
 ///
-/// Stores the text as a memory of the category `notes`, of the user whom --user or --key name, else of the
-/// user `default`. A fact that is stored already is not stored again. Memories that say much the same are
+/// Stores the text as a memory of the category `notes`, of the user named by --user or --key, else of the
+/// user `default`. A fact that is already stored is not stored again. Memories with much the same content are
 /// listed; nothing is merged. With --json, prints one object: uri, created, changed, seq, near, meta.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -28,15 +28,15 @@ pub(crate) struct Remember {
     /// Tag to add (repeatable)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Owner of the memory: the user, or the agent, which shares it with all whom it serves
+    /// Owner of the memory: the user, or the agent, which shares it with all users
     #[arg(long = "for", value_name = "OWNER", value_enum, default_value_t = OwnerArg::User)]
     owner: OwnerArg,
 }
 
 /// Forget a fact: delete a memory
 ///
-/// Names the memory by its URI, by CATEGORY/SLUG, or by the text with which it was remembered. Prints what is
-/// left of it: its versions stay in the history, the messages that it was derived from in their session. With
+/// Names the memory by its URI, by CATEGORY/SLUG, or by the text with which it was remembered. Prints what
+/// remains: its versions stay in the history, the messages that it was derived from in their session. With
 /// --json, prints one object: uri, seq, left (versions, more, provenance).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -81,7 +81,7 @@ fn remembered(written: &Written) -> String {
     let did = match (written.created, written.seq) {
         (true, _) => "remembered",
         (false, Some(_)) => "changed",
-        (false, None) => "as it was",
+        (false, None) => "unchanged",
     };
     let mut text = format!("{did}  {}", escaped(&written.meta.uri));
     for near in written.near.iter().flatten() {
@@ -93,9 +93,11 @@ fn remembered(written: &Written) -> String {
 impl Forget {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fact = self.owner.of(app, Fact::new(&*self.memory));
+        // A text in the form of an address is one.
         let named = MemoryArg::named(&self.memory);
         let uri = match &named {
             Some(memory) => memory.uri(app).await?,
+            // Looked up in a tree that is not opened for changes: an unknown text must create nothing.
             None => open(app, false).await?.memories().remembered(&fact).await?,
         };
         let left = open(app, true).await?.memories().forget(&uri).await?;
@@ -114,7 +116,7 @@ fn forgotten(left: &Forgotten) -> String {
     }
     if let Some(from) = &left.provenance {
         let sources = from.sources.join(", ");
-        _ = write!(text, "\nthe messages that it came from stay: {}", escaped(&sources));
+        _ = write!(text, "\nthe messages that it was derived from stay: {}", escaped(&sources));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `garth repair`: makes the directories of memories whole.
+//! `garth repair`: repairs the directories of memories.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::out::counted;
 use crate::progress;
 use crate::verb::maintain::Accounts;
 
-/// Where accounts lie in a plain folder.
+/// Directory of the accounts in a plain folder.
 const ACCOUNTS: &str = "accounts";
 
 /// Repair memories that are incomplete or were changed by other programs
 ///
-/// Works on the account of --account, with --all on every account of the data folder, or on those of a
-/// folder of this machine that holds accounts/ACCOUNT/... Memories that are being written are left alone
-/// until they are unchanged for a minute. A session whose meta.json cannot be read gets the newest readable
-/// version of it, else one of the class `group`. With --json, prints one object per account: account, ok,
-/// memories, found (number per kind), waiting, broken, broken_memories, unknown, unknown_memories, failed,
-/// failures, sessions (path, why, mended). A memory whose status garth does not know is named and left
-/// alone. The exit code is 1 if a memory is broken or could not be repaired.
+/// Works on the account of --account, with --all on every account of the data folder, or on those of a folder
+/// of this machine that contains accounts/ACCOUNT/... Memories that are being written are left alone until
+/// they are unchanged for a minute. A session whose meta.json cannot be read gets the newest readable version
+/// of it, else one of the class `group`. With --json, prints one object per account: account, ok, memories,
+/// found (number per kind), waiting, broken, broken_memories, unknown, unknown_memories, failed, failures,
+/// sessions (path, why, mended). A memory with an unknown status is reported and left alone. The exit code is
+/// 1 if a memory is broken or could not be repaired.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth repair --dry-run\n  garth repair --all")]
 pub(crate) struct Repair {
@@ -46,7 +46,7 @@ pub(crate) struct Repair {
     /// Repair memories at once that were changed in the last minute
     #[arg(long)]
     now: bool,
-    /// Folder of this machine that holds accounts/
+    /// Folder of this machine that contains accounts/
     #[arg(value_hint = clap::ValueHint::DirPath)]
     folder: Option<PathBuf>,
 }
@@ -73,12 +73,13 @@ impl Repair {
         if whole { Ok(()) } else { Err(Failure::Reported(1)) }
     }
 
-    /// The accounts to work on.
+    /// Returns the names of the accounts to work on.
     async fn accounts(&self, app: &App, retry: Option<&Uri>) -> Result<Vec<String>> {
         if let Some(uri) = retry {
             let (named, of) = (&app.global.account, uri.account());
+            // The default of --account is no contradiction: it is the same as no option.
             if named != DEFAULT_ACCOUNT && named != of {
-                let message = format!("--retry: {uri} is of account {of}, and --account names {named}");
+                let message = format!("--retry: {uri} belongs to account {of}, but --account names {named}");
                 return Err(Failure::Usage(message));
             }
             return Ok(vec![of.to_owned()]);
@@ -90,7 +91,7 @@ impl Repair {
         loop {
             let listing = fs.list(&top, &page).await.map_err(|error| match error.is_absent() {
                 true => Failure::Usage(format!(
-                    "{}: holds no folder {ACCOUNTS}; name the folder that does",
+                    "{}: contains no folder {ACCOUNTS}; name the folder that does",
                     folder.display()
                 )),
                 false => error.into(),
@@ -107,7 +108,7 @@ impl Repair {
             (true, _) => Ok(names),
             (false, true) => Ok(vec![chosen.clone()]),
             (false, false) => Err(Failure::Usage(format!(
-                "{}: holds no {ACCOUNTS}/{chosen}; name one with --account, or repair --all: {}",
+                "{}: contains no {ACCOUNTS}/{chosen}; name one with --account, or repair --all: {}",
                 folder.display(),
                 names.join(", ")
             ))),
@@ -119,7 +120,7 @@ impl Repair {
         HostFs::open(folder, mode, app.env.clone()).map_err(Failure::data_dir(folder))
     }
 
-    /// The tree of an account.
+    /// Returns the tree of an account.
     async fn tree(&self, app: &App, account: &str) -> Result<Arc<dyn FileSystem>> {
         match &self.folder {
             Some(folder) => {
@@ -130,7 +131,7 @@ impl Repair {
         }
     }
 
-    /// Whether no memory is broken.
+    /// Repairs an account. Returns true if no memory is broken.
     async fn repair(
         &self,
         app: &mut App,
@@ -141,11 +142,13 @@ impl Repair {
     ) -> Result<bool> {
         let memories = Memories::new(tree, account).env(app.env.clone()).author(app.author());
         let repairs = Repairs::new(memories).dry_run(self.dry_run).at_once(self.now);
+        // `tell` returns nothing, so the first error of the output is kept for later.
         let (mut said, out) = (Ok(()), &mut app.out);
         let tell = |told: &Told<'_>| {
             if said.is_ok() {
                 let what = told.finding.as_str();
-                let rest = if told.until.is_some() { " (waits until it is at rest)" } else { "" };
+                let rest =
+                    if told.until.is_some() { " (waits until it is no longer being written)" } else { "" };
                 said = bar.suspend(|| out.note(format_args!("  {what}: {}{rest}", escaped(told.memory))));
             }
         };
@@ -155,10 +158,12 @@ impl Repair {
         };
         said?;
         let mut sessions = Vec::new();
+        // --retry concerns one memory only.
         if retry.is_none() {
             let author = Author::default();
             let tell = |damaged: &Damaged| {
                 let said = if self.dry_run { "damaged" } else { "restored" };
+                // If the output is closed, the item below fails.
                 let _ = bar.suspend(|| app.out.note(format_args!("  {said}: {}", escaped(&damaged.path))));
             };
             sessions = mend_all(tree, &app.env, &author, self.dry_run, tell).await?;

@@ -1,4 +1,4 @@
-//! `garth restore`: an earlier state of a path, in one commit.
+//! `garth restore`: restores an earlier state of a path, in one commit.
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
@@ -17,14 +17,14 @@ use crate::progress;
 
 /// Restore a path to an earlier state, in one commit
 ///
-/// Without --at restores the state before the last change of the path, or for a directory of anything below
-/// it: a removed file comes back, an overwritten one gets its earlier content. Restoring again undoes the
-/// restore.
+/// Without --at, restores the state before the last change of the path, or for a directory of anything below
+/// it: a removed file comes back, an overwritten one gets its earlier content. Another restore undoes the
+/// first one.
 ///
-/// Content, attributes, names and hard links become those of that state. Equal entries are not touched,
-/// entries that were added since are removed (history keeps them), entries that were moved inside the path
-/// move back, and nothing outside the path changes. If nothing differs there is no commit. A time means the
-/// state after the last commit before it, including what has expired since.
+/// Restores content, attributes, names and hard links. Equal entries are not touched, entries that were added
+/// since are removed (history keeps them), entries that were moved inside the path move back, and nothing
+/// outside the path changes. If nothing differs, there is no commit. A time means the state after the last
+/// commit before it, including what has expired since.
 ///
 /// With --json, prints one object: path, at (the restored sequence), version, created, seq, time (both null
 /// without a commit), restored, removed, unchanged; with --dry-run path, at, dry_run (true), created,
@@ -38,7 +38,7 @@ pub(crate) struct Restore {
     /// Path to restore; a symbolic link itself, not its target
     #[arg(value_hint = TREE_PATH)]
     path: String,
-    /// State to restore: a sequence, snapshot, version, time or age, as for --at of other verbs [default:
+    /// State to restore: a sequence, snapshot, version, time or age, as for --at of other commands [default:
     /// before the last change of the path]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     at: Option<String>,
@@ -56,13 +56,14 @@ pub(crate) struct Restore {
 }
 
 impl Restore {
-    /// Returns the sequence before the last change of the path, or of anything below it.
+    /// Returns the sequence before the last change of the path or of anything below it.
     async fn before_last_change(&self, tree: &AuthoredTree) -> Result<Seq> {
         let path = resolve_path(&*tree.fs, &self.path, Follow::No).await?;
         let Some(last) = last_change(&tree.fs, &path).await.map_err(with_path(&self.path))? else {
             let message = "no such file or directory, now or in the log";
             return Err(Error::at(ErrorKind::NotFound, &path, message).into());
         };
+        // The sequence numbers of commits begin at 1.
         let before = Seq(last.0 - 1);
         let there = tree.fs.as_of(&Moment::Seq(before)).await?.stat(&At::Path(path.clone())).await;
         if there.is_err_and(|error| error.is_absent()) {
@@ -105,7 +106,7 @@ impl Restore {
         let batch = Batch {
             author: tree.author.clone(),
             message: self.commit.message.clone().unwrap_or_default(),
-            // whoever holds the data folder gets back what garth noted, too
+            // A user with access to the data folder may also restore attributes of garth.
             by_garth: tree.access().is_none(),
             ..Batch::default()
         };
@@ -118,7 +119,7 @@ impl Restore {
     }
 }
 
-/// `--to`: a copy of then under a new name.
+/// Copies the earlier state to a new path, for `--to`.
 async fn copy(
     app: &mut App,
     tree: &AuthoredTree,
@@ -171,6 +172,6 @@ async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, at: Seq, done
     app.out.item(&json, format_args!("{}  {}", entry.version, escaped(path.as_str())))?;
     match done.commit {
         Some(_) => app.out.note(summary(plan)),
-        None => app.out.note("nothing to restore: it is as it was"),
+        None => app.out.note("nothing to restore: the state is the same"),
     }
 }

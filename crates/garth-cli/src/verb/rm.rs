@@ -1,4 +1,4 @@
-//! `garth rm`: removal of files and directories. Their past stays.
+//! `garth rm`: removes files and directories. Their history stays.
 
 use clap::Args;
 use garth_engine::ErrorKind;
@@ -11,7 +11,7 @@ use crate::fail::{Result, suggest};
 
 /// Remove files, and with -r directories, in one commit
 ///
-/// `garth restore PATH` brings a removed path back. If there is nothing to remove, there is no commit. With
+/// `garth restore PATH` restores a removed path. If there is nothing to remove, there is no commit. With
 /// --json, prints one object per removed path: path, removed, seq, time, and version (null).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth rm -r /drafts -m 'published'")]
@@ -37,6 +37,7 @@ impl Rm {
             let mut plan = Plan::default();
             for path in &self.paths {
                 let (path, there) = match stat_optional(&*tree.fs, path, Follow::No).await {
+                    // Below a file, nothing exists.
                     Err(error) if self.force && error.is(ErrorKind::NotADirectory) => continue,
                     found => found?,
                 };

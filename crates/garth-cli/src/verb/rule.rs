@@ -1,4 +1,4 @@
-//! `garth rule`: what may lie where in an account.
+//! `garth rule`: constraints on the files of an account.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -130,7 +130,7 @@ impl Rule {
     }
 }
 
-/// The terms as they are given: a schema stays the text that it is.
+/// Terms as they are given: the text of a schema is kept.
 #[derive(Serialize)]
 struct Given<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ fn constraint_of(constraint: &str, terms: &Terms) -> Result<Constraint> {
     let schema = match (&text, &terms.schema) {
         (Some(text), Some(file)) => Some(
             serde_json::from_str(text)
-                .map_err(|error| Failure::Usage(format!("{}: is no JSON: {error}", file.display())))?,
+                .map_err(|error| Failure::Usage(format!("{}: not valid JSON: {error}", file.display())))?,
         ),
         _ => None,
     };
@@ -160,13 +160,14 @@ fn constraint_of(constraint: &str, terms: &Terms) -> Result<Constraint> {
     Ok(Constraint::parse(constraint, &given)?)
 }
 
-/// A schema, or more of a file than a schema has.
+/// Reads a schema, but not more of a file than a schema may have.
 fn schema_text(file: &Path) -> Result<String> {
     let mut text = String::new();
     let opened = File::open(file).map_err(Failure::host(file))?;
+    // One more byte shows that the schema is too long.
     opened.take(MAX_SCHEMA as u64 + 1).read_to_string(&mut text).map_err(Failure::host(file))?;
     if text.len() > MAX_SCHEMA {
-        let message = format!("{}: a schema has at most {MAX_SCHEMA} bytes", file.display());
+        let message = format!("{}: a schema may have at most {MAX_SCHEMA} bytes", file.display());
         return Err(Failure::Usage(message));
     }
     Ok(text)
@@ -185,7 +186,7 @@ async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: b
     }
     let count = if more { "more than these".to_owned() } else { violations.len().to_string() };
     let message = format!(
-        "{}: not set: paths that break the rule `{}` as they are: {count}; repair them, or set it with --force",
+        "{}: not set: paths that violate the rule `{}`: {count}; repair them, or set the rule with --force",
         rule.pattern().as_str(),
         rule.constraint().name()
     );
@@ -205,6 +206,6 @@ fn rule_text(rule: &TreeRule) -> String {
         long if long.len() > MOST => "  (terms: see --json)".to_owned(),
         short => format!("  {}", escaped(&short)),
     };
-    let mark = if rule.is_built_in() { "  (every account has it)" } else { "" };
+    let mark = if rule.is_built_in() { "  (built in)" } else { "" };
     format!("{}  {}{terms}{mark}", escaped(rule.pattern().as_str()), rule.constraint().name())
 }

@@ -1,4 +1,4 @@
-//! `garth search`: text by what it is about.
+//! `garth search`: searches the text of files.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ pub(crate) struct Search {
     /// Show the best line of each match with this many lines before and after it, up to 20
     #[arg(short = 'C', long, default_value_t = 0, value_name = "LINES")]
     context: usize,
-    /// Refused with a suggestion: there is no search of the past
+    /// Refused with a suggestion: the past cannot be searched
     #[arg(long, hide = true)]
     at: Option<String>,
 }
@@ -93,6 +93,7 @@ impl Search {
 
 async fn time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
     match text {
+        // A search covers the present, so times are relative to now.
         Some(text) => Ok(Some(app.time(&Past { at: None }, text).await?)),
         None => Ok(None),
     }
@@ -120,6 +121,7 @@ fn show(app: &mut App, hit: &Hit) -> Result {
             "bytes": range(&context.bytes),
         });
     }
+    // The end of the range is excluded.
     let (first, last) = (hit.lines.start, hit.lines.end.saturating_sub(1).max(hit.lines.start));
     let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
     let shown = match &hit.context {
@@ -130,7 +132,7 @@ fn show(app: &mut App, hit: &Hit) -> Result {
     app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n{shown}", hit.score))
 }
 
-/// Lines as `grep -n` shows them: a colon behind the number of the best one.
+/// Returns lines in the form of `grep -n`: a colon marks the best line.
 fn numbered(context: &HitContext) -> String {
     let lines = context.lines.clone().zip(context.text.lines()).map(|(number, line)| {
         let mark = if number == context.best { ':' } else { '-' };

@@ -1,4 +1,4 @@
-//! `garth serve`: the HTTP interface, on this machine unless told otherwise.
+//! `garth serve`: the HTTP server, by default for this machine only.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -26,8 +26,8 @@ use crate::verb::outbox::sink::open as open_sink;
 /// The first start creates the account `default` and an API key with scope admin, and prints the key once.
 /// Logs go to stderr.
 ///
-/// Each option is also an environment variable and a line of the file garth.toml in the data folder: --max-body is
-/// GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in force.
+/// Each option is also an environment variable and a line of the file garth.toml in the data folder: --max-body
+/// is GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in force.
 ///
 /// With --json, prints one object when it accepts connections: url, data, account, key (null unless new).
 #[derive(Args, Debug)]
@@ -46,7 +46,8 @@ impl Serve {
         app.open_within(&settings.storage);
         let sink = open_sink(&settings, &app.env)?;
         let model = open_model(&settings)?;
-        // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
+        // The sockets first: a start that fails because a port is taken must not use up the key, which is
+        // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
         let data_dir = app.data_dir_of_account().await?;
         let account = app.global.account.clone();
@@ -59,7 +60,7 @@ impl Serve {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            tracing::info!("stopping; what is in flight is finished");
+            tracing::info!("stopping; requests in flight are finished");
         };
         let options = garth_server::Options::default().access_log(settings.access_log).model(model.clone());
         let options = options.limits(settings.limits.clone());
@@ -69,14 +70,16 @@ impl Serve {
         let courier = courier.collecting(collecting).resetting(model);
         let courier = tokio::spawn(courier.run(stopping));
         let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
+        // After the server, because its last requests may commit events.
         stop.send_replace(true);
-        // it does not panic; what it held would be free again a minute later
+        // It does not panic. If it did, its leases would end after a minute.
         let _ = courier.await;
         served.map_err(Failure::host(Path::new("serve")))
     }
 }
 
-/// The sockets, and their addresses as URLs. By default a machine without `::1` still serves.
+/// Opens the sockets. Returns them with their addresses as URLs. By default, an address that the machine does
+/// not have, such as `::1`, is skipped.
 fn bind_all(listen: &[String], is_default: bool, backlog: u32) -> Result<(Vec<TcpListener>, Vec<String>)> {
     let (mut listeners, mut urls) = (Vec::new(), Vec::new());
     for (number, address) in listen.iter().enumerate() {
@@ -86,7 +89,7 @@ fn bind_all(listen: &[String], is_default: bool, backlog: u32) -> Result<(Vec<Tc
                 urls.push(url);
             }
             Err(error) if is_default && number > 0 && is_no_address(&error) => {
-                tracing::info!("{address}: this machine does not have it");
+                tracing::info!("{address}: this machine does not have this address");
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return Err(Failure::Usage(format!("{address}: not HOST:PORT")));
@@ -104,6 +107,7 @@ fn bind(address: &str, backlog: u32) -> io::Result<(TcpListener, String)> {
             .and_then(|listener| Ok((format!("http://{}", listener.local_addr()?), listener)))
         {
             Ok((url, listener)) => return Ok((listener, url)),
+            // Another address of the host may work.
             Err(error) => failed = error,
         }
     }
@@ -112,25 +116,26 @@ fn bind(address: &str, backlog: u32) -> io::Result<(TcpListener, String)> {
 
 fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart can then use the port while old connections end.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(backlog)
 }
 
-/// Whether the machine lacks the address (no IPv6), rather than somebody else using it.
+/// Returns true if the machine does not have the address (no IPv6), as opposed to an address in use.
 fn is_no_address(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
         || error.raw_os_error() == Some(97) // EAFNOSUPPORT, for which there is no kind
 }
 
-/// A key for an account that never had one.
+/// Creates a key for an account that never had one.
 async fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
     let keys = data_dir.control().keys(account).await.map_err(|error| no_account_or(account, error))?;
     if !keys.is_empty() {
         return Ok(None);
     }
     let (_, secret) =
-        data_dir.control().create_key(account, "made by the first start", &[Scope::Admin]).await?;
+        data_dir.control().create_key(account, "created by the first start", &[Scope::Admin]).await?;
     Ok(Some(secret.reveal().to_owned()))
 }
 
@@ -139,8 +144,8 @@ fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: 
     let data = data_dir.folder().to_string_lossy();
     let json = json!({"url": url, "data": data, "account": account, "key": key});
     let shown_key = key.map_or_else(
-        || "as before (`garth key create` makes another)".to_owned(),
-        |key| format!("{key}\n           shown this once: keep it"),
+        || "as before (`garth key create` creates another)".to_owned(),
+        |key| format!("{key}\n           shown only once: keep it"),
     );
     let bearer = key.unwrap_or("$GARTH_KEY");
     let body = r#"{"path":"/user/tone","value":"direct"}"#;
@@ -151,6 +156,7 @@ fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: 
     );
     app.out.item(
         &json,
+        // In double quotes, so that the shell expands the variable.
         text.replace("'Authorization: Bearer $GARTH_KEY'", "\"Authorization: Bearer $GARTH_KEY\""),
     )?;
     app.out.flush()
@@ -168,7 +174,7 @@ mod tests {
         let (listener, _) = bind("127.0.0.1:0", 1024).unwrap();
         let address = listener.local_addr().unwrap();
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(500));
-        // nobody accepts; more than the 128 that the standard library asks for
+        // Nobody accepts. These are more than the 128 connections of the standard library's backlog.
         let connected: io::Result<Vec<TcpStream>> = (0..400).map(connect).collect();
         assert_eq!(connected.unwrap().len(), 400);
     }

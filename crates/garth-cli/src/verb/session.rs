@@ -1,4 +1,4 @@
-//! `garth session`: conversations of an agent, which are append-only.
+//! `garth session`: append-only conversations of an agent.
 
 mod append;
 mod archive;
@@ -29,9 +29,9 @@ use crate::size::{parse_count, parse_tokens};
 
 /// Store conversations: create, append, read, import, export and archive sessions
 ///
-/// A session is the directory /users/AUDIENCE/agents/AGENT/session/NAME. --agent with --user or --key
-/// selects whose sessions; without both they are those of the agent's owner. Each change is one commit.
-/// `garth context` builds what a model gets of a session.
+/// A session is the directory /users/AUDIENCE/agents/AGENT/session/NAME. --agent with --user or --key selects
+/// the audience; without both it is the owner of the agent. Each change is one commit. `garth context` builds
+/// the context for a model from a session.
 ///
 /// With --json, prints one object per session: name, state, cwd, created_at, updated_at, meta (as in
 /// meta.json).
@@ -155,6 +155,7 @@ impl Session {
                 app.out.item(&item(&found), details(&found))
             }
             Action::Current { key, create } => {
+                // The argument takes the place of --key, so another key there would be ignored.
                 if app.global.chat.session_key.as_ref().is_some_and(|named| *named != key) {
                     return Err(Failure::Usage("--key: name the key once".into()));
                 }
@@ -162,7 +163,7 @@ impl Session {
                 let open = open(app, create).await?;
                 let sessions = open.sessions()?;
                 let found = match create {
-                    // A session that is due for a reset by the agent's settings is reset first.
+                    // A session that is due by the settings of the agent is reset first.
                     true => {
                         let (create, reset) = (Create::new(""), garth_agent::workspace::Reset::default());
                         let workspace = open.workspace()?;
@@ -215,7 +216,7 @@ impl SetArgs {
         change.budget = self.budget.map(|budget| budget.0);
         if change == Change::default() {
             let options = "--state, --cwd, --title, --model, --context-window, --budget";
-            return Err(Failure::Usage(format!("name what to set: {options}")));
+            return Err(Failure::Usage(format!("name an option to set: {options}")));
         }
         let set = open(app, true).await?.sessions()?.set(&self.name, &change).await?;
         app.out.item(&item(&set), line(&set))
@@ -225,6 +226,7 @@ impl SetArgs {
 async fn list(app: &mut App, state: Option<State>, mut left: usize) -> Result {
     let open = open(app, false).await?;
     let sessions = open.sessions()?;
+    // With `-n 0` nothing is read, so nothing is known about the sessions.
     let (mut list, mut is_empty) = (List::default(), left > 0);
     list.state = state;
     while left > 0 {
@@ -244,7 +246,7 @@ async fn list(app: &mut App, state: Option<State>, mut left: usize) -> Result {
         let (agent, user) = (escaped(&app.global.agent), escaped(open.user()));
         let state = state.map_or(String::new(), |state| format!(" in the state {state}"));
         app.out.warn(format_args!(
-            "agent {agent} has no sessions with user {user}{state}; --agent and --user list those of others"
+            "agent {agent} has no sessions with user {user}{state}; use --agent and --user to list others"
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `garth set`, `chmod` and `chown`: attributes of what is there.
+//! `garth set`, `chmod` and `chown`: change attributes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Set {
     commit: CommitArgs,
 }
 
-/// What to change.
+/// Changes of attributes.
 #[derive(Args, Debug, Default)]
 #[group(required = true, multiple = true)]
 struct Changes {
@@ -69,7 +69,7 @@ struct Changes {
     /// Custom metadata to remove (repeatable)
     #[arg(long = "unset-meta", value_name = "KEY")]
     unset_metadata: Vec<String>,
-    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(long, value_name = "DURATION|none")]
     ttl: Option<Expiry>,
 }
@@ -77,7 +77,7 @@ struct Changes {
 /// Owner and group.
 pub(crate) type Owner = (u32, Option<u32>);
 
-/// `--searchable`.
+/// Value of `--searchable`; `None` for the default.
 #[derive(Clone, Copy, Debug)]
 struct Searchable(Option<bool>);
 
@@ -98,10 +98,11 @@ pub(super) fn parse_pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl Changes {
-    /// What to change of `entry`.
+    /// Returns the attributes to set for `entry`.
     fn of(&self, entry: &Entry, now: Timestamp) -> SetAttrs {
         let set = self.metadata.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
         let metadata: BTreeMap<_, _> =
+            // A key that is both set and removed is set.
             self.unset_metadata.iter().map(|key| (key.clone(), None)).chain(set).collect();
         SetAttrs {
             mode: self.mode,
@@ -195,7 +196,8 @@ impl Chown {
     }
 }
 
-/// Changes each path in one commit, but for those that are so already; with `true` all below it too.
+/// Changes each path, except those that would not change, in one commit. With `true`, also everything below
+/// it.
 async fn set_each(
     app: &mut App,
     (paths, recursive): (&[String], bool),
@@ -209,9 +211,11 @@ async fn set_each(
             let mut walker = Walker::new(Arc::clone(&tree.fs), path, Follow::Yes, true).await?;
             while let Some((path, entry)) = walker.next().await? {
                 let attrs = attrs(&entry);
+                // As by `chmod -R`, links below the path are left alone. The path itself was followed.
                 if entry.kind != Kind::Symlink && differs(&entry, &attrs)? {
                     plan.push(Op::set_attrs(path.clone(), attrs), path);
                 }
+                // The path itself is the first item.
                 if !recursive {
                     break;
                 }
@@ -222,7 +226,7 @@ async fn set_each(
     .await
 }
 
-/// Whether an entry with these attributes set is another one.
+/// Returns true if setting `attrs` changes the entry.
 fn differs(entry: &Entry, attrs: &SetAttrs) -> garth_engine::Result<bool> {
     let mut attributes = entry.attributes.clone();
     attrs.apply(&mut attributes)?;

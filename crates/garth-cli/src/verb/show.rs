@@ -1,4 +1,4 @@
-//! `garth show`: what one commit did.
+//! `garth show`: the changes of one commit.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::patch::show_patches;
 
 /// Show one commit: author, message, changes, and a diff of each file
 ///
-/// For a version (ver_...) only the changes of its file are shown. With --json, prints the first object is
-/// the commit (seq, time, author, message, id, changes), followed by one object per path that differs, as
-/// for `garth diff`.
+/// For a version (ver_...), only the changes of its file are shown. With --json, the first object is the
+/// commit (seq, time, author, message, id, changes), followed by one object per path that differs, as for
+/// `garth diff`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth show 42")]
 pub(crate) struct Show {
@@ -64,16 +64,16 @@ impl Show {
     }
 }
 
-/// The last commit that shows: the store's own may be of what lies outside of the tree.
+/// Returns the last commit that changed the tree. The last commit of the store may be outside of the tree.
 async fn last(fs: &Arc<dyn FileSystem>) -> Result<Seq> {
     let commit = Commits::new(Arc::clone(fs), Seq(0), &TreePath::root()).await?.next().await?;
     match commit {
         Some(commit) => Ok(commit.commit.seq),
-        None => Err(Error::new(ErrorKind::NotFound, "no commit changed what shows here").into()),
+        None => Err(Error::new(ErrorKind::NotFound, "no commit changed this tree").into()),
     }
 }
 
-/// Whether a change lies at or below `dir`, or made, moved or removed a directory above it.
+/// Returns true if a change is at or below `dir`, or created, moved or removed a directory above it.
 fn touches(change: &Change, dir: &TreePath) -> bool {
     let (from, whole) = match &change.kind {
         ChangeKind::Renamed { from } => (Some(from), true),

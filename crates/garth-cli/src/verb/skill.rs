@@ -1,4 +1,4 @@
-//! `garth skill`: what an agent can be taught to do.
+//! `garth skill`: skills of an agent.
 
 mod folder;
 
@@ -52,7 +52,7 @@ enum Action {
     /// not apply), body.
     #[command(after_help = "Example:\n  garth skill show pdf")]
     Show {
-        /// Name of its directory
+        /// Name of the directory of the skill
         directory: String,
         #[command(flatten)]
         inputs: InputArgs,
@@ -73,7 +73,7 @@ enum Action {
     Install {
         /// Folder of the skill, or its SKILL.md
         folder: PathBuf,
-        /// Name of its directory [default: that of the folder]
+        /// Name of its directory [default: the name of the folder]
         #[arg(long = "as", value_name = "NAME")]
         name: Option<String>,
         /// Install it for every agent of the account
@@ -85,7 +85,7 @@ enum Action {
     /// With --json, prints one object: path, seq.
     #[command(name = "rm", alias = "delete", after_help = "Example:\n  garth skill rm pdf --global")]
     Remove {
-        /// Name of its directory
+        /// Name of the directory of the skill
         directory: String,
         /// Remove the skill of every agent of the account
         #[arg(long)]
@@ -97,7 +97,7 @@ enum Action {
     /// `memory put`.
     #[command(after_help = "Example:\n  garth skill publish pdf --agent scout")]
     Publish {
-        /// Name of its directory
+        /// Name of the directory of the skill
         directory: String,
     },
 }
@@ -140,13 +140,15 @@ async fn list(app: &mut App, all: bool, inputs: &InputArgs) -> Result {
     }
     if !all && !listing.left_out.is_empty() && !app.out.is_json() {
         let count = counted(listing.left_out.len() as u64, "skill does", "skills do");
+        // The list comes before the warning.
         app.out.flush()?;
         app.out.warn(format_args!("{count} not apply; --all lists them with the reason"));
     }
     Ok(())
 }
 
-/// Returns the name of a skill, with that of its directory, by which other verbs take it, if it is another.
+/// Returns the name of a skill, followed by the name of its directory if that differs: other verbs take the
+/// latter.
 fn named(shown: String, name: &str, directory: &str) -> String {
     if name == directory { shown } else { format!("{shown} ({})", one_line(directory)) }
 }
@@ -201,6 +203,7 @@ fn check(app: &mut App, folder: &std::path::Path) -> Result {
 async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, global: bool) -> Result {
     let folder = &folder::of(folder)?;
     let files = folder::read(folder)?;
+    // The folder was read before the data is opened: an unusable one must not leave a new data folder behind.
     let name = match name {
         Some(name) => name,
         None => folder::name(folder)?,
@@ -214,7 +217,7 @@ async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, 
     let flaws: String = done.flaws.iter().map(|flaw| format!("\nwrong  {}", one_line(flaw))).collect();
     let (path, written) = (escaped(done.path.as_str()), done.written.len());
     app.out
-        .item(&json, format_args!("installed  {path}: {written} written, {} the same{flaws}", done.same))?;
+        .item(&json, format_args!("installed  {path}: {written} written, {} unchanged{flaws}", done.same))?;
     app.out.flush()?;
     if done.flaws.is_empty() { Ok(()) } else { Err(Failure::Reported(1)) }
 }
@@ -234,7 +237,7 @@ async fn publish(app: &mut App, directory: &str) -> Result {
     app.out.item(&Value::Object(done.to_json()), escaped(&line))
 }
 
-/// What the front matter says.
+/// Returns the front matter as JSON.
 fn said(text: &SkillText) -> Value {
     json!(text)
 }

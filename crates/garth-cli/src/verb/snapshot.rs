@@ -86,7 +86,7 @@ async fn commit_op(app: &mut App, commit: &CommitArgs, op: Op, name: &str) -> Re
     show(app, name, commit.seq.0, &commit.time.to_rfc3339())
 }
 
-/// One that a view keeps.
+/// Prints a snapshot that a view keeps.
 fn show_of(app: &mut App, name: &str, seq: u64, time: &str, owner: &str) -> Result {
     let json = json!({"name": name, "seq": seq, "time": time, "owner": owner});
     app.out.item(&json, format_args!("{seq:<6}  {time}  {}  of {}", escaped(name), escaped(owner)))

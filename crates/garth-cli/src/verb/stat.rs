@@ -1,4 +1,4 @@
-//! `garth stat`: all that is known of a node.
+//! `garth stat`: metadata of paths.
 
 use clap::Args;
 use futures::TryStreamExt;

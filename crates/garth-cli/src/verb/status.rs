@@ -1,5 +1,5 @@
 //! `garth status`: an overview of the data folder and the account. Each figure comes from a counter, a file
-//! size or a bounded look, so that the cost does not grow with the data.
+//! size or a bounded count, so that the cost does not grow with the data.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -24,20 +24,20 @@ use crate::out::seconds;
 use crate::size::size_text;
 use crate::verb::open::open_memories;
 
-/// Limit on the entries that each count looks at.
+/// Limit on the entries of each count.
 const MAX_COUNTED: usize = 1_000;
 
-/// Address that `garth serve` listens on unless told otherwise.
+/// Default address of `garth serve`.
 const SERVER: ([u8; 4], u16) = ([127, 0, 0, 1], 8787);
 
-/// Limit on the wait for a server.
+/// Time limit for the answer of a server.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Show an overview of the data folder and the account: contents, size, and what needs attention
 ///
 /// Counts end at 1,000 (`1000+`). Sizes are those of the database files; package files of large contents are
-/// counted only. A server is looked for at 127.0.0.1:8787; whether it serves this data folder cannot be told.
-/// `garth fsck` checks the stored data.
+/// only counted. The server is looked for at 127.0.0.1:8787; it may serve another data folder. `garth fsck`
+/// checks the stored data.
 ///
 /// With --json, prints one object: data, accounts, account, seq, time, bytes, packs, agents, users, chats,
 /// keys, quotas, agent, user, waiting_events, failed_events, next_job, broken_memories, server, version.
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 #[command(after_help = "Example:\n  garth status")]
 pub(crate) struct Status {}
 
-/// A number, and whether there are more.
+/// Count, and true if there are more.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     count: usize,
@@ -71,6 +71,7 @@ impl Status {
         let account = app.account_of(&data_dir).await?;
         let head = account.head().await?;
         app.warn_of_clock(&name, &head);
+        // One more shows that there are more.
         let all = data_dir.control().accounts_after("", MAX_COUNTED + 1).await?;
         let accounts = Counted {
             count: all.iter().filter(|one| one.state == AccountState::Active).count().min(MAX_COUNTED),
@@ -119,7 +120,7 @@ impl Status {
     }
 }
 
-/// What a person may have to act on.
+/// Figures that may need action.
 struct Attention {
     waiting: Counted,
     failed: Counted,
@@ -168,6 +169,7 @@ impl Attention {
 }
 
 fn size_of(file: &Path) -> u64 {
+    // The write-ahead log `tree.db-wal` may be missing.
     std::fs::metadata(file).map_or(0, |found| found.len())
 }
 
@@ -197,7 +199,7 @@ fn server() -> Option<String> {
         )
         .ok()?;
     let mut answer = Vec::new();
-    // Anything that was read until the time is up is looked at.
+    // An incomplete answer is enough, so errors and the timeout are ignored.
     drop(stream.take(4096).read_to_end(&mut answer));
     String::from_utf8_lossy(&answer).contains(r#"{"ok":true}"#).then(|| format!("http://{address}"))
 }

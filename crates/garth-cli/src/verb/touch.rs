@@ -1,4 +1,4 @@
-//! `garth touch`: modification times, and empty files.
+//! `garth touch`: sets modification times, and creates empty files.
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
@@ -59,7 +59,7 @@ impl Touch {
 
     fn time(&self, now: Timestamp) -> Result<Timestamp> {
         let Some(text) = &self.date else { return Ok(now) };
-        // As it is written: a moment of the past would take a printed time for its whole millisecond.
+        // Exactly as written: as a past time of the tree, it would mean the end of its millisecond.
         if let Ok(time) = Timestamp::parse_rfc3339(text) {
             return Ok(time);
         }

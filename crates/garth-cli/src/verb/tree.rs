@@ -1,4 +1,4 @@
-//! `garth tree`: a subtree, drawn.
+//! `garth tree`: prints a directory tree.
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
@@ -48,10 +48,11 @@ impl Tree {
         let most = self.depth.map_or(usize::MAX, |depth| usize::try_from(depth).unwrap_or(usize::MAX));
         let (mut directories, mut others) = (0_u64, 0_u64);
         let mut below = DepthFirst::new(fs, &top);
-        // What is drawn before names at each depth.
+        // Indentation at each depth.
         let mut indents = vec![String::new()];
         while let Some((path, entry)) = below.next().await? {
             let depth = below.depth();
+            // Drops the indentations of directories that the walk has left.
             indents.truncate(depth);
             let (twig, space) =
                 if below.is_last().await? { ("└── ", "    ") } else { ("├── ", "│   ") };

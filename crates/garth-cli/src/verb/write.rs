@@ -1,4 +1,4 @@
-//! `garth write` and `garth append`: text or standard input into a file.
+//! `garth write` and `garth append`: write text or standard input to a file.
 
 use clap::Args;
 use garth_agent::tree::write_free;
@@ -53,7 +53,7 @@ struct Attributes {
     /// Set the importance of the file
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
-    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(long, value_name = "DURATION|none")]
     ttl: Option<Expiry>,
     /// Include the file in search [default: true for text files]
@@ -80,7 +80,7 @@ impl Attributes {
 impl Write {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree_or_new().await?;
-        // What must not be there may not be a link either.
+        // An existing link counts as an existing path, so it is not followed.
         let (create, follow) = if self.if_absent || self.free_name {
             (Create::New, Follow::No)
         } else {
@@ -96,6 +96,7 @@ impl Write {
                 let batch = Batch::new([write]).author(tree.author.clone());
                 batch.message(self.commit.message.clone().unwrap_or_default())
             };
+            // As `AuthoredTree::commit` does for other writes.
             tree.make_for(&batch(&path).ops).await?;
             let (path, commit) =
                 write_free(&*tree.fs, &path, batch).await.map_err(|e| suggest_parents(e.into()))?;
@@ -119,8 +120,8 @@ impl Write {
 /// Append text or standard input to a file
 ///
 /// Creates the file if it is missing. TEXT gets a line feed at its end if it has none; standard input is
-/// appended as it is. Appending nothing to an existing file makes no commit. With --json, prints one object:
-/// path, version, created, seq, time.
+/// appended as it is. Appending an empty text to an existing file makes no commit. With --json, prints one
+/// object: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth append /notes/todo.md '- call Ada'\n  \
@@ -145,6 +146,7 @@ impl Append {
         app.commit(&tree, &self.commit, async || {
             let (path, there) = stat_optional(&*tree.fs, &self.path, Follow::Yes).await?;
             let mut plan = Plan::default();
+            // An empty text creates a missing file, but changes no other.
             if body.size() == 0 && there.is_some_and(|there| there.kind == Kind::File) {
                 return Ok(plan);
             }

@@ -122,7 +122,7 @@ fn fsck_accepts_a_sound_account() {
 fn fsck_reports_damage() {
     let garth = Garth::new();
     garth.write("/notes/a.md", &"an unmistakable line of text\n".repeat(200));
-    // A process may end before its writer has closed the database; the next one that closes it empties the
+    // A process may end before its writer has closed the database. The next one that closes it empties the
     // WAL, in which damage would only look like a commit that was cut off.
     garth.run(&["ls", "/"], b"");
     let mut damaged = 0;
@@ -131,7 +131,7 @@ fn fsck_reports_damage() {
             let path = file.expect("a file").path();
             let mut bytes = std::fs::read(&path).expect("its bytes");
             let word = b"unmistakable";
-            // All of them: the first may be a word of the search index.
+            // all places, because the first may be a word of the search index
             let places = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(word)).collect::<Vec<_>>();
             for at in &places {
                 bytes[*at] ^= 1;

@@ -8,14 +8,14 @@ use super::garth::{Garth, column, string, text, utf8};
 
 const CHAT: [&str; 4] = ["--user=ann", "--agent=scout", "--chat=trip", "--session=s1"];
 
-/// A data folder in which agent `scout` is Ann's.
+/// Creates a data folder in which Ann owns agent `scout`.
 fn of_ann() -> Garth {
     let garth = Garth::new();
     garth.write("/agents/scout/settings.json", r#"{"owner":"ann"}"#);
     garth
 }
 
-/// Arguments for the agent's tree.
+/// Returns the arguments for the agent's tree.
 fn in_chat<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &CHAT[..]].concat()
 }
@@ -30,7 +30,7 @@ fn identity_options_open_a_tree() {
         (["--agent=scout", "--key=agent:scout:slack:channel:C1"], ":slack:channel:C1"),
     ] {
         let said = garth.fails(3, &[&["ls", "/"], &args[..]].concat());
-        assert!(said.contains("a first `garth write` or `garth mkdir` makes it"), "{said}");
+        assert!(said.contains("a first `garth write` or `garth mkdir` creates it"), "{said}");
         garth.feed(&[&["write", "/f"], &args[..]].concat(), chat);
         assert_eq!(garth.ok(&["cat", &format!("/chats/{chat}/f")]), chat);
         garth.ok(&["chat", "rm", chat]);
@@ -64,9 +64,9 @@ fn wrong_chat_options_are_named() {
     let shown = format!("\"{}…\" is no chat id", &chat[..32]);
     says(2, &["ls", "/", "--user", "ann", "--chat", &chat], &shown);
     let skill = |skills: &[&'static str]| [in_chat(&["ls", "/"]), skills.to_vec()].concat();
-    says(2, &skill(&["--skill=cook", "--skill=cook=override"]), "--skill: cook is given twice");
+    says(2, &skill(&["--skill=cook", "--skill=cook=override"]), "--skill: cook occurs twice");
     says(2, &skill(&["--skill=cook=ephemeral:"]), "--skill");
-    says(2, &skill(&["--skill=cook=ephemeral:"]), "no folder behind the `:`");
+    says(2, &skill(&["--skill=cook=ephemeral:"]), "no folder after the `:`");
     let file = garth.beside("file");
     fs::write(&file, "x").expect("a file");
     for (code, at, why) in [(1, file, "not a folder"), (3, garth.beside("none"), "no such folder")] {
@@ -94,9 +94,9 @@ fn account_commands_reject_identity_options() {
         &["reindex"],
     ] {
         let said = garth.fails(2, &in_chat(args));
-        assert!(said.contains("leave --user, --key, --chat, --class and --session out"), "{said}");
+        assert!(said.contains("remove --user, --key, --chat, --class and --session"), "{said}");
         let said = garth.fails(2, &[args, &["--overlay=draft"]].concat());
-        assert!(said.contains("leave --overlay out"), "{said}");
+        assert!(said.contains("remove --overlay"), "{said}");
     }
 }
 
@@ -143,7 +143,7 @@ fn agent_works_only_in_its_chat() {
     let said = garth.fails(5, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "group"]));
     assert!(said.contains("trip: is the chat of another audience"), "{said}");
 
-    // ways out
+    // paths out of the chat
     garth.ok(&in_chat(&["ln", "-s", "/../other/secret", "/out"]));
     for path in
         ["/../other/secret", "/out", "/.user/../../../../chats/other/secret", "/.garth", "/chats/other"]
@@ -171,7 +171,7 @@ fn show_defaults_to_last_visible_commit() {
     assert_eq!(shown[0]["seq"], garth.json(&in_chat(&["log", "-n", "1"]))["seq"]);
     let empty = Garth::new();
     let said = empty.fails(3, &["show"]);
-    assert_eq!(said, "garth: no commit changed what shows here\n");
+    assert_eq!(said, "garth: no commit changed this tree\n");
 }
 
 #[test]
@@ -237,12 +237,13 @@ fn skill_edits_are_dropped_or_saved() {
     let skill = format!("--skill=weave=ephemeral:{}", utf8(&folder));
     let of_host = [in_chat(&["cat", "/skills/weave/SKILL.md"]), vec![&skill]].concat();
     assert_eq!(garth.ok(&of_host), "of the host");
-    // a batch in a sandbox sees its own changes
+    // in a sandbox, a batch sees its own changes
     let lines = "{\"op\":\"append\",\"path\":\"/skills/cook/SKILL.md\",\"text\":\"x\"}\n";
     garth.feed(&in_chat(&["batch", "--skill=cook"]), lines);
 }
 
-/// In a chat that is there, with the skill `cook`, whose changes are of another store.
+/// Returns the arguments for an existing chat with the skill `cook`. Changes to the skill go to another
+/// store.
 fn with_cook<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &CHAT[..], &["--skill=cook"]].concat()
 }
@@ -283,7 +284,7 @@ fn cp_copies_from_skill_to_chat() {
     let node = |path: &str| garth.json(&in_chat(&["stat", path]))["ino"].take();
     assert_eq!(node("/d/cook/tpl.md"), node("/d/cook/steps/again.md"));
 
-    // all that is enabled, and into the skill too
+    // all enabled skills, and a copy into the skill
     garth.ok(&with_cook(&["cp", "-r", "/skills", "/all"]));
     assert_eq!(garth.ok(&in_chat(&["cat", "/all/cook/tpl.md"])), "boil\n");
     garth.ok(&with_cook(&["cp", "-r", "/d", "/skills/cook/new"]));
@@ -312,7 +313,7 @@ fn cp_across_stores_follows_overwrite_rules() {
     let attributes = garth.json(&in_chat(&["stat", "/a"]))["attributes"].take();
     assert_eq!(attributes, garth.json(&with_cook(&["stat", "/skills/cook/a"]))["attributes"]);
 
-    // of several sources each goes its way
+    // several sources, each copied from its own store
     let copied = garth.lines(&with_cook(&["cp", "/skills/cook/b", "/a", "/d"]));
     assert_eq!(column(&copied, "path"), ["/d/b", "/d/a"]);
     garth.ok(&with_cook(&["cp", "-p", "/skills/cook/a", "/no/dir/a"]));
@@ -393,7 +394,7 @@ fn overlay_rejects_identity_options() {
     garth.feed(&["write", "/n.md", "--agent", "bot", "--user", "ann", "--chat", "trip"], "a canary");
     garth.fails(2, &[&["chat", "own", "trip", "mallory"][..], &bound].concat());
     let said = garth.fails(4, &["chat", "own", "trip", "mallory"]);
-    assert!(said.contains("is the chat of ann; --take"), "{said}");
+    assert!(said.contains("belongs to ann; use --take"), "{said}");
     assert_eq!(garth.json(&["chat", "list"])["audience"], "ann");
     garth.ok(&["chat", "own", "trip", "mallory", "--take"]);
     assert_eq!(garth.ok(&[&["cat", "/n.md", "--chat", "trip"][..], &bound].concat()), "a canary");

@@ -79,7 +79,7 @@ fn links_take_addresses_of_one_user() {
 }
 
 #[test]
-fn garth_user_names_the_user_of_sessions_and_memories() {
+fn garth_user_applies_to_sessions_and_memories() {
     let garth = Garth::unmade();
     let ok = |args: &[&str]| {
         let output = as_user(&garth, "alice", args);

@@ -1,4 +1,4 @@
-//! `garth batch`: several operations of one commit.
+//! `garth batch`: several operations in one commit.
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn batch_names_the_wrong_line() {
         ("nonsense", "expected a JSON object"),
         ("[1]", "expected a JSON object"),
         (r#"{"op":"rm","path":nope}"#, "not valid JSON: expected a value at line 1 column 20"),
-        (r#"{"op":"rm","path":"/a","path":"/b"}"#, r#""path" is given twice"#),
+        (r#"{"op":"rm","path":"/a","path":"/b"}"#, r#""path" occurs twice"#),
         (r#"{"op":"fly","path":"/a"}"#, r#""op" must be write, append"#),
         (r#"{"path":"/a"}"#, r#""op" is missing"#),
         (r#"{"op":"rm"}"#, r#""path" is missing"#),
@@ -132,7 +132,7 @@ fn batch_of_checks_commits_nothing() {
     assert!(text(&output.stderr).contains(&format!("the current version is {second}")));
     let output = garth.run(&["batch", "--if-version", &format!("/none={first}")], absent.as_bytes());
     assert_eq!(output.status.code(), Some(4));
-    assert!(text(&output.stderr).contains("nothing is there"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it does not exist"), "{}", text(&output.stderr));
     assert_eq!(garth.seq(), seq);
     let unmade = Garth::unmade();
     assert_eq!(unmade.run(&["batch"], absent.as_bytes()).status.code(), Some(3));
@@ -153,7 +153,7 @@ fn batch_removals_are_shown_without_version() {
     let garth = Garth::new();
     garth.write("/a", "1");
     let lines = "{\"op\":\"rm\",\"path\":\"/a\"}\n{\"op\":\"rm\",\"path\":\"/none\",\"force\":true}\n";
-    assert_eq!(garth.feed(&["batch"], lines), "removed  /a\nnothing there  /none\n");
+    assert_eq!(garth.feed(&["batch"], lines), "removed  /a\nmissing  /none\n");
     garth.write("/a", "1");
     let printed = garth.feed(&["batch", "--json"], lines);
     let shown: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

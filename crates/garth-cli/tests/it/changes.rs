@@ -1,4 +1,4 @@
-//! What changed: log, show, diff.
+//! Changes: log, show, diff.
 
 use serde_json::json;
 
@@ -205,7 +205,7 @@ fn diff_compares_two_paths() {
         garth.ok(&["diff", "/a/text", "/lines"]),
         "files too long to compare by line differ: /lines\n"
     );
-    assert!(garth.fails(2, &["diff", "/a", "/b", "-U", "many"]).contains("not a whole number"));
+    assert!(garth.fails(2, &["diff", "/a", "/b", "-U", "many"]).contains("not an integer"));
     assert!(garth.fails(3, &["diff", "/a/text", "/none"]).starts_with("garth: /none: "));
 }
 

@@ -1,4 +1,4 @@
-//! The configuration file, `garth config`, and a server that keeps to them.
+//! The configuration file, `garth config`, and a server that uses both.
 
 use std::process::{Command, Stdio};
 
@@ -14,7 +14,7 @@ fn configure(garth: &Garth, lines: &str) -> String {
     file.to_str().expect("UTF-8").to_owned()
 }
 
-/// Runs a command that has to work; gives its lines of JSON.
+/// Runs a command that must succeed. Returns its lines of JSON.
 fn lines(command: Command) -> Vec<Value> {
     let output = finish(command, b"");
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! How it fails: exit codes, stderr, pipes that close.
+//! Errors: exit codes, stderr, closed pipes.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -146,7 +146,7 @@ fn every_command_help_has_an_example() {
     let help = garth.ok(&["--help"]);
     let (_, groups) = help.split_once("All commands:\n").expect("the list of all commands");
     let lines = groups.lines().take_while(|line| !line.is_empty());
-    // Each line begins with the name of a group, or with spaces in its place.
+    // each line begins with the name of a group, or with spaces
     let verbs: Vec<&str> = lines.flat_map(|line| line[12..].split_whitespace()).collect();
     assert!(verbs.len() >= 30, "{verbs:?}");
     for verb in verbs {

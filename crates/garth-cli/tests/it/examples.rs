@@ -1,4 +1,4 @@
-//! The examples in the help of each command, typed as they are shown.
+//! The examples in the help of each command, run as shown.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
@@ -13,19 +13,19 @@ fn below(help: &str) -> Vec<String> {
     names.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-/// Adds the examples of a command and of those below it.
+/// Adds the examples of a command and of its subcommands.
 fn collect(path: &[&str], into: &mut Vec<String>) {
     let help = text(&finish(bare(&[path, &["--help"]].concat()), b"").stdout);
     let examples = help.lines().skip_while(|line| !matches!(*line, "Example:" | "Examples:")).skip(1);
     let examples = examples.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned());
-    // A server runs until it is stopped.
+    // a server runs until it is stopped
     into.extend(examples.filter(|line| line.contains("garth ") && !line.contains("garth serve")));
     for name in below(&help) {
         collect(&[path, &[&name]].concat(), into);
     }
 }
 
-/// Runs the examples of a command in a data folder of their own. Returns those that are refused.
+/// Runs the examples of a command in a new data folder. Returns their number and the refused ones.
 fn refused(verb: &str) -> (usize, Vec<String>) {
     let garth = Garth::new();
     let (folder, programs) = (garth.beside("here"), garth.beside("bin"));
@@ -48,7 +48,7 @@ fn refused(verb: &str) -> (usize, Vec<String>) {
         command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = finish(command, b"Hi\n");
-        // Most name something that is missing here: that is not the fault of the command line.
+        // most examples name a file that is missing here, which is not an error in the example
         if let Some(2 | 5) | None = output.status.code() {
             refused.push(format!("{line}\n  {}", text(&output.stderr)));
         }

@@ -1,4 +1,4 @@
-//! Verbs that look for something: find, glob, grep, search, recall.
+//! Verbs that find: find, glob, grep, search, recall.
 
 use serde_json::json;
 
@@ -142,7 +142,7 @@ fn grep_selects_like_unix_grep() {
     assert_eq!(garth.ok(&["grep", "-o", "c.t", "/p/other.md"]), "cat\ncat\n");
     assert_eq!(garth.ok(&["grep", "-F", "cat, a", "/p/other.md"]), "a cat, a cat\n");
     assert_eq!(garth.ok(&["grep", "-L", "three", "/p"]), "/p/other.md\n");
-    // As in GNU grep: the exit code tells whether a line matched, not whether a file is listed.
+    // as in GNU grep, the exit code tells whether a line matched, not whether a file is listed
     let none = garth.run(&["grep", "-L", "nowhere", "/p/other.md"], b"");
     assert_eq!((none.status.code(), &none.stdout[..]), (Some(1), &b"/p/other.md\n"[..]));
     assert_eq!(garth.ok(&["grep", "-L", "three", poem]), "");
@@ -180,7 +180,7 @@ fn grep_exit_code_matches_unix_grep() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "/p/other.md:a cat, a cat\n");
     garth.fails(2, &["grep", "x", "/p/poem.txt/below"]);
     let said = garth.fails(2, &["grep", "("]);
-    assert_eq!(said, "garth: (: not a regular expression: unclosed group; -F takes it as text\n");
+    assert_eq!(said, "garth: (: not a regular expression: unclosed group; -F searches for it as text\n");
     garth.fails(2, &["grep", "-e", "a)|(b"]);
 }
 

@@ -1,4 +1,4 @@
-//! Runs the binary in a data folder of its own.
+//! Runs the binary in its own data folder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A data folder with the account `default`, and room beside it.
+/// A data folder with the account `default`, in a temporary folder with room for other files.
 pub(crate) struct Garth {
     dir: TempDir,
 }
@@ -19,12 +19,12 @@ impl Garth {
         garth
     }
 
-    /// The data folder is not made yet.
+    /// Returns a data folder that does not exist yet.
     pub(crate) fn unmade() -> Self {
         Self { dir: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// A path beside the data folder.
+    /// Returns a path next to the data folder.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -33,7 +33,7 @@ impl Garth {
         self.beside("data")
     }
 
-    /// The command, with nothing of the environment that could change what it does.
+    /// Returns the command without environment variables that could change its behavior.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = bare(args);
         // Relative paths of an argument must not lead into the sources.
@@ -41,24 +41,24 @@ impl Garth {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs a command to its end.
     pub(crate) fn run(&self, args: &[&str], input: &[u8]) -> Output {
         finish(self.command(args), input)
     }
 
-    /// Runs what has to work; gives what it printed.
+    /// Runs a command that must succeed. Returns its stdout.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         self.feed(args, "")
     }
 
-    /// Runs what has to work on this input; gives what it printed.
+    /// Runs a command that must succeed with this input. Returns its stdout.
     pub(crate) fn feed(&self, args: &[&str], input: &str) -> String {
         let output = self.run(args, input.as_bytes());
         assert!(output.status.success(), "garth {args:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// Runs what has to fail with this exit code; gives what it said on stderr.
+    /// Runs a command that must fail with this exit code. Returns its stderr.
     pub(crate) fn fails(&self, code: i32, args: &[&str]) -> String {
         let output = self.run(args, b"input");
         let stderr = text(&output.stderr);
@@ -67,38 +67,38 @@ impl Garth {
         stderr
     }
 
-    /// Runs it with `--json`; gives each line as JSON.
+    /// Runs a command with `--json`. Returns each line as JSON.
     pub(crate) fn lines(&self, args: &[&str]) -> Vec<Value> {
         let printed = self.ok(&[args, &["--json"]].concat());
         printed.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
     }
 
-    /// Runs it with `--json`; gives the one object.
+    /// Runs a command with `--json`. Returns its only object.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let mut lines = self.lines(args);
         assert_eq!(lines.len(), 1, "garth {args:?} prints one object: {lines:?}");
         lines.remove(0)
     }
 
-    /// Writes a file, with its parents; gives its version.
+    /// Writes a file and creates its parents. Returns its version.
     pub(crate) fn write(&self, path: &str, content: &str) -> String {
         let printed = self.feed(&["write", "-p", path, "--json"], content);
         let json: Value = serde_json::from_str(&printed).expect("JSON");
         string(&json["version"])
     }
 
-    /// The sequence of the last commit.
+    /// Returns the sequence of the last commit.
     pub(crate) fn seq(&self) -> u64 {
         self.json(&["log", "-n", "1"])["seq"].as_u64().expect("a sequence")
     }
 }
 
-/// Returns the program that the tests run: the one of their own build, or the one in `GARTH_BIN`.
+/// Returns the program under test: the one built with the tests, or the one in `GARTH_BIN`.
 pub(crate) fn program() -> PathBuf {
     std::env::var_os("GARTH_BIN").map_or_else(|| env!("CARGO_BIN_EXE_garth").into(), PathBuf::from)
 }
 
-/// The binary without data folder.
+/// Returns the command without a data folder.
 pub(crate) fn bare(args: &[&str]) -> Command {
     let mut command = Command::new(program());
     for name in [
@@ -117,13 +117,13 @@ pub(crate) fn bare(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end on this input.
+/// Runs a command to its end with this input.
 pub(crate) fn finish(mut command: Command, input: &[u8]) -> Output {
     let mut child = command.spawn().expect("garth starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_owned();
     let feeder = std::thread::spawn(move || {
-        // A verb that reads no input may be gone already.
+        // a verb that reads no input may have ended already
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().expect("garth ends");
@@ -139,7 +139,7 @@ pub(crate) fn string(json: &Value) -> String {
     json.as_str().unwrap_or_else(|| panic!("a string, not {json}")).to_owned()
 }
 
-/// The strings at `key` of each object.
+/// Returns the strings at `key` of each object.
 pub(crate) fn column(lines: &[Value], key: &str) -> Vec<String> {
     lines.iter().map(|line| string(&line[key])).collect()
 }

@@ -94,11 +94,11 @@ fn rejects_invalid_keys_and_values() {
 #[test]
 fn rejects_long_or_binary_value_from_stdin() {
     let garth = Garth::new();
-    // Cut off after the limit it would end within a character.
+    // a cut at the limit would be within a character
     let long = format!("\"{}\"", "é".repeat(1 << 19));
     let output = garth.run(&["kv", "put", "/long"], long.as_bytes());
     assert_eq!(output.status.code(), Some(6));
-    assert!(text(&output.stderr).contains("/long: a value has at most 1048576 bytes"));
+    assert!(text(&output.stderr).contains("/long: a value may have at most 1048576 bytes"));
     let output = garth.run(&["kv", "put", "/bytes"], b"\"\xff\"");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("/bytes: the value is not UTF-8"), "{}", text(&output.stderr));

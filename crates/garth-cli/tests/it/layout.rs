@@ -1,4 +1,4 @@
-//! Import and export of a folder in the layout of a bucket.
+//! Import and export of a folder in the bucket layout.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ const IMPORT: [&str; 3] = ["import", "--layout", "gsv"];
 const EXPORT: [&str; 3] = ["export", "--layout", "gsv"];
 const ID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const KEY: &str = "agent:scout:main";
-const NO_FILE: &str = "metadata of a file that is not there";
+const NO_FILE: &str = "metadata of a file that does not exist";
 
 fn put(top: &Path, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
     let path = top.join(path);
@@ -28,7 +28,7 @@ fn put(top: &Path, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-/// Metadata as an export writes it.
+/// Writes metadata as an export does.
 fn sidecar(top: &Path, path: &str, json: &Value) -> PathBuf {
     let json = serde_json::to_string_pretty(json).expect("JSON") + "\n";
     put(top, &format!("{path}.metadata.json"), json)
@@ -40,7 +40,7 @@ fn gzip(text: &str) -> Vec<u8> {
     gzip.finish().expect("memory")
 }
 
-/// The content of each file of a folder; of a link its target, of a directory nothing.
+/// Returns the content of each file of a folder, the target of each link, and `None` for each directory.
 fn content(top: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let (mut found, mut todo) = (BTreeMap::new(), vec![top.to_owned()]);
     while let Some(folder) = todo.pop() {
@@ -62,7 +62,7 @@ fn content(top: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     found
 }
 
-/// A bucket with something of everything: 19 files and a link.
+/// Creates a bucket with an entry of each kind: 19 files and a link.
 fn make_bucket(top: &Path) {
     for name in ["SOUL", "IDENTITY", "USER", "AGENTS", "MEMORY", "TOOLS", "HEARTBEAT"] {
         put(top, &format!("agents/scout/{name}.md"), format!("# {name}\n\nüöä 日本語\n"));
@@ -102,7 +102,7 @@ fn make_bucket(top: &Path) {
     fs::create_dir(top.join("agents/scout/empty")).expect("a folder");
 }
 
-/// The attributes of an entry of the tree.
+/// Returns the attributes of an entry of the tree.
 fn attributes(garth: &Garth, path: &str) -> Value {
     garth.json(&["stat", path])["attributes"].clone()
 }
@@ -111,7 +111,7 @@ fn with<'a>(verb: [&'a str; 3], rest: &[&'a str]) -> Vec<&'a str> {
     [&verb, rest].concat()
 }
 
-/// Runs what has to refuse the folder; gives what it said.
+/// Runs an import that must refuse the folder. Returns its stderr.
 fn refused(garth: &Garth, folder: &Path) -> String {
     let seq = garth.json(&["log", "-n", "1"])["seq"].clone();
     let said = garth.fails(1, &with(IMPORT, &[utf8(folder)]));
@@ -197,7 +197,7 @@ fn changed_metadata_is_imported_without_content() {
         json!({"metadata": {"a": "1"}, "tags": ["mine"]}),
         "the tag is no part of the layout, and stays"
     );
-    // one that is gone says that there is nothing to say
+    // a removed sidecar means that the file has no metadata
     fs::remove_file(path).expect("it is there");
     let stale = to.join("skills/pdf/SKILL.md.metadata.json");
     let count = garth.json(&with(EXPORT, &[utf8(&to)]));
@@ -259,10 +259,10 @@ fn bucket_layout_leaves_reserved_data_alone() {
     garth.ok(&["ln", "-s", "SKILL.md", "/agents/scout/skills/pdf/content.md"]);
     let output = garth.run(&with(EXPORT, &[utf8(&to), "--json"]), b"");
     let said = text(&output.stderr);
-    assert!(output.status.success() && said.contains("8 entries that garth keeps"), "{said}");
+    assert!(output.status.success() && said.contains("8 entries reserved for garth"), "{said}");
     let count: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&count["left_out"], &count["failed"]), (&json!(8), &json!(0)));
-    // the directory of an agent that has nothing else is there all the same
+    // the empty directory of an agent is exported again
     fs::remove_dir(to.join("agents/other")).expect("an empty folder");
     assert_eq!(content(&to), content(&from));
     fs::remove_dir_all(from.join("agents")).expect("it is there");
@@ -275,7 +275,7 @@ fn bucket_layout_leaves_reserved_data_alone() {
     for path in own {
         let path = put(&from, &path[1..], "{}");
         let said = refused(&garth, &from);
-        assert!(said.contains("of its own"), "{said}");
+        assert!(said.contains("reserved for garth"), "{said}");
         fs::remove_file(path).expect("it is there");
         for name in ["users", "chats", ".outbox", "agents"] {
             let _ = fs::remove_dir_all(from.join(name));
@@ -298,7 +298,7 @@ fn archived_media_round_trip_at_original_paths() {
     assert_eq!(count["failed"], 0, "{count}");
     fs::remove_file(from.join("media/agent:scout:main/empty.bin")).expect("it is there");
     assert_eq!(content(&to), content(&from));
-    // here it is known, and stays where it is
+    // the import finds the file by its id and leaves it there
     let count = garth.json(&with(IMPORT, &[utf8(&to), "--delete"]));
     assert_eq!(
         (&count["new"], &count["removed"], &count["seq"]),
@@ -310,7 +310,7 @@ fn archived_media_round_trip_at_original_paths() {
     assert_eq!(attributes(&elsewhere, &old)["metadata"]["garth.media"], ID);
     elsewhere.ok(&with(EXPORT, &[utf8(&back)]));
     assert_eq!(content(&back), content(&from));
-    // what is no longer in the folder goes, wherever it is
+    // a file that is missing in the folder is removed, wherever it is in the tree
     fs::remove_dir_all(to.join("media").join(KEY)).expect("it is there");
     let count = garth.json(&with(IMPORT, &[utf8(&to), "--delete"]));
     assert_eq!((&count["removed"], &count["failed"]), (&json!(1), &json!(0)), "{count}");
@@ -326,13 +326,13 @@ fn duplicate_media_keys_export_the_live_file() {
     let media = format!("/agents/scout/sessions/{ID}/media");
     for path in [media.clone(), media.replace("/media", "2/media")] {
         garth.ok(&["mkdir", "-p", &path]);
-        // a copy would be no media file: another name of the same one is
+        // a copy would not be a media file, but a hard link is
         garth.ok(&["ln", &format!("/media/{KEY}/{ID}.png"), &path]);
     }
     let output = garth.run(&with(EXPORT, &[utf8(&to)]), b"");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said.matches("something else lies at its key").count(), 2, "{said}");
+    assert_eq!(said.matches("another entry has its key").count(), 2, "{said}");
     assert_eq!(content(&to), content(&from));
 }
 
@@ -352,18 +352,15 @@ fn files_named_like_sidecars_have_own_sidecars() {
     assert_eq!(attributes(&garth, "/agents/scout/x"), json!({}));
     garth.ok(&with(EXPORT, &[utf8(&to)]));
     assert_eq!(content(&to), content(&from));
-    // where both want the name, nothing is lost without a word
+    // if two files need the same name, this is reported
     garth.ok(&["set", "--meta", "a=b", "/agents/scout/x"]);
     let third = garth.beside("third");
     let output = garth.run(&with(EXPORT, &[utf8(&third)]), b"");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("/agents/scout/x.metadata.json: skipped, metadata of the file beside it"),
-        "{said}"
-    );
+    assert!(said.contains("/agents/scout/x.metadata.json: skipped, the metadata of another file"), "{said}");
     assert!(third.join(named).exists() && !third.join(format!("{named}.metadata.json")).exists());
-    // in a folder that has the file, its own metadata would make a file of that of the other
+    // in a folder that has the file, its own sidecar would turn the sidecar of the other file into a file
     let output = garth.run(&with(EXPORT, &[utf8(&to)]), b"");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(content(&to), content(&from));

@@ -1,10 +1,10 @@
-//! `garth media`, as its users meet it.
+//! `garth media` as users run it.
 
 use serde_json::json;
 
 use super::garth::{Garth, string, text, utf8};
 
-/// A picture of one pixel.
+/// A picture with one pixel.
 const PNG: &[u8] = &[
     0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0,
     0, 1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0d, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63,

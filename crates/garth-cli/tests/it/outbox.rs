@@ -1,4 +1,4 @@
-//! `garth outbox`: events that wait are counted, listed, told, tried again and dropped.
+//! `garth outbox`: waiting events are counted, listed, sent, retried and dropped.
 
 use std::net::TcpListener;
 
@@ -43,13 +43,13 @@ fn refused_events_are_retried_on_request() {
     let garth = with_memories();
     let secret = garth.beside("secret");
     std::fs::write(&secret, "0123456789abcdef\n").unwrap();
-    // nobody listens there any more
+    // nothing listens at this address
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{address}/");
     let run = ["outbox", "run", "--once", "--sink", &url, "--sink-secret-file", utf8(&secret)];
     assert_eq!(garth.json(&run)["put_off"], 2);
     let listed = garth.lines(&["outbox", "list"]);
-    assert_eq!(string(&listed[0]["last_error"]), "the sink is not reached: connection refused");
+    assert_eq!(string(&listed[0]["last_error"]), "the sink cannot be reached: connection refused");
     let id = string(&listed[0]["event_id"]);
     assert_eq!(garth.json(&["outbox", "retry", &id])["retried"], "again");
     assert_eq!(garth.lines(&["outbox", "retry", "--all"]).len(), 0, "none was given up");

@@ -1,8 +1,8 @@
-//! The past: versions, moments, restoring.
+//! The past: versions, times, restoring.
 
 use super::garth::{Garth, column, string};
 
-/// A file written twice; gives the two versions.
+/// Writes a file twice. Returns both versions.
 pub(super) fn twice() -> (Garth, String, String) {
     let garth = Garth::new();
     let first = garth.write("/notes/plan.md", "one\ntwo\n");

@@ -1,12 +1,12 @@
-//! Libraries that are loaded before the program, as libfaketime is, and take the place of the clock: the
-//! program's allocator takes the place of the system's, and the two meet before `main`.
+//! Preloaded libraries that replace the clock, as libfaketime does. The program's allocator replaces that of
+//! the system, and both are used before `main`.
 
 use std::process::Command;
 
 use super::garth::{Garth, bare, finish, text, utf8};
 
-/// A clock in place of the system's, which looks that up by name when it is asked first. Looking up
-/// allocates, and what is not found leaves an error message to free.
+/// A replacement for the clock of the system, which it looks up by name at its first use. The lookup
+/// allocates, and a failed one leaves an error message to free.
 const CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

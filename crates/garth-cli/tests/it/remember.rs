@@ -1,4 +1,4 @@
-//! `remember`, `recall` and `forget`: a first fact in three commands.
+//! `remember`, `recall` and `forget`: a first memory in three commands.
 
 use super::garth::Garth;
 
@@ -10,7 +10,7 @@ fn fact_is_remembered_recalled_and_forgotten() {
     let said = garth.ok(&["remember", "--user", "alice", COFFEE]);
     assert!(said.starts_with("remembered  ctx://default/users/alice/memories/notes/takes-her-coffee-black-"));
     assert!(garth.ok(&["recall", "--user", "alice", "how does she take her coffee"]).contains(COFFEE));
-    assert!(garth.ok(&["remember", "--user", "alice", COFFEE]).starts_with("as it was"));
+    assert!(garth.ok(&["remember", "--user", "alice", COFFEE]).starts_with("unchanged"));
     let forgot = garth.ok(&["forget", "--user", "alice", COFFEE]);
     assert!(
         forgot.starts_with("forgot  ctx://") && forgot.contains("1 version stays in the history"),

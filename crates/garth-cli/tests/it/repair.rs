@@ -1,4 +1,4 @@
-//! `garth repair`: on accounts, on a plain folder, and beside a server.
+//! `garth repair` on accounts, on a plain folder, and during a server run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::serve::Server;
 const COFFEE: &str = "ctx://default/users/alice/memories/preferences/coffee";
 const DIR: &str = "/users/alice/memories/preferences/coffee";
 
-/// The abstract of the memory.
+/// Returns the abstract of the memory.
 fn brief(garth: &Garth) -> String {
     garth.ok(&["memory", "get", COFFEE, "--layer", "abstract"]).trim_end().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Rules on the command line: set, listed, removed, and met through every door.
+//! Rules on the command line: set, listed, removed, and enforced for every verb.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const FRAGMENTS: &str = "/agents/default/fragments.jsonl";
 const GOOD: &str = "{\"id\": \"1\", \"type\": \"persona\", \"text\": \"You are kind.\"}\n";
 const BAD: &str = "{\"id\": \"2\", \"type\": \"wish\", \"text\": \"x\"}\n";
 
-/// Runs what a rule refuses, and gives what it said.
+/// Runs a command that a rule must refuse. Returns its stderr.
 fn refused(garth: &Garth, args: &[&str], input: &str) -> String {
     let output = garth.run(args, input.as_bytes());
     let said = text(&output.stderr);
@@ -55,7 +55,7 @@ fn every_interface_rejects_bad_fragments() {
     let said = text(&output.stderr);
     assert!(!output.status.success() && said.contains("line 2: /type: "), "{said}");
     assert_eq!(garth.ok(&["cat", FRAGMENTS]), GOOD);
-    // a past that the rule would refuse now does not come back
+    // an old version that the rule would reject now is not restored
     garth.feed(&["write", FRAGMENTS, "--override-rules"], BAD);
     let then = garth.seq().to_string();
     garth.feed(&["write", FRAGMENTS], GOOD);
@@ -92,7 +92,7 @@ fn rule_is_enforced_until_removed() {
     garth.ok(&["rule", "rm", "/data/*.json", "json"]);
     garth.feed(&["write", "/data/new.json"], "no json");
     garth.fails(3, &["rule", "rm", "/data/*.json", "json"]);
-    // what makes no rule
+    // invalid rules
     garth.fails(4, &["rule", "rm", "/agents/*/kv/**", "json"]);
     garth.fails(2, &["rule", "set", "/x", "wish"]);
     garth.fails(2, &["rule", "list", "--user", "ann", "--chat", "trip"]);

@@ -1,4 +1,4 @@
-//! `garth serve`, beside the command line on the same data folder.
+//! `garth serve`, and the command line on the same data folder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::garth::{Garth, string, text};
 
-/// A server that runs until this is dropped.
+/// A server that runs until it is dropped.
 pub(crate) struct Server {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -29,12 +29,12 @@ impl Server {
         Self { child, stdout, line }
     }
 
-    /// Where it listens.
+    /// Returns the URL of the server.
     pub(crate) fn url(&self) -> String {
         string(&self.line["url"])
     }
 
-    /// The key that the first start shows.
+    /// Returns the key that the first start shows.
     pub(crate) fn key(&self) -> String {
         string(&self.line["key"])
     }
@@ -46,14 +46,15 @@ impl Server {
         answer.body_mut().read_json().expect("JSON")
     }
 
-    /// Memory that it has, in KiB, by its name in `/proc/PID/status`: `VmRSS` now, `VmHWM` at most.
+    /// Returns the memory of the server in KiB, by its name in `/proc/PID/status`: `VmRSS` now, `VmHWM` at
+    /// most.
     fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a status");
         let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux tells it");
         line.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number")
     }
 
-    /// Asks it to stop; gives what it logged.
+    /// Stops the server. Returns its log.
     pub(crate) fn log(mut self) -> String {
         let mut stderr = self.child.stderr.take().expect("a pipe");
         self.stop("TERM");
@@ -62,7 +63,7 @@ impl Server {
         log
     }
 
-    /// Asks it to stop; gives what else it printed and its exit code.
+    /// Stops the server. Returns the rest of its stdout and its exit code.
     fn stop(mut self, signal: &str) -> (String, Option<i32>) {
         let pid = self.child.id().to_string();
         let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
@@ -91,7 +92,7 @@ fn server_refuses_huge_pages() {
         maps.lines().find_map(|line| line.strip_prefix("AnonHugePages:")).expect("a count").to_owned()
     };
     assert_eq!(server.memory("THP_enabled:"), 0, "the kernel was told");
-    // what the allocator had before the program began stays
+    // memory from before the program began stays
     let before = huge();
     for n in 0..20 {
         let value = "x".repeat(500_000);
@@ -198,12 +199,12 @@ fn idle_clients_hold_bounded_memory() {
         client.read_exact(&mut line).expect("an answer begins");
         String::from_utf8_lossy(&line[9..]).into_owned()
     };
-    // each asks for 32 MiB, more than the system's sockets hold for it
+    // each client asks for 32 MiB, more than the socket buffers of the system hold
     let mut clients: Vec<TcpStream> = (0..64).map(|_| ask(8)).collect();
     for client in &mut clients {
         assert!(["200", "503"].contains(&status(client).as_str()));
     }
-    // by now the room is used up, or will be
+    // the room is used up now, or soon
     while status(&mut ask(1)) != "503" {}
     let most = server.memory("VmHWM:");
     assert!(most < 200 << 10, "{most} KiB");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::garth::{Garth, text, utf8};
 
-/// A file system of a few MiB, mounted for one test.
+/// A mounted file system of a few MiB.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
@@ -44,7 +44,7 @@ fn import_resumes_after_full_disk() {
     let from = garth.beside("from");
     fs::create_dir(&from).expect("a folder");
     for number in 0_u32..1500 {
-        // Does not compress and is not the same twice.
+        // bytes that do not compress and differ between files
         let bytes: Vec<u8> =
             (0..2000_u32).flat_map(|at| (at ^ number).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         fs::write(from.join(number.to_string()), bytes).expect("a file");
@@ -112,7 +112,7 @@ fn interrupted_import_can_be_resumed() {
     said.read_to_string(&mut rest).expect("text");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{rest}");
-    assert!(rest.contains("import again to go on, or undo it: garth rm -r '/p'"), "{rest}");
+    assert!(rest.contains("import again to continue, or undo it: garth rm -r '/p'"), "{rest}");
     let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
     let new = summary["new"].as_u64().expect("a count");
     assert_eq!(garth.json(&["du", "/p"])["files"], new, "the summary tells what is in");

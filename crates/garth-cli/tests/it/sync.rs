@@ -1,4 +1,4 @@
-//! Import and export as a sync: what is the same is left alone.
+//! Import and export as a sync: unchanged entries are left alone.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::garth::{Garth, text, utf8};
 use super::transfer::make_tree;
 
-/// The counts by what was done.
+/// Returns the five counts of a summary.
 fn counts(summary: &Value) -> [u64; 5] {
     ["new", "changed", "same", "removed", "failed"].map(|key| summary[key].as_u64().expect("a count"))
 }
@@ -50,7 +50,7 @@ fn importing_an_unchanged_archive_commits_nothing() {
     garth.ok(&["import", utf8(&from), "/p"]);
     garth.ok(&["export", "/p", utf8(&tar)]);
     let seq = garth.seq();
-    // Over the tree it came from too: the archive's times have whole seconds, the tree's are not cut to them.
+    // also into the tree it came from, though the times of the archive have whole seconds
     assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/p"])), [0, 0, 17, 0, 0]);
     assert_eq!(garth.seq(), seq);
     assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/q"])), [17, 0, 0, 0, 0]);
@@ -100,7 +100,7 @@ fn import_compares_content_when_time_differs() {
     assert_eq!((counts(&touched), &touched["bytes"]), ([0, 2, 0, 0, 0], &json!(0)));
     assert_eq!((etag("/p/small"), etag("/p/big")), before, "no content was written");
     assert_eq!(garth.json(&["stat", "/p/big"])["mtime"], "2001-09-09T01:46:40.000Z");
-    // The same size, different in the third step of reading.
+    // the same size, but different in the third block that is read
     big[2_500_000] = 8;
     fs::write(from.join("big"), &big).expect("a file");
     assert_eq!(counts(&garth.json(&["import", utf8(&from), "/p"])), [0, 1, 1, 0, 0]);
@@ -169,7 +169,10 @@ fn directory_with_excluded_names_is_not_replaced() {
         let output = garth.run(args, b"");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("/p/dir: skipped, the directory in the way holds what --exclude"), "{said}");
+        assert!(
+            said.contains("/p/dir: skipped, the directory in the way contains entries excluded"),
+            "{said}"
+        );
     }
     assert_eq!(garth.ok(&["cat", "/p/dir/deep/a.keep", "/p/dir/b", "/p/plain"]), "beforebeforenow a file");
     garth.write("/q/dir", "a file");
@@ -182,7 +185,10 @@ fn directory_with_excluded_names_is_not_replaced() {
         let output = garth.run(args, b"");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("to/dir: skipped, the directory in the way holds what --exclude"), "{said}");
+        assert!(
+            said.contains("to/dir: skipped, the directory in the way contains entries excluded"),
+            "{said}"
+        );
     }
     assert!(to.join("dir/deep/a.keep").exists() && to.join("dir/b").exists());
     assert_eq!(fs::read_to_string(to.join("plain")).expect("a file"), "a file");
@@ -222,7 +228,7 @@ fn export_spares_the_data_folder() {
             let output = garth.run(&args, b"");
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.contains("data: skipped, it is garth's own data folder"), "{said}");
+            assert!(said.contains("data: skipped, this is the data folder of garth"), "{said}");
         }
     }
     assert_eq!(garth.ok(&["cat", "/dir/file"]), "x");
@@ -241,7 +247,7 @@ fn export_spares_the_data_folder() {
     for to in ["data", "data/accounts", "data/new", "data/new/deeper.tar", "data/control.db"] {
         for from in ["/dir", "/dir/file"] {
             let said = garth.fails(2, &["export", from, utf8(&garth.beside(to))]);
-            assert!(said.contains("in garth's own data folder"), "{said}");
+            assert!(said.contains("in the data folder of garth"), "{said}");
         }
     }
     assert_eq!(garth.ok(&["cat", "/dir/file"]), "x");
@@ -255,11 +261,11 @@ fn import_does_not_read_the_data_folder() {
     symlink(&data, garth.beside("link")).expect("a link");
     for from in ["data", "link", "data/control.db", "data/accounts", "link/accounts"] {
         let said = garth.fails(2, &["import", utf8(&garth.beside(from)), "/self"]);
-        assert!(said.contains("in garth's own data folder") && said.contains("garth backup"), "{said}");
+        assert!(said.contains("in the data folder of garth") && said.contains("garth backup"), "{said}");
     }
     let output = garth.run(&["import", utf8(&garth.beside(".")), "/all"], b"");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("skipped, it is garth's own data folder"));
+    assert!(text(&output.stderr).contains("skipped, this is the data folder of garth"));
     assert_eq!(garth.ok(&["ls", "/all"]), "link\n");
 }
 
@@ -286,9 +292,9 @@ fn export_writes_into_pipes_and_devices() {
     assert!(!fs::symlink_metadata("/dev/null").expect("it is there").is_file());
     let printed = garth.ok(&["export", "/p/pipe", "/dev/stdout", "--json"]);
     assert!(printed.starts_with("through the pipe{"), "{printed}");
-    // In a folder it is in the way, as a directory is.
+    // in a folder the pipe is in the way, as a directory is
     let said = text(&garth.run(&["export", "/p", utf8(&garth.beside("."))], b"").stderr);
-    assert!(said.contains("pipe: skipped, it is of another kind than in the tree"), "{said}");
+    assert!(said.contains("pipe: skipped, it has another type than in the tree"), "{said}");
     assert!(!fs::symlink_metadata(&pipe).expect("it is there").is_file());
 }
 
@@ -338,7 +344,7 @@ fn import_compares_folders_larger_than_a_page() {
     let garth = Garth::new();
     let from = garth.beside("from");
     for number in 0..10_500 {
-        // Names around `/` in byte order, so that directories and pages interleave.
+        // names around `/` in byte order, so that directories and pages interleave
         let path = from.join(format!("d{}-x/d.{}/{number}", number % 7, number % 3));
         if number < 21 {
             fs::create_dir_all(path.parent().expect("it has one")).expect("folders");

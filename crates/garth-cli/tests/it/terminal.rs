@@ -1,4 +1,4 @@
-//! Text in a terminal: names, contents and arguments that would steer it are shown, not obeyed.
+//! Text in a terminal: names, contents and arguments that would control it are shown escaped.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,10 +10,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::garth::{Garth, text, utf8};
 
-/// Title of the window, control sequence of one byte, direction, line separator, zero width, tag.
+/// Window title, one-byte control sequence, text direction, line separator, zero-width space, tag.
 const BAD: &str = "x\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\u{2028}\u{200b}\u{e0041}y";
 
-/// A terminal that records what is written to it.
+/// A terminal that records its input.
 struct Pty {
     master: File,
     slave: PathBuf,
@@ -32,10 +32,10 @@ impl Pty {
         File::options().read(true).write(true).open(&self.slave).expect("the terminal").into()
     }
 
-    /// Everything written until the last writer closed it.
+    /// Returns all bytes up to the end of the last writer.
     fn written(mut self) -> Vec<u8> {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
-        // Linux answers the end with an error.
+        // on Linux the end is an error
         while let Ok(length @ 1..) = self.master.read(&mut piece) {
             all.extend_from_slice(&piece[..length]);
         }
@@ -43,7 +43,7 @@ impl Pty {
     }
 }
 
-/// Runs `garth` with its output in a terminal; returns what appears there.
+/// Runs `garth` with its output in a terminal. Returns this output.
 fn seen(garth: &Garth, args: &[&str], input: &str) -> String {
     let pty = Pty::open();
     let mut command = garth.command(args);
@@ -51,7 +51,7 @@ fn seen(garth: &Garth, args: &[&str], input: &str) -> String {
     let mut child = command.spawn().expect("garth starts");
     drop(command);
     let mut stdin = child.stdin.take().expect("a pipe");
-    // A verb that reads no input may be gone already.
+    // a verb that reads no input may have ended already
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let written = pty.written();
@@ -59,8 +59,8 @@ fn seen(garth: &Garth, args: &[&str], input: &str) -> String {
     check(args, &written)
 }
 
-/// Fails for whatever a terminal would obey, or not show, but for the ends of lines and the strokes of a
-/// progress bar.
+/// Panics if the output has a character that a terminal obeys or does not show, except line ends and the
+/// characters of a progress bar.
 fn check(args: &[&str], written: &[u8]) -> String {
     let shown = std::str::from_utf8(written).unwrap_or_else(|_| panic!("garth {args:?}: {written:?}"));
     let strokes = Regex::new(r"\x1b\[[0-9]*[A-DKm]").expect("a valid pattern");
@@ -70,7 +70,7 @@ fn check(args: &[&str], written: &[u8]) -> String {
     rest.into_owned()
 }
 
-/// A data folder in which whatever takes a name or a text has the bad one.
+/// Creates a data folder in which each name and text is the bad one.
 fn scene() -> Garth {
     let garth = Garth::new();
     let (file, dir) = (format!("/dir-{BAD}/file-{BAD}"), format!("/dir-{BAD}"));

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::garth::{Garth, column, text, utf8};
 
-/// What an import and an export must keep: kind, mode, time (but of links), and size and hash of content or
-/// target.
+/// Properties that an import and an export must keep: kind, mode, time (except for links), and size and hash
+/// of the content or target.
 type Shape = BTreeMap<String, Kept>;
 type Kept = (u32, Option<(i64, i64)>, usize, u64);
 
@@ -45,7 +45,7 @@ fn shape(top: &Path) -> Shape {
     shape
 }
 
-/// A small tree with something of everything: 17 entries.
+/// Creates a small tree with an entry of each kind: 17 entries.
 pub(crate) fn make_tree(top: &Path) {
     fs::create_dir_all(top.join("src/deep/er")).expect("folders");
     fs::create_dir(top.join("empty")).expect("a folder");
@@ -228,7 +228,7 @@ fn import_skips_the_data_folder() {
     let around = garth.data().parent().expect("it has one").to_owned();
     let output = garth.run(&["import", utf8(&around), "/copy"], b"");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("own data folder"));
+    assert!(text(&output.stderr).contains("the data folder of garth"));
     assert_eq!(garth.ok(&["ls", "/copy"]), "note\n");
     garth.ok(&["import", utf8(&around), "/copy", "--exclude", "data"]);
 }
@@ -357,7 +357,7 @@ fn truncated_archive_is_reported() {
     bytes.truncate(512 * 6);
     let output = garth.run(&["import", "-", "/e"], &bytes);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("ends in it"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("ends in this entry"), "{}", text(&output.stderr));
     assert_eq!(garth.ok(&["ls", "/e"]), "a\n");
 }
 

@@ -1,4 +1,4 @@
-//! Wrong usage: what is suggested, which exit code says what, and the first screen of the help.
+//! Wrong usage: suggestions, exit codes, and the first screen of the help.
 
 use serde_json::Value;
 

@@ -1,6 +1,5 @@
-//! A day of use of each kind of agent, on the server and the command line: its people find what is theirs,
-//! and nothing of anybody else's. Whoever keeps something keeps a word of their own, so that a word in the
-//! wrong place shows.
+//! One day of use for each kind of agent, on the server and the command line: its users find their own data
+//! and no other data. Each kind of data has its own word, so a word in the wrong place shows.
 
 mod coder;
 mod personal;
@@ -31,7 +30,7 @@ impl Program {
         Self { url: server.url(), key: server.key(), client, _server: server }
     }
 
-    /// Makes a call; gives its status and answer.
+    /// Makes a call. Returns its status and answer.
     fn call(&self, call: &str, body: &Value) -> (u16, Value) {
         let request = self.client.post(&format!("{}/v1/{call}", self.url));
         let request = request.header("Authorization", format!("Bearer {}", self.key));
@@ -40,19 +39,19 @@ impl Program {
         (status, answer.body_mut().read_json().expect("JSON"))
     }
 
-    /// Makes a call that has to work.
+    /// Makes a call that must succeed.
     fn ok(&self, call: &str, body: &Value) -> Value {
         let (status, answer) = self.call(call, body);
         assert_eq!(status, 200, "{call} {body}: {answer}");
         answer
     }
 
-    /// Makes a call for somebody: `who` are the fields that say who.
+    /// Makes a call for an asker. `who` has the fields that name the asker.
     fn by(&self, who: &Value, call: &str, body: Value) -> Value {
         self.ok(call, &with(who, body))
     }
 
-    /// Continues the session of somebody with a session key, or creates it; gives its name.
+    /// Continues or creates the session of an asker with a session key. Returns its name.
     fn current(&self, who: &Value) -> String {
         let current = self.by(who, "sessions/current", json!({"create": true}));
         current["session"]["name"].as_str().expect("a name").to_owned()
@@ -64,18 +63,18 @@ impl Program {
         self.by(who, "sessions/append", json!({"name": session, "messages": [message]}));
     }
 
-    /// Returns the system prompt of an agent for somebody.
+    /// Returns the system prompt of an agent for an asker.
     fn prompt(&self, agent: &str, who: &Value) -> String {
         let built = self.ok(&format!("agents/{agent}/prompt"), &without_agent(who));
         built["content"].as_str().expect("a text").to_owned()
     }
 
-    /// Adds to the memory of today.
+    /// Adds a text to today's memory.
     fn remember(&self, agent: &str, who: &Value, text: &str) {
         self.ok(&format!("agents/{agent}/daily/add"), &with(&without_agent(who), json!({"text": text})));
     }
 
-    /// Returns all that somebody can list, recall and read by search of their own: as one text.
+    /// Returns all texts that an asker can list, recall and read, as one text.
     fn everything(&self, who: &Value, question: &str) -> String {
         let sessions = self.by(who, "sessions/list", json!({}));
         let memories = self.by(who, "memories/list", json!({}));
@@ -96,13 +95,13 @@ fn without_agent(who: &Value) -> Value {
     who
 }
 
-/// Returns the words that begin with `canary` in a text.
+/// Returns the words of a text that begin with `canary`.
 fn canaries(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     words.filter(|word| word.starts_with("canary")).map(str::to_owned).collect()
 }
 
-/// Asserts that a text has these words that begin with `canary` and no others.
+/// Asserts that a text has exactly these words that begin with `canary`.
 fn assert_canaries(text: &str, expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(|word| (*word).to_owned()).collect();
     assert_eq!(canaries(text), expected, "{text}");

@@ -1,4 +1,4 @@
-//! `garth agent prompt` and `garth daily`, as their users meet them.
+//! `garth agent prompt` and `garth daily` as users run them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -176,7 +176,7 @@ fn daily_memory_is_shown_by_class() {
     assert!(text(&empty.stderr).contains("nothing to remember"), "{}", text(&empty.stderr));
 }
 
-/// An endpoint whose model answers once.
+/// Starts an endpoint whose model answers once. Returns its URL.
 fn endpoint(answer: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));

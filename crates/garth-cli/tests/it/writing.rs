@@ -411,7 +411,7 @@ fn failed_condition_names_the_current_version() {
     assert!(said.contains(&format!("changed since {first}: the current version is {second}")), "{said}");
     garth.ok(&["rm", "/a"]);
     let said = garth.fails(4, &["write", "/a", "--if-version", &second]);
-    assert_eq!(said, format!("garth: /a: changed since {second}: nothing is there\n"));
+    assert_eq!(said, format!("garth: /a: changed since {second}: it does not exist\n"));
 }
 
 #[test]

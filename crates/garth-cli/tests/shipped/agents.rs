@@ -1,5 +1,5 @@
-//! One pass through what agents keep: a conversation is appended, packed and reset, a memory is put and
-//! recalled, a prompt is built, and all of it survives a backup.
+//! The data of an agent in one pass: messages are appended, packed and reset, a memory is put and recalled, a
+//! prompt is built, and all of it survives a backup.
 
 use crate::garth::{Garth, bare, finish, text, utf8};
 

@@ -1,5 +1,5 @@
-//! Runs every command of README.md, and of the page on who may see what, on the binary that these tests
-//! build, and compares the output that README.md shows.
+//! Runs the commands of README.md and of the page on audiences on the binary built with these tests, and
+//! compares the output that README.md shows.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

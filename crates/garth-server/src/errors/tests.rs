@@ -1,9 +1,9 @@
-//! Errors beside the tables of the specifications, which are not in the package: nor is this file.
+//! Compares errors with the tables of the specifications. This file is not packaged, as they are not.
 
 use super::*;
 
 #[test]
-fn the_specification_lists_exactly_the_codes_there_are_with_their_statuses() {
+fn specification_lists_all_error_codes_with_statuses() {
     let specification = include_str!("../../../../docs/specs/kv-api.md");
     let (_, table) = specification.split_once("| status | code | when |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -16,7 +16,7 @@ fn the_specification_lists_exactly_the_codes_there_are_with_their_statuses() {
 }
 
 #[test]
-fn the_specification_of_the_tree_says_what_each_kind_of_error_is_over_http() {
+fn tree_specification_lists_http_errors() {
     let specification = include_str!("../../../../docs/specs/tree.md");
     let (_, table) = specification.split_once("| kind | errno | HTTP | exit | when |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));

@@ -1,5 +1,5 @@
-//! Cursors of pages. A client sends one back as an answer gave it: one of another call, and one that was cut
-//! or made up, is refused, and shifts no page.
+//! Cursors of pages. Only a cursor that the same call returned is accepted; a truncated or invented one is
+//! refused, so that it cannot shift a page.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::errors::Refusal;
 
-/// Bytes of the digest that stands before the position.
+/// Bytes of the digest before the position. It detects mistakes; it is not a signature.
 const CHECKED: usize = 6;
 
 /// Returns the cursor of a position in the answers of a call.
@@ -17,7 +17,7 @@ pub(super) fn encoded(path: &str, position: &str) -> String {
 
 /// Returns the position of a cursor.
 pub(super) fn position(path: &str, cursor: &str) -> Result<String, Refusal> {
-    let refusal = || Refusal::validation("\"cursor\" must be one that an answer of this call gave");
+    let refusal = || Refusal::validation("\"cursor\" must be a cursor that this call returned");
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refusal())?;
     let (digested, position) = bytes.split_at_checked(CHECKED).ok_or_else(refusal)?;
     let position = std::str::from_utf8(position).map_err(|_| refusal())?;
@@ -25,6 +25,7 @@ pub(super) fn position(path: &str, cursor: &str) -> Result<String, Refusal> {
 }
 
 fn digest(path: &str, position: &str) -> [u8; CHECKED] {
+    // The zero byte separates: no other path and position give the same input.
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(position).finalize();
     let mut first = [0; CHECKED];
     first.copy_from_slice(&digest[..CHECKED]);
@@ -39,14 +40,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_that_no_answer_gave_is_no_cursor(text in "\\PC{0,60}|[A-Za-z0-9_-]{0,60}", at in "\\PC{0,40}") {
+        fn rejects_arbitrary_text_as_cursor(text in "\\PC{0,60}|[A-Za-z0-9_-]{0,60}", at in "\\PC{0,40}") {
             prop_assert!(position("/v1/list", &text).is_err());
             prop_assert_eq!(position("/v1/list", &encoded("/v1/list", &at)).ok(), Some(at));
         }
     }
 
     #[test]
-    fn a_cursor_is_taken_by_its_call_as_it_was_given() {
+    fn cursor_is_valid_only_for_its_call() {
         for at in ["", "a", "/d/k\u{1b}9", "ann/\u{10ffff}"] {
             let cursor = encoded("/v1/list", at);
             assert_eq!(position("/v1/list", &cursor).ok().as_deref(), Some(at));

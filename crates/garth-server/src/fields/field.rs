@@ -21,13 +21,14 @@ impl Field {
     /// Declares a field that is read as `T`.
     ///
     /// # Panics
-    /// While compiling, if `T` is not read from such a kind, or an optional field has a default.
+    /// When compiled, if `T` is not read from `kind`, or an optional field has a default.
     pub(crate) const fn of<'a, T: Slot<'a>>(
         name: &'static str,
         kind: Kind,
         default: Option<fn() -> Value>,
         meaning: &'static str,
     ) -> Self {
+        // Compared as numbers, because `==` of an enum is not const.
         assert!(T::SHAPE as u8 == kind.shape() as u8, "the type of the field is not that of its kind");
         assert!(!(T::IS_OPTIONAL && default.is_some()), "an `Option` has no default");
         let is_required = !T::IS_OPTIONAL && default.is_none();

@@ -1,4 +1,4 @@
-//! Groups of fields: the declaration of what a call takes, as a type that its handler is given.
+//! Groups of fields: declarations of the fields of a call, as types that its handler receives.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,22 @@ use super::kind::{integer, string_of};
 use super::sent::Fields;
 use crate::errors::Refusal;
 
-/// Declared fields of a call, or a group of them that several calls share. The values of a request are read
-/// as this type, so a handler has no way to read what is not declared.
+/// Declared fields of a call, or a group of them that several calls share. A handler gets only this type, so
+/// it cannot read a field that is not declared.
 pub(crate) trait FieldGroup<'a>: Sized {
     /// Fields of the group itself.
     const OWN: &'static [Field];
     /// Fields of the group itself, and of each group in it.
     const FIELDS: &'static [&'static [Field]];
-    /// What the call does, in a sentence.
+    /// Summary of the call, a sentence.
     const SUMMARY: &'static str;
 
     /// Reads the values of a request.
     fn read(fields: &Fields<'a>) -> Result<Self, Refusal>;
 }
 
-/// Declares the fields of a call: the name, the Rust type, the kind with its bounds, and the default. A field
-/// is required unless its type is an `Option` or it has a default. The documentation becomes the reference of
-/// the API.
+/// Declares the fields of a call: name, Rust type, kind with its bounds, and default. A field is required
+/// unless its type is an `Option` or it has a default. The documentation becomes the reference of the API.
 ///
 /// ```ignore
 /// fields! {
@@ -53,6 +52,7 @@ macro_rules! fields {
                 #[doc = "Fields of the group."]
                 $vis $inner: $inner_type,
             )*
+            // A group without borrowed fields would leave its lifetime unused.
             _request: std::marker::PhantomData<&$life ()>,
         }
 
@@ -95,7 +95,7 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// Page of a list: at most `MAX` items, `DEFAULT` unless the call says otherwise.
+/// Page of a list: at most `MAX` items, by default `DEFAULT`.
 #[derive(Debug)]
 pub(crate) struct Page<const MAX: usize, const DEFAULT: usize> {
     pub(crate) limit: usize,

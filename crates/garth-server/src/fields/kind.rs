@@ -10,7 +10,7 @@ pub(crate) const MAX_INTEGER: u64 = (1 << 53) - 1;
 pub(crate) enum Kind {
     /// String of `min` to `max` characters. `of` says what it holds, such as `path`.
     Text { of: &'static str, min: usize, max: usize },
-    /// One of some words.
+    /// One of these words.
     Words(&'static [&'static str]),
     /// RFC 3339 time.
     Time,
@@ -145,13 +145,13 @@ impl Kind {
     }
 }
 
-/// What a value must be, as a refusal says it: `an integer from 1 to 100`.
+/// Description of a valid value for a refusal: `an integer from 1 to 100`.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Text { max: usize::MAX, .. } => f.write_str("a string"),
             Self::Text { min, max, .. } => write!(f, "a string of {min} to {max} characters"),
-            Self::Words([word]) => write!(f, "\"{word}\", or left out"),
+            Self::Words([word]) => write!(f, "\"{word}\" or missing"),
             Self::Words(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
             Self::Time => f.write_str("a time such as 2026-01-31T12:00:00Z"),
             Self::Integer { min, max } => write!(f, "an integer from {min} to {max}"),

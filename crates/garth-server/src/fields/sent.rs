@@ -1,5 +1,5 @@
-//! Fields as a client sends them: one JSON object. A refusal names the field and says in terms of JSON what
-//! it must be. `null` is the same as leaving a field out.
+//! Fields of a request: one JSON object. A refusal names the field and its JSON type. `null` is the same as
+//! leaving a field out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::slot::Slot;
 use crate::errors::Refusal;
 
-/// Fields of a request, sorted by name. Each is declared by the call, and there once.
+/// Fields of a request, sorted by name. Each is declared by the call and occurs once.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     /// Path of the call.
@@ -24,10 +24,11 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a body: one JSON object in UTF-8, of declared fields of the call with a path.
+    /// Reads a body: one JSON object in UTF-8, with fields that the call at `path` declares.
     pub(crate) fn parse(path: &'static str, body: &'a [u8], declared: &[&[Field]]) -> Result<Self, Refusal> {
         working(body.len());
         let text = std::str::from_utf8(body).map_err(|_| Refusal::validation("the body must be UTF-8"))?;
+        // An array or a string would get a message in the words of serde.
         if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
             return Err(Refusal::validation("the body must be a JSON object"));
         }
@@ -35,8 +36,9 @@ impl<'a> Fields<'a> {
             Refusal::validation(format!("the body is not valid JSON: {}", reworded(&error)))
         })?;
         fields.sort_by(|a, b| a.0.cmp(&b.0));
+        // JSON permits repeated names, and parsers differ in the one that they take.
         if let Some(twice) = fields.array_windows().find(|[one, next]| one.0 == next.0) {
-            return Err(Refusal::validation(format!("\"{}\" is given twice", twice[0].0)));
+            return Err(Refusal::validation(format!("\"{}\" occurs twice", twice[0].0)));
         }
         let known = || declared.iter().copied().flatten().map(|field| field.name);
         match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
@@ -79,24 +81,26 @@ impl<'a> Fields<'a> {
     }
 
     fn raw(&self, name: &str) -> Option<&'a str> {
+        // `parse` has sorted the fields.
         let at = self.sent.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
         Some(self.sent[at].1.get())
     }
 }
 
-/// Refuses a field that the call does not have. Ignored, it would seem to work: with a mistyped `ttl_seconds`
-/// the value never expires.
+/// Returns the refusal of an unknown field. If it were ignored, a request with a mistyped `ttl_seconds` would
+/// seem to work, and its value would never expire.
 fn unknown(name: &str, known: &[&str]) -> Refusal {
+    // A name may be as long as the body.
     let shown: String = name.chars().take(100).collect();
     let hint = match nearest(name, known.iter().copied()) {
         Some(nearest) => format!("did you mean \"{nearest}\"?"),
-        None if known.is_empty() => "it has none".to_owned(),
+        None if known.is_empty() => "it has no fields".to_owned(),
         None => format!("its fields are \"{}\"", known.join("\", \"")),
     };
     Refusal::validation(format!("{shown:?} is not a field of this call; {hint}"))
 }
 
-/// Why text is not JSON. The parser's own words for text that begins with no value name its functions.
+/// Returns why a text is not JSON. serde's own words for a text that begins with no value name its functions.
 fn reworded(error: &serde_json::Error) -> String {
     error.to_string().replace("expected ident", "expected a value")
 }
@@ -137,7 +141,7 @@ mod tests {
     use crate::fields::{FieldGroup as _, fields, number, string};
 
     fields! {
-        /// Nothing.
+        /// Fields of the test.
         struct Some<'a> {
             /// A number.
             a: Option<f64> = number();
@@ -156,16 +160,16 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_in_any_order_and_with_their_defaults() {
+    fn reads_fields_in_any_order_with_defaults() {
         assert_eq!(read(r#"{"\u0063":"x","a":null}"#), Ok((None, 2.0, "x".to_owned())));
         assert_eq!(read(r#"{"b":1,"c":"\n","a":-1.5}"#), Ok((Option::Some(-1.5), 1.0, "\n".to_owned())));
     }
 
     #[test]
-    fn refuses_fields_that_are_missing_unknown_twice_or_of_another_type() {
+    fn rejects_wrong_fields_by_name() {
         for (body, message) in [
-            (r#"{"a":1,"a":2,"c":""}"#, r#""a" is given twice"#),
-            (r#"{"a":1,"\u0061":1,"c":""}"#, r#""a" is given twice"#),
+            (r#"{"a":1,"a":2,"c":""}"#, r#""a" occurs twice"#),
+            (r#"{"a":1,"\u0061":1,"c":""}"#, r#""a" occurs twice"#),
             (r#"{"a":1}"#, r#""c" is missing"#),
             (r#"{"c":null}"#, r#""c" is missing"#),
             (r#"{"c":1}"#, r#""c" must be a string"#),

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::kind::{Kind, Shape};
 
-/// Why a value is not of its kind; empty if the kind says it all.
+/// Reason why a value is not of its kind; empty if the kind says it all.
 pub(crate) type Flaw = String;
 
 /// Type that a field is read as.
@@ -71,12 +71,13 @@ impl<'a> Slot<'a> for Timestamp {
     }
 }
 
-/// However the integer is written: `3600`, `3600.0` and `3.6e3` are the same number.
+/// Reads an integer in any notation: `3600`, `3600.0` and `3.6e3` are the same number.
 impl<'a> Slot<'a> for u64 {
     const SHAPE: Shape = Shape::Integer;
 
     fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
         let Kind::Integer { min, max } = kind else { return Err(Flaw::new()) };
+        // `whole` is for numbers with a fraction or an exponent.
         let number = json.parse().ok().or_else(|| whole(json));
         number.filter(|number| (min..=max).contains(&number)).ok_or_else(Flaw::new)
     }
@@ -118,7 +119,7 @@ impl<'a> Slot<'a> for Vec<String> {
     }
 }
 
-/// Objects, each as it was sent, to the last digit.
+/// Reads objects and keeps the JSON of each as it was sent, to the last digit.
 impl<'a> Slot<'a> for Vec<&'a RawValue> {
     const SHAPE: Shape = Shape::Array;
 
@@ -128,7 +129,7 @@ impl<'a> Slot<'a> for Vec<&'a RawValue> {
     }
 }
 
-/// JSON as it was sent, to the last digit.
+/// Keeps the JSON as it was sent, to the last digit.
 impl<'a> Slot<'a> for &'a RawValue {
     const SHAPE: Shape = Shape::Any;
     const TAKES_NULL: bool = true;
@@ -138,7 +139,7 @@ impl<'a> Slot<'a> for &'a RawValue {
     }
 }
 
-/// Texts by name; a name that is given twice is refused.
+/// Reads texts by name and refuses a repeated name.
 impl<'a> Slot<'a> for BTreeMap<String, String> {
     const SHAPE: Shape = Shape::Object;
 
@@ -147,13 +148,14 @@ impl<'a> Slot<'a> for BTreeMap<String, String> {
     }
 }
 
-/// Reads types that `serde` knows; what is wrong is said in its words. A struct is read from an object alone.
+/// Reads types that `serde` knows, with the errors of `serde`. A struct is read from an object only.
 macro_rules! deserialized {
     ($($type:ty as $shape:ident),*) => {
         $(impl<'a> Slot<'a> for $type {
             const SHAPE: Shape = Shape::$shape;
 
             fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+                // serde also reads a struct from an array of its fields, which the API does not promise.
                 let are_objects = match Self::SHAPE {
                     Shape::Array => Vec::<&RawValue>::read(json, kind).is_ok(),
                     _ => json.starts_with('{'),
@@ -171,11 +173,11 @@ deserialized! {
     Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array
 }
 
-/// Returns what is wrong with strings of JSON that are no text: half of a surrogate pair is in no UTF-8.
+/// Returns the flaw of JSON strings that are not text: half of a surrogate pair has no UTF-8.
 fn flaw_of_text(error: &serde_json::Error) -> Flaw {
     let said = error.to_string();
     match said.contains("surrogate") || said.contains("hex escape") {
-        true => "it has half of a surrogate pair (\\uD800 to \\uDFFF), which is no text".to_owned(),
+        true => "it contains half of a surrogate pair (\\uD800 to \\uDFFF)".to_owned(),
         false => Flaw::new(),
     }
 }
@@ -198,7 +200,7 @@ impl<'de> Visitor<'de> for TextsByName {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
         while let Some((name, text)) = map.next_entry::<String, String>()? {
             if self.0.contains_key(&name) {
-                return Err(A::Error::custom(format!("{name:?} is given twice")));
+                return Err(A::Error::custom(format!("{name:?} occurs twice")));
             }
             self.0.insert(name, text);
         }
@@ -210,10 +212,12 @@ impl<'de> Visitor<'de> for TextsByName {
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Returns a number written with a fraction or an exponent, if it is an integer. One that is too large
-/// becomes the largest there is, which every limit refuses.
+/// Returns the value of a number that is written with a fraction or an exponent, if it is an integer. A
+/// number that is too large becomes `u64::MAX`, which every limit refuses.
 fn whole(text: &str) -> Option<u64> {
+    // Refuses digits that are not JSON, such as `01`.
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+    // Computed with digits, not with `f64`: 9007199254740990.5 would be rounded to an integer.
     let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (digits, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{digits}{fraction}");
@@ -221,11 +225,13 @@ fn whole(text: &str) -> Option<u64> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // beyond any that counts, an exponent is as good as this one
+    // An exponent that does not fit moves the point beyond all digits, as this one does.
     let far = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
     let shift = exponent.parse().unwrap_or(far) - i64::try_from(fraction.len()).ok()?;
     let Ok(behind) = usize::try_from(-shift) else {
+        // With 20 zeros, every number exceeds `u64`.
         let zeros = usize::try_from(shift).unwrap_or(usize::MAX).min(20);
+        // Zero has no digits left, and stays zero.
         let zeros = if digits.is_empty() { 0 } else { zeros };
         return Some(format!("0{digits}{}", "0".repeat(zeros)).parse().unwrap_or(u64::MAX));
     };
@@ -240,16 +246,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_of_texts_has_each_name_once() {
+    fn object_of_texts_rejects_duplicate_names() {
         let kind = Kind::Object { of: "texts" };
         let read = |json| BTreeMap::<String, String>::read(json, &kind);
         assert_eq!(read(r#"{"a":"1","b":"2"}"#).unwrap().len(), 2);
-        assert!(read(r#"{"a":"1","a":"2"}"#).unwrap_err().contains("\"a\" is given twice"));
+        assert!(read(r#"{"a":"1","a":"2"}"#).unwrap_err().contains("\"a\" occurs twice"));
         assert!(read(r#"{"a":1}"#).is_err());
     }
 
     #[test]
-    fn an_integer_is_a_number_without_a_fraction_however_it_is_written() {
+    fn integers_may_have_zero_fraction_or_exponent() {
         let kind = Kind::Integer { min: 1, max: 9_007_199_254_740_992 };
         for text in ["3600", "3600.0", "3.6e3", "36E+2", "360000e-2"] {
             assert_eq!(u64::read(text, &kind), Ok(3600), "{text}");

@@ -1,12 +1,12 @@
-//! The courier: one task that works on the outboxes of all accounts of a data folder, and repairs their
-//! memories, and collects and resets what is due of their sessions, whoever commits.
+//! Courier: one task that delivers the outboxes of all accounts of a data folder, repairs their memories, and
+//! collects and resets their sessions when due, whichever process commits.
 //!
-//! Accounts are not opened to see whether there is anything new: the files of their databases tell
-//! ([`DataDir::marks`]). All are looked at once a second, or more seldom if that took more than a tenth of
-//! the time, and 20 times a second those that had commits a moment ago.
+//! Accounts are not opened to look for changes: the files of their databases show whether there are any
+//! ([`DataDir::marks`]). A round checks all accounts once a second, or less often if that would take more
+//! than a tenth of the time. A tick checks the accounts with recent commits 20 times a second.
 //!
-//! A visit claims what is due and ends; each event is delivered by itself, and its end brings the next visit.
-//! A sink that hangs keeps no visit waiting, and so no other memory and no other account.
+//! A visit claims due events and ends. Each event is delivered in a task of its own, whose end starts the
+//! next visit. So a sink that hangs delays neither a visit nor another memory or account.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -30,70 +30,69 @@ use crate::limits::{Limits, after};
 use crate::resets::Resets;
 use crate::{collect, repair};
 
-/// For how long an account counts as one that had commits a moment ago, in rounds.
+/// Rounds for which an account counts as having recent commits.
 const HOT: u32 = 30;
 
-/// Accounts that are looked at in one call.
+/// Accounts that are checked in one call.
 const PAGE: usize = 500;
 
-/// Share of the deliveries of all accounts that may be of events that failed before, as a divisor: the rest
-/// is for those that are delivered for the first time, so that memories to which a sink does not listen leave
-/// room for the others.
+/// Share of all deliveries that may retry failed events, as a divisor. The rest is reserved for first
+/// deliveries, so that memories whose events keep failing leave room for the others.
 const AGAIN_OF: usize = 4;
 
-/// When an account is visited again for which no room was left in all, in seconds.
+/// Seconds until an account without room for its events is visited again.
 const NO_ROOM: i64 = 1;
 
-/// Runs of one visit: then it is the turn of others.
+/// Claims of one visit, after which other accounts have their turn.
 const RUNS: usize = 16;
 
-/// A mark that is younger is not relied on, in nanoseconds: more than a tick of a file system's clock.
+/// Age in nanoseconds below which a mark is not trusted: longer than a tick of the clock of a filesystem.
 const YOUNG: i64 = 100_000_000;
 
-/// Works on the outboxes of a data folder.
+/// Delivers the outboxes of a data folder, and does the other background work of its accounts.
 #[derive(Debug)]
 pub struct Courier {
     data: DataDir,
     sink: Option<Arc<dyn Sink>>,
     options: Options,
-    /// Those of the server. An account has [`OF_ACCOUNT`] of its deliveries at most.
+    /// Limits of the server. One account has at most [`OF_ACCOUNT`] deliveries in flight.
     limits: Arc<Limits>,
     only: Option<String>,
-    /// Whether and what is collected of sessions.
+    /// Scope of garbage collection of sessions; `None` if sessions are not collected.
     collecting: Option<Collecting>,
-    /// How sessions are reset, if they are.
+    /// Resets of sessions; `None` if sessions are not reset.
     resetting: Option<Resets>,
-    /// How far each account was followed for repair, by its folder; none if nothing is repaired.
+    /// Position of each account in its log up to which it was repaired, by folder; `None` without repair.
     followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
     known: HashMap<String, Known>,
-    /// Accounts to be visited, in their turn, and whether for more than their outbox.
+    /// Accounts to visit, by folder. True for a full visit, false for one of the outbox only.
     waiting: BTreeMap<String, (Account, bool)>,
     busy: HashSet<String>,
-    /// How many events of each account are being delivered, by its folder.
+    /// Deliveries in flight of each account, by folder.
     under_way: HashMap<String, UnderWay>,
-    /// Number of all these that failed before.
+    /// Retries among all deliveries in flight.
     again: usize,
     hot: HashMap<String, (Account, u32)>,
 }
 
-/// What is known of an account, by its folder.
+/// State of an account at its last full visit.
 #[derive(Clone, Debug, Default)]
 struct Known {
     mark: Mark,
-    /// When something of it is due.
+    /// Time of the next work that is due.
     due: Option<Timestamp>,
 }
 
-/// Events that are being delivered.
+/// Deliveries in flight of an account.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnderWay {
     all: usize,
-    /// Number of these that failed before.
+    /// Retries among them.
     again: usize,
 }
 
-/// How a visit ended.
+/// Result of a visit.
 struct Visited {
     account: Account,
     is_whole: bool,
@@ -101,33 +100,33 @@ struct Visited {
     outcome: Result<Left>,
 }
 
-/// The tasks of a courier.
+/// Tasks of a courier.
 #[derive(Default)]
 struct Tasks {
     visits: JoinSet<Visited>,
-    /// Each returns the account whose event it has delivered, and true if the event failed before.
+    /// Each returns the account of its event, and true if the event had failed before.
     deliveries: JoinSet<(Account, bool)>,
 }
 
-/// What a visit is to do for repair.
+/// Repair work of a visit.
 enum Repairs {
     No,
-    /// From where the account was followed to.
+    /// Repair from this position, or from the stored one if the account was not repaired before.
     From(Option<Follow>),
 }
 
-/// What a visit left.
+/// Work that a visit has left, and what it has claimed.
 struct Left {
     more: bool,
     next: Option<Timestamp>,
     followed: Option<Follow>,
-    /// Events that were claimed, and their tree.
+    /// Claimed events, and the tree that they are in.
     claimed: Vec<Claimed>,
     tree: Option<Arc<dyn AccountStore>>,
 }
 
 impl Courier {
-    /// For all accounts; without a sink events are finished at once.
+    /// Returns a courier for all accounts. Without a sink, events are finished at once.
     pub fn new(data: DataDir, sink: Option<Arc<dyn Sink>>) -> Self {
         Self {
             data,
@@ -148,45 +147,46 @@ impl Courier {
         }
     }
 
-    /// For one account alone.
+    /// Restricts the courier to one account.
     #[must_use]
     pub fn only(self, account: impl Into<String>) -> Self {
         Self { only: Some(account.into()), ..self }
     }
 
-    /// Repairs memories, too, that other programs wrote or changed.
+    /// Enables the repair of memories that other programs wrote or changed.
     #[must_use]
     pub fn repairing(self) -> Self {
         Self { followed: Some(HashMap::new()), ..self }
     }
 
-    /// Collects what is due of sessions, too.
+    /// Enables garbage collection of sessions.
     #[must_use]
     pub fn collecting(self, collecting: Collecting) -> Self {
         Self { collecting: Some(collecting), ..self }
     }
 
-    /// Resets sessions that are due by the settings of their agents, too; a model, if there is one, is asked
-    /// what to remember of them.
+    /// Enables resets of sessions that are due by the settings of their agents. The model, if any, is asked
+    /// what to remember of each.
     #[must_use]
     pub fn resetting(self, model: Option<ServedModel>) -> Self {
         Self { resetting: Some(Resets::new(model, &self.limits)), ..self }
     }
 
-    /// Works within these limits. Default: [`Limits::default`].
+    /// Sets the limits. Default: [`Limits::default`].
     #[must_use]
     pub fn limits(self, limits: &Limits) -> Self {
         let resetting = self.resetting.map(|resets| resets.limits(limits));
         Self { limits: Arc::new(limits.clone()), resetting, ..self }
     }
 
-    /// With another time that events are held.
+    /// Sets the options of the worker, such as the lease time of events.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
         Self { options, ..self }
     }
 
-    /// Works until told to stop. What is being delivered then is finished, what was only claimed given back.
+    /// Works until stopped. Then deliveries in flight are finished, and events that were only claimed
+    /// are given back.
     pub async fn run(self, stopping: watch::Receiver<bool>) {
         let env = self.data.env().clone();
         env.serving(self.work(stopping)).await;
@@ -199,13 +199,14 @@ impl Courier {
             let now = Instant::now();
             if now >= next_round {
                 self.round().await;
-                // looking takes at most a tenth of the time
+                // So that checks take at most a tenth of the time, however many accounts there are.
                 next_round = Instant::now() + self.limits.courier_interval.max(now.elapsed() * 10);
             } else if now >= next_tick {
                 self.tick().await;
             }
             next_tick = Instant::now() + self.limits.courier_tick;
             self.visit(&mut tasks);
+            // Without accounts that have recent commits, a tick has nothing to check.
             let wake = if self.hot.is_empty() { next_round } else { next_round.min(next_tick) };
             let Tasks { visits, deliveries } = &mut tasks;
             tokio::select! {
@@ -219,15 +220,16 @@ impl Courier {
                 }
             }
         }
+        // Before the visits are awaited, so that they claim no more events.
         self.stopped.store(true, Ordering::Release);
         while let Some(visited) = tasks.visits.join_next().await {
-            // what it has claimed is given back: its deliveries see that they are to stop
+            // Their deliveries see `stopped`, and give the claimed events back.
             self.visited(visited.ok(), &mut tasks.deliveries);
         }
         while tasks.deliveries.join_next().await.is_some() {}
     }
 
-    /// Looks at all accounts.
+    /// Checks all accounts.
     async fn round(&mut self) {
         let (mut after, mut there) = (String::new(), HashSet::new());
         loop {
@@ -245,6 +247,7 @@ impl Courier {
             there.extend(accounts.iter().map(|account| account.folder.clone()));
             self.look(accounts).await;
         }
+        // Accounts that were deleted, or the state would grow with every account there ever was.
         self.known.retain(|folder, _| there.contains(folder));
         self.followed.iter_mut().for_each(|known| known.retain(|folder, _| there.contains(folder)));
         self.hot.retain(|folder, (_, rounds)| {
@@ -253,23 +256,24 @@ impl Courier {
         });
     }
 
-    /// Looks at those that had commits a moment ago.
+    /// Checks the accounts with recent commits.
     async fn tick(&mut self) {
         let hot = self.hot.values().map(|(account, _)| account.clone()).collect();
         self.look(hot).await;
     }
 
-    /// Puts accounts into the queue that have changed, or of which something is due.
+    /// Queues the accounts that have changed, or that have work due.
     async fn look(&mut self, accounts: Vec<Account>) {
         let marks = match self.data.marks(accounts.clone()).await {
             Ok(marks) => marks,
-            Err(error) => return tracing::warn!(%error, "the accounts cannot be looked at"),
+            Err(error) => return tracing::warn!(%error, "the accounts cannot be checked"),
         };
         let now = self.data.env().now();
         for (account, mark) in accounts.into_iter().zip(marks) {
             let known = self.known.get(&account.folder);
             let is_changed = known.is_none_or(|known| known.mark != mark);
             let is_due = known.and_then(|known| known.due).is_some_and(|due| due <= now);
+            // The first round sees every account as changed; that is no sign of recent commits.
             if is_changed && known.is_some() && self.hot.len() < self.limits.courier_hot_accounts {
                 self.hot.insert(account.folder.clone(), (account.clone(), HOT));
             }
@@ -279,19 +283,23 @@ impl Courier {
         }
     }
 
-    /// Begins visits, as many as there may be at a time.
+    /// Starts visits while there is room for them.
     fn visit(&mut self, tasks: &mut Tasks) {
         while tasks.visits.len() < self.limits.courier_visits {
+            // One visit of an account at a time: two would claim and repair the same.
             let free = self.waiting.keys().find(|folder| !self.busy.contains(*folder)).cloned();
             let Some((account, is_whole)) = free.and_then(|folder| self.waiting.remove(&folder)) else {
                 return;
             };
             self.busy.insert(account.folder.clone());
             let repairs = match &mut self.followed {
+                // The visit takes the position, and returns the next one.
                 Some(followed) if is_whole => Repairs::From(followed.remove(&account.folder)),
                 _ => Repairs::No,
             };
             let own = self.under_way.get(&account.folder).copied().unwrap_or_default();
+            // Divided among the visits that may run at once, so that together they claim no more than may be
+            // delivered.
             let in_all = self.limits.deliveries.saturating_sub(tasks.deliveries.len());
             let again_in_all = (self.limits.deliveries / AGAIN_OF).saturating_sub(self.again);
             let work = Work {
@@ -304,13 +312,15 @@ impl Courier {
                 options: self.options,
                 limits: Arc::clone(&self.limits),
                 stopped: Arc::clone(&self.stopped),
+                // A visit after a delivery only looks at the outbox.
                 collecting: self.collecting.filter(|_| is_whole),
                 resetting: self.resetting.clone().filter(|_| is_whole),
                 repairs,
             };
             let (of, env) = (account.clone(), self.data.env().clone());
             let visit = async move {
-                // before it is read: what comes meanwhile leaves another
+                // Read before the visit, so that a commit made meanwhile gives another mark and another
+                // visit.
                 let marks = work.data.marks(vec![of.clone()]).await;
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
                 (mark, work.run(&of).await)
@@ -325,10 +335,9 @@ impl Courier {
         }
     }
 
-    /// Notes what a visit left, and begins to deliver what it has claimed.
+    /// Records what a visit has left, and starts to deliver the events that it has claimed.
     fn visited(&mut self, visited: Option<Visited>, deliveries: &mut JoinSet<(Account, bool)>) {
-        // a visit that panicked outside of its work leaves its account alone until the process ends; none
-        // does
+        // If a visit panicked outside its work, its account stays busy until the process ends. None does.
         let Some(Visited { account, is_whole, mark, outcome }) = visited else { return };
         self.busy.remove(&account.folder);
         let now = self.data.env().now();
@@ -349,29 +358,32 @@ impl Courier {
                 if more {
                     self.wait_in_line(account.clone(), is_whole);
                 }
+                // An account in line is visited anyway.
                 next.filter(|_| !more)
             }
+            // The account was deleted.
             Err(error) if error.is(ErrorKind::NotFound) => None,
             Err(error) => {
                 let span = tracing::error_span!("visit", account = account.id);
-                span.in_scope(|| tracing::warn!(%error, "an outbox cannot be worked on"));
+                span.in_scope(|| tracing::warn!(%error, "an account cannot be processed"));
                 Some(after(now, self.limits.courier_retry))
             }
         };
         if !is_whole {
-            // the rest of the account has not been looked at: what is known of it stays
+            // An outbox visit has not looked at the rest of the account, so its mark must not count as seen.
             let known = self.known.entry(account.folder).or_default();
             known.due = [known.due, due].into_iter().flatten().min();
             return;
         }
+        // A commit within the same clock tick as this mark would leave no other one, and be missed.
         let is_young = mark.changed().is_some_and(|changed| now.0.saturating_sub(changed.0) < YOUNG);
         let mark = if is_young { Mark::default() } else { mark };
         self.known.insert(account.folder, Known { mark, due });
     }
 
-    /// Makes room for the next events of an account.
+    /// Frees the place of a finished delivery, and queues the account for its next events.
     fn delivered(&mut self, delivered: Option<(Account, bool)>) {
-        // a delivery that panicked outside of its work keeps its room; none does
+        // If a delivery panicked outside its work, its place stays taken. None does.
         let Some((account, failed_before)) = delivered else { return };
         self.again -= usize::from(failed_before);
         if let Some(under_way) = self.under_way.get_mut(&account.folder) {
@@ -386,12 +398,13 @@ impl Courier {
 
     fn wait_in_line(&mut self, account: Account, is_whole: bool) {
         let waiting = self.waiting.entry(account.folder.clone()).or_insert((account, false));
+        // A full visit in line stays one.
         waiting.1 |= is_whole;
     }
 }
 
-/// Delivers an event. What is read and masked for it is work of its account; while the sink takes it, no
-/// thread waits.
+/// Returns the delivery of an event. Reading and masking it counts as computing of its account; while the
+/// sink works, no thread waits.
 fn delivery(
     data: &DataDir,
     account: &Account,
@@ -406,19 +419,19 @@ fn delivery(
     let delivering = async move {
         let work = async move { event.deliver(&*tree, &*sink).await.map(drop) };
         if let Err(error) = compute(&env, &account.id, 0, work).await.flatten() {
-            tracing::warn!(%error, "the end of a delivery cannot be noted");
+            tracing::warn!(%error, "the end of a delivery cannot be recorded");
         }
         (account, failed_before)
     };
     delivering.instrument(span)
 }
 
-/// What there is to do for an account.
+/// Work to do for an account in one visit.
 struct Work {
     data: DataDir,
-    /// False if events are finished at once, because nobody is told.
+    /// False if events are finished at once, because there is no sink.
     delivers: bool,
-    /// How many events may be claimed.
+    /// Limits on the events to claim.
     room: Room,
     options: Options,
     limits: Arc<Limits>,
@@ -429,11 +442,11 @@ struct Work {
 }
 
 impl Work {
-    /// Works on one account for a while: repairs first, since that makes events.
+    /// Does the work of one visit: repairs first, because they create events.
     async fn run(self, account: &Account) -> Result<Left> {
         let (env, tree) = (self.data.env(), self.data.account(&account.id).await?);
         let mut left = Left { more: false, next: None, followed: None, claimed: Vec::new(), tree: None };
-        // if one of them fails the others go on
+        // Each kind of work is independent: if one fails, the others continue.
         if let Repairs::From(follow) = self.repairs {
             match repair::step(&*tree, &account.id, env, follow, self.limits.repair_steps).await {
                 Ok((follow, next)) => {
@@ -481,11 +494,13 @@ impl Work {
                 all: self.room.all.saturating_sub(left.claimed.len()),
                 again: self.room.again.saturating_sub(again),
             };
+            // Failed events may be due without room for them.
             if room.again == 0 {
                 left.due(env.now().plus_seconds(NO_ROOM));
             }
             let progress = match self.delivers {
-                // the end of a delivery brings the next visit
+                // The end of a delivery starts the next visit; `NO_ROOM` covers room that another account
+                // frees.
                 true if room.all == 0 => {
                     left.due(env.now().plus_seconds(NO_ROOM));
                     left.tree = Some(tree);
@@ -494,7 +509,8 @@ impl Work {
                 true => {
                     let (progress, claimed) = match worker.claim(&*tree, room).await {
                         Ok(claimed) => claimed,
-                        // what is claimed already is delivered first
+                        // Events that are already claimed are delivered first; the error is logged, and
+                        // claiming is retried later.
                         Err(error) if !left.claimed.is_empty() => {
                             tracing::warn!(%error, "no more of an outbox can be read");
                             left.due(after(env.now(), self.limits.courier_retry));
@@ -514,12 +530,13 @@ impl Work {
                 return Ok(left);
             }
         }
+        // The claims of this visit are used up, but there are more events.
         Ok(Left { more: true, tree: Some(tree), ..left })
     }
 }
 
 impl Left {
-    /// Something is to be done at this time.
+    /// Brings the next visit forward to `at`.
     fn due(&mut self, at: Timestamp) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }

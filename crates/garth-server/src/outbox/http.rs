@@ -1,4 +1,4 @@
-//! A sink that is an HTTP endpoint: one POST for each event, signed, under the event's key.
+//! Sink behind an HTTP endpoint: one signed POST for each event, with the id of the event as idempotency key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::sign::signature;
 use crate::endpoint;
 use crate::limits::Limits;
 
-/// Least time that a request is begun with.
+/// Shortest time left with which a request is started.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// Shortest secret, in bytes: what is shorter can be guessed.
+/// Shortest secret in bytes. A shorter one can be guessed.
 const MIN_SECRET: usize = 16;
 
-/// An HTTP endpoint that takes events.
+/// HTTP endpoint that receives events.
 #[derive(Clone)]
 pub struct HttpSink {
     agent: Agent,
@@ -29,29 +29,31 @@ pub struct HttpSink {
     secret: Arc<[u8]>,
     env: Env,
     timeout: Duration,
-    /// For the requests at a time: each takes a thread while it lasts.
+    /// Permits for concurrent requests. Each request takes a thread while it lasts.
     turns: Arc<Semaphore>,
 }
 
 impl HttpSink {
-    /// The endpoint at a URL, whose requests are signed with a secret that it shares. Redirects are not
-    /// followed, proxies of the environment not used.
+    /// Returns the endpoint at a URL. Requests are signed with a shared secret. It follows no redirects and
+    /// ignores the proxies of the environment.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it; for a secret
-    /// of less than 16 bytes.
+    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password, or the secret has
+    /// fewer than 16 bytes.
     pub fn new(url: &str, secret: &[u8], env: Env) -> garth_engine::Result<Self> {
         endpoint::check("sink", url, "requests are signed")?;
         if secret.len() < MIN_SECRET {
-            let message = format!("the sink's secret has at least {MIN_SECRET} bytes");
+            let message = format!("the sink's secret must have at least {MIN_SECRET} bytes");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         let limits = Limits::default();
         let config = Agent::config_builder()
             .http_status_as_error(false)
+            // A redirect or a proxy would get the event.
             .max_redirects(0)
             .proxy(None)
-            // a connection each: no late answer to one request is taken for that to another
+            // One connection for each request: a late answer to one cannot be taken for the answer to
+            // another.
             .max_idle_connections(0)
             .max_idle_connections_per_host(0)
             .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
@@ -66,21 +68,22 @@ impl HttpSink {
         })
     }
 
-    /// Delivers within `sink_timeout` and `deliveries` of these limits.
+    /// Sets the timeout and the concurrent requests to `sink_timeout` and `deliveries`.
     #[must_use]
     pub fn limits(self, limits: &Limits) -> Self {
         let turns = Arc::new(Semaphore::new(limits.deliveries));
         Self { timeout: limits.sink_timeout, turns, ..self }
     }
 
-    /// With another time that a delivery takes at most.
+    /// Sets the time limit of a delivery.
     #[must_use]
     pub fn timeout_after(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Sends it, until a moment. Blocks.
+    /// Sends an event before the deadline `until`. Blocks the thread.
     fn send(&self, id: &str, body: &[u8], until: Instant) -> Result<(), SinkError> {
+        // The wait for a turn has taken a part of the time.
         let left = until.saturating_duration_since(self.env.instant());
         if left < LEAST {
             return Err(SinkError::new("other requests to the sink took too long"));
@@ -103,9 +106,10 @@ impl HttpSink {
             return Ok(());
         }
         let error = SinkError::new(format!("the sink answered {}", status.as_u16()));
-        // a date instead of seconds is not looked at
+        // RFC 9110 also allows a date here, which is ignored: the usual backoff applies.
         let header = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let seconds = header.and_then(|text| text.trim().parse().ok());
+        // Of the failures, only these two statuses define the header (RFC 9110, RFC 6585).
         Err(match seconds.filter(|_| matches!(status.as_u16(), 429 | 503)) {
             Some(seconds) => error.retry_after(Duration::from_secs(seconds)),
             None => error,
@@ -113,17 +117,18 @@ impl HttpSink {
     }
 }
 
-/// What went wrong, without the URL: it may have a token in it.
+/// Returns the reason of a failure without the URL, which may contain a token.
 fn why(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Timeout(_) => "the sink did not answer in time".to_owned(),
         ureq::Error::HostNotFound => "the sink's host is not found".to_owned(),
+        // A timeout of the socket, not of the request.
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
             "the sink did not answer in time".to_owned()
         }
-        ureq::Error::Io(error) => format!("the sink is not reached: {}", error.kind()),
-        ureq::Error::ConnectionFailed => "the sink is not reached".to_owned(),
-        _ => "the sink does not speak HTTP as it should".to_owned(),
+        ureq::Error::Io(error) => format!("the sink cannot be reached: {}", error.kind()),
+        ureq::Error::ConnectionFailed => "the sink cannot be reached".to_owned(),
+        _ => "the sink did not return valid HTTP".to_owned(),
     }
 }
 
@@ -134,6 +139,8 @@ impl Sink for HttpSink {
     }
 
     async fn deliver(&self, event: &Event) -> Result<(), SinkError> {
+        // Set before the wait below, which belongs to the time of the delivery: the lease of the event runs
+        // meanwhile.
         let until = self.env.instant() + self.timeout;
         let body = serde_json::to_vec(event)
             .map_err(|error| SinkError::new(format!("the event has no JSON form: {error}")))?;
@@ -145,15 +152,16 @@ impl Sink for HttpSink {
         #[allow(clippy::disallowed_methods)] // it waits for a network, and computes nothing
         let sent = tokio::task::spawn_blocking(move || {
             let sent = sink.send(&id, &body, until);
+            // The turn ends with the request, even if nobody waits for it any more.
             drop(turn);
             sent
         });
-        sent.await.unwrap_or_else(|_| Err(SinkError::new("the request was not made")))
+        sent.await.unwrap_or_else(|_| Err(SinkError::new("the request was not sent")))
     }
 }
 
 impl fmt::Debug for HttpSink {
-    /// Without URL and secret.
+    /// Leaves out URL and secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpSink").finish_non_exhaustive()
     }

@@ -1,5 +1,5 @@
-//! Calls on the workspace of an agent: its prompt, daily memory, media and skills, and what puts its sessions
-//! away. The path names the agent.
+//! Calls on the workspace of an agent: its prompt, daily memory, media and skills, and the archives of its
+//! sessions. The path names the agent.
 
 pub(super) mod archives;
 pub(super) mod daily;

@@ -1,5 +1,5 @@
-//! One call of the API, as its handler sees it: who makes it, on which tree, and what goes with it. What the
-//! call takes, its handler is given as a type of its own.
+//! One call of the API as its handler sees it: its caller, its tree, and the state that belongs to it. The
+//! handler gets the fields of the call as a type of its own.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use crate::limits::Limits;
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
 
-/// Not `Clone`: the handler of a write is given it by value, so it cannot run twice.
+/// Call of the API. It is not `Clone`: the handler of a write takes it by value, so that it cannot run twice.
 pub(super) struct Call<'a> {
     pub(super) tree: Tree,
-    /// Fields of the body. Handlers are given theirs as a type.
+    /// Fields of the body. A handler gets its own fields as a type.
     pub(super) fields: Fields<'a>,
     /// Arguments of the path, such as `{file}`, percent-decoded.
     pub(super) arguments: &'a [(String, String)],
@@ -37,14 +37,14 @@ pub(super) struct Call<'a> {
     pub(super) caller: Caller<'a>,
     /// Idempotency key of a write, with the hash of the request.
     pub(super) retry: Option<Retry>,
-    /// The write as a request that may be sent again, for the handle that carries it out.
+    /// The write as a request that may be repeated, for the store that carries it out.
     pub(super) once: Once,
-    /// Turn of the write among those under its key, held until it is answered.
+    /// Turn of the write among those with the same key, held until it is answered.
     pub(super) turn: Option<Turn>,
     pub(super) account: &'a Arc<dyn AccountStore>,
     pub(super) key: &'a ApiKey,
     pub(super) env: &'a Env,
-    /// The language model, if the operator has set one.
+    /// Language model, if the operator has set one.
     pub(super) model: Option<&'a ServedModel>,
     pub(super) compactions: &'a Compactions,
     pub(super) limits: &'a Limits,
@@ -55,17 +55,19 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Begins a write under its idempotency key: waits for its twins, and looks up whether one of them, or an
-    /// earlier try, has committed.
+    /// Begins a write with an idempotency key: waits for concurrent writes with the same key, and looks up
+    /// whether one of them or an earlier try has committed.
     ///
     /// # Errors
-    /// Refuses a key that was used with another request.
+    /// `IdempotencyMismatch`: the key was used with another request.
     pub(super) async fn begin(mut self, twins: &Twins) -> Result<Self, Refusal> {
         self.judge().await?;
         let Some(retry) = &mut self.retry else { return Ok(self) };
+        // Before the lookup: two equal requests at once would both find no record, and both work.
         self.turn = Some(twins.wait(&self.key.account, retry.key()).await);
         let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
         self.once = match Once::begin(Arc::clone(&account), retry.record()).await {
+            // A record of an earlier version of the server has a hash of another form.
             Err(error) if error.is(ErrorKind::IdempotencyMismatch) && retry.turn_older() => {
                 Once::begin(account, retry.record()).await.map_err(|_| error)?
             }
@@ -74,7 +76,7 @@ impl Call<'_> {
         Ok(self)
     }
 
-    /// Makes what the caller reaches today part of a write under an idempotency key.
+    /// Adds the audience and class of the caller to the hash of a write with an idempotency key.
     async fn judge(&mut self) -> Result<(), Refusal> {
         if let (Some(retry), Some(request)) = (&mut self.retry, self.caller.request(self.tree)?) {
             let who = Access::judge(self.account, self.env, agent::Caller::ApiKey, &request).await?;
@@ -83,7 +85,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Begins a write whose body is still to come, and is hashed as it comes.
+    /// Begins a write whose body has not been read yet. The body is hashed while it arrives.
     pub(super) async fn begin_before_body(mut self) -> Result<Self, Refusal> {
         self.judge().await?;
         if let Some(retry) = &self.retry {
@@ -93,8 +95,8 @@ impl Call<'_> {
         Ok(self)
     }
 
-    /// Returns the moment that a field names. A text that is no time or sequence is the name of a snapshot of
-    /// the account, and gives the sequence of its state: what an identity reaches has snapshots of its own.
+    /// Returns the time or sequence that a field names. Any other text is the name of a snapshot of the
+    /// account and gives its sequence, because the tree of an identity has snapshots of its own.
     pub(super) async fn moment(&self, text: &str) -> Result<Moment, Refusal> {
         if let Some(moment) = Moment::parse(text, self.env.now())? {
             return Ok(moment);
@@ -103,7 +105,7 @@ impl Call<'_> {
         Ok(Moment::Seq(past.head().await?.seq))
     }
 
-    /// Returns the moment that a field names, if it names one.
+    /// Returns the time or sequence that an optional field names.
     pub(super) async fn moment_of(&self, text: Option<&str>) -> Result<Option<Moment>, Refusal> {
         match text {
             Some(text) => Ok(Some(self.moment(text).await?)),
@@ -111,8 +113,8 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the record that makes a repeat of this write answer as the first one did, if the client asks
-    /// for one.
+    /// Returns the record by which a repeat of this write returns the first answer, if the request has an
+    /// idempotency key.
     pub(super) fn record(&self) -> Option<Idempotency> {
         self.retry.as_ref().map(Retry::record)
     }
@@ -123,7 +125,7 @@ impl Call<'_> {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Returns the model that a call asks: that of the server, if it has one, unless `by_model` is false.
+    /// Returns the model to ask: the model of the server, if any, unless `by_model` is false.
     pub(super) fn model_to_ask(&self, by_model: Option<bool>) -> Result<Option<&ServedModel>, Refusal> {
         match (by_model, self.model) {
             (Some(true), None) => {
@@ -139,8 +141,7 @@ impl Call<'_> {
         self.key.allows(Scope::MemoryRead)
     }
 
-    /// Returns a part of the answer of a write that holds what was stored before: `null` for a key that may
-    /// not read.
+    /// Returns a part of the answer to a write that contains stored data; `null` for a key that may not read.
     pub(super) fn stored(&self, value: Value) -> Value {
         if self.may_read() { value } else { Value::Null }
     }

@@ -1,4 +1,4 @@
-//! Headers that a call takes.
+//! Headers of calls.
 
 /// Header that a call declares.
 pub(super) struct Header {

@@ -13,25 +13,26 @@ use crate::errors::Refusal;
 use crate::fields::{Field, FieldGroup, Fields, fields, string_of};
 
 fields! {
-    /// The keys of an agent.
+    /// Agent of a call on keys and values.
     struct KeyValueFields<'a> {
-        /// Agent whose keys they are.
+        /// Agent that owns the keys.
         agent_id: Cow<'a, str> = string_of("id"), or Cow::Borrowed(DEFAULT_AGENT);
     }
 }
 
 fields! {
-    /// Whom a call serves. With none of these fields, the call is on the whole account.
+    /// Identity that a call serves. Without any of these fields, the call is on the whole account.
     struct AnyoneFields<'a> {
-        /// Agent. Default: `default` where another of these fields is given.
+        /// Agent. Default: `default` if another of these fields is given.
         agent: Option<Cow<'a, str>> = string_of("id");
-        /// User who speaks. Default: whoever names no user.
+        /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Session key: says who listens, and whose memory it is. Default: none.
+        /// Session key, from which the audience follows. Default: none.
         key: Option<Cow<'a, str>> = string_of("session key");
-        /// Chat whose files are at `/`. Default: that of the audience.
+        /// Chat whose files are at `/`. Default: the chat of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
-        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
+        /// Class of the session: `main`, `dm` or `group`. It can only restrict the class that key and user
+        /// imply. Default: the implied class.
         class: Option<Cow<'a, str>> = string_of("class");
         /// Session of the call. Default: none.
         session: Option<Cow<'a, str>> = string_of("id");
@@ -39,46 +40,49 @@ fields! {
 }
 
 fields! {
-    /// Whom the agent serves: its sessions with an audience.
+    /// Identity that the agent serves in a call on sessions.
     struct SessionFields<'a> {
         /// Agent of the session.
         agent: Cow<'a, str> = string_of("id");
-        /// User who speaks. Default: whoever names no user.
+        /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Session key: says who listens, and whose sessions are meant. Default: none.
+        /// Session key, from which the audience of the sessions follows. Default: none.
         key: Option<Cow<'a, str>> = string_of("session key");
-        /// Chat whose files are at `/`. Default: that of the audience.
+        /// Chat whose files are at `/`. Default: the chat of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
-        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
+        /// Class of the session: `main`, `dm` or `group`. It can only restrict the class that key and user
+        /// imply. Default: the implied class.
         class: Option<Cow<'a, str>> = string_of("class");
-        /// Session that the call is made in. Default: none.
+        /// Session in which the call is made. Default: none.
         session: Option<Cow<'a, str>> = string_of("id");
     }
 }
 
 fields! {
-    /// Whom the agent in the path serves.
+    /// Identity that the agent in the path serves.
     struct WorkspaceFields<'a> {
-        /// User who speaks. Default: whoever names no user.
+        /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Session key: says who listens, and whose memory it is. Default: none.
+        /// Session key, from which the audience follows. Default: none.
         key: Option<Cow<'a, str>> = string_of("session key");
-        /// Chat whose files are at `/`. Default: that of the audience.
+        /// Chat whose files are at `/`. Default: the chat of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
-        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
+        /// Class of the session: `main`, `dm` or `group`. It can only restrict the class that key and user
+        /// imply. Default: the implied class.
         class: Option<Cow<'a, str>> = string_of("class");
-        /// Session that the call is for. Default: none.
+        /// Session for which the call is made. Default: none.
         session: Option<Cow<'a, str>> = string_of("id");
     }
 }
 
 fields! {
-    /// Whom the agent in the path serves. `session_key` says who listens; the key of a file does so only
-    /// where no user is named, as it may be one that a user or a model wrote.
+    /// Identity that the agent in the path serves. The audience follows from `session_key`, or from the key
+    /// of a file if no user is named: such a key may have been written by a user or a model.
     struct MediaFields<'a> {
-        /// User who speaks. Default: whoever names no user.
+        /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
+        /// Class of the session: `main`, `dm` or `group`. It can only restrict the class that key and user
+        /// imply. Default: the implied class.
         class: Option<Cow<'a, str>> = string_of("class");
     }
 }
@@ -86,7 +90,7 @@ fields! {
 /// Agent, user, chat, class and session that a request names.
 #[derive(Debug, Default)]
 pub(super) struct Caller<'a> {
-    /// Empty where no agent is named.
+    /// Empty if no agent is named.
     pub(super) agent: Cow<'a, str>,
     pub(super) user: Option<Cow<'a, str>>,
     pub(super) chat: Option<Cow<'a, str>>,
@@ -97,7 +101,7 @@ pub(super) struct Caller<'a> {
     subject: Option<String>,
 }
 
-/// Returns the fields that name the caller of a call on a tree.
+/// Returns the fields by which a call on a tree names its caller.
 pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
     match tree {
         Tree::KeyValues => KeyValueFields::OWN,
@@ -110,7 +114,7 @@ pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
 }
 
 impl<'a> Caller<'a> {
-    /// Reads who is named by a request to a call on a tree, with the arguments of its path.
+    /// Reads the caller of a request to a call on a tree; `arguments` are those of the path.
     pub(super) fn read(
         tree: Tree,
         arguments: &'a [(String, String)],
@@ -144,9 +148,10 @@ impl<'a> Caller<'a> {
             Tree::Media => {
                 let MediaFields { user, class, .. } = FieldGroup::read(fields)?;
                 let of_file = || argument("session_key").map(|(_, key)| key.clone());
+                // A user that the call names takes precedence over the session in the key of the file.
                 let of_file = || of_file().or_else(|| key_of_file(fields)).filter(|_| user.is_none());
                 let key = text_of(fields, "session_key").or_else(of_file);
-                // a UUID names a session without a key
+                // A UUID names a session without a session key.
                 let key = key.filter(|key| key.starts_with("agent:"));
                 let key = key.map(|key| key.parse()).transpose()?;
                 Self { agent, user, class, key, ..Self::default() }
@@ -161,9 +166,10 @@ impl<'a> Caller<'a> {
         named.map(Cow::Borrowed).or_else(|| Some(Cow::Owned(self.key.as_ref()?.to_string())))
     }
 
-    /// Returns what is judged of whom the call names; `None` for the account itself.
+    /// Returns the identity to be judged; `None` for the account itself.
     pub(super) fn request(&self, tree: Tree) -> Result<Option<Request>, Refusal> {
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
+        // Memories and recall also serve the whole account, without an agent.
         let is_free = matches!(tree, Tree::Memories | Tree::Recall);
         let agent = if is_free && self.agent.is_empty() { DEFAULT_AGENT } else { &*self.agent };
         let mut request = Request::new(agent);
@@ -179,7 +185,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Returns the session key in the key of a media file that a call names.
+/// Returns the session key that is part of the key of a media file.
 fn key_of_file(fields: &Fields<'_>) -> Option<String> {
     Some(text_of(fields, "key")?.parse::<MediaKey>().ok()?.session_key().to_owned())
 }

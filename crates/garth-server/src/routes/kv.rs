@@ -1,4 +1,4 @@
-//! Calls of the key-value API: what each one takes, asks of the store, and answers.
+//! Calls of the key-value API.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, json, number, string, string_of, strings, words};
 use crate::wire;
 
-/// Limit on the seconds that a value lives: what a 64-bit number of nanoseconds holds.
+/// Limit on the lifetime of a value in seconds: a 64-bit number of nanoseconds holds no more.
 const MAX_TTL: u64 = i64::MAX.unsigned_abs() / 1_000_000_000;
 
 fields! {
@@ -38,6 +38,7 @@ fields! {
 
 pub(super) async fn put(kv: &Kv<'_>, call: &Call<'_>, fields: PutFields<'_>) -> Result<Bytes, Refusal> {
     let put = Put {
+        // A missing field has its default, not the value before, so every attribute is set.
         expires_at: Some(expires_at(fields.ttl_seconds, call.env.now())?),
         tags: Some(fields.tags),
         importance: Some(fields.importance),
@@ -140,7 +141,7 @@ fn page<'a, const MAX: usize, const DEFAULT: usize>(page: &'a Page<MAX, DEFAULT>
     PageRequest { limit: page.limit, cursor: page.cursor.as_deref() }
 }
 
-/// Returns the time so many seconds after `now`.
+/// Returns the time `seconds` after `now`. Fails with `VALIDATION_ERROR` if it is too far in the future.
 fn expires_at(seconds: Option<u64>, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
     let Some(seconds) = seconds else { return Ok(None) };
     let end = i64::try_from(seconds)

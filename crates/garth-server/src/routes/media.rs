@@ -1,5 +1,5 @@
-//! Media over HTTP, as they are: a body that is stored while it comes, and one that is read while it is
-//! taken, whole or a range of it.
+//! Media over HTTP: uploads that are stored while they arrive, and downloads, complete or of one range, that
+//! are read while they are sent.
 
 mod range;
 
@@ -31,12 +31,12 @@ use super::tree::Tree;
 use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of};
 
-/// Headers of a put.
+/// Headers of an upload.
 pub(super) static PUT_HEADERS: &[Header] = &[
     Header { name: "content-type", is_required: true, meaning: "MIME type, stored with the bytes." },
     RETRY_HEADER,
 ];
-/// Headers of a read.
+/// Headers of a download.
 pub(super) static READ_HEADERS: &[Header] = &[
     Header { name: "if-none-match", is_required: false, meaning: "`ETag` of bytes that the client has." },
     Header { name: "if-range", is_required: false, meaning: "`ETag` of bytes that `Range` continues." },
@@ -59,24 +59,26 @@ pub(super) async fn put(
     head: &Parts,
     body: &mut Body,
 ) -> Result<Bytes, Refusal> {
+    // A body that declares too much is refused before it is read.
     let length =
         head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > MAX_MEDIA) {
         return Err(too_large());
     }
     let mime_type = head.headers.get(CONTENT_TYPE).and_then(|mime_type| mime_type.to_str().ok());
-    let mime_type =
-        mime_type.ok_or_else(|| Refusal::validation("the header Content-Type says the MIME type"))?;
+    let mime_type = mime_type
+        .ok_or_else(|| Refusal::validation("the header Content-Type with the MIME type is missing"))?;
     let opened = reach(call, Tree::Media).await?;
     let (sessions, media) = (opened.sessions()?, opened.media()?);
     let stored = match sessions.by_media_key(&fields.session_key).await {
         Ok(session) => {
             opened.make().await?;
+            // A session without a session key is named by its id.
             let key = session.meta.session_key.as_ref().unwrap_or(&session.meta.id);
             let new = NewMedia::new(key, mime_type).file_name(&*fields.name).session(&session.meta.id);
             media.put(&new, frames(body, call.limits.stall_time)).await
         }
-        // a repeat is answered also where the session has ended since
+        // A repeat is answered even if the session was deleted after the first try.
         Err(error) if error.is(ErrorKind::NotFound) => media
             .put_before(frames(body, call.limits.stall_time))
             .await
@@ -104,6 +106,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (stored, file) = opened.media()?.open(&key).await?;
     let etag = format!("\"{}\"", stored.entry.etag);
     let is_known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
+    // `*` matches every version (RFC 9110, 13.1.2).
     if is_known.is_some_and(|known| known == "*" || known.split(',').any(|known| known.trim() == etag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
     }
@@ -121,12 +124,15 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let stream = file.stream(ByteRange { offset: range.start, length });
     let mut response = (status, Body::from_stream(stream)).into_response();
     let mime_type = stored.entry.attributes.content_type.as_deref().unwrap_or("application/octet-stream");
+    // A stored type may not be valid in a header.
     let octets = HeaderValue::from_static("application/octet-stream");
     let answer = response.headers_mut();
     answer.insert(CONTENT_TYPE, HeaderValue::from_str(mime_type).unwrap_or(octets));
     answer.insert(CONTENT_LENGTH, HeaderValue::from(length));
     answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    // The bytes come from a client: a browser must not take them for HTML.
     answer.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // An invalid value leaves the header out.
     answer.extend(HeaderValue::from_str(&etag).map(|etag| (ETAG, etag)));
     if status == StatusCode::PARTIAL_CONTENT {
         let value = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
@@ -135,10 +141,10 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     Ok(response)
 }
 
-/// What is known of a media file.
+/// Returns a media file as JSON.
 pub(super) fn item(stored: &Stored) -> Value {
     let attributes = &stored.entry.attributes;
-    // what garth keeps for itself is of no use to others
+    // Internal metadata of garth.
     let metadata: serde_json::Map<String, Value> = attributes
         .metadata
         .iter()
@@ -151,7 +157,7 @@ pub(super) fn item(stored: &Stored) -> Value {
     })
 }
 
-/// The pieces of a body; one that comes too late ends it.
+/// Returns the frames of a body as a stream. It fails if a frame takes longer than `stall_time`.
 fn frames(
     body: &mut Body,
     stall_time: Duration,
@@ -159,12 +165,12 @@ fn frames(
     let frames = futures::stream::unfold(body, move |body| async move {
         let frame = timeout(stall_time, body.frame()).await;
         let piece = match frame {
-            Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped coming")),
+            Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped arriving")),
             Ok(None) => return None,
             Ok(Some(Err(_))) => {
                 Err(Error::new(ErrorKind::InvalidArgument, "the body broke off or is badly encoded"))
             }
-            // trailers have no data
+            // Trailers have no data.
             Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
         };
         Some((piece, body))

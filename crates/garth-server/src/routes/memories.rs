@@ -1,4 +1,4 @@
-//! Calls on memories: what each one takes, asks of the account, and answers.
+//! Calls on memories.
 
 use std::borrow::Cow;
 
@@ -16,11 +16,11 @@ use crate::fields::{
     MAX_INTEGER, Page, array, fields, flag, integer, number_in, string, string_of, strings, time, words,
 };
 
-/// Memories of a page unless the call names a limit.
+/// Memories of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
 
 fields! {
-    /// Creates a memory or changes it. What is left out stays as it is.
+    /// Creates a memory or changes it. Fields that are left out stay as they are.
     pub(super) struct PutFields<'a> {
         /// Memory.
         uri: Cow<'a, str> = string_of("uri");
@@ -62,7 +62,7 @@ pub(super) async fn put(
     Ok(written(call, &memories.put(&uri, &put).await?))
 }
 
-/// Returns the answer of a put. What was stored before, and what is like it, is content.
+/// Returns the answer of a put. `near` and `meta` contain stored data, which only a key that may read gets.
 pub(super) fn written(call: &Call<'_>, written: &Written) -> Value {
     let mut json = written.to_json();
     json.insert("ok".to_owned(), true.into());
@@ -73,7 +73,7 @@ pub(super) fn written(call: &Call<'_>, written: &Written) -> Value {
     json.into()
 }
 
-/// Reads the text of a layer. The empty text asks for one that is derived from the content.
+/// Reads the text of a layer. The empty text asks for one derived from the content.
 fn layer(text: Option<Cow<'_, str>>) -> LayerText {
     match text {
         None => LayerText::Keep,
@@ -99,6 +99,7 @@ pub(super) async fn get(
     call: &Call<'_>,
     fields: GetFields<'_>,
 ) -> Result<Value, Refusal> {
+    // The field admits 0 to 2.
     let level = Level::of(u8::try_from(fields.layer).unwrap_or(u8::MAX))?;
     let uri: Uri = fields.uri.parse()?;
     let memory = match call.moment_of(fields.at.as_deref()).await? {
@@ -256,6 +257,7 @@ pub(super) async fn relations(
     let direction = match &*fields.direction {
         "outgoing" => Direction::Outgoing,
         "incoming" => Direction::Incoming,
+        // The field admits no other word.
         _ => Direction::Both,
     };
     let around = Around::new(direction).hops(fields.hops).limit(fields.limit);

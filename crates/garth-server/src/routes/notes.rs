@@ -33,12 +33,14 @@ pub(super) async fn remember(
     let fact = fact(call, &fields.text, &fields.owner).tags(fields.tags);
     let done = memories.remember(&fact).await?;
     let mut answer = written(call, &done);
+    // Also for a key that may not read, which gets no `meta`.
     answer["uri"] = json!(done.meta.uri);
     Ok(answer)
 }
 
 fields! {
-    /// Deletes a memory by its URI, or by the text that `remember` stored. Answers what is left of it.
+    /// Deletes a memory by its URI, or by the text that `remember` stored. Returns the data that is left of
+    /// it.
     pub(super) struct ForgetFields<'a> {
         /// Memory. Required without `text`.
         uri: Option<Cow<'a, str>> = string_of("uri");
@@ -57,7 +59,7 @@ pub(super) async fn forget(
     let uri = match (&fields.uri, &fields.text) {
         (Some(uri), None) => uri.parse()?,
         (None, Some(text)) => {
-            // A repeat looks for a memory that the first try has deleted.
+            // A repeat would look for a memory that the first try has deleted.
             match memories.forgotten()? {
                 Some(left) => left.uri,
                 None => memories.remembered(&fact(call, text, &fields.owner)).await?,

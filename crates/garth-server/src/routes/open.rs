@@ -1,4 +1,4 @@
-//! The one way from a call to files: opens what its caller reaches.
+//! Access of calls to files: opens the parts of the tree that the caller may reach.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use super::call::Call;
 use super::tree::Tree;
 use crate::errors::Refusal;
 
-/// What a call reaches.
+/// Tree that a call may reach.
 pub(super) struct Opened<'a> {
     call: &'a Call<'a>,
-    /// What an identity reaches; `None` for the account itself.
+    /// Access of the identity; `None` for the account itself.
     access: Option<Access>,
 }
 
-/// Opens what a write reaches, and makes what is missing of it.
+/// Opens the tree for a write, and creates missing directories.
 pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
     let opened = reach(call, tree).await?;
-    // What a repeat answers is recorded.
+    // The answer to a repeat is recorded; it needs no directories.
     if !call.once.is_repeat() {
         opened.make().await?;
     }
     Ok(opened)
 }
 
-/// Opens what a call reaches, and makes nothing.
+/// Opens the tree and creates nothing.
 pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
     let Some(request) = call.caller.request(tree)? else { return Ok(Opened { call, access: None }) };
     let access = Access::open(call.account, call.env, agent::Caller::ApiKey, &request).await?;
@@ -41,7 +41,7 @@ pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'
 }
 
 impl Opened<'_> {
-    /// Makes the missing directories of an identity.
+    /// Creates the missing directories of the identity.
     pub(super) async fn make(&self) -> Result<(), Refusal> {
         match &self.access {
             Some(access) => Ok(access.make().await?),
@@ -49,7 +49,7 @@ impl Opened<'_> {
         }
     }
 
-    /// Returns what an identity reaches.
+    /// Returns the access of the identity.
     fn access(&self) -> Result<&Access, Refusal> {
         let missing = || Refusal::internal().because("a call without an identity asks for what one reaches");
         self.access.as_ref().ok_or_else(missing)
@@ -89,10 +89,11 @@ impl Opened<'_> {
         Ok(self.access()?.media().once(self.call.once.clone()))
     }
 
-    /// Returns what recalls.
+    /// Returns the tree to recall from.
     pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
         let (account, env) = (self.call.key.account.clone(), self.call.env.clone());
         let (fs, places): (Arc<dyn FileSystem>, _) = match &self.access {
+            // A read creates no directories.
             Some(access) => (access.tree().create(false).open().await?, Some(access.memory_places())),
             None => (Arc::<dyn AccountStore>::clone(self.call.account), None),
         };
@@ -100,7 +101,7 @@ impl Opened<'_> {
     }
 }
 
-/// A tree to recall from.
+/// Tree to recall from.
 pub(super) struct Recalled {
     fs: Arc<dyn FileSystem>,
     places: Option<Vec<(garth_engine::TreePath, garth_engine::TreePath)>>,
@@ -109,7 +110,7 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    /// Returns what recalls from the tree.
+    /// Returns the recaller of the tree.
     pub(super) fn recaller(&self) -> Recaller<'_> {
         let recaller = Recaller::new(&*self.fs, &self.account).env(self.env.clone());
         self.places.iter().fold(recaller, |recaller, places| recaller.places(places.clone()))

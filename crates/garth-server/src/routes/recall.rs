@@ -14,7 +14,7 @@ use crate::fields::{fields, integer, string, string_of, strings, time};
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
-/// Sources of an answer unless the call names a limit.
+/// Sources of an answer unless the call sets a limit.
 const DEFAULT_SOURCES: usize = 20;
 
 fields! {
@@ -26,9 +26,9 @@ fields! {
         budget: usize = integer(MIN_BUDGET as u64, MAX_BUDGET as u64), or BUDGET;
         /// Limit on the sources.
         limit: usize = integer(1, MAX_SOURCES as u64), or DEFAULT_SOURCES;
-        /// Only what is below one of these paths. An empty array is no filter.
+        /// Only sources below one of these paths. An empty array is no filter.
         within: Vec<String> = strings().of("path").at_most(MAX_PATHS), or Vec::new();
-        /// Only what has at least one of these tags. An empty array is no filter.
+        /// Only sources with at least one of these tags. An empty array is no filter.
         tags_any: Vec<String> = strings(), or Vec::new();
         /// Only memories that were valid at this time. Default: now.
         valid_at: Option<Timestamp> = time();
@@ -37,16 +37,17 @@ fields! {
     }
 }
 
-/// Answers a call.
+/// Answers the call.
 pub(super) async fn recall(
     opened: &Opened<'_>,
     call: &Call<'_>,
     fields: RecallFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
+    // A new key for each answer, so that stored text cannot contain its codes.
     let key = Key::random(&recalled.env)?;
     let json = serde_json::to_vec(&recalled.recaller().recall(&asked, &key).await?.to_json(&key));
-    Ok(json.map_err(|_| Refusal::validation("the answer is no JSON"))?.into())
+    Ok(json.map_err(|_| Refusal::validation("the answer is not valid JSON"))?.into())
 }
 
 async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {

@@ -1,4 +1,4 @@
-//! The reference of the HTTP API: what the table of routes declares, for readers and programs.
+//! Reference of the HTTP API, generated from the table of routes, for readers and programs.
 
 use std::fmt::Write as _;
 
@@ -14,11 +14,11 @@ use crate::limits::Limits;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct CallReference {
-    /// Method: `POST` or `GET`. A call by `GET` answers `HEAD`, too.
+    /// Method: `POST` or `GET`. A call by `GET` accepts `HEAD`, too.
     pub method: &'static str,
     /// Path; arguments are in braces.
     pub path: &'static str,
-    /// What the call does, in a sentence.
+    /// Summary, a sentence.
     pub summary: &'static str,
     /// Scopes that the API key must have, all of them. A call without scopes needs no key.
     pub scopes: Vec<&'static str>,
@@ -26,9 +26,9 @@ pub struct CallReference {
     pub writes: bool,
     /// True if the call runs on the threads that compute, whatever its size.
     pub computes: bool,
-    /// What the body of a request is.
+    /// Body of a request.
     pub body: BodyReference,
-    /// Most bytes of a body that is JSON, by default.
+    /// Limit on the bytes of a JSON body, by default.
     pub max_body: usize,
     /// Headers besides `Authorization`.
     pub headers: Vec<HeaderReference>,
@@ -36,7 +36,7 @@ pub struct CallReference {
     pub fields: Vec<FieldReference>,
 }
 
-/// Body of a request.
+/// Kind of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -71,11 +71,11 @@ pub struct FieldReference {
     pub r#type: &'static str,
     /// Type of the items of an array: `string` or `object`; else empty.
     pub items: &'static str,
-    /// What a string, an object, or each item of an array, holds, such as `path`; empty for text.
+    /// Content of a string, of an object, or of each item of an array, such as `path`; empty for text.
     pub of: &'static str,
     /// Words of which a string is one; empty for any string.
     pub words: Vec<&'static str>,
-    /// Smallest and largest value of a number, or number of characters of a string, or of items of an array.
+    /// Bounds of a number, of the characters of a string, or of the items of an array.
     pub bounds: Option<(Value, Value)>,
     /// True if a request without it is refused.
     pub required: bool,
@@ -102,11 +102,11 @@ pub fn page() -> String {
 const HEAD: &str = "\
 # HTTP reference
 
-Every call of the HTTP API with its fields, made from the table by which the server parses requests. What the calls
-promise: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessions.md), [context](context.md),
+Every call of the HTTP API with its fields, generated from the table by which the server parses requests. Behaviour of
+the calls: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessions.md), [context](context.md),
 [workspaces](workspace-http.md), [recall](recall.md).
 
-A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and
+A body is one JSON object, its fields in any order. A field that the call does not have, one that occurs twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
 unless its type is *any JSON*. A body has at most 1 MiB, unless the call says otherwise; an operator may
 [set](../configuration.md) other limits. Every call but `GET /healthz` needs an API key with all scopes that are named;
@@ -146,6 +146,7 @@ fn field(field: &Field) -> FieldReference {
         Kind::Words(_) => ("string", "", None),
         Kind::Time => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
+        // These are the bounds of `number()`, which needs none.
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
         Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),
         Kind::Flag => ("boolean", "", None),
@@ -184,6 +185,7 @@ fn section(page: &mut String, call: &CallReference) {
         [one] => format!("Needs the scope {one}."),
         all => format!("Needs the scopes {}.", all.join(" and ")),
     };
+    // Writing to a `String` does not fail.
     let _ = write!(page, "\n### {} {}\n\n{}\n\n{needs}\n", call.method, call.path, call.summary);
     if call.max_body > Limits::default().max_body {
         let _ = write!(page, "\nA body has at most {} MiB.\n", call.max_body >> 20);
@@ -200,7 +202,7 @@ fn section(page: &mut String, call: &CallReference) {
         let _ = write!(page, "\n| {place} | type | default | meaning |\n|---|---|---|---|\n");
     }
     for field in &call.fields {
-        // An `Option` says in its meaning what it is without a value.
+        // The meaning of an `Option` ends with its default.
         let (meaning, absent) = match field.meaning.split_once(" Default: ") {
             Some((meaning, absent)) => (meaning, absent.trim_end_matches('.')),
             None => (field.meaning, "none"),

@@ -1,4 +1,4 @@
-//! Responses that all routes share: JSON bodies, and refusals of requests whose body nobody has read.
+//! Responses that all routes share: JSON bodies, and refusals of requests whose body was not read.
 
 use axum::extract::Request;
 use axum::http::HeaderValue;
@@ -42,14 +42,14 @@ impl IntoBody for Box<RawValue> {
     }
 }
 
-/// Serializes an answer whose values are kept to the last digit.
+/// Serializes an answer and keeps its values to the last digit.
 pub(super) fn raw(answer: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
-    let text = to_raw_value(answer).map_err(|_| Refusal::validation("the answer is no JSON"))?;
+    let text = to_raw_value(answer).map_err(|_| Refusal::validation("the answer is not valid JSON"))?;
     working(text.get().len());
     Ok(text)
 }
 
-/// Returns a response of JSON.
+/// Returns a JSON response.
 pub(super) fn json(body: Bytes) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
@@ -60,7 +60,7 @@ pub(super) fn with_key(mut response: Response, admitted: &Admitted) -> Response 
     response
 }
 
-/// Refuses a request, and reads on what its client still sends.
+/// Refuses a request, and reads the rest of its body in the background.
 pub(super) fn refuse(limits: &Limits, request: Request, refusal: Refusal) -> Refusal {
     let (head, body) = request.into_parts();
     drain(limits, &head.headers, body);

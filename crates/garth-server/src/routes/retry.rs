@@ -1,5 +1,5 @@
-//! The header `Idempotency-Key`, which names a write so that a repeat of it is known, and the hash of a
-//! request, which tells a repeat from another request under the same key.
+//! The header `Idempotency-Key`, which marks repeats of a write, and the hash that tells a repeat from another
+//! request with the same key.
 
 use axum::http::HeaderMap;
 use garth_engine::model::{Idempotency, Timestamp};
@@ -10,15 +10,15 @@ use crate::fields::Fields;
 
 /// Name of the header.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The header, which every write takes.
+/// Declaration of the header, which every write accepts.
 pub(super) const RETRY_HEADER: Header = Header {
     name: IDEMPOTENCY_KEY,
     is_required: false,
-    meaning: "Name of this write, by which a repeat of it is known: one token of 1 to 128 characters.",
+    meaning: "Key of this write, by which a repeat is recognised: one token of 1 to 128 characters.",
 };
 /// Longest key, in characters.
 const MAX_KEY: usize = 128;
-/// Seconds for which a key is remembered: 24 hours.
+/// Seconds for which a key is kept: 24 hours.
 const SECONDS: i64 = 24 * 60 * 60;
 
 /// Idempotency key of a write, with the hash of the request.
@@ -26,14 +26,14 @@ const SECONDS: i64 = 24 * 60 * 60;
 pub(super) struct Retry {
     key: String,
     request_hash: [u8; 32],
-    /// Hash as it was made before requests were compared field by field: of the path and the raw body.
+    /// Hash in the form of earlier versions: of the path and the raw body.
     raw_hash: [u8; 32],
     keep_until: Timestamp,
 }
 
-/// Request to a route, as far as it is compared with its repeat.
+/// Parts of a request that are compared with its repeat.
 pub(super) struct Compared<'a> {
-    /// Path of the route, with `{agent}` as it is declared.
+    /// Path of the route as declared, with `{agent}`.
     pub(super) path: &'static str,
     /// Arguments of the path, percent-decoded.
     pub(super) arguments: &'a [(String, String)],
@@ -41,7 +41,7 @@ pub(super) struct Compared<'a> {
     pub(super) fields: &'a Fields<'a>,
     /// Headers that the route declares.
     pub(super) headers: &'static [Header],
-    /// The body as it was sent.
+    /// Body as it was sent.
     pub(super) body: &'a [u8],
 }
 
@@ -58,10 +58,11 @@ impl Retry {
             let known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
             (1..=MAX_KEY).contains(&key.len()) && key.iter().all(known)
         };
+        // With two headers it would be unclear which one counts.
         let key = value.to_str().ok().filter(|key| is_token(key.as_bytes()) && values.next().is_none());
         let message = || {
             Refusal::validation(format!(
-                "`Idempotency-Key` is one token of 1 to {MAX_KEY} characters out of a-z, A-Z, 0-9, `_` and `-`"
+                "`Idempotency-Key` must be one token of 1 to {MAX_KEY} characters out of a-z, A-Z, 0-9, `_` and `-`"
             ))
         };
         let mut raw = blake3::Hasher::new();
@@ -74,26 +75,26 @@ impl Retry {
         }))
     }
 
-    /// Returns the key, as records have it.
+    /// Returns the key as it is stored in records.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Compares what the request reaches as well: once settings lead it to another audience or class, it is
-    /// another request.
+    /// Adds the audience and the class to the hash. If settings change them, a repeat is another request.
     pub(super) fn reaching(&mut self, audience: &str, class: &str) {
         let mut hash = blake3::Hasher::new();
         hash.update(&self.request_hash).update(class.as_bytes()).update(&[0]).update(audience.as_bytes());
         self.request_hash = *hash.finalize().as_bytes();
     }
 
-    /// Compares the request as earlier versions did: their records live a day, and a repeat of a write that
-    /// was made before the server was replaced is still answered. Returns false if it is compared so already.
+    /// Compares the request as earlier versions did. Their records live for a day, and a repeat of a write
+    /// from before an upgrade must still be answered. Returns false if it is compared so already.
     pub(super) fn turn_older(&mut self) -> bool {
         std::mem::replace(&mut self.request_hash, self.raw_hash) != self.raw_hash
     }
 
-    /// Returns the record of this write. Its key is the account's own, because the tree that stores it is.
+    /// Returns the record of this write. Its key is unique to the account, because the tree of the account
+    /// stores it.
     pub(super) fn record(&self) -> Idempotency {
         Idempotency::new(&*self.key, self.request_hash, self.keep_until)
     }
@@ -101,13 +102,14 @@ impl Retry {
 
 impl Compared<'_> {
     /// Returns the hash of the request: the decoded path, the fields in the order of their names with the
-    /// exact text of their JSON, and the declared headers. Each part goes with its length, so that no two
-    /// requests have one text.
+    /// exact text of their JSON, and the declared headers. Each part is preceded by its length, so that
+    /// different requests never have the same input.
     fn hash(&self, headers: &HeaderMap) -> [u8; 32] {
         let mut hash = blake3::Hasher::new();
         let mut part = |bytes: &[u8]| {
             hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         };
+        // Keeps these hashes apart from those of other inputs.
         part(b"garth request 1");
         part(self.path.as_bytes());
         for (name, value) in self.arguments {
@@ -120,9 +122,10 @@ impl Compared<'_> {
             part(json.as_bytes());
         }
         part(b"headers");
-        // A table lists headers in lower case and in one order.
+        // The table lists headers in lower case and in a fixed order.
         for name in self.headers.iter().map(|header| header.name).filter(|name| *name != IDEMPOTENCY_KEY) {
             for value in headers.get_all(name) {
+                // Spaces around a value have no meaning in HTTP.
                 let value = value.as_bytes().trim_ascii();
                 part(name.as_bytes());
                 part(value.strip_prefix(b"W/").unwrap_or(value));

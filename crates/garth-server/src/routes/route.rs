@@ -1,4 +1,4 @@
-//! A route: everything that is declared of one call.
+//! Route: the declaration of one call.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -17,9 +17,9 @@ use crate::limits::Limits;
 /// Route of one call.
 pub(super) struct Route {
     pub(super) path: &'static str,
-    /// What the call does, in a sentence.
+    /// Summary, a sentence.
     pub(super) summary: &'static str,
-    /// Scopes that the key of a caller must have, all of them.
+    /// Scopes that the key of the caller must have, all of them.
     pub(super) scopes: &'static [Scope],
     pub(super) tree: Tree,
     /// Fields of the call, without those that name its caller.
@@ -29,35 +29,35 @@ pub(super) struct Route {
     pub(super) run: Run,
 }
 
-/// How a call is answered. Only a read can run again where there is no room for its answer: the handler of a
-/// write takes its call away.
+/// Handler of a call. Only a read can run again when there is no room for its answer: the handler of a write
+/// takes its call by value.
 pub(super) enum Run {
-    /// Returns what is stored.
+    /// Returns stored data.
     Read(Length, for<'a> fn(&'a Call<'a>) -> Answering<'a>),
-    /// Changes what is stored.
+    /// Changes stored data.
     Write(Length, for<'a> fn(Call<'a>) -> Answering<'a>),
-    /// Stores a body as it comes; the fields are in the query.
+    /// Stores a body while it arrives; the fields are in the query.
     Upload(for<'a> fn(Call<'a>, &'a Parts, &'a mut Body) -> Answering<'a>),
-    /// Returns bytes as they are read.
+    /// Returns bytes while they are read.
     Download(for<'a> fn(&'a Call<'a>, &'a Parts) -> BoxFuture<'a, Result<Response, Refusal>>),
-    /// Tells that the server is there.
+    /// Reports that the server runs.
     Health,
 }
 
-/// How long the answer of a call may be.
+/// Length of the answer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
-    /// As [`Length::Short`], of a call that passes one value on, or a page of names, and computes nothing: it
-    /// runs where the request is read, if that is short as well.
+    /// As [`Length::Short`], for a call that passes on one value or a page of names and computes nothing.
+    /// With a short body it runs on the thread that reads the request.
     Passed,
-    /// Mostly up to 16 KiB. The room for a longer one is taken once it is there.
+    /// Usually up to 16 KiB. Room for a longer answer is taken after the call has run.
     Short,
-    /// Waits for room before the call runs.
+    /// Long. Room is taken before the call runs.
     Long,
 }
 
 impl Route {
-    /// Returns the fields of the call in groups, those last that name its caller.
+    /// Returns the fields of the call in groups. The last group names its caller.
     pub(super) fn field_groups(&self) -> impl Iterator<Item = &'static [Field]> {
         self.own_fields.iter().copied().chain([fields_of(self.tree)])
     }
@@ -75,12 +75,12 @@ impl Route {
         }
     }
 
-    /// Returns true for calls that write in a session: their bodies hold messages.
+    /// Returns true for calls that write to a session: their bodies contain messages.
     pub(super) const fn takes_messages(&self) -> bool {
         matches!((self.tree, &self.run), (Tree::Sessions, Run::Write(..)))
     }
 
-    /// Returns the most bytes of a JSON body.
+    /// Returns the limit on the bytes of a JSON body.
     pub(super) fn max_body(&self, limits: &Limits) -> usize {
         match self.takes_messages() {
             true => limits.max_message_body.max(limits.max_body),
@@ -88,7 +88,7 @@ impl Route {
         }
     }
 
-    /// Returns the method, as the header `Allow` names it.
+    /// Returns the method, in the form of the header `Allow`.
     pub(super) const fn allow(&self) -> &'static str {
         match self.run {
             Run::Read(..) | Run::Write(..) | Run::Upload(_) => "POST",

@@ -42,8 +42,8 @@ impl Served {
         }
     }
 
-    /// Returns the tree of a caller's account. An account that was deleted after its key was admitted has
-    /// no valid key any more.
+    /// Returns the tree of the account of a caller. If the account was deleted after the key was admitted,
+    /// the key is no longer valid.
     pub(super) async fn tree(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>, Refusal> {
         match self.data_dir.tree_of(admitted).await {
             Err(error) if error.is(ErrorKind::NotFound) => Err(Refusal::unauthorized()),

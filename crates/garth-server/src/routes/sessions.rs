@@ -1,4 +1,4 @@
-//! Calls on sessions: what each one takes, asks of the account, and answers.
+//! Calls on sessions.
 
 pub(super) mod context;
 pub(super) mod transcripts;
@@ -27,7 +27,7 @@ use crate::fields::{
     Kind, MAX_INTEGER, Page, array, fields, flag, integer, object, string, string_of, words,
 };
 
-/// Sessions of a page unless the call names a limit.
+/// Sessions of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
 /// States of a session.
 const STATES: Kind = words(&["active", "idle", "done", "error", "cancelled"]);
@@ -81,7 +81,7 @@ pub(super) async fn get(
 }
 
 fields! {
-    /// Changes a session. What is left out stays as it is.
+    /// Changes a session. Fields that are left out stay as they are.
     pub(super) struct SetFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -152,6 +152,7 @@ pub(super) async fn append(
     append.state = state(fields.state)?;
     append.usage = fields.usage;
     let done = sessions.append(&fields.name, &append).await?;
+    // Only the usage shows that the context window is almost full.
     if append.usage.is_some() {
         let (agent, user) = (call.caller.agent.to_string(), sessions.audience().to_owned());
         let (account, session) = (call.key.account.clone(), fields.name.into_owned());
@@ -164,7 +165,7 @@ pub(super) async fn append(
     Ok(json!({"ok": true, "messages": messages, "events": events, "lines": lines, "seq": seq}))
 }
 
-/// Reads the objects of an array, each as it was sent, to the last digit.
+/// Parses the objects of an array and keeps each as it was sent, to the last digit.
 fn drafts(name: &str, objects: &[&RawValue]) -> Result<Vec<Draft>, Refusal> {
     let drafts = objects.iter().zip(1..).map(|(object, number): (_, usize)| {
         Draft::parse(object.get())
@@ -197,7 +198,7 @@ pub(super) async fn withdraw(
 }
 
 fields! {
-    /// Returns where a source leads.
+    /// Resolves a source to lines or a file.
     pub(super) struct ResolveFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -233,7 +234,7 @@ pub(super) async fn publish(
     fields: PublishFields<'_>,
 ) -> Result<Value, Refusal> {
     let uri = fields.uri.parse()?;
-    // What a repeat would publish can be gone; it is answered whatever it would put.
+    // A repeat returns the recorded answer, and the entry may be deleted by now.
     let put = match call.once.is_repeat() {
         true => Put::default(),
         false => sessions.to_publish(&fields.name, &fields.id).await?,
@@ -269,12 +270,13 @@ pub(super) async fn current(
     if !fields.create {
         let of_new = fields.name.is_some() || fields.title.is_some() || fields.model.is_some();
         if of_new || fields.context_window.is_some() || fields.cwd.is_some() {
-            let message = "the call creates no session that its fields could describe: send \"create\": true";
+            let message = "fields of a new session require \"create\": true";
             return Err(Refusal::validation(message));
         }
         let current = sessions.current(&key).await?;
         return Ok(json!({"session": current.as_ref().map(item), "created": false}));
     }
+    // An empty name is made from the key.
     let mut create = Create::new(fields.name.as_deref().unwrap_or_default());
     (create.title, create.model) = (owned(fields.title), owned(fields.model));
     create.context_window = fields.context_window;
@@ -285,8 +287,8 @@ pub(super) async fn current(
     Ok(json!({"session": item(&session), "created": created}))
 }
 
-/// Returns the current session of a key and whether the call created it. A session that the agent's settings
-/// call due is reset first.
+/// Returns the current session of a key, and true if the call created it. A session that is due by the
+/// settings of the agent is reset first.
 async fn current_or_new(
     sessions: &Sessions<'_>,
     key: &SessionKey,
@@ -294,7 +296,7 @@ async fn current_or_new(
     call: &Call<'_>,
 ) -> Result<(Listed, bool), Refusal> {
     let opened = reach(call, Tree::Workspace).await?;
-    // Without a model: no request waits for one.
+    // Without a model, because no request should wait for one.
     let reset = Reset::default();
     let current = opened.workspace()?.current(sessions.audience(), key, Some(create), &reset).await?;
     Ok(match current {
@@ -360,6 +362,7 @@ pub(super) async fn lines(
     _: &Call<'_>,
     fields: LinesFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
+    // Without messages, the default source leads nowhere.
     if fields.source.is_none() && sessions.end(&fields.name, Log::Messages).await?.lines == 0 {
         return raw(&json!({"log": "messages", "items": []}));
     }
@@ -382,7 +385,7 @@ pub(super) async fn lines(
     raw(&LinesPage { log: log.name(), items, has_more: next_source.is_some(), next_source })
 }
 
-/// Page of lines, each as it is stored, to the last digit.
+/// Page of lines. Each line is passed on as stored, to the last digit.
 #[derive(Serialize)]
 struct LinesPage {
     log: &'static str,

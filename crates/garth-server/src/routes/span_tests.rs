@@ -1,5 +1,5 @@
-//! Tests of the log of a request: its events name account, agent, user and session, and contain nothing of
-//! its content.
+//! Tests the log of a request: its events name account, agent, user and session, and contain none of its
+//! content.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::limits::Limits;
 
 const CONTENT: &str = "the canary of a message";
 
-/// A route that warns of its call and fails.
+/// Returns a route that logs a warning and fails.
 const fn failing(path: &'static str, length: Length) -> Route {
     fn fail<'a>(call: &'a Call<'a>) -> Answering<'a> {
         async move {
@@ -45,9 +45,9 @@ const fn failing(path: &'static str, length: Length) -> Route {
     }
 }
 
-/// Runs where the request is read.
+/// Route that runs on the thread that reads the request.
 static PASSED: Route = failing("/v1/passed", Length::Passed);
-/// Runs on the threads that compute.
+/// Route that runs on the threads that compute.
 static COMPUTED: Route = failing("/v1/computed", Length::Short);
 
 async fn post(served: &Served, key: &str, route: &'static Route, body: &Value) {
@@ -67,7 +67,7 @@ fn one(text: &str) -> Logged {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_logged_under_whom_they_are_for() {
+async fn request_log_names_account_agent_user_session() {
     capture();
     let folder = tempfile::tempdir().unwrap();
     let data: DataDir =
@@ -84,7 +84,7 @@ async fn requests_are_logged_under_whom_they_are_for() {
         let (_, secret) = data.control().create_key(account, "test", &[Scope::Admin]).await.unwrap();
         let body = json!({"agent": "scout", "user": "ann", "name": account, "title": CONTENT});
         post(&served, secret.reveal(), route, &body).await;
-        // A call that passes a few bytes on has a span only if it fails.
+        // A call that passes a few bytes on creates its span only if it fails.
         let texts = if route.computes() { &["warning", "cause"][..] } else { &["cause"] };
         for text in texts {
             let event = one(&format!("{text} of {account}"));

@@ -1,6 +1,5 @@
-//! The table of routes: each call with its path, the scopes that it takes, the length of its answer, the tree
-//! that it is on, and the function that answers it with the fields that it is given. Requests are looked up,
-//! admitted, parsed and answered by this table alone, and the reference is made from it.
+//! Table of routes: the path, scopes, answer length, tree, handler and fields of each call. Requests are
+//! looked up, admitted, parsed and answered by this table alone, and the reference is generated from it.
 
 use garth_agent::nearest::nearest;
 use garth_engine::datadir::Scope;
@@ -16,9 +15,9 @@ use super::tree::Tree;
 use super::{kv, memories, notes, recall};
 use crate::fields::FieldGroup;
 
-/// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write makes missing
-/// directories of its caller, unless it is a `Change` of what is there. It ends with `unless dry` if it
-/// stores nothing with that field, or with `if create` if it stores nothing without that one.
+/// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
+/// missing directories of its caller, a `Change` does not. A row ends with `unless dry` if the call stores
+/// nothing with that field, or with `if create` if it stores nothing without it.
 macro_rules! routes {
     ($(
         $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
@@ -33,6 +32,7 @@ macro_rules! routes {
             headers: routes!(@headers $does),
             run: routes!(@run $does)(Length::$length, |call| Box::pin(async move {
                 let call = routes!(@call $does call);
+                // Parsed before the tree is opened, so that an invalid call creates nothing.
                 let fields = <$($fields)::+<'_>>::read(&call.fields)?;
                 let opened = match routes!(@stores $does fields $($when $field)?) {
                     true => open(call, Tree::$tree).await?,
@@ -145,7 +145,7 @@ static CALLS: &[Route] = routes! {
 /// Path of the call that stores a media file of a session.
 pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
 
-/// Routes of bytes as they are, and the one that says that the server is there.
+/// Routes of bytes, and the health check.
 static OTHERS: &[Route] = &[
     Route {
         path: MEDIA_PATH,
@@ -186,7 +186,7 @@ pub(super) fn routes() -> impl Iterator<Item = &'static Route> + Clone {
     CALLS.iter().chain(OTHERS)
 }
 
-/// Returns the path that a call has now, if a path is one that it had before.
+/// Returns the name of the route that replaces a path of an earlier version.
 fn successor(path: &str) -> Option<String> {
     let below = |prefix: &str| path.strip_prefix("/v1/").and_then(|path| path.strip_prefix(prefix));
     let now = match (below("nodes/"), below("sessions/"), below("agents/")) {
@@ -201,20 +201,21 @@ fn successor(path: &str) -> Option<String> {
         },
         _ => return None,
     };
+    // Not every such path was a route, so only existing successors are named.
     routes().find(|route| route.path == now).map(Route::name)
 }
 
-/// Returns the name of the route that a path was once of, or that is most like it, if one is near.
+/// Returns the name of the route that replaces `path`, or of the most similar one if there is any.
 pub(super) fn nearest_route(path: &str) -> Option<String> {
     if let Some(successor) = successor(path) {
         return Some(successor);
     }
-    // A longer path is no slip, and would take time to compare.
+    // A longer path is not a mistyped one, and comparing it would take time.
     if path.len() > 200 {
         return None;
     }
     let given: Vec<&str> = path.split('/').collect();
-    // An argument of the path is what was given in its place.
+    // So that an argument counts as equal, whatever its value.
     let filled = |route: &Route| {
         let parts = route.path.split('/').enumerate();
         let parts = parts.map(|(at, part)| match given.get(at) {

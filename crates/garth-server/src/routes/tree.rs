@@ -1,6 +1,6 @@
 //! Trees that calls are on.
 
-/// What a call is on: decides which fields name its caller, and what its handler is given.
+/// Tree of a call. It decides which fields name the caller, and what the handler receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tree {
     /// Keys and values of an agent.
@@ -15,6 +15,6 @@ pub(super) enum Tree {
     Media,
     /// Files and memories of the account, or of the tree of an agent for an audience.
     Recall,
-    /// Nothing that fields name.
+    /// No tree, and no caller.
     None,
 }

@@ -1,5 +1,5 @@
-//! Every call that writes, by the table of routes: it runs once however little room there is for its answer,
-//! and its answer holds no stored content for a key that may not read.
+//! Tests every call that writes, by the table of routes: it runs once even without room for its answer, and
+//! its answer contains no stored data for a key that may not read.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -20,17 +20,17 @@ use super::served::Served;
 use super::{router_of, routes};
 use crate::answers::Room;
 
-/// Word that is stored by the set-up, and by no call below.
+/// Word that is stored by the setup, and by no call below.
 const CANARY: &str = "canary";
 /// All room of one account, in bytes.
 const ALL_ROOM: usize = 32 << 20;
 const MEMORIES: &str = "ctx://acme/users/ann/memories/events";
 
-/// A server with something to change by each call.
+/// Server with something to change for each call.
 struct Server {
     served: Served,
     key: String,
-    /// Id of what is swapped out, and key of a media file.
+    /// Id of content that is swapped out, and key of a media file.
     swapped: String,
     media: String,
     _clock: ManualClock,
@@ -109,12 +109,12 @@ impl Server {
         self.served.data_dir.account("acme").await.unwrap().head().await.unwrap().seq
     }
 
-    /// Takes all room of the account, as slow readers do.
+    /// Takes all room of the account, as slow readers would.
     fn take_room(&self) -> Room {
         self.served.answers.room_now("acme", ALL_ROOM).unwrap()
     }
 
-    /// Returns a request that changes something, for each call that writes.
+    /// Returns a request that changes something, for a call that writes.
     fn body(&self, route: &Route) -> Value {
         let uri = |name: &str| format!("{MEMORIES}/{name}");
         let work = |body: Value| {
@@ -123,7 +123,7 @@ impl Server {
             body
         };
         let tags: Vec<String> = (0..64).map(|number| format!("{number:0200}")).collect();
-        // Their ids take more than an answer that needs no room.
+        // Their ids make an answer that needs room.
         let messages: Vec<Value> =
             (0..1000).map(|number| json!({"role": "user", "content": number.to_string()})).collect();
         let front = "---\nname: md\ndescription: About it.\n---\nRead.\n";
@@ -180,7 +180,7 @@ impl Server {
     }
 }
 
-/// Adds whose session it is.
+/// Adds agent and user to a request on sessions.
 fn of_session(mut body: Value) -> Value {
     (body["agent"], body["user"]) = (json!("scout"), json!("ann"));
     body
@@ -213,7 +213,7 @@ fn writes() -> impl Iterator<Item = (&'static Route, String, Length)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_without_room_for_its_answer_runs_once_or_not_at_all() {
+async fn write_without_answer_room_never_runs_twice() {
     let mut longest = 0;
     for (route, call, length) in writes() {
         let (free, full) = (Server::start().await, Server::start().await);
@@ -240,7 +240,7 @@ async fn a_write_without_room_for_its_answer_runs_once_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn the_answer_of_a_write_holds_no_stored_content_for_a_key_that_may_not_read() {
+async fn write_answers_hide_content_from_write_only_keys() {
     for (route, call, _) in writes() {
         let server = Server::start().await;
         let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
@@ -252,7 +252,7 @@ async fn the_answer_of_a_write_holds_no_stored_content_for_a_key_that_may_not_re
 }
 
 #[tokio::test]
-async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_read() {
+async fn refused_writes_hide_content_from_write_only_keys() {
     let server = Server::start().await;
     let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
     let (one, moved) = (format!("{MEMORIES}/one"), format!("{MEMORIES}/{CANARY}"));
@@ -279,14 +279,14 @@ async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_re
     ] {
         let (refused, told) = server.post(&writer, call, &body).await;
         assert_eq!(refused, status, "{call}: {told}");
-        assert!(told.ends_with("a key that also has the scope `memory:read` is told more"), "{call}: {told}");
+        assert!(told.ends_with("details require a key with the scope `memory:read`"), "{call}: {told}");
         let (_, told) = server.post(&server.key, call, &body).await;
-        assert!(!told.contains("is told more"), "{call}: {told}");
+        assert!(!told.contains("details require a key"), "{call}: {told}");
     }
 }
 
 #[tokio::test]
-async fn a_call_that_stores_nothing_makes_no_directories() {
+async fn calls_without_effect_create_no_directories() {
     let server = Server::start().await;
     let begin = server.commits().await;
     let key = "agent:scout:slack:channel:C1";
@@ -305,7 +305,7 @@ async fn a_call_that_stores_nothing_makes_no_directories() {
 }
 
 #[tokio::test]
-async fn a_refused_change_makes_no_directories() {
+async fn refused_writes_create_no_directories() {
     let server = Server::start().await;
     let mut refused = 0;
     for (route, call, _) in writes() {
@@ -325,7 +325,7 @@ async fn a_refused_change_makes_no_directories() {
 }
 
 #[tokio::test]
-async fn a_change_of_a_child_tells_its_state_only_to_a_key_that_may_read() {
+async fn set_child_hides_state_from_write_only_keys() {
     let server = Server::start().await;
     let spawn = of_session(json!({"name": "work", "id": "kid"}));
     assert_eq!(server.post(&server.key, "context/spawn", &spawn).await.0, StatusCode::OK);

@@ -39,7 +39,7 @@ fn session(server: &Server) {
 }
 
 #[test]
-fn a_prompt_is_built_in_each_form_and_again() {
+fn prompt_is_built_replayed_and_compared() {
     let server = with_session();
     let of = |more: Value| {
         let mut body = json!({"user": "ann", "session": "work"});
@@ -71,7 +71,7 @@ fn a_prompt_is_built_in_each_form_and_again() {
 }
 
 #[test]
-fn daily_memory_is_added_and_read_by_class() {
+fn daily_memory_is_read_by_class() {
     let server = Server::start();
     let added = server.ok("agents/scout/daily/add", r#"{"text":"- likes tea"}"#);
     assert_eq!(added["path"], json!("/.agent/memory/2026-01-27.md"));
@@ -92,7 +92,7 @@ fn daily_memory_is_added_and_read_by_class() {
 }
 
 #[test]
-fn a_session_is_reset_and_its_archive_read() {
+fn reset_session_has_readable_archive() {
     let server = with_session();
     let body = r#"{"user":"ann","name":"work"}"#;
     assert_eq!(
@@ -115,13 +115,13 @@ fn a_session_is_reset_and_its_archive_read() {
 }
 
 #[test]
-fn a_key_needs_the_scope_and_the_agent_is_an_id() {
+fn agent_calls_check_scope_and_agent_id() {
     let server = with_session();
     let reader = server.key("acme", &[Scope::MemoryRead]);
     assert_eq!(server.post_as(&reader, "agents/scout/daily/list", "{}").status, 200);
     assert_eq!(server.post_as(&reader, "agents/scout/prompt", "{}").status, 403);
     assert_eq!(server.post_as(&reader, "agents/scout/reset", "{}").status, 403);
-    // percent-encoded, and no way to another place
+    // percent-encoded; an encoded `/`, `..` or NUL is refused
     let reply = server.post("agents/sc%6fut/prompt", "{}");
     assert!(reply.text().contains("Be kind."), "{}", reply.text());
     for bad in ["agents/%2e%2e/prompt", "agents/a%2fb/prompt", "agents/%00/prompt"] {
@@ -131,7 +131,7 @@ fn a_key_needs_the_scope_and_the_agent_is_an_id() {
 }
 
 #[test]
-fn a_server_compacts_a_session_whose_window_is_nearly_full() {
+fn server_compacts_sessions_with_nearly_full_window() {
     let notes = r#"{"summary":"They asked.","facts":[],"decisions":[],"todo":"","refs":[]}"#;
     let says = |text: &str| (200, json!({"choices": [{"message": {"content": text}}]}).to_string());
     let (url, asked) = endpoint(vec![says(notes), says("- they asked")]);
@@ -156,7 +156,7 @@ fn a_server_compacts_a_session_whose_window_is_nearly_full() {
 }
 
 #[test]
-fn skills_are_installed_listed_read_edited_and_published() {
+fn skills_are_installed_edited_published_and_deleted() {
     let server = Server::start();
     let front = "---\nname: pdf\ndescription: Reads PDF\nmetadata: {gsv: {requires: {bins: [pdftotext]}}}\n---\nUse it.\n";
     let install =

@@ -1,4 +1,4 @@
-//! The shape of every answer, field by field, and that values come back digit for digit.
+//! The fields of each answer, and values that come back digit for digit.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn health_needs_no_key() {
 }
 
 #[test]
-fn a_put_answers_with_its_version_and_a_get_with_the_same() {
+fn put_and_get_return_the_same_version() {
     let server = Server::start();
     let put = server.ok(
         "put",
@@ -52,7 +52,7 @@ fn a_put_answers_with_its_version_and_a_get_with_the_same() {
 }
 
 #[test]
-fn every_json_value_comes_back_digit_for_digit() {
+fn json_values_return_digit_for_digit() {
     let server = Server::start();
     let digits = "9".repeat(40);
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
@@ -86,7 +86,7 @@ fn every_json_value_comes_back_digit_for_digit() {
 }
 
 #[test]
-fn what_is_not_there_is_exactly_not_found() {
+fn missing_value_answers_found_false() {
     let server = Server::start();
     assert_eq!(server.get("/never"), r#"{"found":false}"#);
     server.ok("put", r#"{"path":"/a","value":1,"ttl_seconds":5}"#);
@@ -99,7 +99,7 @@ fn what_is_not_there_is_exactly_not_found() {
 }
 
 #[test]
-fn a_delete_answers_also_when_nothing_was_there() {
+fn delete_answers_even_if_nothing_exists() {
     let server = Server::start();
     server.put("/a/b", "1");
     for _ in 0..2 {
@@ -113,7 +113,7 @@ fn a_delete_answers_also_when_nothing_was_there() {
 }
 
 #[test]
-fn a_list_shows_direct_children_sorted() {
+fn list_returns_direct_children_sorted() {
     let server = Server::start();
     for key in ["/user/b/c", "/user/a", "/user/a/x", "/user/a-b", "/users2/y", "/z"] {
         server.put(key, "1");
@@ -131,7 +131,7 @@ fn a_list_shows_direct_children_sorted() {
 }
 
 #[test]
-fn a_glob_crosses_slashes_unless_asked_by_segment() {
+fn glob_crosses_slashes_except_by_segment() {
     let server = Server::start();
     for key in ["/user/a", "/user/a/b", "/users2", "/é"] {
         server.put(key, "1");
@@ -168,7 +168,7 @@ fn history_is_newest_first_with_a_tombstone() {
 }
 
 #[test]
-fn history_gives_twenty_unless_told_and_a_hundred_at_most() {
+fn history_limit_has_default_and_maximum() {
     let server = Server::start();
     for number in 0..105 {
         server.put("/a", &number.to_string());
@@ -182,7 +182,7 @@ fn history_gives_twenty_unless_told_and_a_hundred_at_most() {
 }
 
 #[test]
-fn agents_are_apart_and_the_default_one_is_default() {
+fn agents_have_separate_keys() {
     let server = Server::start();
     server.ok("put", r#"{"agent_id":"other","path":"/a","value":1}"#);
     assert_eq!(server.get("/a"), r#"{"found":false}"#);
@@ -193,7 +193,7 @@ fn agents_are_apart_and_the_default_one_is_default() {
 }
 
 #[test]
-fn no_content_type_is_needed_and_each_answer_has_its_own_request_id() {
+fn answers_have_unique_request_ids() {
     let server = Server::start();
     let ids: BTreeSet<String> = (0..20)
         .map(|_| server.post("get", r#"{"path":"/a"}"#).header("x-request-id").unwrap().to_owned())

@@ -1,4 +1,4 @@
-//! Who gets in: keys, scopes, and that both are decided before the body is read.
+//! API keys and scopes. Both are decided before the body is read.
 
 use futures::executor::block_on;
 use garth_engine::datadir::Scope;
@@ -6,7 +6,7 @@ use garth_engine::datadir::Scope;
 use super::harness::{Connection, Server};
 
 #[test]
-fn a_key_is_needed_and_must_be_right() {
+fn rejects_missing_and_wrong_api_keys() {
     let mut server = Server::start();
     let key = server.key.clone();
     let (wrong, cut) = (format!("{}x", &key[..key.len() - 1]), &key[..key.len() - 1]);
@@ -42,7 +42,7 @@ fn a_key_is_needed_and_must_be_right() {
 }
 
 #[test]
-fn a_revoked_key_opens_nothing_from_then_on() {
+fn revoked_key_is_rejected_at_once() {
     let server = Server::start();
     let (key, secret) = block_on(server.home.control().create_key("acme", "short", &[Scope::Admin])).unwrap();
     assert_eq!(server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).status, 200);
@@ -51,7 +51,7 @@ fn a_revoked_key_opens_nothing_from_then_on() {
 }
 
 #[test]
-fn a_refusal_does_not_wait_for_the_body() {
+fn refusal_does_not_wait_for_the_body() {
     let server = Server::start();
     let reader = server.key("acme", &[Scope::MemoryRead]);
     for (authorization, status, code) in [
@@ -68,7 +68,7 @@ fn a_refusal_does_not_wait_for_the_body() {
 }
 
 #[test]
-fn a_missing_key_is_told_before_anything_in_the_body() {
+fn missing_key_is_reported_before_body_errors() {
     let server = Server::start();
     for body in [&b"not json"[..], b"", b"{\"path\":\"/../..\"}", &vec![b'a'; 2 << 20]] {
         server.request("POST", "/v1/put", "", body).refused(401, "UNAUTHORIZED");

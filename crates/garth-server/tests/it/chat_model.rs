@@ -1,4 +1,4 @@
-//! A model behind an endpoint: what is sent there, and what of its answers is taken.
+//! A chat model behind an HTTP endpoint: its requests and its answers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use garth_agent::models::{Ask, ChatModel as _};
 use garth_engine::ErrorKind;
 use garth_server::chat_model::HttpModel;
 
-/// An endpoint that gives these answers, one after the other, and what it was sent.
+/// Starts an endpoint that gives these answers in order. Returns its URL and the requests that it receives.
 pub(super) fn endpoint(answers: Vec<(u16, String)>) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -43,7 +43,7 @@ fn ask() -> Ask {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_asked_by_chat_completions() {
+async fn model_is_asked_by_chat_completions() {
     let good =
         r#"{"choices":[{"message":{"role":"assistant","content":"Because."}}],"usage":{"total_tokens":12}}"#;
     let (url, told) = endpoint(vec![(200, good.to_owned())]);
@@ -59,7 +59,7 @@ async fn an_endpoint_is_asked_by_chat_completions() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_told_and_names_no_key() {
+async fn model_errors_never_contain_the_key() {
     let bad = ["", "no JSON", "{}", r#"{"choices":"#, "[]"].map(|body| (200, body.to_owned()));
     let answers: Vec<_> =
         bad.into_iter().chain([(500, "oops sk-1".to_owned()), (302, String::new())]).collect();
@@ -67,7 +67,7 @@ async fn what_is_no_answer_is_told_and_names_no_key() {
     let (url, _told) = endpoint(answers);
     let model = HttpModel::new(&url, "llama", Some("sk-1".to_owned())).unwrap();
     for _ in 0..=count {
-        // the last time nobody listens
+        // in the last round, nothing listens
         let error = model.ask(&ask()).await.unwrap_err();
         assert!(error.is(ErrorKind::Unavailable) && !error.to_string().contains("sk-1"), "{error}");
     }

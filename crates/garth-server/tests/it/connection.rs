@@ -1,4 +1,4 @@
-//! Connections: kept open between requests, told in the envelope what is no HTTP, and finished on shutdown.
+//! Connections: kept open between requests, an error envelope for anything but HTTP, and shutdown.
 
 use std::net::TcpStream;
 
@@ -9,7 +9,7 @@ use garth_engine::{FileSystemExt, TreePath};
 use super::harness::{Connection, Server, request};
 
 #[test]
-fn a_connection_serves_many_requests_also_after_a_refusal() {
+fn connection_stays_open_after_refusals() {
     let server = Server::start();
     let mut connection = Connection::open(server.address);
     let headers = format!("authorization: Bearer {}\r\n", server.key);
@@ -28,7 +28,7 @@ fn a_connection_serves_many_requests_also_after_a_refusal() {
 }
 
 #[test]
-fn requests_sent_ahead_are_answered_in_order() {
+fn pipelined_requests_are_answered_in_order() {
     let server = Server::start();
     let mut connection = Connection::open(server.address);
     let headers = format!("authorization: Bearer {}\r\n", server.key);
@@ -43,7 +43,7 @@ fn requests_sent_ahead_are_answered_in_order() {
 }
 
 #[test]
-fn what_is_not_http_gets_the_envelope_too() {
+fn malformed_http_gets_the_error_envelope() {
     let server = Server::start();
     let long_target = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000));
     let long_head = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "a".repeat(1_000_000));
@@ -67,7 +67,7 @@ fn what_is_not_http_gets_the_envelope_too() {
 }
 
 #[test]
-fn a_request_has_exactly_one_host_unless_it_is_http_1_0() {
+fn http_1_1_requests_need_one_host() {
     let server = Server::start();
     for headers in ["", "host: a\r\nhost: a\r\n", "host: a b\r\n", "host: a/b\r\n", "host: \u{e9}\r\n"] {
         for target in ["/healthz", "/nothing", "http://a/healthz"] {
@@ -86,7 +86,7 @@ fn a_request_has_exactly_one_host_unless_it_is_http_1_0() {
 }
 
 #[test]
-fn a_request_before_what_is_not_http_still_gets_its_answer() {
+fn request_before_malformed_one_is_answered() {
     let server = Server::start();
     let mut connection = Connection::open(server.address);
     let get =
@@ -98,7 +98,7 @@ fn a_request_before_what_is_not_http_still_gets_its_answer() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_a_refusal_or_a_closed_connection_and_harms_nobody() {
+fn truncated_body_writes_nothing() {
     let server = Server::start();
     let key = &server.key;
     let head = format!("POST /v1/put HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n");
@@ -112,7 +112,7 @@ fn a_body_that_breaks_off_is_a_refusal_or_a_closed_connection_and_harms_nobody()
 }
 
 #[test]
-fn shutdown_finishes_what_is_in_flight_and_closes_what_is_idle() {
+fn shutdown_finishes_requests_and_closes_idle_connections() {
     let mut server = Server::start();
     let mut idle = Connection::open(server.address);
     idle.send(&request("GET", "/healthz", "", b""));
@@ -122,7 +122,7 @@ fn shutdown_finishes_what_is_in_flight_and_closes_what_is_idle() {
     let headers = format!("authorization: Bearer {}\r\n", server.key);
     let bytes = request("POST", "/v1/put", &headers, body);
     let mut busy = Connection::open(server.address);
-    // Asking first shows that the request has begun when the server is told to stop.
+    // the answer 100 shows that the request has begun when the server begins to stop
     let asking = format!("{headers}expect: 100-continue\r\n");
     let asking = request("POST", "/v1/put", &asking, body);
     busy.send(&asking[..asking.len() - body.len()]);
@@ -139,7 +139,7 @@ fn shutdown_finishes_what_is_in_flight_and_closes_what_is_idle() {
 }
 
 #[test]
-fn who_is_too_slow_is_let_go() {
+fn slow_clients_are_disconnected() {
     let server = Server::start_impatient();
     let mut silent = Connection::open(server.address);
     assert!(silent.is_closed());
@@ -154,7 +154,7 @@ fn who_is_too_slow_is_let_go() {
 }
 
 #[test]
-fn who_takes_nothing_of_an_answer_is_let_go() {
+fn clients_that_read_nothing_are_disconnected() {
     let mut server = Server::start_impatient();
     let tree = block_on(server.home.account("acme")).unwrap();
     let value = Bytes::from(format!("\"{}\"", "a".repeat(1_000_000)));
@@ -173,7 +173,8 @@ fn who_takes_nothing_of_an_answer_is_let_go() {
     assert!(greedy.rest() < 16_000_000);
 }
 
-/// Sends on a connection of its own. An impatient server may close it before the head is there; then again.
+/// Sends a request on its own connection. An impatient server may close the connection before it reads the
+/// head, so this is tried again.
 fn hurry<T>(server: &Server, bytes: &[u8], answer: impl Fn(&mut Connection) -> Option<T>) -> (T, Connection) {
     for _ in 0..1000 {
         let mut connection = Connection::open(server.address);

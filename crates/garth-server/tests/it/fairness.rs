@@ -1,5 +1,5 @@
-//! Nobody stalls anybody: every route, with an input that takes it long, in one account, beside a quiet one.
-//! What is counted are steps and pieces of work, never time.
+//! No account stalls another: each route runs with a costly input in one account, while another account is
+//! quiet. The test counts steps and pieces of work, never time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::harness::Server;
 
-/// Bytes of the long texts: many times what may be gone over in place.
+/// Bytes of the long texts. This is many times the limit for work in place.
 const LONG: usize = 300_000;
 
 fn words(bytes: usize) -> String {
@@ -28,7 +28,7 @@ fn of(mut fields: Value) -> String {
     fields.to_string()
 }
 
-/// A server with the accounts `acme` and `quiet`, the first of which has much of everything.
+/// Starts a server with the accounts `acme` and `quiet`. `acme` has much data of each kind.
 fn server() -> (Server, String) {
     let server = Server::start();
     block_on(server.home.create_account("quiet")).unwrap();
@@ -65,8 +65,8 @@ type Costly = (&'static str, &'static str, String);
 
 const MEMORY: &str = "ctx://acme/users/ann/memories/events/long";
 
-/// Returns every route with its costliest input, in an order in which each finds what it needs. `HEAD` stands
-/// for the newest sequence of the account.
+/// Returns each route with its costliest input, in an order in which each call finds the data it needs.
+/// `HEAD` stands for the newest sequence of the account.
 fn calls() -> Vec<Costly> {
     [of_values_and_memories(), of_sessions(), of_context(), of_workspace()].concat()
 }
@@ -264,7 +264,7 @@ fn made(before: Computed, after: Computed) -> [u64; 3] {
 }
 
 #[test]
-fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
+fn routes_compute_off_workers_without_stalling_others() {
     let (server, quiet) = server();
     let (env, tree) = (server.home.env().clone(), block_on(server.home.account("acme")).unwrap());
     let covered: BTreeSet<&str> =
@@ -280,7 +280,7 @@ fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
         let body = body.replace("HEAD", &block_on(tree.head()).unwrap().seq.0.to_string());
         let before = env.computed();
         let reply = server.post(call, &body);
-        // a function that computes where others wait panics: 500
+        // a function that computes on a worker thread panics, which is a 500
         assert!(reply.status < 500, "{route}: {}", reply.text());
         let is_small =
             ["context/swap-in", "agents/coder/media/copy", "agents/coder/media/delete"].contains(&call);
@@ -296,7 +296,7 @@ fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
 
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 
-    // all that the account may have of the threads is taken, and its calls wait in line
+    // the account's share of the threads is taken, so its calls wait
     let (gates, held): (Vec<_>, Vec<_>) = (0..20)
         .map(|_| {
             let (open, opened) = mpsc::channel::<()>();
@@ -336,7 +336,7 @@ fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
 }
 
 #[test]
-fn a_call_of_a_quiet_account_takes_a_constant_number_of_turns() {
+fn quiet_account_needs_constant_turns_per_call() {
     let (server, quiet) = server();
     let env = server.home.env().clone();
     assert_eq!(server.post_as(&quiet, "put", r#"{"path":"/a","value":1}"#).status, 200);

@@ -1,9 +1,8 @@
-//! Random requests, from a fixed seed: whatever comes in, no answer is a 5xx and every failure has the
-//! envelope.
+//! Random requests from a fixed seed: no answer is a 5xx, and each failure has the error envelope.
 
 use super::harness::{Connection, Server, request};
 
-/// A small generator of its own, so that a failure can be repeated: xorshift64*.
+/// Random number generator (xorshift64*). It has a fixed seed, so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -108,14 +107,14 @@ fn text(random: &mut Random) -> String {
     format!("\"{start}{}\"", parts.concat())
 }
 
-/// Returns the fields that a call takes; none of what is no call.
+/// Returns the fields of a call, or none if there is no such call.
 fn fields_of(call: &str) -> Vec<&'static str> {
     let path = format!("/v1/{call}");
     let call = garth_server::reference::calls().into_iter().find(|known| known.path == path);
     call.map(|call| call.fields.iter().map(|field| field.name).collect()).unwrap_or_default()
 }
 
-/// A request that may well be fine.
+/// Returns a request that is often valid.
 fn tame(random: &mut Random, call: &str) -> Vec<u8> {
     let path =
         format!("/{}/{}", random.pick(&["a", "b", "é", "%", "*"]), random.pick(&["c", "d*", "?", "_"]));
@@ -152,7 +151,7 @@ fn wild(random: &mut Random, call: &str) -> Vec<u8> {
 }
 
 #[test]
-fn no_request_gives_a_5xx_and_every_failure_has_the_envelope() {
+fn random_requests_never_cause_5xx() {
     let server = Server::start();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut fine, mut refused) = (0, 0);

@@ -1,5 +1,4 @@
-//! A server in this process with its own data folder and a clock that stands still, and a client that sends
-//! exactly the bytes it is told.
+//! A server in this process with its own data folder and a manual clock, and a client that sends exact bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -41,7 +40,7 @@ impl Server {
         Self::start_on(tokio::runtime::Builder::new_multi_thread().enable_all(), options)
     }
 
-    /// A server whose time limits are over as soon as it has nothing to do but wait.
+    /// Starts a server whose time limits end as soon as it only waits.
     pub(crate) fn start_impatient() -> Self {
         Self::start_on(
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true),
@@ -92,35 +91,35 @@ impl Server {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// Waits until it has.
+    /// Waits until the server has stopped.
     pub(crate) fn stopped(&mut self) {
         self.thread.take().unwrap().join().unwrap();
     }
 
-    /// Sends bytes on a connection of its own and reads one answer.
+    /// Sends bytes on a new connection and reads one answer.
     pub(crate) fn raw(&self, request: &[u8]) -> Reply {
         let mut connection = Connection::open(self.address);
         connection.send(request);
         connection.reply()
     }
 
-    /// A request with these headers (each ending in CRLF).
+    /// Sends a request with these headers (each ends with CRLF).
     pub(crate) fn request(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Reply {
         self.raw(&request(method, target, headers, body))
     }
 
-    /// `POST` with a key.
+    /// Sends a `POST` with a key.
     pub(crate) fn post_as(&self, key: &str, call: &str, body: impl AsRef<[u8]>) -> Reply {
         let headers = format!("authorization: Bearer {key}\r\n");
         self.request("POST", &format!("/v1/{call}"), &headers, body.as_ref())
     }
 
-    /// `POST` with the key of every scope.
+    /// Sends a `POST` with the key that has all scopes.
     pub(crate) fn post(&self, call: &str, body: impl AsRef<[u8]>) -> Reply {
         self.post_as(&self.key, call, body)
     }
 
-    /// `POST` that must succeed; gives the answer.
+    /// Sends a `POST` that must succeed. Returns the answer.
     pub(crate) fn ok(&self, call: &str, body: impl AsRef<[u8]>) -> Value {
         let reply = self.post(call, body);
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -132,7 +131,7 @@ impl Server {
         self.ok("put", format!(r#"{{"path":{},"value":{value}}}"#, Value::from(path)))
     }
 
-    /// The raw text of the answer to a get.
+    /// Returns the raw text of the answer to a get.
     pub(crate) fn get(&self, path: &str) -> String {
         let reply = self.post("get", format!(r#"{{"path":{}}}"#, Value::from(path)));
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -154,7 +153,7 @@ fn key(home: &DataDir, account: &str, scopes: &[Scope]) -> String {
     block_on(home.control().create_key(account, "test", scopes)).unwrap().1.reveal().to_owned()
 }
 
-/// The bytes of a request.
+/// Returns the bytes of a request.
 pub(crate) fn request(method: &str, target: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head =
@@ -175,12 +174,12 @@ impl Connection {
         Self { stream, read: Vec::new() }
     }
 
-    /// Sends; that the server has closed already is for `reply` to find.
+    /// Sends bytes. If the server has closed, `reply` finds it.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).ok();
     }
 
-    /// The next answer; of one without a body (to HEAD) only the head.
+    /// Reads the next answer; with `head_only` (for HEAD) only its head.
     pub(crate) fn reply_to(&mut self, head_only: bool) -> Reply {
         let end = loop {
             if let Some(end) = self.read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
@@ -210,28 +209,28 @@ impl Connection {
         self.reply_to(false)
     }
 
-    /// Says that no more will come.
+    /// Closes the sending side.
     pub(crate) fn end(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).ok();
     }
 
-    /// Whether an answer begins; else the server closed.
+    /// Returns true if an answer begins, false if the server has closed.
     pub(crate) fn begun(&mut self) -> bool {
         self.read_more() > 0
     }
 
-    /// Reads to the end; gives how many bytes there were in all.
+    /// Reads to the end. Returns the number of bytes in total.
     pub(crate) fn rest(&mut self) -> usize {
         while self.read_more() > 0 {}
         self.read.len()
     }
 
-    /// The next answer, or nothing if the server closes without one.
+    /// Reads the next answer, or returns `None` if the server closes without an answer.
     pub(crate) fn reply_or_close(&mut self) -> Option<Reply> {
         (!self.read.is_empty() || self.read_more() > 0).then(|| self.reply())
     }
 
-    /// Whether the server has closed, with nothing more to read.
+    /// Returns true if the server has closed and there is nothing more to read.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.read.is_empty() && self.read_more() == 0
     }
@@ -270,7 +269,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Asserts that this is a refusal in its envelope; gives its message.
+    /// Asserts that this is a refusal in its envelope. Returns its message.
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         let message = self.envelope();
         let found = self.json()["error"]["code"].as_str().unwrap().to_owned();
@@ -278,7 +277,7 @@ impl Reply {
         message
     }
 
-    /// Asserts the envelope alone.
+    /// Asserts the envelope only. Returns its message.
     pub(crate) fn envelope(&self) -> String {
         let json = self.json();
         let error = json["error"].as_object().unwrap();

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a retry answers the first write again, a reuse is refused.
+//! `Idempotency-Key`: a retry gets the first answer again, and another request under the same key is refused.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn send(server: &Server, key: &str, call: &str, idempotency: &str, body: &str) -
 }
 
 #[test]
-fn a_retry_gets_the_same_bytes_and_writes_nothing() {
+fn retry_returns_first_answer_and_writes_nothing() {
     let server = Server::start();
     let body = r#"{"path":"/a","value":1}"#;
     let first = send(&server, &server.key, "put", "abc_DEF-123", body);
@@ -34,7 +34,7 @@ fn a_retry_gets_the_same_bytes_and_writes_nothing() {
 }
 
 #[test]
-fn another_request_under_the_same_key_is_refused() {
+fn rejects_other_request_under_same_key() {
     let server = Server::start();
     send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#);
     for (call, body) in [
@@ -49,7 +49,7 @@ fn another_request_under_the_same_key_is_refused() {
 }
 
 #[test]
-fn a_key_is_forgotten_after_a_day_and_is_the_accounts_own() {
+fn idempotency_key_lasts_one_day_per_account() {
     let server = Server::start();
     block_on(server.home.create_account("other")).unwrap();
     let other = server.key("other", &[Scope::Admin]);
@@ -63,14 +63,14 @@ fn a_key_is_forgotten_after_a_day_and_is_the_accounts_own() {
 }
 
 #[test]
-fn a_refused_write_uses_no_key_up() {
+fn refused_write_leaves_key_unused() {
     let server = Server::start();
     send(&server, &server.key, "put", "k", r#"{"path":"/sys/a","value":1}"#).refused(403, "RESERVED_PATH");
     assert_eq!(send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#).status, 200);
 }
 
 #[test]
-fn a_key_is_a_short_ascii_token() {
+fn idempotency_key_is_a_short_ascii_token() {
     let server = Server::start();
     let (longest, longer) = ("a".repeat(128), "a".repeat(129));
     assert_eq!(send(&server, &server.key, "put", &longest, r#"{"path":"/a","value":1}"#).status, 200);
@@ -83,7 +83,7 @@ fn a_key_is_a_short_ascii_token() {
 }
 
 #[test]
-fn a_repeat_may_order_its_fields_in_another_way() {
+fn retry_may_reorder_fields() {
     let server = Server::start();
     let first = send(&server, &server.key, "put", "k", r#"{"path":"/a","value":{"b":1, "a":2}}"#);
     for body in [
@@ -104,7 +104,7 @@ fn a_repeat_may_order_its_fields_in_another_way() {
 }
 
 #[test]
-fn a_record_from_before_requests_were_compared_by_field_is_still_known() {
+fn retry_matches_old_idempotency_records() {
     let server = Server::start();
     let account = block_on(server.home.account("acme")).unwrap();
     for (call, body) in [("put", r#"{"value":1,"path":"/a"}"#), ("delete", r#"{ "path":"/a"}"#)] {

@@ -1,5 +1,4 @@
-//! Canaries: what another account or agent keeps is never seen, whatever a key, prefix, pattern or id looks
-//! like.
+//! Canaries: data of another account or agent is never shown, whatever the key, prefix, pattern or id is.
 
 use futures::executor::block_on;
 use garth_engine::datadir::Scope;
@@ -9,7 +8,7 @@ use super::harness::Server;
 
 const CANARY: &str = "canary-7f3a";
 
-/// A server on which account `victim` and agent `victim` of `acme` keep canaries; and what looks for them.
+/// Starts a server on which account `victim` and agent `victim` of `acme` store canaries.
 fn server() -> Server {
     let server = Server::start();
     block_on(server.home.create_account("victim")).unwrap();
@@ -36,7 +35,7 @@ fn assert_unseen(server: &Server, call: &str, body: &Value) {
 }
 
 #[test]
-fn no_path_prefix_or_pattern_reaches_another_account_or_agent() {
+fn no_path_or_pattern_reaches_foreign_data() {
     let server = server();
     let tricks = [
         "/../victim/kv/a",
@@ -122,7 +121,7 @@ fn no_agent_id_reaches_another_agent() {
 }
 
 #[test]
-fn wildcards_of_other_systems_are_plain_characters_in_keys_and_prefixes() {
+fn foreign_wildcards_are_plain_characters() {
     let server = Server::start();
     for key in ["/user/a", "/users2/a", "/us_r/a", "/us%r/a", "/us*r/a", "/..a/b", "/%2e%2e/c"] {
         server.put(key, &Value::from(key).to_string());

@@ -1,4 +1,4 @@
-//! How much a client may send: 1 MiB of body, declared or streamed; what is just within passes.
+//! The limit of 1 MiB for a body, declared or streamed. A body of exactly the limit passes.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn value_of(body: &[u8]) -> usize {
 }
 
 #[test]
-fn a_body_of_exactly_the_limit_passes_and_a_byte_more_does_not() {
+fn body_limit_is_exact() {
     let server = Server::start();
     assert_eq!(server.post("put", body(MAX_BODY)).status, 200);
     let value = "a".repeat(MAX_BODY - body(100).len() + value_of(&body(100)));
@@ -35,7 +35,7 @@ fn a_body_of_exactly_the_limit_passes_and_a_byte_more_does_not() {
 }
 
 #[test]
-fn a_declared_length_is_refused_before_the_body_comes() {
+fn too_long_body_is_refused_by_content_length() {
     let server = Server::start();
     for length in ["1048577", "99999999999", "18446744073709551615"] {
         let mut connection = Connection::open(server.address);
@@ -49,7 +49,7 @@ fn a_declared_length_is_refused_before_the_body_comes() {
 }
 
 #[test]
-fn a_streamed_body_is_counted() {
+fn streamed_body_is_counted() {
     let server = Server::start();
     for (length, status) in [(MAX_BODY, 200), (MAX_BODY + 1, 413), (4 * MAX_BODY, 413)] {
         let mut connection = Connection::open(server.address);
@@ -69,7 +69,7 @@ fn a_streamed_body_is_counted() {
 }
 
 #[test]
-fn who_asks_before_sending_is_told_before_sending() {
+fn expect_continue_is_answered_before_the_body() {
     let server = Server::start();
     let mut connection = Connection::open(server.address);
     connection.send(head(&server, "expect: 100-continue\r\ncontent-length: 23").as_bytes());
@@ -81,7 +81,7 @@ fn who_asks_before_sending_is_told_before_sending() {
     connection.reply().refused(413, "PAYLOAD_TOO_LARGE");
 }
 
-/// A message of so many bytes, as an append has it.
+/// Returns an append with a message of about this length.
 fn message(role: &str, length: usize) -> Vec<u8> {
     let (start, end) =
         (format!(r#"{{"agent":"coder","name":"work","messages":[{{"role":"{role}","content":""#), "\"}]}");
@@ -89,7 +89,7 @@ fn message(role: &str, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn message_of_nearly_16_mib_is_appended() {
+fn append_accepts_messages_of_nearly_16_mib() {
     let server = Server::start();
     server.ok("sessions/create", r#"{"agent":"coder","name":"work"}"#);
     let length = (16 << 20) - 4096;
@@ -102,7 +102,7 @@ fn message_of_nearly_16_mib_is_appended() {
 }
 
 #[test]
-fn too_long_message_is_led_to_the_route_of_media() {
+fn too_long_message_error_names_media_route() {
     let server = Server::start();
     server.ok("sessions/create", r#"{"agent":"coder","name":"work"}"#);
     let said = server.post("sessions/append", message("user", 33 << 20)).refused(413, "PAYLOAD_TOO_LARGE");
@@ -112,7 +112,7 @@ fn too_long_message_is_led_to_the_route_of_media() {
 }
 
 #[test]
-fn lists_and_globs_give_five_hundred_at_a_time_and_a_cursor_leads_to_the_rest() {
+fn list_and_glob_have_pages_of_500() {
     let server = Server::start();
     for number in 0..510 {
         server.put(&format!("/n/{number:03}"), "1");
@@ -137,7 +137,7 @@ fn lists_and_globs_give_five_hundred_at_a_time_and_a_cursor_leads_to_the_rest() 
 }
 
 #[test]
-fn an_answer_with_values_has_at_most_four_mebibytes_of_them_and_a_cursor_leads_to_the_rest() {
+fn pages_of_values_hold_at_most_4_mib() {
     let server = Server::start();
     let long = "word ".repeat(180_000);
     for number in 0..8 {

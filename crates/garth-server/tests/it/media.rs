@@ -29,7 +29,7 @@ fn get(server: &Server, key: &str, headers: &str) -> Reply {
 }
 
 #[test]
-fn a_picture_comes_in_and_goes_out_whole_or_in_part() {
+fn media_is_stored_and_served_by_range() {
     let server = server();
     let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
     let reply = put(&server, PUT, "image/png; x=y", &bytes);
@@ -60,14 +60,14 @@ fn a_picture_comes_in_and_goes_out_whole_or_in_part() {
 }
 
 #[test]
-fn a_media_file_has_26214400_bytes_and_no_more() {
+fn media_size_limit_is_exact() {
     let server = server();
     let largest = vec![7; usize::try_from(MAX_MEDIA).unwrap()];
     let reply = put(&server, PUT, "video/mp4", &largest);
     assert_eq!((reply.status, &reply.json()["media"]["size"]), (200, &json!(MAX_MEDIA)));
     let one_more = vec![7; usize::try_from(MAX_MEDIA).unwrap() + 1];
     let headers = format!("authorization: Bearer {}\r\ncontent-type: video/mp4\r\n", server.key);
-    // it is refused by its head: what follows may not be sent any more
+    // refused by its head: the rest need not be sent
     let head =
         format!("POST {PUT} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {}\r\n\r\n", one_more.len());
     let reply = server.raw(head.as_bytes());
@@ -77,7 +77,7 @@ fn a_media_file_has_26214400_bytes_and_no_more() {
 }
 
 #[test]
-fn what_is_no_media_or_anothers_is_refused() {
+fn rejects_wrong_and_foreign_media_requests() {
     let server = server();
     for (target, mime_type, status) in [
         ("/v1/agents/scout/media?session_key=agent:other:main", "image/png", 400),
@@ -98,7 +98,7 @@ fn what_is_no_media_or_anothers_is_refused() {
         let reply = get(&server, &bad, "");
         assert!([400, 404].contains(&reply.status), "{bad}: {}", reply.text());
     }
-    // another account has none of it
+    // another account sees none of it
     futures::executor::block_on(server.home.create_account("globex")).unwrap();
     let other = server.key("globex", &[Scope::Admin]);
     let headers = format!("authorization: Bearer {other}\r\n");

@@ -12,7 +12,7 @@ fn put(server: &Server, uri: &str, content: &str) -> Value {
 }
 
 #[test]
-fn a_memory_lives_from_put_to_delete() {
+fn memory_lives_from_put_to_delete() {
     let server = Server::start();
     let (coffee, tea) = (format!("{ALICE}/preferences/coffee"), format!("{ALICE}/preferences/tea"));
     let made = put(&server, &coffee, "Black. No milk.");
@@ -44,7 +44,7 @@ fn a_memory_lives_from_put_to_delete() {
 }
 
 #[test]
-fn what_is_no_memory_is_refused_and_another_accounts_denied() {
+fn rejects_invalid_and_foreign_memories() {
     let server = Server::start();
     let get = |uri: &str| server.post("memories/get", json!({"uri": uri}).to_string());
     get("coffee").refused(400, "VALIDATION_ERROR");
@@ -67,7 +67,7 @@ fn what_is_no_memory_is_refused_and_another_accounts_denied() {
 }
 
 #[test]
-fn an_agent_reaches_its_own_memories_and_those_of_its_user() {
+fn agent_reaches_own_and_users_memories_only() {
     let server = Server::start();
     server.own("bot", "alice");
     let ask = |call: &str, mut body: Value| {
@@ -104,12 +104,12 @@ fn an_agent_reaches_its_own_memories_and_those_of_its_user() {
     assert_eq!(ask("memories/list", json!({"prefix": "ctx://acme/users/bob"})).json(), json!({"items": []}));
     let kept = server.ok("memories/get", json!({"uri": other}).to_string());
     assert_eq!(kept["text"], json!("Bob is a canary."));
-    // and the end of a memory is told of where the account keeps such
+    // its event goes where the account stores events, which is not in the agent's own tree
     assert_eq!(ask("memories/delete", json!({"uri": own})).status, 200);
 }
 
 #[test]
-fn versions_of_a_memory_come_in_pages_and_each_is_read_again() {
+fn memory_log_pages_list_readable_versions() {
     let server = Server::start();
     let coffee = format!("{ALICE}/preferences/coffee");
     for text in ["One.", "Two.", "Three.", "Four.", "Five."] {
@@ -147,7 +147,7 @@ fn versions_of_a_memory_come_in_pages_and_each_is_read_again() {
 }
 
 #[test]
-fn log_of_a_memory_ends_where_its_identity_does() {
+fn memory_log_hides_foreign_memories() {
     let server = Server::start();
     server.own("bot", "alice");
     let (own, other) = (format!("{ALICE}/profile"), "ctx://acme/users/bob/memories/profile");
@@ -164,7 +164,7 @@ fn log_of_a_memory_ends_where_its_identity_does() {
 }
 
 #[test]
-fn empty_text_makes_no_memory() {
+fn memory_put_rejects_empty_text_by_default() {
     let server = Server::start();
     let body = json!({"uri": format!("{ALICE}/profile"), "content": " \n"});
     server.post("memories/put", body.to_string()).refused(400, "VALIDATION_ERROR");

@@ -1,4 +1,4 @@
-//! Events over HTTP: how a request looks, which answers count, and that commits are noticed.
+//! Events over HTTP: the form of a request, the answers that count, and the courier, which notices commits.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -18,11 +18,11 @@ use tokio::sync::watch;
 
 const SECRET: &[u8] = b"0123456789abcdef";
 
-/// A request: its head in lower case, and its body.
+/// Request: head in lower case, and body.
 type Request = (String, Vec<u8>);
 
-/// An endpoint that gives each request the next of these answers, the last again and again; an empty one is
-/// none at all.
+/// Starts an endpoint that gives each request the next of these answers, and the last one from then on. An
+/// empty text means no answer.
 fn endpoint(answers: &[&str]) -> (String, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/events", listener.local_addr().unwrap());
@@ -69,7 +69,7 @@ fn sink(url: &str) -> HttpSink {
 }
 
 #[tokio::test]
-async fn a_request_has_the_event_its_key_and_a_signature() {
+async fn delivery_has_event_key_and_signature() {
     let (url, requests) = endpoint(&[&answer("204 No Content", "")]);
     let event = event();
     sink(&url).deliver(&event).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_request_has_the_event_its_key_and_a_signature() {
 }
 
 #[tokio::test]
-async fn anything_but_a_2xx_in_time_is_a_failure() {
+async fn delivery_needs_a_2xx_in_time() {
     let (moved, elsewhere) = endpoint(&[&answer("200 OK", "")]);
     let redirect = answer("307 Temporary Redirect", &format!("location: {moved}\r\n"));
     let late = answer("503 Unavailable", "retry-after: 30\r\n");
@@ -109,11 +109,11 @@ async fn anything_but_a_2xx_in_time_is_a_failure() {
     assert_eq!(failures[4].0, "the sink did not answer in time");
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = self::sink(&format!("http://{unused}/")).deliver(&event()).await.unwrap_err();
-    assert!(refused.message().contains("not reached"), "{refused}");
+    assert!(refused.message().contains("cannot be reached"), "{refused}");
 }
 
 #[test]
-fn what_is_no_endpoint_or_no_secret_is_refused() {
+fn sink_rejects_bad_urls_and_short_secrets() {
     for url in ["", "example.com", "ftp://example.com", "http://", "https://ann:pass@example.com/"] {
         let error = HttpSink::new(url, SECRET, Env::system()).unwrap_err();
         assert!(error.is(ErrorKind::InvalidArgument) && !error.message().contains("pass@"), "{url}: {error}");
@@ -123,7 +123,7 @@ fn what_is_no_endpoint_or_no_secret_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_of_every_account_are_noticed_and_told() {
+async fn courier_delivers_commits_of_every_account() {
     let folder = tempfile::tempdir().unwrap();
     let data =
         garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
@@ -133,7 +133,7 @@ async fn commits_of_every_account_are_noticed_and_told() {
     let (url, requests) = endpoint(&[&answer("200 OK", "")]);
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(Courier::new(data.clone(), Some(Arc::new(sink(&url)))).run(stopping));
-    // of this process, and as another process does
+    // commits of this process and of another one
     let elsewhere =
         garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
     for (account, data) in [("acme", &data), ("other", &elsewhere), ("acme", &elsewhere), ("other", &data)] {
@@ -157,7 +157,7 @@ async fn commits_of_every_account_are_noticed_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn packs_are_collected_once_they_are_due() {
+async fn courier_collects_packs_when_due() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
     let data = garth_engine::DataDir::builder(garth_agent::registry())
@@ -192,7 +192,7 @@ async fn packs_are_collected_once_they_are_due() {
     clock.advance(Duration::from_secs(40));
     gone("short").await;
     assert!(tree.lookup(file("long", "/context/pack.json")).await.unwrap().is_some());
-    // one that cannot be collected does not keep others from it
+    // one session that cannot be collected does not stop the others
     tree.write(file("bad", "/context/gc.policy"), "no policy").await.unwrap();
     clock.advance(Duration::from_secs(26 * 60 * 60));
     gone("long").await;
@@ -202,7 +202,7 @@ async fn packs_are_collected_once_they_are_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
+async fn messages_are_collected_only_with_permission() {
     for history in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let data = garth_engine::DataDir::builder(garth_agent::registry())
@@ -222,7 +222,7 @@ async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
         let (stop, stopping) = watch::channel(false);
         let courier = Courier::new(data.clone(), None).collecting(Collecting { history });
         let running = tokio::spawn(courier.run(stopping));
-        // both are of one run
+        // both are of the same run
         while !tree.read_to_string(file("events.jsonl")).await.unwrap().contains("context.collected") {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -235,7 +235,7 @@ async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
     }
 }
 
-/// A sink that keeps the events of memories called `slow` until it is let go, and notes all others.
+/// A sink that holds the events of memories named `slow` until it is released, and records all others.
 #[derive(Debug)]
 struct Hangs {
     let_go: tokio::sync::Semaphore,
@@ -258,11 +258,11 @@ impl Sink for Hangs {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_delivery_delays_no_other_memory_and_no_other_account() {
+async fn hanging_delivery_delays_no_other_memory() {
     let folder = tempfile::tempdir().unwrap();
     let data =
         garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
-    // more accounts than are visited at a time
+    // more accounts than are visited at once
     let accounts: Vec<String> = (0..8).map(|number| format!("a{number}")).collect();
     let put = async |account: &str, slug: &str| {
         let tree = data.account(account).await.unwrap();

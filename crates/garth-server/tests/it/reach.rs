@@ -1,7 +1,7 @@
-//! What each call reaches, by who asks, compared with the second table of `docs/specs/http-scopes.md`. The
-//! calls are those of the table of routes, so that a new one needs a row. Each place of an account holds
-//! words of its own: what of them is in an answer, what a request could name, and what it changed, is what it
-//! reached.
+//! The places that each call reaches for each asker, compared with the second table of
+//! `docs/specs/http-scopes.md`. The calls are from the table of routes, so a new call needs a row. Each place
+//! of an account has its own words. A call has reached a place if its answer has these words, if it names a
+//! thing of the place, or if it changes the place.
 
 mod places;
 mod requests;
@@ -15,7 +15,7 @@ use self::places::Place::{Channel, Closed, Open, Other, Owner, Second, User};
 use self::places::{ASKERS, Asker, Filled, Place, SESSIONS};
 use self::requests::{asks, is_asked_of_media, offered, short};
 
-/// Row of the table: the call, and a word for each of [`ASKERS`].
+/// Returns the rows of the table: a call, and a word for each of [`ASKERS`].
 fn table() -> Vec<(String, Vec<String>)> {
     let page = include_str!("../../../../docs/specs/http-scopes.md");
     let head =
@@ -29,7 +29,7 @@ fn table() -> Vec<(String, Vec<String>)> {
     table.lines().take_while(|line| line.starts_with('|')).map(row).collect()
 }
 
-/// Returns the places that a word of the table means.
+/// Returns the places that a word of the table stands for.
 fn meant(word: &str, asker: Asker, call: &CallReference) -> BTreeSet<Place> {
     let mut places: BTreeSet<Place> = match word {
         "no" => BTreeSet::new(),
@@ -46,11 +46,11 @@ fn meant(word: &str, asker: Asker, call: &CallReference) -> BTreeSet<Place> {
     places
 }
 
-/// Returns the fields by which somebody asks. A call without a field takes no notice of it.
+/// Returns the fields for an asker. A field that the call does not have is left out.
 fn who(asker: Asker, call: &CallReference) -> Value {
     let has = |name: &str| call.fields.iter().any(|field| field.name == name);
     let mut fields = json!({});
-    // sessions name their agent whoever asks
+    // a session always names its agent
     if has("agent")
         && (asker != Asker::Nobody || ["sessions/", "context/"].iter().any(|of| short(call).starts_with(of)))
     {
@@ -68,21 +68,21 @@ fn who(asker: Asker, call: &CallReference) -> Value {
         fields["user"] = json!(user);
     }
     let key = match (asker, short(call)) {
-        // this call is on a session key alone
+        // this call takes only a session key
         (Asker::Owner, "sessions/current") => Some("agent:scout:main"),
         (Asker::User, "sessions/current") => Some("agent:scout:dm:bob"),
         (Asker::Channel, _) => Some("agent:scout:slack:channel:C1"),
         (Asker::Another, _) => Some("agent:other:main"),
         _ => None,
     };
-    // in calls on media, `key` is that of a file
+    // in calls on media, `key` is the key of a file
     if let Some(key) = key.filter(|_| has("key") && !short(call).starts_with("media")) {
         fields["key"] = json!(key);
     }
     fields
 }
 
-/// Returns what somebody reaches by a call.
+/// Returns the places that an asker reaches by a call.
 fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Place> {
     let (mut reached, before) = (BTreeSet::new(), filled.head());
     let mut note = |to: Place, names: bool, reply: &crate::it::harness::Reply| {
@@ -130,7 +130,7 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Plac
 }
 
 #[test]
-fn each_call_reaches_for_each_asker_what_the_table_says() {
+fn calls_reach_places_of_the_scope_table() {
     let calls: Vec<CallReference> =
         reference::calls().into_iter().filter(|call| call.path != "/healthz").collect();
     let table = table();
@@ -152,7 +152,7 @@ fn each_call_reaches_for_each_asker_what_the_table_says() {
 }
 
 #[test]
-fn no_name_makes_one_audience_another() {
+fn no_name_reaches_another_audience() {
     let filled = Filled::start();
     let long = format!("agent:scout:slack:channel:{}", "C".repeat(64));
     for (who, own) in [

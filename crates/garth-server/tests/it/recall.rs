@@ -1,4 +1,4 @@
-//! `POST /v1/recall`: what it answers, what it refuses, and for whom.
+//! `POST /v1/recall`: answers, refusals, and who sees what.
 
 use futures::executor::block_on;
 use garth_engine::datadir::Scope;
@@ -25,7 +25,7 @@ fn sources(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_recall_answers_within_its_budget_and_says_where_it_is_from() {
+fn recall_stays_in_budget_and_names_sources() {
     let server = server();
     let asked = json!({"question": "how does Alice take her coffee", "budget": 200});
     let answer = server.ok("recall", asked.to_string());
@@ -58,7 +58,7 @@ fn a_recall_answers_within_its_budget_and_says_where_it_is_from() {
 }
 
 #[test]
-fn what_no_recall_takes_is_refused() {
+fn recall_rejects_wrong_fields_and_scopes() {
     let server = server();
     for body in [
         json!({}),
@@ -85,7 +85,7 @@ fn what_no_recall_takes_is_refused() {
 }
 
 #[test]
-fn an_agent_recalls_its_own_and_its_users() {
+fn agent_recalls_own_and_users_memories_only() {
     let server = server();
     let ask = |question: &str| {
         let body = json!({"question": question, "agent": "bot", "user": "alice", "chat": "trip"});

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::harness::{Connection, Server, request};
 
 #[test]
-fn what_is_no_route_is_not_found() {
+fn unknown_routes_are_not_found() {
     let server = Server::start();
     let key = format!("authorization: Bearer {}\r\n", server.key);
     for target in [
@@ -42,7 +42,7 @@ fn what_is_no_route_is_not_found() {
 }
 
 #[test]
-fn a_wrong_method_says_which_is_right() {
+fn wrong_method_error_names_allowed_methods() {
     let server = Server::start();
     for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "post", "X"] {
         let reply = server.request(method, "/v1/put", "", b"");
@@ -60,7 +60,7 @@ fn a_wrong_method_says_which_is_right() {
 }
 
 #[test]
-fn a_body_that_is_not_what_the_call_takes_is_a_validation_error() {
+fn rejects_bodies_of_wrong_shape() {
     let server = Server::start();
     let deep = format!("{{\"path\":{}", "[".repeat(100_000));
     let bodies: [&[u8]; 34] = [
@@ -109,14 +109,14 @@ fn a_body_that_is_not_what_the_call_takes_is_a_validation_error() {
 }
 
 #[test]
-fn a_refused_field_is_named_with_what_it_must_be_in_terms_of_json() {
+fn field_errors_name_expected_json_type() {
     const TTL: &str = "\"ttl_seconds\" must be an integer from 1 to 9223372036";
     let server = Server::start();
     let cases = [
         ("put", r#""path":1,"value":1"#, "\"path\" must be a string"),
         ("put", r#""value":1"#, "\"path\" is missing"),
         ("put", r#""path":"/a""#, "\"value\" is missing"),
-        ("put", r#""path":"/a","value":1,"value":2"#, "\"value\" is given twice"),
+        ("put", r#""path":"/a","value":1,"value":2"#, "\"value\" occurs twice"),
         ("put", r#""path":"/a","value":1,"ttl_seconds":0"#, TTL),
         ("put", r#""path":"/a","value":1,"ttl_seconds":-1"#, TTL),
         ("put", r#""path":"/a","value":1,"ttl_seconds":1.5"#, TTL),
@@ -130,7 +130,7 @@ fn a_refused_field_is_named_with_what_it_must_be_in_terms_of_json() {
         ("list", r#""prefix":{}"#, "\"prefix\" must be a string"),
         ("list", r#""cursor":5"#, "\"cursor\" must be a string"),
         ("list", r#""limit":501"#, "\"limit\" must be an integer from 1 to 500"),
-        ("glob", r#""pattern":"/*","semantics":"x""#, "\"semantics\" must be \"segment\", or left out"),
+        ("glob", r#""pattern":"/*","semantics":"x""#, "\"semantics\" must be \"segment\" or missing"),
         ("history", r#""path":"/a","limit":101"#, "\"limit\" must be an integer from 1 to 100"),
         ("search", r#""query":"a","limit":51"#, "\"limit\" must be an integer from 1 to 50"),
         ("search", r#""query":"a","tags_any":{}"#, "\"tags_any\" must be an array of strings"),
@@ -144,7 +144,7 @@ fn a_refused_field_is_named_with_what_it_must_be_in_terms_of_json() {
 }
 
 #[test]
-fn an_integer_may_be_written_with_a_fraction_of_zero() {
+fn integer_fields_accept_zero_fraction() {
     let server = Server::start();
     server.ok("put", r#"{"path":"/a","value":1,"ttl_seconds":3600.0}"#);
     assert_eq!(server.ok("get", r#"{"path":"/a"}"#)["expires_at"], "2026-01-27T01:00:00.000Z");
@@ -152,7 +152,7 @@ fn an_integer_may_be_written_with_a_fraction_of_zero() {
 }
 
 #[test]
-fn a_field_of_the_wrong_kind_is_a_validation_error() {
+fn rejects_fields_of_wrong_type() {
     let server = Server::start();
     let fields = [
         "\"ttl_seconds\":0",
@@ -212,7 +212,7 @@ fn a_field_of_the_wrong_kind_is_a_validation_error() {
 }
 
 #[test]
-fn absent_and_null_fields_are_the_defaults() {
+fn null_fields_have_the_defaults() {
     let server = Server::start();
     let nulls = r#"{"agent_id":null,"path":"/a","value":null,"ttl_seconds":null,"tags":null,"importance":null,"searchable":null}"#;
     server.ok("put", nulls);
@@ -221,7 +221,7 @@ fn absent_and_null_fields_are_the_defaults() {
 }
 
 #[test]
-fn paths_and_patterns_that_break_the_rules_have_their_own_codes() {
+fn invalid_paths_and_patterns_have_own_codes() {
     let server = Server::start();
     let (chars, segments) = (format!("/{}", "ab/".repeat(171)), "/a".repeat(65));
     let folded = format!("/a{}", "/".repeat(64));
@@ -244,7 +244,7 @@ fn paths_and_patterns_that_break_the_rules_have_their_own_codes() {
 }
 
 #[test]
-fn sys_is_reserved_for_puts() {
+fn put_rejects_reserved_sys_paths() {
     let server = Server::start();
     for path in ["/sys", "/sys/", "/sys/a", "//sys//a/b"] {
         server.post("put", json!({ "path": path, "value": 1 }).to_string()).refused(403, "RESERVED_PATH");
@@ -258,7 +258,7 @@ fn sys_is_reserved_for_puts() {
 }
 
 #[test]
-fn a_path_conflict_names_what_is_in_the_way() {
+fn path_conflict_names_the_blocking_key() {
     let server = Server::start();
     server.put("/a", "1");
     let reply = server.post("put", r#"{"path":"/a.json/b","value":2}"#);

@@ -1,5 +1,5 @@
-//! Writes that are sent again under their `Idempotency-Key`, on every route that writes: one effect, and one
-//! answer to all of them.
+//! Repeats of a write under its `Idempotency-Key`, on every route that writes: one effect, and the same
+//! answer to each.
 
 use std::sync::Barrier;
 
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// Body of a request to a route that writes.
+    /// Returns the body of a request to a route that writes.
     fn body(&self, path: &str) -> Value {
         let memory = |name: &str| format!("{MEMORIES}/{name}");
         let of_work = |mut body: Value| {
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// Sends a write under an idempotency key; `twist` makes another request of it.
+    /// Sends a write under an idempotency key. With `twist` it is another request.
     fn send(&self, call: &CallReference, key: &str, twist: bool) -> Reply {
         if call.body == BodyReference::Bytes {
             let body: &[u8] = if twist { b"GIF89b" } else { b"GIF89a" };
@@ -152,7 +152,7 @@ impl World {
         block_on(self.server.home.account("acme")).unwrap()
     }
 
-    /// Removes everything that the account has, but for whose agent it is.
+    /// Removes all data of the account, except the owner of the agent.
     fn remove_all(&self) {
         let account = self.account().overriding_rules();
         let root = garth_engine::TreePath::root();
@@ -185,7 +185,7 @@ fn same(call: &CallReference, reply: &Reply, first: &Reply) {
 }
 
 #[test]
-fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
+fn every_write_is_idempotent_under_its_key() {
     for call in writes() {
         let world = World::new();
         let before = world.head();
@@ -197,8 +197,8 @@ fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
         same(&call, &world.send(&call, "k", false), &first);
         world.send(&call, "k", true).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
         assert_eq!(world.head(), head, "{}", call.path);
-        // Whatever has happened since: what it changed is gone, and so is all that it needs. But a pack is
-        // built again from the messages, which nobody can remove but an administrator.
+        // the changed file is gone, and so is all that the call needs, but a pack is built again from the
+        // messages, which only an administrator can remove
         if call.path == "/v1/context/pack" {
             let more = json!({"name": "work", "messages": [{"role": "user", "content": "more"}]});
             world.server.ok("sessions/append", of_session(more).to_string());
@@ -212,9 +212,9 @@ fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
 }
 
 #[test]
-fn a_repeat_by_a_caller_whom_settings_lead_elsewhere_is_refused() {
+fn rejects_repeat_after_change_of_owner() {
     let of_agent = |path: &str| ["/v1/sessions/", "/v1/agents/"].iter().any(|top| path.starts_with(top));
-    // that one is under a session key whose audience no settings change
+    // this call is under a session key, whose audience no settings change
     let is_keyed = |path: &str| path == "/v1/sessions/current";
     for call in writes().filter(|call| of_agent(call.path) && !is_keyed(call.path)) {
         let world = World::new();
@@ -229,7 +229,7 @@ fn a_repeat_by_a_caller_whom_settings_lead_elsewhere_is_refused() {
 }
 
 #[test]
-fn twins_of_any_write_have_one_effect_and_equal_answers() {
+fn concurrent_repeats_have_one_effect() {
     for call in writes() {
         let alone = World::new();
         let before = alone.head();
@@ -255,7 +255,7 @@ fn twins_of_any_write_have_one_effect_and_equal_answers() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_answers_its_repeats_the_same() {
+fn writes_without_effect_are_recorded_too() {
     let unchanged = [
         ("/v1/memories/put", json!({"uri": format!("{MEMORIES}/tea"), "content": "Ann likes tea.\n"})),
         ("/v1/memories/tag", json!({"uri": format!("{MEMORIES}/tea"), "remove": ["cold"]})),
@@ -288,7 +288,7 @@ fn a_write_that_changes_nothing_answers_its_repeats_the_same() {
 }
 
 #[test]
-fn a_refused_write_leaves_no_record() {
+fn refused_write_leaves_no_record() {
     let world = World::new();
     let body =
         of_session(json!({"name": "later", "messages": [{"role": "user", "content": "x"}]})).to_string();
@@ -299,7 +299,7 @@ fn a_refused_write_leaves_no_record() {
 }
 
 #[test]
-fn one_key_is_one_request_of_the_account_whichever_chat_it_goes_through() {
+fn idempotency_key_is_shared_between_chats() {
     let world = World::new();
     let in_chat =
         |chat: &str, name: &str| of_session(json!({"name": name, "chat": chat, "session": name})).to_string();

@@ -1,5 +1,4 @@
-//! The table of routes: the reference that is made from it, the scopes that each call takes, and fields that
-//! a call does not have.
+//! The table of routes: its reference page, the scopes of each call, and fields that a call does not have.
 
 use garth_engine::datadir::Scope;
 use garth_server::reference::{self, BodyReference, CallReference, FieldReference};
@@ -11,13 +10,13 @@ fn json_calls() -> impl Iterator<Item = CallReference> {
     reference::calls().into_iter().filter(|call| call.body == BodyReference::Json)
 }
 
-/// Path of a call without `/v1/`, of agent `scout`.
+/// Returns the path of a call without `/v1/`, for agent `scout`.
 fn path(call: &CallReference) -> String {
     call.path.trim_start_matches("/v1/").replace("{agent}", "scout")
 }
 
 #[test]
-fn every_call_refuses_fields_that_it_does_not_have_and_names_the_nearest() {
+fn calls_reject_unknown_fields_with_suggestion() {
     let server = Server::start();
     for call in json_calls() {
         for field in &call.fields {
@@ -34,16 +33,16 @@ fn every_call_refuses_fields_that_it_does_not_have_and_names_the_nearest() {
 }
 
 #[test]
-fn every_call_refuses_a_field_that_is_given_twice_or_has_another_type() {
+fn calls_reject_duplicate_and_mistyped_fields() {
     let server = Server::start();
     for call in json_calls() {
         for field in call.fields.iter().filter(|field| !field.r#type.is_empty()) {
             let name = field.name;
             let twice = server.post(&path(&call), format!("{{\"{name}\":null,\"{name}\":null}}"));
-            assert_eq!(twice.refused(400, "VALIDATION_ERROR"), format!("\"{name}\" is given twice"));
+            assert_eq!(twice.refused(400, "VALIDATION_ERROR"), format!("\"{name}\" occurs twice"));
             let other = if field.r#type == "object" { "[\"\"]" } else { "{\"\":[]}" };
             let required = call.fields.iter().filter(|other| other.required && other.name != name);
-            // Fields are read in the order of the declaration: those before have what their type takes.
+            // fields are read in the order of the declaration, so the ones before need valid values
             let required = required.map(|field| format!("\"{}\":{}", field.name, example(field)));
             let fields: Vec<String> = required.chain([format!("\"{name}\":{other}")]).collect();
             let message = server.post(&path(&call), format!("{{{}}}", fields.join(","))).envelope();
@@ -52,7 +51,7 @@ fn every_call_refuses_a_field_that_is_given_twice_or_has_another_type() {
     }
 }
 
-/// A value of the type of a field.
+/// Returns a value of the type of a field.
 fn example(field: &FieldReference) -> String {
     match (field.r#type, field.words.first()) {
         (_, Some(word)) => format!("\"{word}\""),
@@ -65,7 +64,7 @@ fn example(field: &FieldReference) -> String {
 }
 
 #[test]
-fn a_query_on_a_call_in_json_is_refused_and_not_ignored() {
+fn json_calls_reject_a_query() {
     let server = Server::start();
     let headers = format!("authorization: Bearer {}\r\n", server.key);
     for call in json_calls() {
@@ -76,7 +75,7 @@ fn a_query_on_a_call_in_json_is_refused_and_not_ignored() {
 }
 
 #[test]
-fn a_path_without_a_route_names_the_nearest_route() {
+fn unknown_path_error_names_nearest_route() {
     let server = Server::start();
     for (path, nearest) in [
         ("sesions/append", "POST /v1/sessions/append"),
@@ -98,7 +97,7 @@ fn a_path_without_a_route_names_the_nearest_route() {
 }
 
 #[test]
-fn a_bad_idempotency_key_is_refused_by_every_write_and_ignored_by_every_read() {
+fn only_writes_check_the_idempotency_key() {
     let server = Server::start();
     let headers = format!("authorization: Bearer {}\r\nidempotency-key: a b\r\n", server.key);
     for call in json_calls() {
@@ -111,23 +110,22 @@ fn a_bad_idempotency_key_is_refused_by_every_write_and_ignored_by_every_read() {
     assert!(message.contains("Idempotency-Key"), "{message}");
 }
 
-/// Written by `GARTH_WRITE_REFERENCE=1 cargo nextest run -p garth-server the_reference_is_that_of_the_table`.
+/// Written by `GARTH_WRITE_REFERENCE=1 cargo nextest run -p garth-server reference_page_matches_table`.
 #[test]
-fn the_reference_is_that_of_the_table() {
+fn reference_page_matches_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/specs/http-reference.md");
     if std::env::var_os("GARTH_WRITE_REFERENCE").is_some() {
         std::fs::write(path, reference::page()).unwrap();
     }
     let written = std::fs::read_to_string(path).unwrap();
-    let command =
-        "GARTH_WRITE_REFERENCE=1 cargo nextest run -p garth-server the_reference_is_that_of_the_table";
+    let command = "GARTH_WRITE_REFERENCE=1 cargo nextest run -p garth-server reference_page_matches_table";
     assert!(
         written == reference::page(),
         "docs/specs/http-reference.md is out of date; write it with\n{command}"
     );
 }
 
-/// Row of the table of scopes: the call, and what each scope of [`SCOPES`] opens.
+/// Row of the table of scopes: a call, and its cell for each of [`SCOPES`].
 type Row = (String, Vec<String>);
 
 /// Scopes in the order of the columns.
@@ -155,7 +153,7 @@ fn is_let_in(server: &Server, call: &CallReference, scopes: &[Scope]) -> bool {
 }
 
 #[test]
-fn each_scope_opens_the_calls_that_the_table_of_scopes_says() {
+fn scopes_open_the_calls_of_the_table() {
     let server = Server::start();
     let calls: Vec<CallReference> =
         reference::calls().into_iter().filter(|call| call.path != "/healthz").collect();
@@ -179,7 +177,7 @@ fn each_scope_opens_the_calls_that_the_table_of_scopes_says() {
 }
 
 #[test]
-fn the_largest_and_smallest_numbers_of_every_call_are_no_fault_of_the_server() {
+fn extreme_numbers_cause_no_server_error() {
     let server = Server::start();
     let session = r#"{"name":"work","user":"ann","agent":"scout"}"#;
     server.ok("sessions/create", session);
@@ -213,7 +211,7 @@ fn the_largest_and_smallest_numbers_of_every_call_are_no_fault_of_the_server() {
 }
 
 #[test]
-fn half_of_a_surrogate_pair_is_named() {
+fn half_surrogate_pair_error_names_field() {
     let server = Server::start();
     let message = server.post("get", r#"{"path":"/\ud800"}"#).refused(400, "VALIDATION_ERROR");
     assert!(message.contains("\"path\"") && message.contains("half of a surrogate pair"), "{message}");
@@ -222,7 +220,7 @@ fn half_of_a_surrogate_pair_is_named() {
 /// Number of items of each call with pages.
 const ITEMS: usize = 12;
 
-/// The account in which every call with pages has [`ITEMS`], and what each call has to be asked.
+/// Creates [`ITEMS`] items for each call with pages. Returns the body for each call.
 fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'static str> {
     let account = futures::executor::block_on(server.home.account("acme")).unwrap();
     server.own("scout", "ann");

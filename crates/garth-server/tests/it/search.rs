@@ -1,4 +1,4 @@
-//! `POST /v1/search`: what it refuses, and what it finds.
+//! `POST /v1/search`: refusals and hits.
 
 use futures::executor::block_on;
 use garth_engine::model::{Batch, Op};
@@ -16,7 +16,7 @@ fn put(server: &Server, body: &Value) {
 }
 
 #[test]
-fn a_search_finds_searchable_values_best_first() {
+fn search_returns_searchable_values_best_first() {
     let server = Server::start();
     put(
         &server,
@@ -58,7 +58,7 @@ fn a_search_finds_searchable_values_best_first() {
 }
 
 #[test]
-fn a_hit_is_the_newest_version_and_never_what_ended() {
+fn search_returns_only_current_versions() {
     let server = Server::start();
     put(&server, &json!({ "path": "/a", "value": "walrus", "searchable": true }));
     let second = server.ok("put", r#"{"path":"/a","value":"heron 1.10","searchable":true}"#);
@@ -76,7 +76,7 @@ fn a_hit_is_the_newest_version_and_never_what_ended() {
 }
 
 #[tokio::test]
-async fn files_of_other_interfaces_are_no_values_of_a_search() {
+async fn search_returns_only_key_value_files() {
     let server = Server::start();
     put(&server, &json!({ "path": "/a", "value": "heron", "searchable": true }));
     let tree = block_on(server.home.account("acme")).unwrap();
@@ -86,7 +86,7 @@ async fn files_of_other_interfaces_are_no_values_of_a_search() {
         ("/agents/default/kv/d.txt", "heron"),
         ("/heron.txt", "heron"),
     ];
-    // some were there before the rule was
+    // some files are older than the rule
     let older = files.map(|(path, content)| Op::write(TreePath::parse(path).unwrap(), content));
     tree.commit(Batch::new(older).overriding_rules()).await.unwrap();
     assert_eq!(paths(&server.ok("search", r#"{"query":"heron"}"#)), ["/a"]);
@@ -95,7 +95,7 @@ async fn files_of_other_interfaces_are_no_values_of_a_search() {
 }
 
 #[test]
-fn a_query_has_its_limits() {
+fn search_query_has_limits() {
     let server = Server::start();
     let (longest, longer) = ("é".repeat(2000), "é".repeat(2001));
     assert_eq!(server.ok("search", json!({ "query": longest }).to_string()), json!({ "results": [] }));

@@ -20,7 +20,7 @@ fn of(body: Value) -> String {
     body.to_string()
 }
 
-/// A server on which agent `coder` is Ann's.
+/// Starts a server on which Ann owns agent `coder`.
 fn server() -> Server {
     let server = Server::start();
     server.own("coder", "ann");
@@ -28,7 +28,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_session_is_made_grows_and_is_read() {
+fn sessions_are_created_appended_and_read() {
     let server = server();
     let made =
         server.ok("sessions/create", of(json!({"name": "work", "title": "T", "key": "agent:coder:main"})));
@@ -63,7 +63,7 @@ fn a_session_is_made_grows_and_is_read() {
 }
 
 #[test]
-fn what_is_no_session_or_no_message_is_refused() {
+fn rejects_invalid_sessions_and_messages() {
     let server = server();
     server.ok("sessions/create", of(json!({"name": "work"})));
     server.post("sessions/create", of(json!({"name": "work"}))).refused(409, "PATH_CONFLICT");
@@ -90,7 +90,7 @@ fn what_is_no_session_or_no_message_is_refused() {
 }
 
 #[test]
-fn in_a_chat_an_agent_reaches_its_own_sessions_alone() {
+fn group_chat_reaches_only_its_own_session() {
     let server = server();
     for user in ["ann", "bob"] {
         server.ok("sessions/create", of(json!({"user": user, "name": "work"})));
@@ -116,7 +116,7 @@ fn in_a_chat_an_agent_reaches_its_own_sessions_alone() {
 }
 
 #[test]
-fn a_transcript_comes_in_and_goes_out() {
+fn transcripts_are_imported_and_exported() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));
     let line = r#"{"role":"user","content":"hi","timestamp":1708300000000,"cost":1.50}"#;
@@ -126,7 +126,7 @@ fn a_transcript_comes_in_and_goes_out() {
     }
     let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
     server.post("sessions/import", body).refused(409, "CONFLICT");
-    // a part without anything by which a repeat is known
+    // a part without an id, so a repeat is not recognized
     let part = of(json!({"name": "parts", "create": true, "format": "pi", "mode": "part", "skip_bad": true,
         "transcript": format!("{line}\n{{")}));
     let done = server.ok("sessions/import", part);
@@ -165,7 +165,7 @@ fn a_transcript_comes_in_and_goes_out() {
 }
 
 #[test]
-fn a_session_is_packed_traced_swapped_and_collected() {
+fn context_is_packed_swapped_and_collected() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));
     server.ok("context/pin", of(json!({"name": "work", "file": "system.md", "text": "You are a coder."})));
@@ -227,7 +227,7 @@ fn a_session_is_packed_traced_swapped_and_collected() {
 }
 
 #[test]
-fn compaction_asks_the_model_of_the_server_within_its_daily_tokens() {
+fn compaction_respects_daily_model_tokens() {
     let said = json!({
         "summary": "They met.", "todo": "- go on",
         "facts": [{"id": "f1", "text": "Ann says hello.", "source": "messages:1-1"}], "decisions": [], "refs": [],
@@ -261,7 +261,7 @@ fn compaction_asks_the_model_of_the_server_within_its_daily_tokens() {
 }
 
 #[test]
-fn a_decision_is_published_as_a_memory() {
+fn decision_is_published_as_memory() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));
     let message = json!({"role": "user", "content": "Use Rust."});
@@ -277,7 +277,7 @@ fn a_decision_is_published_as_a_memory() {
     let mut foreign = body.clone();
     foreign["uri"] = json!("ctx://other/users/ann/memories/events/rust");
     server.post("context/publish", of(foreign)).refused(403, "FORBIDDEN");
-    // in a chat, by the tree of the agent there
+    // in a chat, through the tree of the agent there
     let mut in_chat = body;
     in_chat["chat"] = json!("main");
     assert_eq!(server.ok("context/publish", of(in_chat.clone()))["changed"], json!(false));
@@ -286,10 +286,10 @@ fn a_decision_is_published_as_a_memory() {
 }
 
 #[test]
-fn pictures_are_in_lists_for_providers_and_their_names_in_packs() {
+fn provider_lists_contain_images_and_packs_names() {
     let server = server();
     server.ok("sessions/create", of(json!({"name": "work", "key": "agent:coder:main"})));
-    // The header of a picture of one pixel.
+    // the header of a picture with one pixel
     let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAA=";
     let image = json!({"type": "image", "mime_type": "image/jpg", "data": data});
     let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});

@@ -1,4 +1,4 @@
-//! Sidecars of an export in the layout of a bucket: each goes, stays or comes with its file.
+//! Sidecars of an export in the layout of a bucket. Each is created, kept or removed with its file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -16,8 +16,8 @@ use super::{Export, PERMISSIONS, settle};
 use crate::fail::{Failure, Result};
 
 impl Export<'_, '_> {
-    /// Returns true if what only the folder has is a sidecar that the export has handled, or one of a file
-    /// that is left out.
+    /// Returns true for an entry of the folder that is a sidecar handled by this export, or the sidecar of an
+    /// excluded file.
     pub(super) fn is_of_file(&mut self, there: &HostEntry) -> bool {
         let Some(file) = described(&there.path).filter(|_| self.policy.layout) else { return false };
         self.sidecars.has(&there.path)
@@ -25,8 +25,8 @@ impl Export<'_, '_> {
             || self.exclude.leaves_out_above(file, false) && is_sidecar(&there.source)
     }
 
-    /// Brings the sidecar of a file. Returns the number of bytes written; `None` if it was the same. A file
-    /// with the name of a sidecar has one itself, so that it is not taken for one.
+    /// Exports the sidecar of a file. Returns the bytes written; `None` if it was unchanged. A file with the
+    /// name of a sidecar gets a sidecar itself, so that an import does not take it for one.
     pub(super) async fn sidecar(
         &mut self,
         (relative, to): (&str, &Path),
@@ -37,12 +37,12 @@ impl Export<'_, '_> {
         let there = match fs::symlink_metadata(&path) {
             Ok(meta) => Some(meta),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            // no file has so long a name
+            // The name is too long for a file, so there is no sidecar.
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename && sidecar.is_empty() => None,
             Err(error) => return Err(Failure::host(&path)(error)),
         };
         if sidecar.is_empty() && described(relative).is_none() {
-            // what is there may be an object of this name
+            // The existing entry may be an object with this name.
             if there.is_none() || !is_sidecar(&path) || self.has_object(&name).await? {
                 return Ok(None);
             }
@@ -54,8 +54,9 @@ impl Export<'_, '_> {
             return Ok(Some(0));
         }
         let second = format!("{name}{SIDECAR}");
+        // A sidecar that has a sidecar itself would count as a file.
         if !self.policy.delete && is_sidecar(&sidecar_path(&path)) && !self.has_object(&second).await? {
-            let message = "metadata beside it makes it a file itself (--delete removes that)";
+            let message = "its own metadata make it a file (--delete removes them)";
             return Err(Failure::Host(path, io::Error::new(io::ErrorKind::AlreadyExists, message)));
         }
         self.sidecars.names.insert(name.clone());
@@ -72,12 +73,13 @@ impl Export<'_, '_> {
         self.replace(&path, there, |temporary| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
             file.write_all(json.as_bytes())?;
+            // A sidecar is not executable.
             settle(&file, Some(entry.mode & PERMISSIONS & 0o666), entry.mtime)
         })?;
         Ok(Some(json.len() as u64))
     }
 
-    /// Whether the tree has something of this name, which is to have it.
+    /// Returns true if the tree has an object with this name, which takes precedence.
     async fn has_object(&self, name: &str) -> Result<bool> {
         let path = TreePath::parse(&format!("/{name}"))?;
         Ok(self.fs.stat(&(&path).into()).await.optional()?.is_some())

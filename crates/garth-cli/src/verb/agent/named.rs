@@ -1,9 +1,9 @@
-//! The agent of a command that takes it as an argument or as `--agent`.
+//! Agent of a command, which may be named by an argument or by `--agent`.
 
 use crate::app::App;
 use crate::fail::{Failure, Result};
 
-/// Takes an agent that was named by an argument as that of `--agent`.
+/// Sets the agent of the run to the one named by an argument.
 pub(in crate::verb::agent) fn name_agent(app: &mut App, name: Option<String>) -> Result {
     let Some(name) = name else { return Ok(()) };
     if app.global.agent_is_named && app.global.agent != name {

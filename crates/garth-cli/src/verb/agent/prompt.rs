@@ -17,10 +17,10 @@ use crate::verb::open::open;
 
 /// Print the system prompt of an agent, built from its workspace
 ///
-/// --user, --key and --class say who listens, which decides what is in the prompt. With --session it is the
-/// prompt of that session, and an event of the session records it. With --at the prompt that the session got
-/// at that time is rebuilt, with the inputs of that time; without a session, or where none was built, --host,
-/// --runtime and --clock give the inputs.
+/// --user, --key and --class determine the audience, on which the content of the prompt depends. With
+/// --session, prints the prompt of that session, and records it as an event of the session. With --at,
+/// rebuilds the prompt that the session got at that time, with its inputs. Without a session, or if none was
+/// built, --host, --runtime and --clock set the inputs.
 ///
 /// With --json, or --format json, prints one object: agent, class, bootstrap, seq, tokens, bytes, sha256,
 /// stable, inputs, parts, text; event if an event recorded it, replayed if it was rebuilt.

@@ -1,5 +1,5 @@
-//! One line of a batch as JSON: an object whose fields are taken one by one, so that a refusal names the
-//! field and says in terms of JSON what it must be.
+//! Fields of a line of a batch, a JSON object. They are taken one by one, so that an error names the field
+//! and its JSON type.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::fail::json_error;
 
-/// What is wrong with a line, in words.
+/// Result of parsing; an error is a message about the line.
 pub(super) type Result<T, E = String> = std::result::Result<T, E>;
 
-/// The fields of an object that were not taken yet.
+/// Fields of an object that were not taken yet.
 pub(super) struct Fields {
-    /// Where the object stands: `attrs.` in front of the names of its fields.
+    /// Prefix of the field names in errors, such as `attrs.`.
     within: &'static str,
     values: BTreeMap<String, Value>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Fields {
 impl Fields {
     /// Reads a line: one JSON object in UTF-8.
     pub(super) fn parse(line: &[u8]) -> Result<Self> {
-        let text = std::str::from_utf8(line).map_err(|_| "not UTF-8, as JSON has to be")?;
+        let text = std::str::from_utf8(line).map_err(|_| "not UTF-8, which JSON requires")?;
         if !text.trim_start().starts_with('{') {
             return Err(r#"expected a JSON object, such as {"op":"mkdir","path":"/notes"}"#.into());
         }
@@ -33,7 +33,7 @@ impl Fields {
         }
     }
 
-    /// Refuses fields that nobody took.
+    /// Fails if a field was not taken, because it is unknown.
     pub(super) fn end(self) -> Result<()> {
         match self.values.first_key_value() {
             Some((name, _)) => Err(format!("unknown field {}", self.named(name))),
@@ -41,7 +41,7 @@ impl Fields {
         }
     }
 
-    /// A field as it is; also `null`.
+    /// Takes a field as it is, including `null`.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.values.remove(name)
     }
@@ -62,7 +62,7 @@ impl Fields {
         self.required(name, text)
     }
 
-    /// `true` or `false`; `default` where it is left out.
+    /// Takes `true` or `false`; `default` if it is left out.
     pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
         Ok(self.typed(name, "true or false", |value| value.as_bool())?.unwrap_or(default))
     }
@@ -71,7 +71,7 @@ impl Fields {
         self.typed(name, "a number", |value| value.as_f64())
     }
 
-    /// An id of a user or group.
+    /// Takes an id of a user or group.
     pub(super) fn id(&mut self, name: &str) -> Result<Option<u32>> {
         let id = |value: Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
         self.typed(name, "an integer from 0 to 4294967295", id)
@@ -81,12 +81,12 @@ impl Fields {
         self.typed(name, "an array of strings", |value| serde_json::from_value(value).ok())
     }
 
-    /// An object whose fields are strings or `null`.
+    /// Takes an object whose fields are strings or `null`.
     pub(super) fn map(&mut self, name: &str) -> Result<Option<BTreeMap<String, Option<String>>>> {
         self.typed(name, "an object of strings and nulls", |value| serde_json::from_value(value).ok())
     }
 
-    /// An object with fields of its own, named `within` in refusals.
+    /// Takes an object with fields of its own, which errors name with the prefix `within`.
     pub(super) fn object(&mut self, name: &str, within: &'static str) -> Result<Option<Self>> {
         self.typed(name, "an object", |value| match value {
             Value::Object(values) => Some(Self { within, values: values.into_iter().collect() }),
@@ -94,7 +94,7 @@ impl Fields {
         })
     }
 
-    /// A string or `null`, which clears what it names.
+    /// Takes a string, or `null`, which clears the attribute.
     pub(super) fn nullable_text(&mut self, name: &str) -> Result<Option<Option<String>>> {
         self.typed(name, "a string or null", |value| match value {
             Value::String(text) => Some(Some(text)),
@@ -103,7 +103,7 @@ impl Fields {
         })
     }
 
-    /// `true`, `false` or `null`, which clears what it names.
+    /// Takes `true`, `false`, or `null`, which clears the attribute.
     pub(super) fn nullable_flag(&mut self, name: &str) -> Result<Option<Option<bool>>> {
         self.typed(name, "true, false or null", |value| match value {
             Value::Null => Some(None),
@@ -111,7 +111,7 @@ impl Fields {
         })
     }
 
-    /// A string that `read` makes something of.
+    /// Takes a string and parses it with `read`.
     pub(super) fn parsed<T, E: fmt::Display>(
         &mut self,
         name: &str,
@@ -136,7 +136,7 @@ impl Fields {
     }
 }
 
-/// An object in which no field is given twice.
+/// Object in which no field occurs twice.
 struct Object(BTreeMap<String, Value>);
 
 impl<'de> Deserialize<'de> for Object {
@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
             match values.entry(name) {
                 Entry::Vacant(place) => drop(place.insert(value)),
                 Entry::Occupied(twice) => {
-                    return Err(A::Error::custom(format!("\"{}\" is given twice", twice.key())));
+                    return Err(A::Error::custom(format!("\"{}\" occurs twice", twice.key())));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! One line of a batch: an operation as JSON, its fields named as those of [`garth_engine::model::Op`].
+//! Line of a batch: an operation as JSON, with the field names of [`garth_engine::model::Op`].
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::fields::{Fields, Result};
 use crate::args::parse_mode;
 use crate::when::Expiry;
 
-/// An operation. Its content, if it has any, is beside it.
+/// Operation without its content.
 pub(super) enum Line {
     Write { path: String, create: Create, parents: bool, attrs: Attrs },
     Append { path: String, create: Create, parents: bool },
@@ -28,13 +28,13 @@ pub(super) enum Line {
 /// Content of a write or an append.
 pub(super) enum Content {
     Bytes(Vec<u8>),
-    /// A file of this machine.
+    /// File of this machine.
     File(PathBuf),
 }
 
 impl Line {
-    /// Reads a line, with the content of a write or an append and the path it is for; the error says in words
-    /// what is wrong with it.
+    /// Parses a line. Returns the operation, and for a write or an append its content and the path of it. An
+    /// error is a message about the line.
     pub(super) fn parse(text: &[u8]) -> Result<(Self, Option<(String, Content)>)> {
         let mut fields = Fields::parse(text)?;
         let op = fields.required_text("op")?;
@@ -43,6 +43,7 @@ impl Line {
             _ => None,
         };
         let line = Self::of(&op, &mut fields)?;
+        // The operation took the fields that it knows. A typing mistake in another must not pass unnoticed.
         fields.end()?;
         let path = match &line {
             Self::Write { path, .. } | Self::Append { path, .. } => path.clone(),
@@ -51,7 +52,7 @@ impl Line {
         Ok((line, content.map(|content| (path, content))))
     }
 
-    /// Whether it may be the first thing in a tree: the others need what is there.
+    /// Returns true if the operation can be the first one in a tree. Others need an existing path.
     pub(super) fn makes(&self) -> bool {
         match self {
             Self::Write { create, .. } | Self::Append { create, .. } => *create != Create::Never,
@@ -119,7 +120,7 @@ impl Line {
     }
 }
 
-/// The content, decoded: exactly one of its three forms.
+/// Takes the content, decoded. It must have exactly one of three forms.
 fn content(from: &mut Fields) -> Result<Content> {
     match (from.text("text")?, from.text("base64")?, from.text("file")?) {
         (Some(text), None, None) => Ok(Content::Bytes(text.into_bytes())),
@@ -128,11 +129,11 @@ fn content(from: &mut Fields) -> Result<Content> {
             Err(error) => Err(format!("\"base64\": {error}")),
         },
         (None, None, Some(file)) => Ok(Content::File(file.into())),
-        _ => Err("give the content as one of text, base64 and file".into()),
+        _ => Err("give the content by one of text, base64 and file".into()),
     }
 }
 
-/// Whether a write may or must create its file.
+/// Takes the mode of creation of a write or an append.
 fn create(from: &mut Fields) -> Result<Create> {
     match from.text("create")?.as_deref() {
         None | Some("if_missing") => Ok(Create::IfMissing),
@@ -142,7 +143,7 @@ fn create(from: &mut Fields) -> Result<Create> {
     }
 }
 
-/// What must hold for the commit to happen, as the model writes it.
+/// Takes the precondition of a check.
 fn condition(from: &mut Fields) -> Result<Precondition> {
     let that = from.take("that");
     let that = from.required("that", that)?;
@@ -152,7 +153,7 @@ fn condition(from: &mut Fields) -> Result<Precondition> {
     })
 }
 
-/// Attributes to set; a field that is left out stays as it is.
+/// Attributes to set; missing fields are unchanged.
 #[derive(Default)]
 pub(super) struct Attrs {
     set: SetAttrs,
@@ -176,6 +177,7 @@ impl Attrs {
         };
         let ttl = match from.take("ttl") {
             None => None,
+            // `null` removes the expiry, a missing field leaves it.
             Some(Value::Null) => Some(Expiry::NEVER),
             Some(Value::String(text)) => {
                 Some(text.parse::<Expiry>().map_err(|why| format!("{}: {why}", from.named("ttl")))?)
@@ -186,7 +188,7 @@ impl Attrs {
         Ok(Some(Self { set, ttl }))
     }
 
-    /// As the library takes them; a time to live counts from `now`.
+    /// Returns the attributes to set. A time to live counts from `now`.
     pub(super) fn resolve(&self, now: Timestamp) -> SetAttrs {
         SetAttrs { expires_at: self.ttl.map(|ttl| ttl.end(now)), ..self.set.clone() }
     }

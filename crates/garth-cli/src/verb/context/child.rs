@@ -34,10 +34,10 @@ enum Action {
         id: String,
         /// Handoff: the task and what the child has to know; - or nothing reads standard input
         text: Option<String>,
-        /// Agent that does the work [default: the same]
+        /// Agent that does the work [default: the agent of the session]
         #[arg(long, value_name = "AGENT")]
         child_agent: Option<String>,
-        /// Session to do the work in [default: named like the child]
+        /// Session for the work [default: a session with the id of the child]
         #[arg(long, value_name = "SESSION")]
         child_session: Option<String>,
     },
@@ -69,7 +69,7 @@ struct Set {
     /// File of this machine with references, as in context/refs.jsonl
     #[arg(long, value_name = "FILE")]
     refs: Option<String>,
-    /// File of the tree that the child made, under a name (repeatable)
+    /// File of the tree that the child created, with a name (repeatable)
     #[arg(long, value_name = "NAME=PATH")]
     artifact: Vec<String>,
 }

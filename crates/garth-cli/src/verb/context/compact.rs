@@ -116,7 +116,7 @@ async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>
         if !done.more {
             return Ok(());
         }
-        // what is left is due as well
+        // After one step, the rest may not be due by size any more, but belongs to the same compaction.
         how.if_due = false;
     }
 }

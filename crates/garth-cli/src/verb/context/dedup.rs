@@ -29,6 +29,7 @@ impl Dedup {
         let open = open(app, true).await?;
         let mut entries = open.sessions()?.dedup(&self.name, &self.sources).await?;
         let mut shown = HashSet::new();
+        // One entry is shown for several sources with the same content.
         entries.retain(|entry| shown.insert(entry.hash.clone()));
         for entry in entries {
             let shown = format!("{}  {} bytes  {}", entry.hash, entry.bytes, entry.refs.join(" "));

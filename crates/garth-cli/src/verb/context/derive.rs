@@ -72,6 +72,7 @@ impl Derive {
             let options = "--summary, --facts, --decisions, --todo, --refs, --clear";
             return Err(Failure::Usage(format!("name the files to write: {options}")));
         }
+        // Standard input can be read once.
         if given.iter().filter(|file| file.as_deref() == Some("-")).count() > 1 {
             return Err(Failure::Usage("only one option can read standard input".to_owned()));
         }

@@ -1,4 +1,4 @@
-//! `garth context gc`: removes derived files that are not needed any more.
+//! `garth context gc`: removal of derived files that are no longer needed.
 
 use clap::Args;
 use garth_agent::session::Collect;

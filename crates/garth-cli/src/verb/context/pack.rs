@@ -89,7 +89,7 @@ impl Pack {
     }
 }
 
-/// Prints a pack in a format; with `--json` its manifest.
+/// Prints a pack in a format, or with `--json` its manifest.
 pub(super) async fn print(
     app: &mut App,
     sessions: &Sessions<'_>,

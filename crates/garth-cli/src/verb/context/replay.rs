@@ -1,4 +1,4 @@
-//! `garth context replay`: a pack that is built again.
+//! `garth context replay`: rebuilds a pack.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `garth context swap`: content that is moved out of the context window.
+//! `garth context swap`: content outside the context window.
 
 use clap::{Args, Subcommand};
 use garth_agent::session::Swapped;

@@ -33,6 +33,7 @@ impl Why {
             shown.push(format!("  {}", found.fixed()));
             let Resolved::Lines { session, log, lines, .. } = found else { continue };
             let select = match log {
+                // A source may have been withdrawn since.
                 Log::Messages => Select::messages(lines.clone()).with_withdrawn(),
                 Log::Events => Select::events(lines.clone()),
             };

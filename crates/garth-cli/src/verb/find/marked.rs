@@ -1,4 +1,4 @@
-//! `garth find --tag`, `--meta`: what has a tag or a value is found by key, without a walk.
+//! `garth find --tag` and `--meta`: lookup of tags and values by key, without a walk.
 
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Attributes, FindQuery};
@@ -7,10 +7,10 @@ use garth_engine::{FileSystem, TreePath};
 use crate::app::stat_path;
 use crate::fail::Result;
 
-/// Paths that are known before any is shown: their order is that of a walk.
+/// Limit on the paths that are sorted at once into the order of a walk.
 const PIECE: usize = 100_000;
 
-/// What an entry must have, all of it.
+/// Tags and values that an entry must have, all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks<'a> {
     pub(super) tags: &'a [String],
@@ -19,27 +19,28 @@ pub(super) struct Marks<'a> {
 }
 
 impl Marks<'_> {
-    /// Whether attributes have all.
+    /// Returns true if `attributes` have all of the marks.
     pub(super) fn are_in(&self, attributes: &Attributes) -> bool {
         self.tags.iter().all(|tag| attributes.tags.contains(tag))
             && self.values.iter().all(|(key, value)| attributes.metadata.get(key) == Some(value))
     }
 
-    /// What has the first of them; `None` if nothing is asked for.
+    /// Returns the query for the first mark; `None` without marks.
     fn query(&self) -> Option<FindQuery> {
+        // The other marks are tested on the entries that are found.
         let value = self.values.first().map(|(key, value)| FindQuery::metadata(key, value));
         self.tags.first().map(|tag| FindQuery::tag(tag)).or(value)
     }
 }
 
-/// The paths at and below one that have marks, a piece at a time.
+/// Iterator over the paths at and below a path that have the marks, in pieces.
 pub(super) struct Marked {
     top: TreePath,
     query: Option<FindQuery>,
 }
 
 impl Marked {
-    /// `None` where there are no marks to find by, or nothing is found by key.
+    /// Returns `None` if there are no marks, or if the store has no index of them.
     pub(super) async fn below(fs: &dyn FileSystem, path: &str, marks: Marks<'_>) -> Result<Option<Self>> {
         let Some(query) = marks.query() else { return Ok(None) };
         let (top, _) = stat_path(fs, path, Follow::No).await?;
@@ -49,7 +50,7 @@ impl Marked {
         Ok(Some(Self { query: Some(query.within(top.clone())), top }))
     }
 
-    /// The next paths, each with how far it lies below the top; `None` behind the last.
+    /// Returns the next paths, each with its depth below the top; `None` at the end.
     pub(super) async fn piece(&mut self, fs: &dyn FileSystem) -> Result<Option<Vec<(TreePath, usize)>>> {
         let Some(mut query) = self.query.take() else { return Ok(None) };
         let mut paths = Vec::new();

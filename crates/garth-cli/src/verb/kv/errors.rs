@@ -1,11 +1,11 @@
-//! Failures of the key-value API, which name the key.
+//! Failures of the key-value API, with the key.
 
 use garth_agent::kv::{KvError, KvResult};
 use garth_engine::{Error, ErrorKind};
 
 use crate::fail::{Failure, Result};
 
-/// Adds the key to a refusal of the key-value API.
+/// Adds the key to an error of the key-value API.
 pub(super) trait AtKey<T> {
     fn at_key(self, key: &str) -> Result<T>;
 }

@@ -58,19 +58,19 @@ impl Get {
     }
 }
 
-/// The values of keys in their order, all of one moment.
+/// Values of several keys in their order, all read at one time.
 struct Values<'a> {
     fs: Arc<dyn FileSystem>,
     agent: String,
-    /// Those that were not read yet.
+    /// Keys that were not read yet.
     keys: &'a [String],
     ready: VecDeque<KvResult<Option<Found>>>,
-    /// What expiry is judged by, if not by the past.
+    /// Time for expiry; `None` with `--at`, where the past decides.
     now: Option<Timestamp>,
 }
 
 impl Values<'_> {
-    /// The value of the next key, which is this one.
+    /// Returns the value of `key`, which must be the next key.
     async fn next(&mut self, key: &str) -> Result<Option<Found>> {
         if self.ready.is_empty() {
             let keys: Vec<&str> = self.keys.iter().take(MAX_GETS).map(String::as_str).collect();
@@ -79,7 +79,7 @@ impl Values<'_> {
             self.keys = &self.keys[many.values.len()..];
             self.ready = many.values.into();
             if !self.keys.is_empty() {
-                // which shows what has expired since then, too
+                // This state also contains values that have expired since, so expiry is checked below.
                 self.fs = self.fs.as_of(&many.seq.into()).await?;
             }
         }
@@ -89,7 +89,7 @@ impl Values<'_> {
     }
 }
 
-/// A value with what is kept beside it.
+/// Value with its attributes.
 #[derive(Serialize)]
 struct Shown<'a> {
     path: &'a str,
@@ -159,6 +159,7 @@ impl List {
         while let Some(page) = pages.request() {
             let page = kv.list(prefix, page).await.at_key(prefix)?;
             let is_top = prefix.bytes().all(|byte| byte == b'/');
+            // The top may have no keys, but another prefix must exist.
             if page.items.is_empty() && !is_top && kv.get(prefix).await.at_key(prefix)?.is_none() {
                 return Err(no_key(prefix));
             }
@@ -186,7 +187,7 @@ pub(super) struct Keys {
     /// Pattern
     #[arg(default_value = "/**")]
     pattern: String,
-    /// Keep `*` and `?` inside a segment; `**` crosses `/`
+    /// Match `*` and `?` within a segment only; `**` crosses `/`
     #[arg(long)]
     segment: bool,
     /// Maximum number of keys [default: all]
@@ -227,7 +228,7 @@ pub(super) struct Log {
     past: Past,
 }
 
-/// A version of a value; one that ended it has the value `{}`.
+/// Version of a value. The version that ended it has the value `{}`.
 #[derive(Serialize)]
 struct ShownPast<'a> {
     version_id: String,
@@ -269,10 +270,10 @@ impl Log {
     }
 }
 
-/// Reading page by page, up to a number of items.
+/// Reader of pages, up to a number of items.
 struct Pages {
     left: usize,
-    /// Most items of one page.
+    /// Limit on the items of one page.
     max: usize,
     cursor: Option<String>,
     is_last: bool,
@@ -295,8 +296,8 @@ impl Pages {
     }
 }
 
-/// A value on one line, digit for digit: in JSON, line breaks stand only between tokens, where they mean
-/// nothing.
+/// Returns a value on one line, digit for digit. In JSON, line breaks occur only between tokens, where they
+/// have no meaning.
 fn one_line(key: &str, value: &RawValue) -> Result<Box<RawValue>> {
     let line = value.get().replace(['\n', '\r'], "");
     RawValue::from_string(line).map_err(|_| failure(ErrorKind::Corrupt, key, "the stored value is not JSON"))

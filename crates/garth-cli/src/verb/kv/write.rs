@@ -1,4 +1,4 @@
-//! `garth kv put`, `mset`, `incr`, `expire`, `delete`.
+//! `garth kv put`, `mset`, `incr`, `expire`, `rm`.
 
 use std::io::Read as _;
 
@@ -17,8 +17,8 @@ use crate::when::Expiry;
 
 /// Store a value as a new version of a key
 ///
-/// Tags, importance, expiry and searchability stay as they are unless an option names them. A new key has no
-/// tags, importance 0, no expiry, and is not searchable.
+/// Tags, importance, expiry and searchability are kept unless an option sets them. A new key has no tags,
+/// importance 0, no expiry, and is not searchable.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv put /user/tone '{\"tone\":\"direct\"}' --tag user --ttl 7d")]
 pub(super) struct Put {
@@ -33,7 +33,7 @@ pub(super) struct Put {
     /// Set the importance
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
-    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(long, value_name = "DURATION|none")]
     ttl: Option<Expiry>,
     /// Include in search: true or false
@@ -54,6 +54,7 @@ impl Put {
             Some(text) if text != "-" => text,
             _ => stdin(key)?,
         };
+        // Parsed first: an invalid value must not leave a new data folder behind.
         let value = parse(key, &text)?;
         let condition = match self.if_version {
             _ if self.if_absent => Condition::Absent,
@@ -132,7 +133,7 @@ impl Incr {
 pub(super) struct Expire {
     /// Key
     key: String,
-    /// Time to live: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    /// Time to live: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(value_name = "DURATION|none")]
     ttl: Expiry,
 }
@@ -170,7 +171,7 @@ impl Rm {
         let agent = app.global.agent.clone();
         app.each(&self.keys, async |app, key| {
             let kv = Kv::new(&*fs, &agent).at_key(key)?;
-            // What cannot be read is removed all the same.
+            // A value that cannot be read is removed, too.
             if let Ok(None) = kv.get(key).await {
                 let json = json!({
                     "ok": true, "path": key, "version_id": null, "created_at": null, "deleted": false,
@@ -197,12 +198,13 @@ fn show(app: &mut App, written: Written, key: &str) -> Result {
 
 fn stdin(key: &str) -> Result<String> {
     let mut bytes = Vec::new();
-    // One byte more than fits tells what is too long without reading it all.
+    // One more byte shows that the value is too long, without reading all of it.
     let mut stdin = std::io::stdin().lock().take(MAX_VALUE as u64 + 1);
     stdin.read_to_end(&mut bytes).map_err(Failure::stdio)?;
-    // First, as what is cut off may end within a character.
+    // Before the check for UTF-8: the input may be cut within a character.
     check_length(key, bytes.len())?;
-    let not_text = |_| failure(ErrorKind::InvalidArgument, key, "the value is not UTF-8, as JSON has to be");
+    let not_text =
+        |_| failure(ErrorKind::InvalidArgument, key, "the value is not UTF-8, which JSON requires");
     String::from_utf8(bytes).map_err(not_text)
 }
 
@@ -210,7 +212,7 @@ fn check_length(key: &str, length: usize) -> Result {
     if length <= MAX_VALUE {
         return Ok(());
     }
-    Err(failure(ErrorKind::TooLarge, key, format!("a value has at most {MAX_VALUE} bytes")))
+    Err(failure(ErrorKind::TooLarge, key, format!("a value may have at most {MAX_VALUE} bytes")))
 }
 
 fn parse<'a>(key: &str, text: &'a str) -> Result<&'a RawValue> {

@@ -1,4 +1,4 @@
-//! Addresses of memories on the command line: a URI, or CATEGORY/SLUG of the user or agent that the options
+//! Addresses of memories on the command line: a URI, or CATEGORY/SLUG for the user or agent that the options
 //! name.
 
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use crate::verb::open::open;
 /// Beginning of each URI.
 const SCHEME: &str = "ctx://";
 
-/// Address of a memory, as it was written.
+/// Address of a memory as written.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryArg(String);
 
@@ -30,8 +30,7 @@ impl FromStr for MemoryArg {
 }
 
 impl MemoryArg {
-    /// Returns the address that a text is, if it has the form of one: a URI, or a category and a slug without
-    /// spaces.
+    /// Returns the address if `text` has the form of one: a URI, or a category and a slug without spaces.
     pub(crate) fn named(text: &str) -> Option<Self> {
         let is_slug = |part: &str| {
             !part.is_empty()
@@ -62,17 +61,17 @@ impl MemoryArg {
     }
 }
 
-/// Memories to list.
+/// Selection of memories to list.
 pub(super) enum ListPrefix {
-    /// All of the account.
+    /// All memories of the account.
     Account,
-    /// Those below a URI.
+    /// Memories below a URI.
     Uri(String),
-    /// Those below a directory.
+    /// Memories below a directory.
     Below(TreePath),
 }
 
-/// Returns the memories that the options and a prefix select.
+/// Returns the selection made by the options and a prefix.
 pub(super) async fn list_prefix(app: &App, prefix: Option<&str>) -> Result<ListPrefix> {
     match prefix {
         Some(uri) if uri.starts_with(SCHEME) => Ok(ListPrefix::Uri(uri.to_owned())),
@@ -95,19 +94,20 @@ pub(super) async fn list_prefix(app: &App, prefix: Option<&str>) -> Result<ListP
 struct Owner(&'static str, String);
 
 fn memories_of(Owner(kind, id): &Owner) -> Result<TreePath> {
-    // An audience such as `:slack:channel:C1` is no id that a person may choose, and a name of a directory.
+    // An audience such as `:slack:channel:C1` is not a valid id of a person, but is a valid name of a
+    // directory.
     if *kind == "agents" {
         check_id("agent", id)?;
     }
     Ok(TreePath::parse(&format!("/{kind}/{id}/memories"))?)
 }
 
-/// Returns true if an option or variable names whose memories are meant.
+/// Returns true if an option or variable names an owner of memories.
 fn names_owner(app: &App) -> bool {
     app.global.chat.names_somebody() || app.global.agent_is_named || user_variable().is_some()
 }
 
-/// Returns whose memory CATEGORY/SLUG is.
+/// Returns the owner of the memory CATEGORY/SLUG.
 async fn owner(app: &App) -> Result<Owner> {
     let chat = &app.global.chat;
     if let Some(user) = &chat.user {

@@ -1,4 +1,4 @@
-//! The sink that the options name: where events of memories go.
+//! Sink of the configuration, to which events of memories are delivered.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::config::{Config, Settings, SinkFlags};
 use crate::fail::{Failure, Result};
 
-/// Longest secret, in bytes.
+/// Longest secret in bytes.
 const MAX_SECRET: u64 = 4096;
 
 /// Options of the sink.
@@ -26,14 +26,14 @@ pub(crate) struct SinkArgs {
 }
 
 impl SinkArgs {
-    /// Returns the sink that flags, environment or file name, if one is named, and the limits of deliveries.
+    /// Returns the sink that flags, environment or file name, if any, and the limits of deliveries.
     pub(crate) fn open(self, app: &App) -> Result<(Option<Arc<dyn Sink>>, Limits)> {
         let settings = Config::load(&self.flags.given, &app.folder()?)?.settings()?;
         Ok((open(&settings, &app.env)?, settings.limits))
     }
 }
 
-/// Returns the sink of a configuration; `None` if there is none: then nobody hears of events.
+/// Returns the sink of a configuration; `None` if it has none. Events are then removed undelivered.
 pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink>>> {
     let Some(url) = &settings.sink else { return Ok(None) };
     let secret = match (&settings.sink_secret, &settings.sink_secret_file) {
@@ -41,7 +41,7 @@ pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink
         (None, Some(file)) => read_secret(file)?,
         (None, None) => {
             return Err(Failure::Usage(
-                "--sink goes with --sink-secret-file or GARTH_SINK_SECRET: requests to it are signed".into(),
+                "--sink requires --sink-secret-file or GARTH_SINK_SECRET, because requests are signed".into(),
             ));
         }
     };
@@ -51,11 +51,13 @@ pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink
 fn read_secret(file: &Path) -> Result<Vec<u8>> {
     let mut secret = Vec::new();
     let opened = File::open(file).map_err(Failure::host(file))?;
+    // One more byte shows that the file is too long.
     opened.take(MAX_SECRET + 1).read_to_end(&mut secret).map_err(Failure::host(file))?;
     if secret.len() as u64 > MAX_SECRET {
-        let message = format!("{}: a secret has at most {MAX_SECRET} bytes", file.display());
+        let message = format!("{}: a secret may have at most {MAX_SECRET} bytes", file.display());
         return Err(Failure::Usage(message));
     }
+    // Editors and `echo` add a line end, which is not part of the secret.
     for end in [b'\n', b'\r'] {
         if secret.last() == Some(&end) {
             secret.pop();

@@ -10,18 +10,18 @@ use crate::host_text::argument_or_stdin;
 use crate::size::parse_tokens;
 use crate::verb::open::open;
 
-/// Limit on the input of one append, in bytes.
+/// Limit on the input of one append in bytes.
 const MAX_INPUT: usize = 16 << 20;
 
 /// Append messages or events to a session
 ///
-/// TEXT is one message, of the role user unless --role names another. Without TEXT standard input is read:
+/// TEXT is one message, of the role user unless --role names another. Without TEXT, standard input is read:
 /// with --role as the text of one message, else as JSON Lines. A line is a message (role and content;
 /// optional: id, created_at, run, parent, native) or with --events an event (type and any other field;
 /// optional: id, run, created_at). TEXT that starts with { is read as JSON Lines, too, unless --role is
 /// given.
 ///
-/// All lines are appended in one commit. A line whose id the session has already is not appended again.
+/// All lines are appended in one commit. A line whose id exists in the session is skipped.
 ///
 /// With --json, prints one object: session, messages, events, lines, seq.
 #[derive(Args, Debug)]
@@ -61,7 +61,7 @@ pub(crate) struct Append {
     output_tokens: Option<u64>,
 }
 
-/// Role of a message that is given as text.
+/// Role of a message given as text.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum RoleArg {
     System,
@@ -70,7 +70,7 @@ enum RoleArg {
 }
 
 impl Append {
-    /// Returns the role of the message that the input is the text of; `None` for JSON Lines.
+    /// Returns the role of the message whose text is the input; `None` for JSON Lines.
     fn role(&self) -> Option<Role> {
         match self.role {
             Some(RoleArg::System) => Some(Role::System),
@@ -88,6 +88,7 @@ impl Append {
         let is_argument = self.text.as_deref().is_some_and(|text| text != "-");
         let text = argument_or_stdin(self.text, MAX_INPUT, "input of an append")?;
         let sets_more = self.state.is_some() || self.input_tokens.or(self.output_tokens).is_some();
+        // JSON Lines may be empty if an option sets something else.
         let is_refused = role.is_some() || !sets_more;
         if text.trim().is_empty() && is_refused && !self.allow_empty {
             let input = if is_argument { "the text" } else { "standard input" };
@@ -95,6 +96,7 @@ impl Append {
             return Err(Failure::Usage(message));
         }
         let drafts = match role {
+            // The line feed at the end of piped text is not part of the message.
             Some(role) => vec![Draft::message(role, text.strip_suffix('\n').unwrap_or(&text))],
             None => parsed(&text)?,
         };

@@ -1,4 +1,4 @@
-//! `garth session archive` and `archives`: sessions that are ended and stored.
+//! `garth session archive` and `archives`: archives of ended sessions.
 
 use clap::Args;
 use garth_agent::workspace::{Held, Reset as How};

@@ -13,8 +13,8 @@ use crate::verb::open::open;
 
 /// List the files that a session wrote, with the byte ranges that are still its own
 ///
-/// Lists files anywhere in the tree that the audience of the session reaches. With --json, prints one object
-/// per file: path, size, bytes (from, to), more.
+/// Lists files in all parts of the tree that the audience of the session may read. With --json, prints one
+/// object per file: path, size, bytes (from, to), more.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth session files work")]
 pub(crate) struct Files {
@@ -30,6 +30,7 @@ impl Files {
         loop {
             let (files, next) = sessions.wrote(&self.name, since).await?;
             for file in files {
+                // A later commit may have written the same file.
                 if !shown.insert(file.path.clone()) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! A session in JSON, as each verb that shows one prints it.
+//! A session as JSON, for all verbs that print one.
 
 use garth_agent::session::Listed;
 use serde_json::{Value, json};

@@ -92,6 +92,7 @@ async fn show(
             _ => return Err(Failure::Usage(format!("{text}: does not resolve to {name}"))),
         }
     } else {
+        // Fails if the session does not exist.
         sessions.get(session).await?;
     }
     loop {
@@ -106,7 +107,7 @@ async fn show(
     }
 }
 
-/// Parses a source; line numbers alone are those of `log`.
+/// Parses a source. Line numbers alone are lines of `log`.
 pub(crate) fn source_of(log: &str, text: &str) -> Result<Source> {
     let is_bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     Ok(if is_bare { format!("{log}:{text}").parse()? } else { text.parse()? })
@@ -122,9 +123,10 @@ struct Shown<'a> {
 }
 
 fn print(app: &mut App, log: Log, line: &Line) -> Result {
+    // A line that is not JSON is shown without its fields.
     let value: Value = serde_json::from_str(&line.text).unwrap_or(Value::Null);
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
-    // as it is kept, to the last digit
+    // The line as stored, to the last digit.
     let kept: Box<RawValue> = serde_json::from_str(&line.text).unwrap_or_default();
     let (message, event) = match log {
         Log::Messages => (Some(&*kept), None),
@@ -145,14 +147,14 @@ fn print(app: &mut App, log: Log, line: &Line) -> Result {
     }
 }
 
-/// What a line of messages says, on one line; of events, all of it.
+/// Returns the content of a message on one line; for an event, the complete line.
 pub(crate) fn said_in(line: &str) -> String {
     let value: Value = serde_json::from_str(line).unwrap_or(Value::Null);
     let said = said(&value);
     if said.is_empty() { line.to_owned() } else { said }
 }
 
-/// What a message says, on one line.
+/// Returns the content of a message on one line.
 fn said(message: &Value) -> String {
     let text =
         |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -175,7 +177,7 @@ impl Resolve {
         let open = open(app, false).await?;
         let found = open.sessions()?.resolve(&self.name, &self.source).await?;
         let mut fixed = found.fixed();
-        // without options that name a tree, paths are those of the account
+        // Without options that name a tree, paths are those of the account.
         if let Resolved::File { path, .. } = &found
             && open.is_at_root()
         {

@@ -1,4 +1,4 @@
-//! `garth session retract`: messages that models no longer get.
+//! `garth session retract`: withdraws messages from models.
 
 use clap::Args;
 use garth_agent::session::{Source, Withdrawn};
@@ -34,7 +34,7 @@ pub(crate) struct Retract {
 
 impl Retract {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        // All are parsed first, so that a mistyped one retracts nothing.
+        // All are parsed first, so that nothing is retracted if one of them is mistyped.
         let mut sources: Vec<Source> = Vec::new();
         for text in &self.sources {
             sources.push(source_of("messages", text)?);

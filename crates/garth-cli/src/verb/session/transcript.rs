@@ -1,4 +1,4 @@
-//! Imports transcripts into sessions, and exports them.
+//! `garth session import` and `export`: transcripts.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::fail::{Failure, Result};
 use crate::verb::open::open;
 
-/// Largest transcript, in bytes.
+/// Longest transcript in bytes.
 const MAX_INPUT: u64 = 1 << 30;
 
 /// Import a transcript into a session
@@ -21,11 +21,11 @@ const MAX_INPUT: u64 = 1 << 30;
 /// Formats: garth (lines of messages.jsonl), pi (pi-ai), openai (Chat Completions), anthropic (Messages) and
 /// markdown (headings such as `## user`). JSON is read as JSON Lines, an array, or the body of a request.
 ///
-/// A whole transcript begins with the first message of the session. It is compared with the session, and only
-/// what follows is appended, so it can be imported again as it grows. A transcript that says something else
-/// is refused; with --rewind the messages of the session from there on are retracted. A part is appended as
-/// it is; messages whose id the session has are skipped. Without either option the transcript is taken as a
-/// whole if the session has no messages, and refused otherwise.
+/// A complete transcript begins with the first message of the session. It is compared with the session, and
+/// only the messages after the common ones are appended, so it can be imported again as it grows. A
+/// transcript that differs is refused; with --rewind the messages of the session from the first difference on
+/// are retracted. A part is appended as it is; messages whose id the session has are skipped. Without either
+/// option, the transcript is taken as complete if the session has no messages, and refused otherwise.
 ///
 /// With --dry-run the transcript is compared with the session, and nothing changes.
 ///
@@ -49,7 +49,7 @@ pub(crate) struct Import {
     /// Create the session if there is none
     #[arg(long)]
     create: bool,
-    /// The transcript is the whole conversation: append what the session does not have yet
+    /// The transcript is the complete conversation: append what the session does not have yet
     #[arg(long)]
     whole: bool,
     /// The transcript is a part of the conversation: append it
@@ -64,7 +64,7 @@ pub(crate) struct Import {
     /// Skip messages that cannot be read, and name them
     #[arg(long)]
     skip_bad: bool,
-    /// Report what the import of a whole transcript would change, and change nothing
+    /// Report what the import of a complete transcript would change, and change nothing
     #[arg(long, conflicts_with_all = ["part", "after"])]
     dry_run: bool,
 }
@@ -93,6 +93,7 @@ pub(crate) struct Export {
 
 impl Import {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        // Read before the data is opened: invalid input must not leave a new data folder behind.
         let text = read(&self.file, self.skip_bad)?;
         let open = open(app, !self.dry_run).await?;
         let mut import = Transcript::new(self.format, &text);
@@ -109,13 +110,13 @@ impl Import {
         }
         if let Some(line) = done.said_again {
             app.out.warn(format_args!(
-                "messages:{line} was retracted, and the transcript has it again: it is appended again; leave \
+                "messages:{line} was retracted, but is in the transcript, so it is appended again; leave \
                  retracted messages out of the transcript"
             ));
         }
         if done.unknown_blocks > 0 {
             app.out.warn(format_args!(
-                "{} blocks of unknown types are stored as they came, and shown as placeholders; check --format",
+                "{} blocks of unknown types are stored unchanged, and shown as placeholders; check --format",
                 done.unknown_blocks
             ));
         }
@@ -147,7 +148,7 @@ impl Import {
     }
 }
 
-/// `A-B`, `A-` or `A`; the first line is 1.
+/// Parses `A-B`, `A-` or `A`; the first line is 1.
 fn lines(text: &str) -> std::result::Result<(u64, u64), String> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -156,16 +157,16 @@ fn lines(text: &str) -> std::result::Result<(u64, u64), String> {
     lines.ok_or_else(|| "write 10-20, 10- or 10; the first line is 1".to_owned())
 }
 
-/// Reads a transcript. With `skip_bad`, a line that is not UTF-8 becomes one that is not JSON, so that it is
-/// named and skipped like others.
+/// Reads a transcript. With `skip_bad`, a line that is not UTF-8 is replaced by one that is not JSON, so that
+/// it is reported and skipped like others.
 fn read(file: &Path, skip_bad: bool) -> Result<String> {
     let read = |input: &mut dyn Read| {
         let mut bytes = Vec::new();
-        // one byte more tells what is too long
+        // One more byte shows that the transcript is too long.
         input.take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(Failure::host(file))?;
         if bytes.len() as u64 > MAX_INPUT {
             return Err(Failure::Usage(format!(
-                "a transcript has at most {MAX_INPUT} bytes; import it in parts"
+                "a transcript may have at most {MAX_INPUT} bytes; import it in parts"
             )));
         }
         let text = match String::from_utf8(bytes) {

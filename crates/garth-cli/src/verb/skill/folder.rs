@@ -1,4 +1,4 @@
-//! A skill in a folder of this machine.
+//! Skill in a folder of this machine.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,10 +9,10 @@ use garth_agent::workspace::{InstallFile, MAX_SKILL_FILE, MAX_SKILL_FILES, Skill
 
 use crate::fail::{Failure, Result};
 
-/// How deep folders are followed.
+/// Limit on the depth of folders.
 const MAX_DEPTH: usize = 16;
 
-/// Returns the folder that a `SKILL.md` lies in; another path as it is.
+/// Returns the folder of a `SKILL.md`; other paths unchanged.
 pub(super) fn of(path: &Path) -> Result<PathBuf> {
     let is_file = fs::metadata(path).map_err(Failure::host(path))?.is_file();
     if is_file && path.file_name() == Some(OsStr::new("SKILL.md")) {
@@ -21,10 +21,10 @@ pub(super) fn of(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Returns the files of a folder.
+/// Returns the files of a folder, each with its path in the folder and its bytes.
 pub(super) fn read(folder: &Path) -> Result<Vec<InstallFile>> {
     if fs::metadata(folder).map_err(Failure::host(folder))?.is_file() {
-        let message = format!("{}: is not the folder of a skill, nor its SKILL.md", folder.display());
+        let message = format!("{}: is neither the folder of a skill nor its SKILL.md", folder.display());
         return Err(Failure::Usage(message));
     }
     let mut files = Vec::new();
@@ -49,7 +49,7 @@ fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<InstallFile>) ->
         } else if kind.is_file() {
             files.push(file(inner, &path)?);
         } else {
-            return Err(usage(&format!("{name} is no file and no folder; leave links and devices out")));
+            return Err(usage(&format!("{name} is neither a file nor a folder; remove links and devices")));
         }
         if files.len() > MAX_SKILL_FILES {
             return Err(usage(&format!("has more than {MAX_SKILL_FILES} files, too many for a skill")));
@@ -61,26 +61,26 @@ fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<InstallFile>) ->
 fn file(name: String, path: &Path) -> Result<InstallFile> {
     let metadata = fs::metadata(path).map_err(Failure::host(path))?;
     if metadata.len() > MAX_SKILL_FILE as u64 {
-        let message = format!("{}: a file of a skill has at most {MAX_SKILL_FILE} bytes", path.display());
+        let message = format!("{}: a file of a skill may have at most {MAX_SKILL_FILE} bytes", path.display());
         return Err(Failure::Usage(message));
     }
     let bytes = fs::read(path).map_err(Failure::host(path))?;
     Ok(InstallFile::new(name, bytes).executable(metadata.permissions().mode() & 0o111 != 0))
 }
 
-/// What its `SKILL.md` says.
+/// Parses the `SKILL.md` of a folder.
 pub(super) fn skill_text(folder: &Path, files: &[InstallFile]) -> Result<SkillText> {
     let usage = |what: &str| Failure::Usage(format!("{}: {what}", folder.display()));
     let text = files.iter().find(|file| file.name() == "SKILL.md");
     let is_near = |file: &&InstallFile| file.name().eq_ignore_ascii_case("SKILL.md");
     let text = text.ok_or_else(|| match files.iter().find(is_near) {
         Some(file) => usage(&format!("has no SKILL.md; rename {} to SKILL.md", file.name())),
-        None => usage("has no SKILL.md, so it is no skill"),
+        None => usage("has no SKILL.md, so it is not a skill"),
     })?;
     Ok(SkillText::parse(std::str::from_utf8(text.bytes()).map_err(|_| usage("its SKILL.md is not UTF-8"))?))
 }
 
-/// The name of a folder.
+/// Returns the name of a folder.
 pub(super) fn name(folder: &Path) -> Result<String> {
     let whole = fs::canonicalize(folder).map_err(Failure::host(folder))?;
     let name = whole.file_name().and_then(OsStr::to_str).map(str::to_owned);

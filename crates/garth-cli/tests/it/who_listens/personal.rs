@@ -1,4 +1,4 @@
-//! A personal assistant on three channels of its owner, and in a family group.
+//! A personal assistant on three channels of its owner and in a family group.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const SIGNAL: &str = "agent:assistant:signal:dm:+4917000001";
 const FAMILY: &str = "agent:assistant:whatsapp:group:family";
 const STRANGER: &str = "agent:assistant:whatsapp:dm:+4917000099";
 
-/// Sets whom the channels belong to.
+/// Sets the owners of the channels.
 fn identities(garth: &Garth, of: &[(&str, &str)]) {
     let part = |key: &str| key.trim_start_matches("agent:assistant:").to_owned();
     let of: serde_json::Map<_, _> = of.iter().map(|(key, user)| (part(key), json!(user))).collect();
@@ -56,20 +56,20 @@ fn owner_channels_share_memory_apart_from_group() {
         );
         assert!(program.everything(&of(key), "Said in canaryTg").contains("canaryTg"));
     }
-    // the family and the stranger know what was said to them
+    // the family and the stranger only see their own conversations
     for (key, word) in [(FAMILY, "canaryFam"), (STRANGER, "canaryStr")] {
         assert_canaries(&program.prompt("assistant", &of(key)), &[word]);
         assert_canaries(&program.everything(&of(key), "What was said in the day?"), &[word]);
         assert_canaries(&garth.ok(&["agent", "prompt", "--agent", "assistant", "--key", key]), &[word]);
     }
-    // a member of the family who is named speaks in the group, and has nothing of it alone
+    // a named member of the family speaks in the group and sees nothing of it outside
     let speaker = json!({"agent": "assistant", "key": FAMILY, "user": "ben"});
     let session = program.current(&speaker);
     program.say(&speaker, &session, "I am Ben.");
     let lines = program.by(&of(FAMILY), "sessions/lines", json!({"name": session}));
     assert_eq!(lines["items"][1]["value"]["from"], "ben", "{lines}");
     assert_canaries(&program.everything(&json!({"agent": "assistant", "user": "ben"}), "family day"), &[]);
-    // somebody else cannot be named with a key of Ann's
+    // another user cannot be named with a key of Ann
     let (status, answer) =
         program.call("sessions/list", &json!({"agent": "assistant", "key": SIGNAL, "user": "ben"}));
     assert_eq!(status, 403, "{answer}");
@@ -89,7 +89,7 @@ fn changed_identities_end_sessions_without_moves() {
         sessions.push(session);
     }
     let [_, signal, stranger] = &*sessions else { panic!("three sessions") };
-    // Ann gave her Signal number away, and the stranger was Ann's new phone
+    // Ann gave her Signal number away, and the stranger turned out to be Ann's new phone
     identities(&garth, &[(TELEGRAM, "ann"), (STRANGER, "ann")]);
     let next = program.current(&of(SIGNAL));
     assert_ne!(next, *signal);
@@ -104,7 +104,7 @@ fn changed_identities_end_sessions_without_moves() {
         program.by(&of(STRANGER), "sessions/get", json!({"name": next}))["session"]["meta"]["class"],
         "main"
     );
-    // what was said before stays with whom it was said
+    // earlier conversations stay with their audience
     let state = |key: &str, name: &str| {
         let (status, answer) = program.call("sessions/get", &super::with(&of(key), json!({"name": name})));
         (status, answer["session"]["state"].clone())
@@ -115,6 +115,6 @@ fn changed_identities_end_sessions_without_moves() {
     assert!(old.contains(":whatsapp:dm:+4917000099") && old.contains(":signal:dm:+4917000001"), "{old}");
     let kept = format!("/users/:whatsapp:dm:+4917000099/agents/assistant/session/{stranger}/messages.jsonl");
     assert_canaries(&garth.ok(&["cat", &kept]), &["canaryStr"]);
-    // Telegram was Ann's all the time, and its session goes on
+    // Telegram was Ann's all the time, so its session continues
     assert_eq!(program.current(&of(TELEGRAM)), sessions[0]);
 }

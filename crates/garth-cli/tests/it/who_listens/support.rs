@@ -1,11 +1,11 @@
-//! A support bot: many users, and a program with one API key that names them.
+//! A support bot with many users and a program with one API key that names them.
 
 use serde_json::json;
 
 use super::{Program, assert_canaries, canaries};
 use crate::it::garth::Garth;
 
-/// How many users there are.
+/// Number of users.
 const USERS: usize = 200;
 
 #[test]
@@ -46,26 +46,26 @@ fn each_user_finds_own_and_shared_knowledge() {
         assert_canaries(&packed, &[&word]);
         let prompt = program.prompt("support", &json!({"user": format!("u-{n}"), "session": "chat"}));
         assert_canaries(&prompt, &[&word]);
-        // what another user has is not there under any name
+        // data of another user is not found under any name
         let other = format!("ctx://default/users/u-{}/memories/events/order", (n + 1) % USERS);
         assert_eq!(program.call("memories/get", &super::with(&who, json!({"uri": other}))).0, 404);
         assert_eq!(program.call("sessions/get", &super::with(&who, json!({"name": "work"}))).0, 404);
     }
-    // a user has a chat of their own, whose files others do not see
+    // each user has a chat, whose files others do not see
     garth.feed(&["write", "/note.md", "--agent", "support", "--user", "u-7"], "canary0007");
     assert_eq!(garth.ok(&["cat", "/note.md", "--agent", "support", "--user", "u-7"]), "canary0007");
     garth.fails(3, &["ls", "/", "--agent", "support", "--user", "u-8"]);
     garth.fails(5, &["ls", "/", "--agent", "support", "--user", "u-8", "--chat", "u-7"]);
-    // a session key of a channel of one user: the program names both
+    // for a session key of a channel of one user, the program names both
     let direct = json!({"agent": "support", "user": "u-9", "key": "agent:support:web:dm:visitor-9"});
     let session = program.current(&direct);
     program.say(&direct, &session, "It is canary0009 again.");
     assert_eq!(program.by(&who(9), "sessions/list", json!({}))["items"].as_array().map(Vec::len), Some(2));
-    // the owner sees the newest of what users said, within a bound
+    // the owner sees the newest messages of users, within a limit
     let prompt = program.prompt("support", &json!({"user": "ops"}));
     let seen = canaries(&prompt);
     assert!(seen.contains("canaryOps") && seen.contains("canaryBoss"), "{prompt}");
     assert!((10..USERS).contains(&seen.len()), "{} of {USERS} fit", seen.len());
-    // nobody who is named becomes the owner by leaving the name out
+    // leaving the name out makes nobody the owner
     assert_canaries(&program.prompt("support", &json!({})), &[]);
 }

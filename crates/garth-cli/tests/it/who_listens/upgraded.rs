@@ -1,4 +1,4 @@
-//! A data folder that an earlier garth wrote: who may see what is judged once, at the first access.
+//! A data folder from an earlier garth: at the first access, the audience of each entry is decided once.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::assert_canaries;
 use crate::it::garth::Garth;
 
-/// An account, as whoever wrote it before could: no rule and no owner in the way.
+/// An account without rules and owners, as an earlier garth wrote it.
 struct Old {
     account: Arc<dyn AccountStore>,
 }
@@ -34,7 +34,7 @@ impl Old {
         block_on(self.account.overriding_rules().commit(batch)).expect("a commit");
     }
 
-    /// A session of class `main`, as every session was, with a session key of any agent.
+    /// Creates a session of class `main`, as every session was, with a session key of any agent.
     fn session(&self, (user, agent): (&str, &str), name: &str, key: Option<&str>, text: &str) -> String {
         let fs = self.account.raw();
         let main = Author::agent(agent).with_user(user).with_class("main");
@@ -50,7 +50,7 @@ impl Old {
         meta.id
     }
 
-    /// A session of a child, which has no key of its own.
+    /// Creates a session of a child, which has no own key.
     fn child(&self, (user, agent): (&str, &str), parent: &str, id: &str) {
         let fs = self.account.raw();
         let sessions = Sessions::new(&*fs, user, agent).expect("sessions");
@@ -58,7 +58,7 @@ impl Old {
         block_on(sessions.spawn(parent, &Spawn::new(id, "Show them in."))).expect("a child");
     }
 
-    /// A media file that says whose key it has, and not whose session.
+    /// Creates a media file with a session key but without a session id.
     fn media(&self, key: &str, text: &str) -> String {
         let fs = self.account.raw();
         let body = futures::stream::iter([Ok(text.to_owned().into())]);
@@ -67,14 +67,14 @@ impl Old {
         block_on(put.put(&new, body)).expect("a media file").key.to_string()
     }
 
-    /// Custom metadata that only garth sets now.
+    /// Sets custom metadata that only garth sets now.
     fn forge(&self, at: &str, name: &str, value: &str) {
         let attrs = SetAttrs::new().metadata(name, value);
         self.commit(vec![Op::set_attrs(path(at), attrs)], Author::default());
     }
 }
 
-/// Media keys of the main session, of one without a key, and of a key that sessions of two users have.
+/// Media keys: of the main session, of a session without a key, and of a key that two users' sessions have.
 struct Written {
     media: [String; 3],
     archive: String,
@@ -89,11 +89,11 @@ fn write_old(garth: &Garth) -> Written {
     old.session(("bob", "scout"), "direct", Some("agent:scout:whatsapp:dm:+49"), "Said in canaryBob.");
     old.session(("ann", "scout"), "x1", Some("agent:scout:web:room:1"), "One canaryX1.");
     old.session(("bob", "scout"), "x2", Some("agent:scout:web:room:2"), "Two canaryX2.");
-    // an agent whose keyless sessions are several users'
+    // an agent with keyless sessions of several users
     for user in ["ann", "bob"] {
         old.session((user, "helper"), "chat", None, &format!("Said to the helper in canaryHelper{user}."));
     }
-    // one that has sessions of channels alone
+    // an agent that only has sessions of channels
     old.session(("bob", "door"), "hall", Some("agent:door:web:room:1"), "Said in canaryHall.");
     old.child(("bob", "door"), "hall", "guide");
     let by = |user: &str| Author::agent("scout").with_user(user);
@@ -157,7 +157,7 @@ fn older_account_is_upgraded_once() {
     is(":web:room:1/agents/door/session/hall", "group", ":web:room:1");
     is(":web:room:1/agents/door/session/guide", "group", ":web:room:1");
 
-    // each finds what is theirs, and no more
+    // each user finds their own data and no more
     let as_bob = ["--agent=scout", "--user=bob"];
     assert_canaries(&garth.ok(&[&["agent", "prompt"][..], &as_bob].concat()), &[]);
     assert_canaries(&garth.ok(&[&["session", "messages", "direct"][..], &as_bob].concat()), &["canaryBob"]);
@@ -169,7 +169,7 @@ fn older_account_is_upgraded_once() {
     assert_canaries(&garth.ok(&["agent", "prompt", "--agent=scout", "--user=ann"]), &["canaryLong"]);
     assert_canaries(&garth.ok(&["agent", "prompt", "--agent=door", "--user=bob"]), &[]);
 
-    // a chat that one wrote is theirs; others wait
+    // a chat with one author belongs to this author; the others wait
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=solo"][..], &as_bob].concat()), "canarySolo");
     garth.fails(5, &["cat", "/a.md", "--chat=solo", "--agent=scout", "--user=eve"]);
     for user in ["--user=ann", "--user=bob"] {
@@ -179,7 +179,7 @@ fn older_account_is_upgraded_once() {
     garth.ok(&["chat", "own", "both", "bob"]);
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=both"][..], &as_bob].concat()), "canaryBoth");
 
-    // media and archives have the session whose they are, forged attributes are gone
+    // media and archives get the id of their session, and forged attributes are gone
     let [main, work, nobody] = &written.media;
     for key in [main, work] {
         assert_eq!(garth.ok(&["media", "get", key, "--agent=scout", "--user=ann"]), "canaryImage");
@@ -192,7 +192,7 @@ fn older_account_is_upgraded_once() {
     let direct = "/users/bob/agents/scout/session/direct/messages.jsonl";
     assert!(metadata(direct)["garth.audience"].is_null());
 
-    // and it is told, once
+    // each decision is reported once
     let told = garth.ok(&["fsck"]);
     for decision in [
         "decided: agent scout: ann is its owner",

@@ -1,4 +1,4 @@
-//! Resets, the archives that they leave, and transcripts of sessions and archives.
+//! Resets, the archives that they create, and transcripts of sessions and archives.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::routes::sessions::transcripts::FORMATS;
 
 /// Limit on the archives of a page.
 const MAX_ARCHIVES: usize = 1000;
-/// Archives of a page unless the call names a limit.
+/// Archives of a page unless the call sets a limit.
 const DEFAULT_ARCHIVES: usize = 100;
 
 fields! {
@@ -125,7 +125,7 @@ pub(in crate::routes) async fn transcript(
     let mut export = Export::new(format).lines(first..=last);
     export.withdrawn = fields.withdrawn;
     let page = workspace.transcript(workspace.audience(), &fields.name, &export).await?;
-    // a message is JSON as it is, to the last digit; a section of Markdown is a string
+    // A message is passed on as stored, to the last digit. A section of Markdown is a string.
     let item = |item: &String| match format {
         TranscriptFormat::Markdown => to_raw_value(item).ok(),
         _ => serde_json::from_str(item).ok(),
@@ -137,6 +137,7 @@ pub(in crate::routes) async fn transcript(
         has_more: page.next.is_some(),
         next_line: page.next,
     };
-    let text = serde_json::to_string(&page).map_err(|_| Refusal::validation("the answer is no JSON"))?;
+    let text =
+        serde_json::to_string(&page).map_err(|_| Refusal::validation("the answer is not valid JSON"))?;
     Ok(Bytes::from(text))
 }

@@ -64,6 +64,7 @@ pub(in crate::routes) async fn list(
     call: &Call<'_>,
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
+    // The position of a page is a day.
     let (days, next) =
         workspace.list_daily(day(fields.page.cursor.map(Cow::Owned))?, fields.page.limit).await?;
     let items: Vec<Value> =

@@ -1,4 +1,4 @@
-//! Media of a session: their list, and their removal. Their bytes have routes of their own.
+//! Media of a session: listing, removal and copies. Their bytes have routes of their own.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::routes::call::Call;
 use crate::routes::media::item;
 use crate::routes::open::Opened;
 
-/// Media of a page unless the call names a limit.
+/// Media of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
 
 fields! {

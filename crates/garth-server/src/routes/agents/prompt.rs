@@ -1,4 +1,4 @@
-//! System prompts: one of now or of an earlier time, and the difference between two.
+//! System prompts: the current one, an earlier one, and the difference between two.
 
 use std::borrow::Cow;
 
@@ -37,6 +37,7 @@ pub(in crate::routes) async fn build(
     options.at = call.moment_of(fields.at.as_deref()).await?;
     options.dry = fields.dry;
     let prompt = workspace.prompt(&options).await?;
+    // The other forms are lists of messages.
     let content = match (&*fields.form, fields.form.parse::<Format>()) {
         (_, Ok(format)) => serde_json::from_str(&prompt.list(format)).unwrap_or(Value::Null),
         ("markdown", _) => json!(prompt.report()),
@@ -66,6 +67,7 @@ pub(in crate::routes) async fn compare(
     let to = call.moment_of(fields.to.as_deref()).await?;
     let options = options(workspace, call, fields.inputs)?;
     let of = async |at: Option<Moment>| -> Result<Prompt, Refusal> {
+        // This call is a read, so it stores no prompt.
         let mut options = options.clone().dry();
         options.at = at;
         Ok(workspace.prompt(&options).await?)
@@ -86,17 +88,20 @@ pub(in crate::routes) async fn compare(
     }))
 }
 
-/// Returns the options that both calls take.
+/// Returns the options of a prompt, common to both calls.
 fn options(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     inputs: Option<Inputs>,
 ) -> Result<PromptOptions, Refusal> {
+    // garth itself supplies both, by the identity of the caller.
     if inputs.as_ref().is_some_and(|inputs| !inputs.others.is_empty()) {
-        return Err(Refusal::validation("\"inputs\" has no \"others\": garth finds what others remember"));
+        return Err(Refusal::validation(
+            "\"inputs\" must not contain \"others\": garth adds the memories of other agents",
+        ));
     }
     if inputs.as_ref().is_some_and(|inputs| inputs.paths.is_some()) {
-        let message = "\"inputs\" has no \"paths\": a prompt names the paths of the caller's tree";
+        let message = "\"inputs\" must not contain \"paths\": a prompt has the paths of the caller's tree";
         return Err(Refusal::validation(message));
     }
     let mut options = PromptOptions::default();

@@ -71,6 +71,7 @@ pub(in crate::routes) async fn read(
         "origin": file.origin, "path": file.path.as_str(), "version_id": file.etag.to_string(),
         "size": file.bytes.len(),
     });
+    // A file that is not UTF-8 is returned in base64.
     match std::str::from_utf8(&file.bytes) {
         Ok(text) => answer["text"] = json!(text),
         Err(_) => answer["base64"] = json!(STANDARD.encode(&file.bytes)),
@@ -145,7 +146,7 @@ pub(in crate::routes) async fn install(
     }))
 }
 
-/// Returns where a skill is written. That for every agent takes the scope `admin`.
+/// Returns the owner of a skill to write. A skill for every agent requires the scope `admin`.
 fn origin(call: &Call<'_>, global: bool) -> Result<Origin, Refusal> {
     match global {
         true if !call.key.allows(Scope::Admin) => Err(Refusal::forbidden(Scope::Admin.as_str())),

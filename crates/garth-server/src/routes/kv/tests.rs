@@ -1,4 +1,5 @@
-//! Limits of the key-value calls beside the specification, which are not in the package: nor is this file.
+//! Compares the limits of the key-value calls with the specification. This file is not packaged, as it is
+//! not.
 
 use super::*;
 

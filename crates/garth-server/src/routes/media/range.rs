@@ -1,25 +1,26 @@
-//! Which part of a file a request asks for (RFC 9110, 14).
+//! Range of a file that a request asks for (RFC 9110, 14).
 
 use std::ops::Range;
 
 use axum::http::HeaderMap;
 use axum::http::header::{IF_RANGE, RANGE};
 
-/// A part of a file.
+/// Part of a file to return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of it: nothing else is asked for, or nothing that a server has to give.
+    /// All of it: the request has no range, or none that this server supports.
     Whole,
     /// These bytes.
     Range(Range<u64>),
-    /// None that it has.
+    /// Range that begins beyond the end of the file.
     Beyond,
 }
 
-/// The part that headers ask for, of a file with so many bytes. More than one range, and ranges of another
-/// version, are answered by the whole.
+/// Returns the part that `headers` ask for of a file of `size` bytes. Several ranges, and a range of another
+/// version, are answered with the complete file.
 pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    // Bytes of another version must not be appended to those that the client has.
     let is_same = headers.get(IF_RANGE).is_none_or(|known| known.as_bytes() == etag.as_bytes());
     match text(RANGE).filter(|_| is_same && headers.get_all(RANGE).iter().count() == 1) {
         Some(range) => asked(range, size),
@@ -30,7 +31,7 @@ pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
 fn asked(range: &str, size: u64) -> Part {
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // a number that no file reaches
+        // Any number that does not fit is beyond the end of every file.
         digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
     };
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.trim().split_once('-'))
@@ -38,10 +39,12 @@ fn asked(range: &str, size: u64) -> Part {
         return Part::Whole;
     };
     let range = match (number(first), number(last)) {
+        // Not a valid range; RFC 9110 permits ignoring it.
         (Some(first), Some(last)) if last < first => return Part::Whole,
         (Some(first), Some(last)) => first..size.min(last.saturating_add(1)),
         (Some(first), None) if last.is_empty() => first..size,
         (None, Some(length)) if first.is_empty() => {
+            // The last zero bytes are no range.
             if length == 0 {
                 return Part::Beyond;
             }
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_range_of_bytes_is_given_and_what_is_none_is_left_alone() {
+    fn reads_one_byte_range_and_ignores_others() {
         for (range, due) in [
             ("bytes=0-9", Part::Range(0..10)),
             ("bytes=5-", Part::Range(5..100)),
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_another_version_is_answered_by_the_whole() {
+    fn range_of_another_version_returns_whole_file() {
         let mut headers = HeaderMap::new();
         assert_eq!(part(&headers, "\"a\"", 10), Part::Whole);
         headers.insert(RANGE, "bytes=0-1".parse().unwrap());

@@ -1,4 +1,5 @@
-//! The reference beside the specifications and the library, which are not in the package: nor is this file.
+//! Compares the reference with the specifications and the library. This file is not packaged, as they are
+//! not.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use garth_agent::session::{self, ChildStatus, Compact, Format, State, Transcript
 use super::*;
 
 #[test]
-fn each_specification_has_a_section_for_each_of_its_calls() {
+fn specifications_have_a_section_for_each_call() {
     let paths = |pages: &[&str]| {
         let lines = pages.iter().flat_map(|page| page.lines());
         let sections = lines.filter_map(|line| line.strip_prefix("### POST "));
@@ -21,14 +22,14 @@ fn each_specification_has_a_section_for_each_of_its_calls() {
         include_str!("../../../../../docs/specs/sessions.md"),
         include_str!("../../../../../docs/specs/workspace-http.md"),
     ]);
-    // `recall` has a page without sections, uploads a section of their own.
+    // The page of `recall` has no sections; uploads have a section of their own.
     let calls = calls().into_iter().filter(|call| call.body == BodyReference::Json);
     let calls = calls.filter(|call| call.path != "/v1/recall");
     assert_eq!(specifications, calls.map(|call| call.path).collect::<Vec<_>>());
 }
 
 #[test]
-fn defaults_are_those_of_the_library() {
+fn reference_defaults_match_the_library() {
     let default = |path: &str, name: &str| {
         let call = calls().into_iter().find(|call| call.path == path).unwrap();
         call.fields.into_iter().find(|field| field.name == name).unwrap().default.unwrap()
@@ -45,7 +46,7 @@ fn defaults_are_those_of_the_library() {
 }
 
 #[test]
-fn the_library_knows_every_word() {
+fn library_parses_every_field_word() {
     let words = |path: &str, name: &str| {
         let call = calls().into_iter().find(|call| call.path == path).unwrap();
         call.fields.into_iter().find(|field| field.name == name).unwrap().words
@@ -65,7 +66,7 @@ fn the_library_knows_every_word() {
 }
 
 #[test]
-fn a_call_declares_each_field_once_and_says_what_it_means() {
+fn calls_declare_and_describe_each_field_once() {
     for call in calls() {
         let names: BTreeSet<&str> = call.fields.iter().map(|field| field.name).collect();
         assert_eq!(names.len(), call.fields.len(), "{}", call.path);

@@ -1,4 +1,4 @@
-//! Limits of retries beside the specification, which are not in the package: nor is this file.
+//! Compares the limits of retries with the specification. This file is not packaged, as it is not.
 
 use super::*;
 

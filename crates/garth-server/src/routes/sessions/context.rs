@@ -1,4 +1,4 @@
-//! Calls on what is made of a session for a model: derived files, packs, swap, children, collection.
+//! Calls on the context of a session: derived files, packs, swap, children, garbage collection.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::fields::{
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
-/// Limit on the media that a child hands over at once.
+/// Limit on the media that a child hands over in one call.
 const MAX_MEDIA: usize = 100;
 /// Limit on the tokens that a call may name.
 const MAX_TOKENS: u64 = 1 << 40;
@@ -62,7 +62,7 @@ pub(in crate::routes) async fn derive(
 
 /// Writes objects as JSON Lines, each as it was sent.
 fn lines(objects: &[&RawValue]) -> String {
-    // A line feed between the parts of an object would end its line.
+    // A line feed within an object would end its line.
     objects.iter().map(|object| format!("{}\n", object.get().replace(['\n', '\r'], " "))).collect()
 }
 
@@ -203,7 +203,7 @@ pub(in crate::routes) async fn replay(
     shown(sessions, &packed, call, &fields.form).await
 }
 
-/// Returns a pack in a form; lists contain the images.
+/// Returns a pack in a form. Message lists contain the images.
 async fn shown(
     sessions: &Sessions<'_>,
     packed: &Packed,
@@ -212,15 +212,17 @@ async fn shown(
 ) -> Result<Box<RawValue>, Refusal> {
     let pack = raw(&packed.pack)?;
     let content = match form.parse::<Format>() {
+        // The remaining form, `markdown`, is not a format of messages.
         Err(_) => raw(&packed.markdown)?,
         Ok(format) => {
             let packed = sessions.hydrated(packed, format, call.hydrator, &call.key.account).await?;
             RawValue::from_string(packed.list(format))
-                .map_err(|_| Refusal::validation("the list is no JSON"))?
+                .map_err(|_| Refusal::validation("the list is not valid JSON"))?
         }
     };
+    // Joined as text, because `Value` would not keep the digits.
     RawValue::from_string(format!(r#"{{"ok":true,"pack":{pack},"content":{content}}}"#))
-        .map_err(|_| Refusal::validation("the answer is no JSON"))
+        .map_err(|_| Refusal::validation("the answer is not valid JSON"))
 }
 
 fields! {
@@ -296,7 +298,7 @@ pub(in crate::routes) async fn swap_in(
 }
 
 fields! {
-    /// Lists what is swapped out.
+    /// Lists the content that is swapped out.
     pub(crate) struct SwappedFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -374,7 +376,7 @@ pub(in crate::routes) async fn children(
 }
 
 fields! {
-    /// Changes a child: its status, and what it returns.
+    /// Changes a child: its status or its result.
     pub(crate) struct SetChildFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -420,7 +422,7 @@ fields! {
     pub(crate) struct CollectFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// `true` deletes nothing and returns what would be deleted.
+        /// `true` deletes nothing and returns the files that would be deleted.
         dry: bool = flag(), or true;
     }
 }
@@ -453,10 +455,11 @@ pub(in crate::routes) async fn wrote(
     call: &Call<'_>,
     fields: WroteFields<'_>,
 ) -> Result<Value, Refusal> {
-    let bad = || Refusal::validation("\"cursor\" must be one that an answer gave");
+    let bad = || Refusal::validation("\"cursor\" must be a cursor that this call returned");
     let since = match fields.cursor {
         Some(cursor) => {
             let cursor = call.fields.position(&cursor)?;
+            // A position in the log: a sequence, and a number of changes.
             let (seq, changes) = cursor.split_once('-').ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
             LogPosition { seq: Seq(number(seq)?), changes: number(changes)? }

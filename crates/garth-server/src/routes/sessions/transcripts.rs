@@ -1,4 +1,4 @@
-//! Transcripts over HTTP: a text comes in, its messages go out page by page.
+//! Transcripts over HTTP: import of a text, and paged export of messages.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -29,12 +29,12 @@ fields! {
         format: Cow<'a, str> = FORMATS;
         /// Transcript.
         transcript: Cow<'a, str> = string();
-        /// `whole`: the transcript begins with the first message of the session, and what follows is
+        /// `whole`: the transcript begins with the first message of the session, and later messages are
         /// appended.
         /// `part`: its messages are appended. Default: `whole`, if the session has no messages; else
         /// required.
         mode: Option<Cow<'a, str>> = MODES;
-        /// `true` withdraws what the session has from the first message on that differs from a whole
+        /// `true` withdraws the messages of the session from the first one that differs from a whole
         /// transcript.
         rewind: bool = flag(), or false;
         /// Id of the last message that the caller knows; others after it are a conflict. For a part.
@@ -46,7 +46,7 @@ fields! {
     }
 }
 
-/// Told where a retry would append the same messages again.
+/// Warning where a retry would append the same messages again.
 const DOUBLES: &str =
     "a retry appends these messages again; send an Idempotency-Key, `after`, or messages with ids";
 
@@ -129,12 +129,12 @@ pub(in crate::routes) async fn export(
             };
             (of, export.lines) = (session, lines);
         }
-        // all of it
+        // All messages so far. `next_source` keeps this end, so later messages do not prolong an export.
         None => export.lines = 1..=sessions.end(name, Log::Messages).await?.lines,
     }
     let page = sessions.export(&of, &export).await?;
     let next_source = page.next.map(|next| format!("{of}#messages:{next}-{}", export.lines.end()));
-    // a message is JSON as it is, to the last digit; a section of Markdown is a string
+    // A message is passed on as stored, to the last digit. A section of Markdown is a string.
     let item = |item: &String| match format {
         TranscriptFormat::Markdown => to_raw_value(item).ok(),
         _ => serde_json::from_str(item).ok(),

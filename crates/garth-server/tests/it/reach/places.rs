@@ -1,5 +1,5 @@
-//! Places that hold something, and who asks. Each place has words of its own in all that it holds, so that an
-//! answer shows what was reached.
+//! Places with data, and askers. All data of a place has the words of this place, so an answer shows the
+//! places that were reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 
 use crate::it::harness::{Reply, Server};
 
-/// Where something is kept.
+/// A place with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// Sessions and memories of the owner.
     Owner,
-    /// Those of another user.
+    /// Sessions and memories of another user.
     User,
-    /// Those of a channel.
+    /// Sessions and memories of a channel.
     Channel,
-    /// Those of another channel.
+    /// Sessions and memories of another channel.
     Second,
-    /// Files of the agent that are the owner's to see.
+    /// Files of the agent that only the owner sees.
     Closed,
-    /// Files of the agent that all whom it serves see.
+    /// Files of the agent that everyone it serves sees.
     Open,
     /// Another agent, and its sessions with the owner.
     Other,
@@ -37,11 +37,11 @@ pub(super) const PLACES: [Place; 7] = [Owner, User, Channel, Second, Closed, Ope
 /// Places with sessions.
 pub(super) const SESSIONS: [Place; 5] = [Owner, User, Channel, Second, Other];
 
-/// Who asks. The columns of the table, in their order.
+/// All askers, in the order of the columns.
 pub(super) const ASKERS: [Asker; 5] =
     [Asker::Owner, Asker::User, Asker::Channel, Asker::Nobody, Asker::Another];
 
-/// Who asks.
+/// An asker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
     /// `"user": "ann"`, who owns the agent.
@@ -57,7 +57,7 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    /// Returns the place that is the asker's own.
+    /// Returns the asker's own place.
     pub(super) const fn own(self) -> Option<Place> {
         match self {
             Self::Owner => Some(Owner),
@@ -260,7 +260,7 @@ impl Filled {
     }
 
     fn memory(&self, place: Place) {
-        // what the owner is told goes to the memory of the agent
+        // texts of the owner go to the memory of the agent
         let kept = if place == Owner { Closed } else { place };
         for day in [None, Some(kept.day())] {
             let body = in_path(place, json!({"text": format!("About {}.", kept.canary()), "day": day}));

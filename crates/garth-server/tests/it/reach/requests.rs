@@ -1,5 +1,4 @@
-//! Requests of each call to each place. What a call takes is in the table of routes; what is asked for is
-//! here.
+//! Requests of each call to each place. The table of routes has the fields of each call; the values are here.
 
 use garth_server::reference::CallReference;
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ fn ask(to: Place, body: Value) -> Ask {
     Ask { to, names: true, body }
 }
 
-/// A request that names nothing of a place.
+/// Returns a request that names nothing of a place.
 fn look(body: Value) -> Ask {
     Ask { to: Owner, names: false, body }
 }
@@ -118,7 +117,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         SESSIONS.into_iter().map(|place| ask(place, body(place))).collect::<Vec<_>>()
     };
     let same = |more: Value| move |_: Place| more.clone();
-    // a path of the account and one of the tree, to each file of the agent, and to each session
+    // a path of the account and a path of the tree to each file of the agent, and to each session
     let paths = || {
         let of = |place: Place| format!("{}/{}/messages.jsonl", place.sessions(), place.name("chat"));
         let mut paths: Vec<(Place, String)> = SESSIONS.into_iter().map(|place| (place, of(place))).collect();
@@ -128,7 +127,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         paths.push((Other, "/agents/other/SOUL.md".to_owned()));
         paths
     };
-    // in the asker's own session, a source that leads to each place
+    // in the asker's own session, a source for each place
     let from_own = |body: &dyn Fn(&str) -> Value| {
         let named = SESSIONS.into_iter().map(|place| (place, format!("{}#messages:1", place.name("chat"))));
         let all = named.chain(paths());
@@ -153,7 +152,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         "current" => vec![look(json!({"create": true}))],
         "set" => each(&same(json!({"title": "x"}))),
         "append" => each(&same(json!({"messages": [{"role": "user", "content": "x"}]}))),
-        // others of them are what entries are derived from, which would go with them
+        // entries are derived from the other messages and would go with them
         "retract" => each(&same(json!({"source": "tail:1"}))),
         "resolve" => from_own(&|source| json!({"source": source})),
         "import" => {
@@ -228,10 +227,10 @@ fn media(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
     asks.collect()
 }
 
-/// Returns true if a call on media of a place is not, by its session key, one of this place's own people.
+/// Returns true if this call on media of a place can be tested as this asker.
 pub(super) fn is_asked_of_media(call: &str, asker: Asker, place: Place) -> bool {
     match asker {
-        // a user who is named with the key of a channel speaks there
+        // a user who comes with the key of a channel speaks in the channel
         Asker::Owner | Asker::User => !(matches!(call, "list" | "put") && matches!(place, Channel | Second)),
         Asker::Channel => matches!(place, Channel | User),
         Asker::Nobody => place == User,

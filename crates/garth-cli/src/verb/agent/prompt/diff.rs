@@ -12,13 +12,13 @@ use crate::escape::escaped;
 use crate::fail::Result;
 use crate::verb::open::open;
 
-/// Lines of context around what differs.
+/// Lines of context around differences.
 const CONTEXT: usize = 3;
 
 /// Compare the prompts of two times: added, removed and changed parts
 ///
-/// The newer prompt is that of now, or of --to. Options select the listener as for `garth agent prompt`; no
-/// event is recorded. Inputs that are not given are those of the older prompt.
+/// The newer prompt is the current one, or that of --to. Options select the audience as for `garth agent
+/// prompt`; no event is recorded. Inputs that are not given are those of the older prompt.
 ///
 /// With --json, prints one object: from and to (seq, clock, sha256), appeared and went (parts), changed
 /// (from, to, diff), tokens, bytes, common_bytes (the prefix that a model's cache keeps).
@@ -51,7 +51,7 @@ impl Diff {
         let before = workspace.prompt(&first).await?;
         match &self.to {
             Some(text) => options.at = Some(app.moment(open.fs(), text).await?),
-            // The inputs of then hold, except for the time.
+            // The inputs of the older prompt are used, except for the time.
             None if options.inputs.is_none() => options.inputs = Some(without_time(&before.inputs)),
             None => {}
         }

@@ -1,4 +1,4 @@
-//! Inputs of a prompt that the caller gives: hosts, runtime, clock.
+//! Inputs of a prompt given by the caller: hosts, runtime, clock.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use garth_agent::workspace::{Host, Inputs};
 
 use crate::fail::{Failure, Result};
 
-/// Largest file of hosts, in bytes.
+/// Longest file of hosts in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// See the module.
+/// Options for the inputs of a prompt.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct InputArgs {
     /// Host on which the agent's tools run; skills depend on it: a JSON object with an `id`, or a file of
@@ -53,7 +53,7 @@ impl InputArgs {
         }
         for Line(name, value) in &self.runtime {
             if inputs.runtime.insert(name.clone(), value.clone()).is_some() {
-                return Err(Failure::Usage(format!("--runtime: {name} is given twice")));
+                return Err(Failure::Usage(format!("--runtime: {name} occurs twice")));
             }
         }
         inputs.clock.clone_from(&self.clock);
@@ -66,7 +66,7 @@ fn hosts(text: &str) -> Result<Vec<Host>> {
     let path = Path::new(file);
     let size = std::fs::metadata(path).map_err(Failure::host(path))?.len();
     if size > MAX_FILE {
-        return Err(Failure::Usage(format!("--host: {file} has more than {MAX_FILE} bytes")));
+        return Err(Failure::Usage(format!("--host: {file} is longer than {MAX_FILE} bytes")));
     }
     parsed(&format!("--host @{file}"), &std::fs::read_to_string(path).map_err(Failure::host(path))?)
 }
