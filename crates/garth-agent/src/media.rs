@@ -15,7 +15,7 @@ mod reset;
 
 pub(crate) use self::cache::MediaBytes;
 pub use self::cache::{BUDGET, Hydrator};
-pub(crate) use self::encoded::{data_url, from_base64, standard_base64};
+pub(crate) use self::encoded::{data_url, from_base64, percent_decoded, standard_base64};
 #[cfg(test)]
 pub(crate) use self::image_header::tests::{gif_of, png_of};
 pub use self::image_header::{ImageHeader, ImageType};

@@ -55,7 +55,7 @@ pub use self::store::meta::{MAX_COUNT, MAX_TOKENS_REPORTED, Meta, State, Usage};
 pub use self::store::provenance::Wrote;
 pub use self::store::swap_index::Swapped;
 pub use self::transcript::{
-    Document, Export, Exported, Import, ImportMode, Imported, Skipped, TranscriptFormat,
+    Document, Export, Exported, Import, ImportMode, ImportNote, Imported, Skipped, TranscriptFormat,
 };
 pub(crate) use self::transcript::{archived_in, archived_lines, archived_messages, archived_said};
 pub use crate::identity::SessionKey;

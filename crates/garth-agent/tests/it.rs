@@ -53,5 +53,6 @@ mod it {
     mod templates;
     mod transcripts;
     mod transcripts_again;
+    mod transcripts_flawed;
     mod upgrade;
 }

@@ -46,6 +46,25 @@ pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
     encoding.eq_ignore_ascii_case(";base64").then_some((mime_type, data))
 }
 
+/// Returns base64 of a URL without percent-encoding, which some programs apply to `+`, `/` and `=`. Text with
+/// escapes of other than ASCII characters is returned as it is.
+pub(crate) fn percent_decoded(text: &str) -> Cow<'_, str> {
+    let (mut decoded, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('%') {
+        let digits = after.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let Some(byte) = byte.filter(u8::is_ascii) else { return Cow::Borrowed(text) };
+        decoded.push_str(before);
+        decoded.push(char::from(byte));
+        rest = &after[2..];
+    }
+    if decoded.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    decoded.push_str(rest);
+    Cow::Owned(decoded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +81,21 @@ mod tests {
             assert_eq!(from_base64(text), None, "{text}");
         }
         assert_eq!((&*standard_base64("aGk=", b"hi"), &*standard_base64("aGk", b"hi")), ("aGk=", "aGk="));
+    }
+
+    #[test]
+    fn removes_percent_encoding_from_base64() {
+        for (text, due) in [
+            ("aGk%3D", "aGk="),
+            ("%2b%2F8A%0A", "+/8A\n"),
+            ("aGk=", "aGk="),
+            ("a%3", "a%3"),
+            ("a%+3", "a%+3"),
+            ("a%3D%80", "a%3D%80"),
+            ("%\u{e4}", "%\u{e4}"),
+        ] {
+            assert_eq!(percent_decoded(text), due, "{text}");
+        }
     }
 
     #[test]

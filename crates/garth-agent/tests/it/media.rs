@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use garth_agent::media::{Fate, Hydrator, MAX_MEDIA, Media, MediaKey, NewMedia, Stored};
 use garth_agent::session::{
-    Append, Create, Draft, Format, Import, PackOptions, Role, Select, SessionKey, Sessions, TranscriptFormat,
+    Append, Create, Draft, Export, Format, Import, PackOptions, Role, Select, SessionKey, Sessions,
+    TranscriptFormat,
 };
 use garth_agent::{Access, Caller, Request};
 use garth_engine::model::{Batch, Op, Seq, SetAttrs, Timestamp};
@@ -594,5 +595,53 @@ async fn a_reset_moves_and_removes_its_own_sessions_files_and_no_other_ones() {
         fs.commit(Batch::new(ops)).await.unwrap();
         assert!(all(&*fs, OF).await.is_empty());
         assert_eq!(names(&all(&*fs, TWIN).await), [twin.key.to_string()]);
+    }
+}
+
+#[tokio::test]
+async fn imports_read_percent_encoded_images() {
+    let data = STANDARD.encode(png("pictures"));
+    let url = format!("data:image/png;base64,{}", data.replace('+', "%2B").replace('=', "%3d"));
+    assert!(url.contains('%'));
+    let said =
+        json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}).to_string();
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        sessions.import("work", &Import::new(TranscriptFormat::OpenAi, &said)).await.unwrap();
+        assert!(line(&sessions, 1).await["content"][0]["path"].is_string());
+        let items = sessions.export("work", &Export::new(TranscriptFormat::Anthropic)).await.unwrap().items;
+        assert!(items[0].contains(&data), "{items:?}");
+        let own = sessions.export("work", &Export::new(TranscriptFormat::OpenAi)).await.unwrap().items;
+        assert_eq!(own, [said.clone()]);
+    }
+}
+
+#[tokio::test]
+async fn exports_have_the_bytes_of_media() {
+    let data = STANDARD.encode(png("picture"));
+    let source = json!({"type": "base64", "media_type": "image/png", "data": data});
+    let said = json!({"role": "user", "content": [{"type": "image", "source": source}]}).to_string();
+    let [openai, anthropic] = [TranscriptFormat::OpenAi, TranscriptFormat::Anthropic];
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        sessions.import("work", &Import::new(anthropic, &said)).await.unwrap();
+        let export = async |format| sessions.export("work", &Export::new(format)).await.unwrap().items;
+        let items = export(openai).await;
+        assert!(items[0].contains(&format!("data:image/png;base64,{data}")), "{items:?}");
+        let label =
+            json!(format!("[image: {}]", line(&sessions, 1).await["content"][0]["path"].as_str().unwrap()));
+        let without = json!({"role": "user", "content": label}).to_string();
+        for same in [&items[0], &without] {
+            let done = sessions.import("work", &Import::new(openai, same).whole()).await.unwrap();
+            assert_eq!((done.new, done.present), (0, 1), "{same}");
+        }
+        // in messages without a native form as well
+        let content = json!([image(&png("other"))]);
+        sessions.append("work", &Append::messages([Draft::message(Role::User, &content)])).await.unwrap();
+        assert!(export(anthropic).await[1].contains(&STANDARD.encode(png("other"))));
+        let key: MediaKey = line(&sessions, 1).await["content"][0]["path"].as_str().unwrap().parse().unwrap();
+        fs.remove(&key.path()).await.unwrap();
+        let items = export(openai).await;
+        assert!(items[0].contains(&format!("[image: {key}, is no longer available]")), "{items:?}");
     }
 }

@@ -13,19 +13,24 @@ use super::transcripts::exported;
 
 const OPENAI: TranscriptFormat = TranscriptFormat::OpenAi;
 
-fn lines(values: &[Value]) -> String {
+pub(crate) fn lines(values: &[Value]) -> String {
     values.iter().map(|value| format!("{value}\n")).collect()
 }
 
-fn user(text: &str) -> Value {
+pub(crate) fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-fn assistant(text: &str) -> Value {
+pub(crate) fn assistant(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-async fn whole(sessions: &Sessions<'_>, session: &str, format: TranscriptFormat, text: &str) -> Imported {
+pub(crate) async fn whole(
+    sessions: &Sessions<'_>,
+    session: &str,
+    format: TranscriptFormat,
+    text: &str,
+) -> Imported {
     sessions.import(session, &Import::new(format, text).whole()).await.unwrap()
 }
 
@@ -232,6 +237,13 @@ async fn a_transcript_goes_on_across_resets() {
             let reset = workspace.reset("default", &name, &Reset::default()).await.unwrap().unwrap();
             name = reset.next.name;
             assert_eq!(whole(&sessions, &name, OPENAI, &lines(&values)).await.new, 0);
+            // what has no messages needs no mode
+            let all = lines(&values);
+            let done = sessions.import(&name, &Import::new(OPENAI, &all)).await.unwrap();
+            assert_eq!((done.new, done.present), (0, values.len() as u64));
+            let late = lines(&[user("later")]);
+            let error = sessions.import(&name, &Import::new(OPENAI, &late)).await.unwrap_err();
+            assert!(error.is(ErrorKind::Conflict) && error.message().contains("part"), "{error}");
             values.push(user(text));
             let done = whole(&sessions, &name, OPENAI, &lines(&values)).await;
             assert_eq!((done.messages, done.new), (values.len() as u64, 1));

@@ -99,7 +99,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
     Change "/v1/sessions/retract" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
     Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields);
-    Change "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields);
+    Write "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields) if create;
     Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields);
     Change "/v1/context/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
     Read  "/v1/context/why" MemoryRead, Short Sessions(context::why, context::WhyFields);

@@ -116,6 +116,27 @@ fn group_chat_reaches_only_its_own_session() {
 }
 
 #[test]
+fn an_import_creates_the_first_session_of_anyone() {
+    let server = server();
+    let line = r#"{"role":"user","content":"a"}"#;
+    let asked = [
+        json!({"agent": "sc", "user": "dave"}),
+        json!({"agent": "coder", "user": "bob"}),
+        json!({"agent": "coder", "user": "eve", "key": "agent:coder:dm:eve"}),
+        json!({"agent": "coder", "key": "agent:coder:telegram:group:g"}),
+    ];
+    for mut body in asked {
+        for (name, value) in [("name", "z"), ("format", "openai"), ("transcript", line)] {
+            body[name] = json!(value);
+        }
+        server.post("sessions/import", body.to_string()).refused(404, "NOT_FOUND");
+        body["create"] = json!(true);
+        let done = server.ok("sessions/import", body.to_string());
+        assert_eq!((&done["new"], &done["lines"]), (&json!(1), &json!([1, 1])), "{body}");
+    }
+}
+
+#[test]
 fn transcripts_are_imported_and_exported() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));

@@ -70,7 +70,7 @@ fn in_parts(lines: &RangeInclusive<u64>) -> impl Iterator<Item = RangeInclusive<
 impl Sessions<'_> {
     /// Withdraws messages, in one commit, with an event for each run of lines that were not withdrawn before,
     /// and removes what derived files say of them. `tail:N` names the last N messages that were not withdrawn
-    /// before. Withdrawing messages again changes nothing.
+    /// before, so a repeat of it withdraws further ones. Withdrawing the same lines again changes nothing.
     ///
     /// # Errors
     /// `InvalidArgument` for a source of other things than messages; `NotFound`; `TooLarge`; from the

@@ -53,7 +53,7 @@ impl Sessions<'_> {
     }
 
     /// Returns the UUIDs of a session and of its parents: of the sessions whose media its messages may show.
-    async fn with_parents(&self, session: &str) -> Result<Vec<String>> {
+    pub(crate) async fn with_parents(&self, session: &str) -> Result<Vec<String>> {
         let (mut ids, mut of) = (Vec::new(), Some((self.agent.clone(), session.to_owned())));
         while let Some((agent, session)) = of.take().filter(|_| ids.len() < MAX_PARENTS) {
             let Some((_, meta)) = self.of_agent(&agent).meta_if_there(&session).await? else { break };

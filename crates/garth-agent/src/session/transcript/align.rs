@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 use super::compared::{self, Digest};
 use super::export::anew;
 use super::format::TranscriptFormat;
-use super::given::{Given, GivenMessage, in_format};
+use super::given::{Given, in_format};
+use super::read::is_whole;
 use super::system_prompt::{in_transcript, text_of};
 use crate::media::{MediaKey, from_base64};
 use crate::registry::session_lines::COLLECTED;
@@ -27,6 +28,9 @@ use garth_engine::model::{At, Precondition};
 
 /// Sessions that a chain of resets has, at most.
 const MAX_CHAIN: usize = 10_000;
+
+/// Withdrawn messages at the end of a session that are compared with what is appended.
+const MAX_SAID_AGAIN: u64 = 1_000;
 
 /// Result of an alignment.
 #[derive(Default)]
@@ -60,8 +64,9 @@ struct Stored {
     draft: Draft,
     /// Line of its native form, if that is of the format of the transcript.
     native: Option<u64>,
-    /// Digest of that, for the first message derived from it.
-    came: Option<Digest>,
+    /// Digest of that, and the number of messages derived from it, for the first of these. `None` if one of
+    /// them was withdrawn: those that are left say less than the native form.
+    came: Option<(Digest, usize)>,
 }
 
 impl Stored {
@@ -80,15 +85,55 @@ struct StoredReader<'a> {
     /// Names of the sessions, oldest first.
     chain: Vec<String>,
     session: usize,
-    native: Option<Reader<'a>>,
     next: Option<u64>,
     page: VecDeque<(u64, String)>,
-    /// Session and native line of the message before.
-    before: Option<(usize, u64)>,
+    /// Messages derived from one native line, or one message without, and the message after them.
+    group: VecDeque<Stored>,
+    after: Option<Stored>,
+    /// Reader of the native lines of a session.
+    native: Option<(usize, Reader<'a>)>,
 }
 
 impl StoredReader<'_> {
     async fn next(&mut self) -> Result<Option<Stored>> {
+        if self.group.is_empty() {
+            self.read_group().await?;
+        }
+        Ok(self.group.pop_front())
+    }
+
+    /// Reads a message, and all others that are derived from the same native line.
+    async fn read_group(&mut self) -> Result<()> {
+        let first = match self.after.take() {
+            Some(one) => Some(one),
+            None => self.read().await?,
+        };
+        let Some(first) = first else { return Ok(()) };
+        let (session, native) = (first.session, first.native);
+        self.group.push_back(first);
+        let Some(line) = native else { return Ok(()) };
+        while let Some(one) = self.read().await? {
+            if (one.session, one.native) != (session, native) {
+                self.after = Some(one);
+                break;
+            }
+            self.group.push_back(one);
+        }
+        if self.native.as_ref().is_none_or(|(of, _)| *of != session) {
+            let reader = Reader::new(self.sessions, &self.chain[session], self.format.as_str())?;
+            self.native = Some((session, reader));
+        }
+        let (Some((_, reader)), parts) = (&mut self.native, self.group.len()) else { return Ok(()) };
+        if let Some(text) = reader.line(line).await?
+            && is_whole(self.format, text, parts)
+            && let Some(first) = self.group.front_mut()
+        {
+            first.came = compared::as_it_came(self.format, text).map(|came| (came, parts));
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<Option<Stored>> {
         let (number, text) = loop {
             if let Some(line) = self.page.pop_front() {
                 break line;
@@ -97,7 +142,7 @@ impl StoredReader<'_> {
                 if self.session + 1 >= self.chain.len() {
                     return Ok(None);
                 }
-                (self.session, self.next, self.native) = (self.session + 1, Some(1), None);
+                (self.session, self.next) = (self.session + 1, Some(1));
                 continue;
             };
             let page = self.sessions.lines(self.name(), &Select::messages(from..=u64::MAX)).await?;
@@ -108,19 +153,7 @@ impl StoredReader<'_> {
         let draft = Draft::parse(&text)?;
         let place: Option<Native> = draft.raw("native").and_then(|raw| serde_json::from_str(raw).ok());
         let native = place.filter(|place| place.format == self.format.as_str()).map(|place| place.line);
-        let mut came = None;
-        if let Some(line) = native
-            && self.before != Some((self.session, line))
-        {
-            if self.native.is_none() {
-                self.native = Some(Reader::new(self.sessions, self.name(), self.format.as_str())?);
-            }
-            if let Some(native) = &mut self.native {
-                came = native.line(line).await?.and_then(|text| compared::as_it_came(self.format, text));
-            }
-        }
-        self.before = native.map(|line| (self.session, line));
-        Ok(Some(Stored { session: self.session, number, draft, native, came }))
+        Ok(Some(Stored { session: self.session, number, draft, native, came: None }))
     }
 
     fn name(&self) -> &str {
@@ -153,15 +186,19 @@ impl Sessions<'_> {
             sessions: self,
             format: given.format,
             session: 0,
-            native: None,
             next: Some(1),
             page: VecDeque::new(),
-            before: None,
+            group: VecDeque::new(),
+            after: None,
+            native: None,
             chain,
         };
         let mut aligned = Alignment { conditions, ..Alignment::default() };
+        let leading = given.messages.iter().take_while(|message| message.is_system).count();
         let (mut current, mut system, mut before) = (stored.next().await?, Vec::new(), None);
         if current.is_none() && known_system.is_none() {
+            // all of it is appended, the system prompt first
+            aligned.said_again = self.said_again(&stored, given, &[0, leading], last).await?;
             return Ok(aligned);
         }
         while let Some(one) = current.take_if(|one| one.is_system(given.format)) {
@@ -173,7 +210,6 @@ impl Sessions<'_> {
             }
             current = stored.next().await?;
         }
-        let leading = given.messages.iter().take_while(|message| message.is_system).count();
         if leading > 0 {
             let contents = contents(given, leading)?;
             let (text, known) = (text_of(&contents), known_system.unwrap_or_else(|| text_of(&system)));
@@ -182,16 +218,21 @@ impl Sessions<'_> {
             }
         }
         aligned.there = leading;
-        let mut came_equal = false;
         while let (Some(one), Some(message)) = (&current, given.messages.get(aligned.there)) {
-            if !self.is_same((given, aligned.there), message, one, &mut came_equal).await? {
-                break;
+            // messages that came as they are stored are the same with all of their parts
+            let (of_given, of_stored) = match (message.came, one.came) {
+                (Some(this), Some((that, parts))) if this == that => (given.parts(aligned.there), parts),
+                (Some(_), Some(_)) => break,
+                _ if self.is_said((given, aligned.there), (&stored.chain[one.session], one)).await? => (1, 1),
+                _ => break,
+            };
+            aligned.there += of_given;
+            for _ in 0..of_stored {
+                current = stored.next().await?;
             }
-            aligned.there += 1;
-            current = stored.next().await?;
         }
         let Some(other) = current else {
-            aligned.said_again = self.said_again(&stored, given, (aligned.there, last)).await?;
+            aligned.said_again = self.said_again(&stored, given, &[aligned.there], last).await?;
             return Ok(aligned);
         };
         let Some(message) = given.messages.get(aligned.there) else {
@@ -231,25 +272,38 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Returns the line of the first withdrawn message at the end of the session, if the next message of the
-    /// transcript says the same.
+    /// Returns the line of a message that was withdrawn at the end of the session and says the same as a
+    /// message of the transcript: the first of these that is found.
     async fn said_again(
         &self,
         stored: &StoredReader<'_>,
         given: &Given<'_>,
-        (at, last): (usize, u64),
+        messages: &[usize],
+        last: u64,
     ) -> Result<Option<u64>> {
-        let Some(message) = given.messages.get(at).filter(|_| last > 0) else { return Ok(None) };
-        let Some(name) = stored.chain.last() else { return Ok(None) };
-        let gone = self.withdrawn(name, last..=last).await?;
-        if gone.is_empty() {
+        let Some(name) = stored.chain.last().filter(|_| last > 0) else { return Ok(None) };
+        if self.withdrawn(name, last..=last).await?.is_empty() {
             return Ok(None);
         }
         let first = self.run_start(name, last, u64::MAX).await?;
-        let page = self.raw_lines(name, Log::Messages, first..=first, 1).await?;
-        let Some(line) = page.items.into_iter().next() else { return Ok(None) };
-        let is_same = message.said == compared::as_said(&Draft::parse(&line.text)?);
-        Ok(is_same.then_some(first))
+        let end = last.min(first.saturating_add(MAX_SAID_AGAIN - 1));
+        for at in messages.iter().copied().filter(|at| *at < given.messages.len()) {
+            let mut next = Some(first);
+            while let Some(from) = next.filter(|from| *from <= end) {
+                let page = self.raw_lines(name, Log::Messages, from..=end, 1000).await?;
+                next = page.next;
+                for line in page.items {
+                    let (session, number) = (stored.chain.len() - 1, line.number);
+                    let draft = Draft::parse(&line.text)?;
+                    let one = Stored { session, number, draft, native: None, came: None };
+                    if self.is_said((given, at), (name, &one)).await? {
+                        return Ok(Some(number));
+                    }
+                }
+                crate::retry::yield_now().await;
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the lines of the session from a message on.
@@ -296,42 +350,46 @@ impl Sessions<'_> {
         Ok(chain)
     }
 
-    /// Returns true if a message of the transcript is the one that is stored.
-    async fn is_same(
+    /// Returns true if a message of the transcript says what a stored one says.
+    async fn is_said(
         &self,
         (given, at): (&Given<'_>, usize),
-        message: &GivenMessage,
-        stored: &Stored,
-        came_equal: &mut bool,
+        (session, stored): (&str, &Stored),
     ) -> Result<bool> {
-        if let (Some(one), Some(other)) = (message.came, stored.came) {
-            *came_equal = one == other;
-            return Ok(one == other);
-        }
-        // the other parts of a message that came as it is stored
-        if message.part > 0 && stored.native.is_some() && stored.came.is_none() && *came_equal {
-            return Ok(true);
-        }
-        *came_equal = false;
+        let Some(message) = given.messages.get(at) else { return Ok(false) };
         if message.said == compared::as_said(&stored.draft) {
             return Ok(true);
         }
+        if given.format == TranscriptFormat::Garth {
+            return self.has_same_images((given, at), &stored.draft).await;
+        }
         // what the format has no place for is not in the transcript
-        let there = match given.format {
-            TranscriptFormat::Garth => stored.draft.clone(),
-            format => {
-                let parsed = Message::parse(&stored.draft.line())?;
-                let written = anew(format, &[(stored.number, parsed)]).pop();
-                let Some(draft) = written.and_then(|text| in_format(format, &text)) else { return Ok(false) };
-                draft
-            }
+        let as_written = |parsed: &[(u64, Message)]| {
+            anew(given.format, parsed).pop().and_then(|text| in_format(given.format, &text))
         };
+        let mut parsed = [(stored.number, Message::parse(&stored.draft.line())?)];
+        // transcripts that were exported without the bytes of media have a text in place of each image
+        let Some(there) = as_written(&parsed) else { return Ok(false) };
         if message.said == compared::as_said(&there) {
             return Ok(true);
         }
+        if !self.hydrate(session, given.format, &mut parsed).await? {
+            return self.has_same_images((given, at), &there).await;
+        }
+        let Some(there) = as_written(&parsed) else { return Ok(false) };
+        if message.said == compared::as_said(&there) {
+            return Ok(true);
+        }
+        self.has_same_images((given, at), &there).await
+    }
+
+    /// Returns true if a message of the transcript and another one have images, and differ at most in where
+    /// the bytes of these are.
+    async fn has_same_images(&self, (given, at): (&Given<'_>, usize), there: &Draft) -> Result<bool> {
+        // most messages have no image: the message of the transcript need not be parsed again
+        let Some(digest) = self.with_images(there).await? else { return Ok(false) };
         let Some(draft) = given.draft(at)? else { return Ok(false) };
-        let [one, other] = [self.with_images(&draft).await?, self.with_images(&there).await?];
-        Ok(one.is_some() && one == other)
+        Ok(self.with_images(&draft).await? == Some(digest))
     }
 
     /// Returns the digest of a message in which each image is its bytes, whether they are in the message or

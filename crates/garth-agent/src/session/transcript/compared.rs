@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::format::TranscriptFormat;
+use super::surrogates::whole_pairs;
 use crate::session::log::canonical::Json;
 use crate::session::log::draft::Draft;
 
@@ -59,7 +60,8 @@ type Members<'a> = BTreeMap<std::borrow::Cow<'a, str>, Json<'a>>;
 /// of which no message is kept as it came.
 pub(super) fn as_it_came(format: TranscriptFormat, text: &str) -> Option<Digest> {
     let (_, ignored) = IGNORED.iter().find(|(of, _)| *of == format)?;
-    let Json::Object(mut members) = Json::parse(text)? else { return None };
+    let mended = whole_pairs(text);
+    let Json::Object(mut members) = Json::parse(mended.as_deref().unwrap_or(text))? else { return None };
     members.retain(|name, _| name != "cache_control" && !ignored.contains(&&**name));
     if members.get("role").and_then(Json::as_str) == Some("developer") {
         members.insert("role".into(), Json::String("system".into()));

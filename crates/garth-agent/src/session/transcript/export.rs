@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::format::TranscriptFormat;
-use super::read::read;
+use super::read::is_whole;
 use super::{anthropic, markdown, openai, pi};
 use crate::boxed;
 use crate::session::handle::Sessions;
@@ -103,7 +103,7 @@ impl Sessions<'_> {
                 exported.next = group.first().map(|(number, _)| *number);
                 break;
             }
-            let items = self.written(export.format, group, &mut native).await?;
+            let items = self.written((session, export.format), group, &mut native).await?;
             bytes += items.iter().map(String::len).sum::<usize>();
             exported.items.extend(items);
         }
@@ -112,20 +112,20 @@ impl Sessions<'_> {
 
     async fn written(
         &self,
-        format: TranscriptFormat,
+        (session, format): (&str, TranscriptFormat),
         group: &[(u64, Message)],
         native: &mut Reader<'_>,
     ) -> Result<Vec<String>> {
         let place = group.first().and_then(|(_, first)| own_line(format, first));
         if let Some(line) = place
             && let Some(text) = native.line(line).await?
+            && is_whole(format, text, group.len())
         {
-            let made = serde_json::from_str::<&RawValue>(text).ok().and_then(|raw| read(format, raw).ok());
-            if made.is_none_or(|made| made.len() == group.len()) {
-                return Ok(vec![text.to_owned()]);
-            }
+            return Ok(vec![text.to_owned()]);
         }
-        Ok(anew(format, group))
+        let mut group = group.to_vec();
+        self.hydrate(session, format, &mut group).await?;
+        Ok(anew(format, &group))
     }
 }
 

@@ -6,8 +6,10 @@ use serde_json::value::RawValue;
 use super::blocks::{ParsedMessage, placeholders};
 use super::compared::{self, Digest};
 use super::format::TranscriptFormat;
+use super::placed::RawMessage;
 use super::read::read;
-use super::split::{RawMessage, split};
+use super::split::split;
+use super::surrogates::whole_pairs;
 use crate::session::log::append::MAX_APPENDED;
 use crate::session::log::draft::{Draft, compact};
 use crate::session::store::files::Log;
@@ -35,6 +37,21 @@ pub struct Skipped {
     pub why: String,
 }
 
+/// A message of a transcript that was taken, but perhaps not as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ImportNote {
+    /// Number of the message in the transcript; the first is 1.
+    pub message: u64,
+    /// Line that is meant; the first is 1.
+    pub line: u64,
+    /// Description.
+    pub why: String,
+}
+
+/// Note on a message with an unpaired surrogate.
+const HALF_PAIR: &str = "has an unpaired surrogate, which is read as U+FFFD";
+
 /// Messages of a session that stand for one message of the transcript.
 struct Unit {
     drafts: Vec<Draft>,
@@ -42,6 +59,7 @@ struct Unit {
     bytes: usize,
     /// Blocks for which placeholders stand.
     unknown: u64,
+    has_half_pair: bool,
 }
 
 /// A message of a session that the transcript has.
@@ -68,6 +86,9 @@ pub(super) struct Given<'a> {
     /// The first messages that were left out, and the number of all.
     pub(super) skipped: Vec<Skipped>,
     pub(super) skipped_count: u64,
+    /// The first notes, and the number of all.
+    pub(super) notes: Vec<ImportNote>,
+    pub(super) note_count: u64,
 }
 
 /// Messages of one commit.
@@ -89,26 +110,51 @@ impl<'a> Given<'a> {
             messages: Vec::new(),
             skipped: Vec::new(),
             skipped_count: 0,
+            notes: Vec::new(),
+            note_count: 0,
         };
         for (number, placed) in (1_u64..).zip(split(format, text)?) {
             if number % 256 == 0 {
                 crate::retry::yield_now().await;
             }
+            let line = placed.line;
             match placed.message.and_then(|raw| unit(format, &raw).map(|unit| (raw, unit))) {
-                Ok((raw, unit)) => given.take(number, raw, &unit),
-                Err(error) => {
-                    given.skipped_count += 1;
-                    if given.skipped.len() < MAX_NAMED {
-                        let (line, why) = (placed.line, error.message().to_owned());
-                        given.skipped.push(Skipped { message: number, line, why });
+                Ok((raw, unit)) => {
+                    match placed.flaw {
+                        Some(flaw) if skip_bad => given.note(number, line, flaw),
+                        Some(flaw) => given.skip(number, line, flaw),
+                        None => {}
                     }
+                    if let RawMessage::Section(section) = &raw {
+                        section.notes.iter().for_each(|(line, why)| given.note(number, *line, why));
+                        given.note_count += section.more_notes;
+                    }
+                    if unit.has_half_pair {
+                        given.note(number, line, HALF_PAIR);
+                    }
+                    given.take(number, raw, &unit);
                 }
+                Err(error) => given.skip(number, line, error.message()),
             }
         }
         if !skip_bad && given.skipped_count > 0 {
             return Err(given.refusal());
         }
         Ok(given)
+    }
+
+    fn skip(&mut self, message: u64, line: u64, why: &str) {
+        self.skipped_count += 1;
+        if self.skipped.len() < MAX_NAMED {
+            self.skipped.push(Skipped { message, line, why: why.to_owned() });
+        }
+    }
+
+    fn note(&mut self, message: u64, line: u64, why: &str) {
+        self.note_count += 1;
+        if self.notes.len() < MAX_NAMED {
+            self.notes.push(ImportNote { message, line, why: why.to_owned() });
+        }
     }
 
     fn take(&mut self, number: u64, raw: RawMessage<'a>, unit: &Unit) {
@@ -149,6 +195,12 @@ impl<'a> Given<'a> {
         ))
     }
 
+    /// Returns the number of messages from one on that stand for the same message of the transcript.
+    pub(super) fn parts(&self, at: usize) -> usize {
+        let Some(first) = self.messages.get(at) else { return 0 };
+        self.messages[at..].iter().take_while(|message| message.unit == first.unit).count()
+    }
+
     /// Returns one message.
     pub(super) fn draft(&self, at: usize) -> Result<Option<Draft>> {
         let Some(given) = self.messages.get(at) else { return Ok(None) };
@@ -183,16 +235,19 @@ impl<'a> Given<'a> {
 
 /// Parses one message of a transcript.
 fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
+    let mut has_half_pair = false;
     let (said, native) = match given {
         RawMessage::Native(raw) if format == TranscriptFormat::Garth => {
             // what it was derived from stays in the session that it is from
-            let draft = Draft::parse(raw.get())?.without("native");
-            let bytes = check(&draft)?;
-            return Ok(Unit { bytes, drafts: vec![draft], native: None, unknown: 0 });
+            let mended = whole_pairs(raw.get());
+            let draft = Draft::parse(mended.as_deref().unwrap_or(raw.get()))?.without("native");
+            let (bytes, has_half_pair) = (check(&draft)?, mended.is_some());
+            return Ok(Unit { bytes, drafts: vec![draft], native: None, unknown: 0, has_half_pair });
         }
         RawMessage::Native(raw) => {
             // a value with several lines would break the line that it becomes a part of
             let native = compact(raw);
+            has_half_pair = whole_pairs(native.get()).is_some();
             (read(format, &native)?, Some(native))
         }
         RawMessage::Section(section) => (vec![section.said.clone()], None),
@@ -214,7 +269,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
         let message = format!("has {} results; at most {MAX_APPENDED} are appended at once", drafts.len());
         return Err(Error::invalid(message));
     }
-    Ok(Unit { drafts, native, bytes, unknown })
+    Ok(Unit { drafts, native, bytes, unknown, has_half_pair })
 }
 
 /// Checks a message against its schema, and returns its length. Its id and its time can still be missing.

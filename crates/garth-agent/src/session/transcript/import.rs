@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::align::Alignment;
 use super::format::TranscriptFormat;
-use super::given::{Given, Skipped};
+use super::given::{Given, ImportNote, Skipped};
 use crate::boxed;
 use crate::ids::uuid;
 use crate::once::Outcome;
@@ -142,6 +142,10 @@ pub struct Imported {
     pub skipped: Vec<Skipped>,
     /// Number of all that were left out.
     pub skipped_count: u64,
+    /// Messages of the transcript that may not be as they were meant, the first 100 of these notes.
+    pub notes: Vec<ImportNote>,
+    /// Number of all notes.
+    pub note_count: u64,
     /// True if a repeat would append the messages again: a part without ids, `after` and idempotency key.
     pub repeat_doubles: bool,
     /// The last commit; `None` if nothing was new.
@@ -205,6 +209,8 @@ impl Sessions<'_> {
             said_again: first.said_again,
             skipped: given.skipped.clone(),
             skipped_count: given.skipped_count,
+            notes: given.notes.clone(),
+            note_count: given.note_count,
             repeat_doubles: import.repeat_doubles(&given, is_whole) && !self.once.records(),
             ..Imported::default()
         };
@@ -278,6 +284,8 @@ impl Sessions<'_> {
             said_again: aligned.said_again,
             skipped: given.skipped.clone(),
             skipped_count: given.skipped_count,
+            notes: given.notes.clone(),
+            note_count: given.note_count,
             ..Imported::default()
         })
     }
@@ -362,8 +370,9 @@ impl Sessions<'_> {
         if let Some(mode) = import.mode.or(implied).or(rewinds) {
             return Ok(mode);
         }
+        // also after a reset: a whole transcript begins before it, and one that begins later is a conflict
         let is_new = match meta {
-            Some(meta) => meta.previous.is_none() && self.end(session, Log::Messages).await?.lines == 0,
+            Some(_) => self.end(session, Log::Messages).await?.lines == 0,
             None => true,
         };
         if is_new {

@@ -9,7 +9,8 @@ use super::blocks::{
     ParsedMessage, blocks, data, field, json, known, label, object, placeholder, text, text_block,
     unknown_role,
 };
-use crate::media::data_url;
+use super::surrogates::whole_pairs;
+use crate::media::{data_url, percent_decoded};
 use crate::session::log::draft::{Role, compact};
 use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
@@ -112,7 +113,10 @@ fn of_function(raw: Option<&RawValue>) -> Option<Box<RawValue>> {
         return Some(compact(raw));
     }
     let text: String = known(raw)?;
-    Some(object(&text).map_or_else(|| json(&text), |object| compact(&object)))
+    // text in text: the surrogates of the message were read, those of the arguments were not
+    let mended = whole_pairs(&text);
+    let object = object(mended.as_deref().unwrap_or(&text));
+    Some(object.map_or_else(|| json(&text), |object| compact(&object)))
 }
 
 fn part(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
@@ -138,7 +142,7 @@ fn part(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
             Some(match data_url(&url) {
                 Some((mime_type, data)) => Block::Image {
                     mime_type: (if mime_type.is_empty() { ANY_IMAGE } else { mime_type }).to_owned(),
-                    source: ImageSource::Data(data.to_owned()),
+                    source: ImageSource::Data(percent_decoded(data).into_owned()),
                 },
                 None => Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) },
             })

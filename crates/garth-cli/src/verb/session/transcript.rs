@@ -30,7 +30,7 @@ const MAX_INPUT: u64 = 1 << 30;
 /// With --dry-run the transcript is compared with the session, and nothing changes.
 ///
 /// With --json, prints one object: session, messages, new, present, lines, withdrawn, said_again,
-/// system_changed, unknown_blocks, skipped, skipped_count, dry_run, seq.
+/// system_changed, unknown_blocks, skipped, skipped_count, notes, note_count, dry_run, seq.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session import work chat.json --format openai --create\n  \
@@ -108,6 +108,9 @@ impl Import {
         for bad in &done.skipped {
             app.out.warn(format_args!("skipped message {} (line {}): {}", bad.message, bad.line, bad.why));
         }
+        for note in &done.notes {
+            app.out.warn(format_args!("message {} (line {}): {}", note.message, note.line, note.why));
+        }
         if let Some(line) = done.said_again {
             app.out.warn(format_args!(
                 "messages:{line} was retracted, but is in the transcript, so it is appended again; leave \
@@ -131,7 +134,8 @@ impl Import {
             "lines": source(&done.lines), "withdrawn": source(&done.withdrawn),
             "said_again": done.said_again, "system_changed": done.system_changed,
             "unknown_blocks": done.unknown_blocks, "skipped": done.skipped,
-            "skipped_count": done.skipped_count, "dry_run": self.dry_run, "seq": done.seq.map(|seq| seq.0),
+            "skipped_count": done.skipped_count, "notes": done.notes, "note_count": done.note_count,
+            "dry_run": self.dry_run, "seq": done.seq.map(|seq| seq.0),
         });
         let verb = if self.dry_run { "would import" } else { "imported" };
         let mut said = format!("{verb}  {} new, {} present", done.new, done.present);

@@ -77,6 +77,8 @@ pub(in crate::routes) async fn import(
         "unknown_blocks": done.unknown_blocks,
         "skipped": done.skipped,
         "skipped_count": done.skipped_count,
+        "notes": done.notes,
+        "note_count": done.note_count,
         "seq": done.seq.map(|seq| seq.0),
     });
     if done.repeat_doubles {

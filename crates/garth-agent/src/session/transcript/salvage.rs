@@ -1,0 +1,335 @@
+//! Takes the messages that can be read of JSON that is broken, and names what is lost.
+//!
+//! Behind what is broken, the next message is searched: where the brackets of the broken one close, or else
+//! where an object with a role begins as the messages before it did. The work is bounded by the length of the
+//! text.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Deserializer;
+use serde_json::value::RawValue;
+
+use super::format::TranscriptFormat;
+use super::placed::{LineCounter, Placed, RawMessage, conversation, no_json, system_field};
+use garth_engine::error::Error;
+
+/// Flaw of an array that says what each of its messages is all the same.
+const NO_COMMA: &str = "no comma is before it";
+const COMMA_TOO_MUCH: &str = "a comma follows it, and no message";
+
+/// Bytes of a text that a search reads, for each byte of the text.
+const READS: usize = 8;
+
+/// Place where an array goes on behind what is broken.
+enum After {
+    Message(usize),
+    /// The bracket at its end.
+    End(usize),
+    Nothing,
+}
+
+/// Returns the elements of an array that begins in a line, and the place behind it, if it has an end.
+pub(super) fn elements(text: &str, line: u64) -> (Vec<Placed<'_>>, Option<usize>) {
+    let (mut given, mut counter) = (Vec::new(), LineCounter::new(text, line));
+    let mut search = Search::new(text);
+    let mut at = search.skip(text.find('[').map_or(0, |at| at + 1));
+    if text[at..].starts_with(']') {
+        return (given, Some(at + 1));
+    }
+    let mut flaw = None;
+    loop {
+        let line = counter.line_from(at);
+        let mut stream = Deserializer::from_str(&text[at..]).into_iter::<&RawValue>();
+        let error = match stream.next() {
+            Some(Ok(value)) => {
+                let message = Ok(RawMessage::Native(Cow::Borrowed(value)));
+                given.push(Placed { line, message, flaw: flaw.take() });
+                at = search.skip(at + stream.byte_offset());
+                match text.as_bytes().get(at) {
+                    Some(b']') => return (given, Some(at + 1)),
+                    Some(b',') => at = search.skip(at + 1),
+                    Some(_) => flaw = Some(NO_COMMA),
+                    None => {
+                        let error = Error::invalid("the array is cut off after the message before");
+                        given.push(Placed::bad(counter.line_from(at), error));
+                        return (given, None);
+                    }
+                }
+                if flaw.is_none() && text[at..].starts_with(']') {
+                    if let Some(last) = given.last_mut() {
+                        last.flaw = Some(COMMA_TOO_MUCH);
+                    }
+                    return (given, Some(at + 1));
+                }
+                continue;
+            }
+            Some(Err(error)) => error,
+            None => {
+                given.push(Placed::bad(line, Error::invalid("the array is cut off here")));
+                return (given, None);
+            }
+        };
+        flaw = None;
+        let (flaw_found, next) = (no_json(&error), search.after(at, &error));
+        let error = match next {
+            After::Nothing if !error.is_eof() => {
+                Error::invalid(format!("{}; no message is found after it", flaw_found.message()))
+            }
+            _ => flaw_found,
+        };
+        given.push(Placed::bad(line, error));
+        match next {
+            After::Message(next) => at = next,
+            After::End(end) => return (given, Some(end + 1)),
+            After::Nothing => return (given, None),
+        }
+    }
+}
+
+/// Searches the next message behind one that is broken.
+struct Search<'a> {
+    text: &'a str,
+    /// Bytes that may still be read.
+    left: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, left: text.len().saturating_mul(READS).saturating_add(1 << 12) }
+    }
+
+    /// Returns the place of the first character at or behind a place that is no space.
+    fn skip(&self, at: usize) -> usize {
+        self.text.len() - self.text[at..].trim_start().len()
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    fn after(&mut self, at: usize, error: &serde_json::Error) -> After {
+        let failed = at + offset_of(&self.text[at..], error);
+        self.spend(failed - at);
+        // what is cut off closes no bracket
+        if !error.is_eof()
+            && let Some(after) = self.closing(at)
+        {
+            return after;
+        }
+        let own_lead = lead(self.text, at).rsplit_once('\n').map(|(_, indent)| indent);
+        let mut from = match error.is_eof() {
+            true => at + 1,
+            false => self.text[at..failed].rfind(',').map_or(at, |comma| at + comma),
+        };
+        while let Some(next) = self.text[from..].find('{') {
+            let place = from + next;
+            self.spend(next + 1);
+            if self.left == 0 {
+                break;
+            }
+            let its_lead = lead(self.text, place);
+            let is_due = match own_lead {
+                // messages that begin lines do so alike; what is in them begins further in
+                Some(indent) => its_lead.rsplit_once('\n').is_some_and(|(_, its)| its == indent),
+                // what is cut off may have messages in it
+                None => !error.is_eof() && self.text[..place - its_lead.len()].ends_with(','),
+            };
+            if is_due && place > at && self.is_message(place) {
+                return After::Message(place);
+            }
+            from = place + 1;
+        }
+        After::Nothing
+    }
+
+    /// Returns where an element ends whose brackets and quotes are in order.
+    fn closing(&mut self, at: usize) -> Option<After> {
+        let bytes = self.text.as_bytes();
+        let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+        let rest = &bytes[at..bytes.len().min(at.saturating_add(self.left))];
+        let mut found = None;
+        let mut read = 0;
+        for (place, byte) in (at..).zip(rest) {
+            read += 1;
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' => depth += 1,
+                b']' if depth == 0 => {
+                    let then = self.text[place + 1..].trim_start();
+                    let is_end = then.is_empty() || then.starts_with([',', '}']);
+                    found = is_end.then_some(After::End(place));
+                    break;
+                }
+                b'}' | b']' => match depth.checked_sub(1) {
+                    Some(less) => depth = less,
+                    None => break,
+                },
+                b',' if depth == 0 => {
+                    let next = self.skip(place + 1);
+                    found = (bytes.get(next) == Some(&b'{')).then_some(After::Message(next));
+                    break;
+                }
+                b' ' | b'\t' | b'\n' | b'\r' | b':' | b',' | b'+' | b'-' | b'.' | b'0'..=b'9' => {}
+                byte if b"truefalsnE".contains(byte) => {}
+                // texts are outside quotes: one of these is missing
+                _ => break,
+            }
+        }
+        self.spend(read);
+        found
+    }
+
+    /// Returns true if a whole message begins at a place.
+    fn is_message(&mut self, at: usize) -> bool {
+        #[derive(Deserialize)]
+        struct Said<'a> {
+            #[serde(rename = "role", borrow)]
+            _role: Cow<'a, str>,
+        }
+        let mut stream = Deserializer::from_str(&self.text[at..]).into_iter::<&RawValue>();
+        match stream.next() {
+            Some(Ok(value)) => {
+                self.spend(value.get().len());
+                let then = self.text[at + stream.byte_offset()..].trim_start();
+                let has_end = then.is_empty() || then.starts_with([',', ']', '{']);
+                has_end && serde_json::from_str::<Said<'_>>(value.get()).is_ok()
+            }
+            Some(Err(error)) => {
+                self.spend(offset_of(&self.text[at..], &error));
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Returns the space before a place.
+fn lead(text: &str, at: usize) -> &str {
+    &text[text[..at].trim_end().len()..at]
+}
+
+/// Returns the place of an error in a text.
+fn offset_of(text: &str, error: &serde_json::Error) -> usize {
+    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let mut at = (before + error.column()).min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Returns the messages of an object that is broken, or that something follows. `None` for an object without
+/// messages.
+pub(super) fn object(format: TranscriptFormat, text: &str) -> Option<Vec<Placed<'_>>> {
+    let (system_field, mut system) = (system_field(format)?, None);
+    let (mut messages, mut end): (Option<Vec<Placed<'_>>>, _) = (None, None);
+    let mut counter = LineCounter::new(text, 1);
+    let skip = |at: usize| text.len() - text[at..].trim_start().len();
+    let mut at = skip(0);
+    let first = counter.line_from(at);
+    if !text[at..].starts_with('{') {
+        return None;
+    }
+    loop {
+        at = skip(at + 1);
+        let Some((name, length)) = value(&text[at..]) else { break };
+        let name: String = serde_json::from_str(name.get()).ok()?;
+        at = skip(at + length);
+        if !text[at..].starts_with(':') {
+            break;
+        }
+        at = skip(at + 1);
+        if name == "messages" && text[at..].starts_with('[') {
+            if messages.is_some() {
+                let error = Error::invalid("has its messages twice");
+                return Some(vec![Placed::bad(first, error)]);
+            }
+            let (given, length) = elements(&text[at..], counter.line_from(at));
+            messages = Some(given);
+            let Some(length) = length else { break };
+            at += length;
+        } else {
+            let Some((found, length)) = value(&text[at..]) else { break };
+            match &*name {
+                "role" => return None,
+                name if Some(name) == system_field => system = Some(found),
+                _ => {}
+            }
+            at += length;
+        }
+        at = skip(at);
+        match text.as_bytes().get(at) {
+            Some(b',') => {}
+            Some(b'}') => {
+                end = Some(skip(at + 1));
+                break;
+            }
+            _ => break,
+        }
+    }
+    let mut messages = messages?;
+    match end {
+        Some(end) if end == text.len() => {}
+        Some(end) => {
+            let error = Error::invalid("something follows the object with the messages");
+            messages.push(Placed::bad(counter.line_from(end), error));
+        }
+        None if messages.last().is_some_and(|last| last.message.is_err()) => {}
+        None => {
+            let error = Error::invalid("the object with the messages is broken behind them");
+            messages.push(Placed::bad(counter.line_from(at), error));
+        }
+    }
+    Some(conversation(system, messages))
+}
+
+/// Returns the value at the beginning of a text, and its length.
+fn value(text: &str) -> Option<(&RawValue, usize)> {
+    let mut stream = Deserializer::from_str(text).into_iter::<&RawValue>();
+    let value = stream.next()?.ok()?;
+    Some((value, stream.byte_offset()))
+}
+
+/// Returns consecutive values, broken ones among them. What is broken ends with its line, or, if its first
+/// line opens a value of several, before the next line that does not go on with one.
+pub(super) fn values(text: &str) -> Vec<Placed<'_>> {
+    let (mut given, mut counter, mut search) = (Vec::new(), LineCounter::new(text, 1), Search::new(text));
+    let mut at = search.skip(0);
+    while at < text.len() {
+        let line = counter.line_from(at);
+        let line_end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+        let end = if search.left > 0 { text.len() } else { line_end };
+        let mut stream = Deserializer::from_str(&text[at..end]).into_iter::<&RawValue>();
+        match stream.next() {
+            Some(Ok(value)) => {
+                let message = Ok(RawMessage::Native(Cow::Borrowed(value)));
+                given.push(Placed { line, message, flaw: None });
+                at = search.skip(at + stream.byte_offset());
+                continue;
+            }
+            Some(Err(error)) => {
+                search.spend(offset_of(&text[at..end], &error));
+                // what the line alone lacks says more than that the next one does not go on with it
+                let alone = serde_json::from_str::<&RawValue>(&text[at..line_end]).err();
+                given.push(Placed::bad(line, no_json(alone.as_ref().unwrap_or(&error))));
+            }
+            None => return given,
+        }
+        let opens = text[at..line_end].trim_end().ends_with(['{', '[', ',', ':']);
+        at = line_end;
+        for next in text[line_end..].split_inclusive('\n').skip(1) {
+            let start = at + 1;
+            let goes_on = opens && next.starts_with([' ', '\t', '}', ']', '"', '\r', '\n']);
+            if !goes_on {
+                break;
+            }
+            at = start + next.trim_end_matches('\n').len();
+        }
+        at = search.skip(at);
+    }
+    given
+}

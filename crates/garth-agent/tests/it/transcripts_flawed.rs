@@ -1,0 +1,137 @@
+//! Transcripts that are broken, or that have messages which the session withdrew.
+
+use garth_agent::session::{Export, Import, Select, TranscriptFormat};
+use garth_engine::ErrorKind;
+use serde_json::{Value, json};
+
+use super::sessions::{engines, said, sessions};
+use super::transcripts::exported;
+use super::transcripts_again::{assistant, lines, user, whole};
+
+const OPENAI: TranscriptFormat = TranscriptFormat::OpenAi;
+
+#[tokio::test]
+async fn withdrawn_parts_of_a_message_stay_withdrawn() {
+    const ANTHROPIC: TranscriptFormat = TranscriptFormat::Anthropic;
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "n", "input": {}});
+    let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": format!("of {id}")});
+    let all = vec![
+        user("go"),
+        json!({"role": "assistant", "content": [call("a"), call("b")]}),
+        json!({"role": "user", "content": [result("a"), result("b"), {"type": "text", "text": "and more"}]}),
+        assistant("done"),
+    ];
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        // lines 3, 4 and 5 are the parts of one message
+        for (number, (gone, has_more)) in [
+            ("3", true),
+            ("4", true),
+            ("3-4", true),
+            ("4-5", true),
+            ("5", true),
+            ("3", false),
+            ("3-4", false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = format!("s{number}");
+            let text = lines(if has_more { &all } else { &all[..3] });
+            sessions.import(&name, &Import::new(ANTHROPIC, &text).create()).await.unwrap();
+            sessions.withdraw(&name, &format!("messages:{gone}").parse().unwrap(), None).await.unwrap();
+            let left = said(&sessions, &name).await;
+            let error = sessions.import(&name, &Import::new(ANTHROPIC, &text).whole()).await.unwrap_err();
+            assert!(
+                error.is(ErrorKind::Conflict) && error.message().contains("are withdrawn"),
+                "{gone}: {error}"
+            );
+            let own = exported(&sessions, &name, &Export::new(ANTHROPIC)).await;
+            for _ in 0..2 {
+                let done = whole(&sessions, &name, ANTHROPIC, &own).await;
+                assert_eq!((done.new, done.present), (0, left.len() as u64), "{gone}: {own}");
+            }
+            assert_eq!(said(&sessions, &name).await, left, "{gone}");
+        }
+        // at the end of the session it is told
+        let text = lines(&all[..3]);
+        sessions.import("end", &Import::new(ANTHROPIC, &text).create()).await.unwrap();
+        sessions.withdraw("end", &"messages:4-5".parse().unwrap(), None).await.unwrap();
+        let done = whole(&sessions, "end", ANTHROPIC, &text).await;
+        assert_eq!((done.new, done.said_again), (2, Some(4)));
+        assert_eq!(whole(&sessions, "end", ANTHROPIC, &text).await.new, 0);
+    }
+}
+
+#[tokio::test]
+async fn any_message_withdrawn_last_is_told() {
+    let system = json!({"role": "system", "content": "be kind"});
+    let cases = [
+        (vec![user("a"), assistant("b"), user("c")], "2-3", vec![user("a"), user("c")], Some(3)),
+        (vec![user("a"), assistant("b")], "1-2", vec![user("a"), assistant("b")], Some(1)),
+        (vec![system.clone(), user("a")], "1-2", vec![system.clone(), user("a")], Some(1)),
+        (vec![user("a"), assistant("b")], "1-2", vec![system.clone(), assistant("b")], Some(2)),
+        (vec![user("a"), assistant("b")], "2", vec![user("a"), assistant("x")], None),
+        (vec![user("a")], "1", vec![system], None),
+    ];
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for (number, (first, gone, again, due)) in cases.iter().enumerate() {
+            let name = format!("s{number}");
+            sessions.import(&name, &Import::new(OPENAI, &lines(first)).create()).await.unwrap();
+            sessions.withdraw(&name, &format!("messages:{gone}").parse().unwrap(), None).await.unwrap();
+            let done = whole(&sessions, &name, OPENAI, &lines(again)).await;
+            assert_eq!(done.said_again, *due, "{number}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn skip_bad_loses_one_of_an_array() {
+    let all: Vec<Value> = (1..=50).map(|n| user(&n.to_string())).collect();
+    let format = TranscriptFormat::Anthropic;
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let broken = json!(all).to_string().replace(r#""content":"7""#, r#""content" "7""#);
+        let no_comma = json!(all).to_string().replace(r#""7","role":"user"},"#, r#""7","role":"user"}"#);
+        let items: Vec<_> = all.iter().map(Value::to_string).collect();
+        let cut = format!("{{\"system\":\"s\",\"messages\":[\n{},\n{{\"role\":\"us", items.join(",\n"));
+        for (name, text, new, skipped) in
+            [("broken", broken, 49, 1), ("no-comma", no_comma, 50, 0), ("cut", cut, 51, 1)]
+        {
+            let error = sessions.import(name, &Import::new(format, &text).create()).await.unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+            let done = sessions.import(name, &Import::new(format, &text).create().skip_bad()).await.unwrap();
+            assert_eq!((done.new, done.skipped_count), (new, skipped), "{name}");
+            assert_eq!(said(&sessions, name).await.last().unwrap(), "50");
+        }
+    }
+}
+
+#[tokio::test]
+async fn import_reads_unpaired_surrogates() {
+    let openai = r#"{"role":"user","content":"a\ud83d b"}"#;
+    let garth = r#"{"role":"user","content":"a\ud83d b"}"#;
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for (format, text) in [(OPENAI, openai), (TranscriptFormat::Garth, garth)] {
+            let name = format.as_str();
+            let done = sessions.import(name, &Import::new(format, text).create()).await.unwrap();
+            assert_eq!((done.new, done.note_count, done.notes[0].message), (1, 1, 1));
+            assert_eq!(said(&sessions, name).await, ["a\u{fffd} b"]);
+            assert_eq!(whole(&sessions, name, format, text).await.new, 0);
+        }
+        // as it came
+        let own = exported(&sessions, "openai", &Export::new(OPENAI)).await;
+        assert_eq!(own, format!("[\n{openai}\n]\n"));
+        // arguments are text in text
+        let function = json!({"name": "n", "arguments": r#"{"a":"\ud83d"}"#});
+        let calls = json!([{"id": "c", "type": "function", "function": function}]);
+        let calls = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let again = format!("{openai}\n{calls}");
+        assert_eq!(whole(&sessions, "openai", OPENAI, &again).await.new, 1);
+        let page = sessions.lines("openai", &Select::messages(2..=2)).await.unwrap();
+        assert!(page.items[0].text.contains(r#""arguments":{"a":"\ufffd"}"#), "{}", page.items[0].text);
+        assert_eq!(whole(&sessions, "openai", OPENAI, &again).await.new, 0);
+    }
+}
