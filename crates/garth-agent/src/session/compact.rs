@@ -63,7 +63,7 @@ pub struct Compacted {
     pub by_model: bool,
     /// The commit.
     pub seq: Option<Seq>,
-    /// True if there is more to compact.
+    /// True if more messages can be compacted.
     pub more: bool,
 }
 
@@ -78,8 +78,9 @@ impl Sessions<'_> {
     /// their results.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid answer of a model, `Unavailable` for none: nothing is changed, and a
-    /// retry is possible; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for an invalid answer of a model, `Unavailable` for none, `Conflict` for one with a
+    /// source that does not exist, and if messages were withdrawn meanwhile: nothing is changed, and a retry
+    /// is possible; `NotFound`; from the filesystem.
     #[boxed]
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
         self.once.run(self.compact_once(session, compact)).await
@@ -99,7 +100,7 @@ impl Sessions<'_> {
         self.derive_as(session, &derive, outcome).await
     }
 
-    /// Returns what a compaction up to a line writes; `None` if there is nothing new.
+    /// Returns the derived files of a compaction up to a line; `None` without new messages.
     pub(crate) async fn compaction(
         &self,
         session: &str,
@@ -119,6 +120,7 @@ impl Sessions<'_> {
         if first > last {
             return Ok(None);
         }
+        // Noted with what is derived: if further messages are withdrawn until the commit, it fails.
         let gone = self.withdrawn(session, first..=last).await?;
         let made_of = |lines: &RangeInclusive<u64>| Some(MadeOf::new(lines, &gone));
         if let Some(model) = compact.model
@@ -129,6 +131,7 @@ impl Sessions<'_> {
             derive.made_of = made_of(&lines);
             return Ok(Some(Compaction { lines, derive, by_model: true, more, summary }));
         }
+        // A call and its result are summarized together, and leave packs together.
         let last = self.last_complete_step(session, first..=last).await?;
         if first > last {
             return Ok(None);
@@ -169,13 +172,15 @@ impl Sessions<'_> {
         }
         for (call, line) in calls {
             let behind = self.keyed(session, Log::Messages, &result_key(&call), *lines.end() + 1, 1).await?;
-            // one that nobody has answered parts nothing
+            // A call without any result cannot be separated from it.
             if !behind.is_empty() {
+                // The result follows these lines: the step of its call is not complete within them.
                 steps.push((line, u64::MAX));
             }
         }
         steps.sort_unstable();
         let mut last = *lines.end();
+        // From the last step back: to leave one step out can cut another one that it overlaps.
         for (call, result) in steps.into_iter().rev() {
             if call <= last && last < result {
                 last = call - 1;
@@ -184,8 +189,8 @@ impl Sessions<'_> {
         Ok(last)
     }
 
-    /// Renders some lines for a model, up to `most` tokens, and one message at least. Returns them with the
-    /// last line that was taken.
+    /// Renders lines for a model: as many as have `most` tokens, at least one message. Returns them with the
+    /// last line.
     pub(crate) async fn rendered_lines(
         &self,
         session: &str,
@@ -203,6 +208,7 @@ impl Sessions<'_> {
                     && !gone.iter().any(|lines| lines.contains(&line.number))
                 {
                     let shown = whole(line.number, message);
+                    // One message at least, or a long one would stop each further compaction.
                     if tokens + shown.tokens > most && tokens > 0 {
                         return Ok((said, last));
                     }
@@ -232,9 +238,10 @@ impl Sessions<'_> {
         let lines = *lines.start()..=last;
         let said: String = said.into_iter().filter(|(line, _)| *line <= last).map(|(_, text)| text).collect();
         let ask = question::ask(&lines, (names, texts), &said, compact.max_tokens);
+        // Without tokens left for today, the caller makes a summary of excerpts.
         let Some(answer) = asked(model, compact.allowance, &ask).await? else { return Ok(None) };
         let mut derive = question::read(&answer, &lines)?;
-        // what children found is referred to until somebody says otherwise
+        // References to results of children stay until somebody changes them: a model must not drop them.
         let kinds = ["child_result", "artifact", "refs"];
         let of_child = |entry: &Entry| entry.to.as_ref().is_some_and(|(_, kind)| kinds.contains(&&**kind));
         let given = parse_entries(EntryKind::Ref, derive.refs.as_deref().unwrap_or_default())?;

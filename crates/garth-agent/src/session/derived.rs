@@ -1,5 +1,5 @@
 //! Files derived from the messages of a session: summary, facts, decisions, open work and references, and the
-//! pinned files beside them.
+//! pinned files.
 
 pub(super) mod derive;
 pub(super) mod entry;

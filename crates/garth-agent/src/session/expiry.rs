@@ -1,5 +1,5 @@
-//! Expiry: the policy that says which parts of a session may be collected, and the marks by which a server
-//! finds the sessions that are due. `gc` collects; rooms that write files with a time limit set the marks.
+//! Expiry: the policy that selects the parts of a session to collect, and the marks by which a server finds
+//! the sessions that are due. `gc` collects; rooms that write files with a time limit set the marks.
 
 pub(super) mod policy;
 pub(super) mod schedule;

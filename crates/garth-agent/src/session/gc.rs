@@ -120,7 +120,10 @@ impl Sessions<'_> {
         let (file, policy) = self.policy(session).await?;
         let now = self.env.now();
         let mut found = Findings::default();
+        // A run under the old policy must not remove what a new one keeps.
         found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
+        // The order matters: a pack that stays refers to chunks, and removing a chunk can release the blob
+        // found in it.
         self.due_pack(session, &policy, now, &mut found).await?;
         let pack_stays = !found.collection.removed.iter().any(|one| one.name == PACK);
         let (roots, unchanged) = self.roots(session, pack_stays).await?;
@@ -150,14 +153,15 @@ impl Sessions<'_> {
                 ops.push(self.meta_op(session, &meta)?);
                 conditions.push((self.is_there(session)?, as_read(Some(&meta_file))));
             }
-            // events that go are gone before this one comes
+            // Last: the log of events may be emptied by this commit, and the event has to stay.
             self.add_event(&mut ops, session, "context.collected", &fields).await?;
         }
         let batch = self.batch(session, ops, "collect context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         collection.seq = Some(PENDING);
-        // history is append-only: who may not override rules is refused here
+        // Logs are append-only: the rule refuses whoever may not override it, and the error says what it
+        // takes.
         self.once.commit(self.fs, batch, collection).await.map_err(|error| match error.is(ErrorKind::RuleViolation) {
             true if history => Error::new(
                 ErrorKind::RuleViolation,
@@ -178,7 +182,7 @@ impl Sessions<'_> {
         let path = self.file(session, PACK)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
         found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
-        // what somebody else wrote there is not rebuilt by us, and so not removed
+        // A file that another program wrote is no pack that can be built again, and stays.
         match self.packed(session, None).await {
             Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::Corrupt) => return Ok(()),
             pack => drop(pack?),
@@ -187,9 +191,11 @@ impl Sessions<'_> {
             found.due.push((PACK, due_at(entry.mtime, policy.pack_ttl)));
             return Ok(());
         }
+        // Tried rather than assumed: sources may be beyond retention.
         if self.replay(session, None).await.is_err() {
             return Ok(());
         }
+        // Without its description, the text can be neither extended nor replayed.
         for name in [PACK, PACK_TEXT] {
             let path = self.file(session, name)?;
             if let Some(entry) = self.fs.lookup(&path).await? {
@@ -199,7 +205,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Removes unreferenced chunks, and index entries that packs made and no pack needs.
+    /// Removes unreferenced chunks, and index entries of cuts that no pack needs.
     async fn due_chunks(
         &self,
         session: &str,
@@ -209,8 +215,9 @@ impl Sessions<'_> {
         found: &mut Findings,
     ) -> Result<()> {
         let (file, index) = self.swap_index(session).await?;
-        // an index that cannot be read may name any of them
+        // An index that cannot be read may name any chunk: then none is removed.
         let is_blind = file.as_ref().is_some_and(|file| file.text().is_none());
+        // Entries of cuts do not keep their chunks: the pack itself is a root while it needs them.
         let kept: HashSet<&str> =
             index.iter().filter(|entry| !entry.cut).map(|entry| entry.id.as_str()).collect();
         let mut gone = HashSet::new();
@@ -220,6 +227,7 @@ impl Sessions<'_> {
             let is_kept = is_blind || kept.contains(name) || roots.has(name);
             let Some(entry) = item.entry.as_ref() else { continue };
             if is_kept || !is_older(entry.mtime, policy.swap_ttl, now) {
+                // A referenced chunk has no due time of its own. It is examined again after `swap_ttl`.
                 let again = due_at(if is_kept { now } else { entry.mtime }, policy.swap_ttl);
                 due = Some(due.map_or(again, |due: Timestamp| due.min(again)));
                 continue;
@@ -253,7 +261,7 @@ impl Sessions<'_> {
         let (file, index) = self.dedup_index(session).await?;
         let blobs = self.files_in(session, BLOBS, found).await?;
         let known: HashSet<&str> = index.iter().map(|entry| entry.hash.as_str()).collect();
-        // an index that cannot be read may name any of them; without one nothing refers to a blob
+        // An index that cannot be read may name any blob. Without an index nothing refers to a blob.
         let is_blind = file.as_ref().is_some_and(|file| file.text().is_none());
         let stays = |name: &str| is_blind || policy.dedup_min_refs == 0 || roots.has(name);
         let blob = |name: &str| self.file(session, &format!("{BLOBS}/{name}"));
@@ -266,7 +274,8 @@ impl Sessions<'_> {
             yield_now().await;
             live.push(self.live_refs(session, entry).await?);
         }
-        // what a run removes leads nowhere after it: a blob may go with another that it was found in
+        // A blob that was found in a chunk or blob that is removed has one reference less. So blobs are
+        // judged again until no further one is removed.
         let mut gone = vec![false; index.len()];
         loop {
             let before = going.len();
@@ -282,7 +291,7 @@ impl Sessions<'_> {
         let mut left: Vec<Deduped> = Vec::new();
         for ((entry, live), gone) in index.iter().zip(live).zip(gone) {
             let is_live = |file: &Option<TreePath>| file.as_ref().is_none_or(|at| !going.contains(at));
-            // raw history has what it refers to: such an entry stays, without a blob
+            // The log itself has this content: the entry stays without a blob, as long as the log does.
             let refs = live.into_iter().filter(|(_, file)| if gone { file.is_none() } else { is_live(file) });
             let entry = Deduped { refs: refs.map(|(text, _)| text).collect(), ..entry.clone() };
             left.extend((!gone || !entry.refs.is_empty()).then_some(entry));
@@ -299,6 +308,7 @@ impl Sessions<'_> {
         }
         let path = self.file(session, DEDUPED)?;
         found.conditions.push((At::from(&path), as_read(file.as_ref())));
+        // Dropping dead references is not worth a commit of its own.
         if left != index && !found.collection.removed.is_empty() {
             found.ops.push(Op::write(path, index_text(&left)?));
         }
@@ -311,7 +321,7 @@ impl Sessions<'_> {
         for text in &entry.refs {
             let Ok(source) = text.parse::<Source>() else { continue };
             match self.resolve(session, &source).await {
-                // it leads to its lines as long as the chunk is there
+                // `swap:ID` leads to lines only while its chunk exists.
                 Ok(Resolved::Lines { .. }) => live.push((text.clone(), self.chunk_of(session, &source)?)),
                 Ok(Resolved::File { path, .. }) => live.push((text.clone(), Some(path))),
                 Err(error) if error.is(ErrorKind::NotFound) => {}
@@ -343,6 +353,8 @@ impl Sessions<'_> {
             found.due.push((META, due_at(since, ttl)));
             return Ok(());
         }
+        // A caller that may remove messages can run later: the session becomes due again, but not
+        // continuously.
         if how.keep_history {
             found.due.push((META, due_at(now, ttl.max(DAY))));
             return Ok(());
@@ -350,11 +362,12 @@ impl Sessions<'_> {
         let logs = [(Log::Messages, policy.keep_messages), (Log::Events, policy.keep_events)];
         let has_withdrawn = self.has_withdrawn(session).await?;
         for (log, _) in logs.into_iter().filter(|(_, keep)| !keep) {
-            // without these events, messages that stay would no longer be withdrawn
+            // Without the events that withdrew them, withdrawn messages would be shown again.
             if log == Log::Events && policy.keep_messages && has_withdrawn {
                 continue;
             }
             let path = self.file(session, log.file())?;
+            // A log that was collected before would give an empty archive.
             let Some(entry) = self.fs.lookup(&path).await?.filter(|entry| entry.size > 0) else { continue };
             found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
             let reason = match what {
@@ -363,7 +376,7 @@ impl Sessions<'_> {
                     found.ops.push(Op::mkdir_all(self.file(session, "archive")?));
                     found.ops.push(Op::copy(path.clone(), to.clone()));
                     if has_withdrawn {
-                        // search leaves out withdrawn lines of a log, and does not know them here
+                        // Search leaves out withdrawn lines of a log by key. An archive has no such keys.
                         found.ops.push(Op::set_attrs(to.clone(), SetAttrs::new().searchable(false)));
                     }
                     // An archive only grows: if another collection took the name, this one looks again.
@@ -387,6 +400,7 @@ impl Sessions<'_> {
         let (name, ending) = log.file().split_once('.').unwrap_or((log.file(), ""));
         let mut path = self.file(session, &format!("archive/{}", log.file()))?;
         let mut number = now.0 / 1_000_000;
+        // Two collections in one millisecond get different numbers.
         while self.fs.lookup(&path).await?.is_some() {
             path = self.file(session, &format!("archive/{name}-part{number}.{ending}"))?;
             number += 1;
@@ -401,9 +415,11 @@ impl Sessions<'_> {
         for name in MARKED.into_iter().filter(|name| !is_written(name)) {
             let path = self.file(session, name)?;
             let Some(mark) = self.fs.lookup(&path).await?.as_ref().and_then(mark_of) else { continue };
+            // A mark in the future is not due, or was just set by another writer: setting it again would be a
+            // needless commit.
             if mark <= now {
                 let due = found.due.iter().find(|(of, _)| *of == name).map(|(_, due)| *due);
-                // what one run leaves is for the next
+                // A run removes a bounded number of files: the rest is due again soon.
                 let due = due.or_else(|| found.collection.more.then(|| now.plus_seconds(PAUSE)));
                 let attrs = self.marked(&path, due);
                 ops.push(Op::set_attrs(path, attrs));
@@ -422,6 +438,7 @@ impl Sessions<'_> {
             };
             let last = listing.items.last().map(|item| item.name.clone());
             files.extend(listing.items.into_iter().filter(|item| item.kind == Kind::File));
+            // A directory of any size must neither fill the memory nor make one commit too large.
             if files.len() >= MAX_REMOVED {
                 found.collection.more = true;
                 return Ok(files);

@@ -33,7 +33,7 @@ use garth_engine::path::{TreePath, check_id};
 #[derive(Clone, Debug)]
 pub struct Sessions<'a> {
     pub(super) fs: &'a dyn FileSystem,
-    /// The account, for what garth itself looks up in it.
+    /// The account, for garth's own look-ups.
     whole: &'a dyn FileSystem,
     pub(super) env: Env,
     pub(super) author: Author,
@@ -42,7 +42,7 @@ pub struct Sessions<'a> {
     pub(super) agent: String,
     /// Request that the next write carries out.
     pub(super) once: Once,
-    /// Who asks, and whom the request names: what a new session is judged by.
+    /// Caller and request, which determine class and audience of a new session.
     caller: Caller,
     request: Request,
     /// Whom the agent serves; `None` to read it from its settings.
@@ -62,6 +62,7 @@ impl<'a> Sessions<'a> {
         check_audience(user)?;
         check_id("agent", agent)?;
         let request = Request::new(agent);
+        // The audience of a group is no user: only a session key names it.
         let request = if is_reserved(user) { request } else { request.user(user) };
         let [user, agent] = [user, agent].map(str::to_owned);
         let (author, caller, once) = (Author::default(), Caller::Holder, Once::default());
@@ -110,12 +111,12 @@ impl<'a> Sessions<'a> {
         Sessions { fs, whole: self.whole, ..self.clone() }
     }
 
-    /// Returns the account, for what garth itself looks up in it.
+    /// Returns the account, for garth's own look-ups.
     pub(crate) fn whole(&self) -> &'a dyn FileSystem {
         self.whole
     }
 
-    /// Returns the class of a session; `None` if there is none of this name, or it cannot be read.
+    /// Returns the class of a session; `None` if it does not exist or cannot be read.
     pub(crate) async fn class_of(&self, session: &str) -> Result<Option<Class>> {
         Ok(self.meta_if_there(session).await?.map(|(_, meta)| meta.class))
     }
@@ -139,10 +140,12 @@ impl<'a> Sessions<'a> {
     /// Returns the sessions of an agent with the same audience, for children: none of them goes on under the
     /// key of the request.
     pub(super) fn of_agent(&self, agent: &str) -> Self {
+        // A child with the key of its parent would be found in place of the parent.
         let request = Request { key: None, ..self.request.clone() };
         if agent == self.agent {
             return Self { request, ..self.clone() };
         }
+        // Another agent has settings of its own: class and policy of this one do not hold for it.
         let request = Request { agent: agent.to_owned(), class: None, ..request };
         Self { agent: agent.to_owned(), request, policy: None, ..self.clone() }
     }
@@ -187,6 +190,8 @@ impl<'a> Sessions<'a> {
     pub(super) async fn class_of_child(&self, parent: Class) -> Result<Class> {
         let policy = policy_of(self.whole, &self.agent).await?;
         let own = if policy.is_owner(&self.user) { Class::Main } else { Class::Dm };
+        // A child with fewer listeners than its parent sees more, and its result would reveal that to the
+        // parent's listeners.
         Ok(parent.max(own))
     }
 
@@ -210,7 +215,7 @@ impl<'a> Sessions<'a> {
         self.places.as_ref().is_none_or(|places| places.writes(path))
     }
 
-    /// Returns true but for the owner who names nobody.
+    /// Returns false only for the owner who names nobody, and works outside of sessions.
     pub(crate) fn is_in_session(&self) -> bool {
         self.author.audience.is_some()
     }
@@ -248,11 +253,13 @@ impl<'a> Sessions<'a> {
     /// Returns a batch in the name of the author, with a message that names the session.
     pub(super) fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
         let author = self.author.clone().or(&Author::agent(&self.agent));
+        // The audience of a group is no user. Whose each byte is follows from these fields of its commit.
         let author = match (is_reserved(&self.user), author.user.is_some()) {
             (false, false) => author.with_user(&self.user),
             _ => author.with_audience(&self.user),
         };
         let batch = Batch::new(ops).author(author.with_session(session));
+        // Rules let garth alone write what decides about a session, such as fields of `meta.json`.
         batch.message(format!("{message} {session}")).by_garth()
     }
 }

@@ -85,7 +85,7 @@ impl Sessions<'_> {
         }
         if files.before.as_ref().is_some_and(|before| before.is_same(&packed.pack)) {
             let text = read_all(self.fs, std::slice::from_ref(&text_file), packed.markdown.len()).await?;
-            // somebody else may have written there
+            // Any program can write `pack.md`: only its text shows whether a write is needed.
             if text.first().and_then(|file| file.as_ref()?.text()) == Some(&packed.markdown) {
                 let batch = self.batch(session, Vec::new(), "pack nothing new of session");
                 return self.once.unchanged(self.fs, batch, packed.into()).await;
@@ -99,11 +99,14 @@ impl Sessions<'_> {
             files.text.as_ref().map_or(Precondition::Absent, |text| Precondition::Etag(text.etag));
         let mut conditions =
             vec![(pack_file, as_read(files.pack.as_ref())), (text_file.clone(), text_as_read)];
-        // what goes on as it was is appended, and so not stored again
+        // A text that continues the last one is appended, so that the history of `pack.md` grows only by the
+        // new part.
         let before = files.before.as_ref().and_then(|before| before.forms.get("markdown"));
         let is_there = |before: &&Digest| {
             before.bytes > 0 && files.text.as_ref().is_some_and(|text| text.size == before.bytes)
         };
+        // Only on the first attempt: the commit fails if the file has other bytes than `pack.json` says, and
+        // the next attempt then writes all of it.
         let start = before.filter(|before| first && is_there(before)).and_then(|before| {
             let bytes = packed.markdown.as_bytes().get(..usize::try_from(before.bytes).ok()?)?;
             (sha256(bytes) == before.sha256).then(|| (bytes.len(), hash_of(bytes)))
@@ -127,18 +130,21 @@ impl Sessions<'_> {
         }
         let batch = self.batch(session, ops, "pack session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        // `with_parents` would create the directory of a session that is removed at the same time.
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         self.once.commit(self.fs, batch, packed.into()).await
     }
 
     async fn pack_files(&self, session: &str, first: u64) -> Result<PackFiles> {
+        // Before the messages are read: a withdrawal after this, which empties the file, makes the commit
+        // fail. Otherwise the pack would write the withdrawn messages into it again.
         let text = self.fs.lookup(&self.file(session, PACK_TEXT)?).await?;
         let names = [PACK, BUDGET, SWAPPED];
         let paths = names.map(|name| self.file(session, name)).into_iter().collect::<Result<Vec<_>>>()?;
         let mut read = read_all(self.fs, &paths, MAX_PACK).await?.into_iter();
         let (pack, budget, swap_file) = (read.next().flatten(), read.next().flatten(), read.next().flatten());
         let json = pack.as_ref().and_then(File::text).unwrap_or_default();
-        // what somebody else put there is built anew
+        // Any program can write `pack.json`. One that is no pack, or of another form, is not extended.
         let before = serde_json::from_str::<Pack>(json).ok();
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
         let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default());

@@ -30,7 +30,7 @@ pub fn list(format: Format, system: &str, messages: &[Message], after: &[String]
     list_with(format, (ImageRules::Checked, &MediaImages::new()), (system, messages, after))
 }
 
-/// Returns a list as [`list`] does, with the media files that are given and images by these rules.
+/// Returns a list as [`list`] does, with media files, and with images selected by `rules`.
 pub(super) fn list_with(
     format: Format,
     (rules, media): (ImageRules, &MediaImages),
@@ -41,6 +41,7 @@ pub(super) fn list_with(
     if !system.is_empty() {
         turns.insert(0, Turn::System(masked(system).into_owned()));
     }
+    // After all messages: what differs from call to call must not change the beginning of the list.
     let after = after.iter().filter(|text| !text.is_empty());
     let after: Vec<_> = after.map(|text| Part::Text(masked(text).into_owned())).collect();
     if !after.is_empty() {

@@ -1,5 +1,5 @@
-//! Messages as a model gets them: what was swapped out, cut, shown before or looks like a secret is not shown
-//! whole. The same lines and rules always give the same bytes.
+//! Renders messages for a model. Content that was swapped out, cut or shown before, and secrets, are shown in
+//! part or by a note. The same lines and rules always give the same bytes.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -27,7 +27,7 @@ pub const IMAGE_TOKENS: u64 = 1600;
 pub struct Cut {
     /// Line of the message.
     pub line: u64,
-    /// Id of the swap entry that leads to the whole.
+    /// Id of the swap entry that leads to the complete result.
     pub swap: String,
     /// Bytes shown of its start.
     pub head: u64,
@@ -48,7 +48,7 @@ pub(super) struct RenderRules {
 #[derive(Clone, Debug)]
 pub(super) struct RenderedMessage {
     pub(super) message: Message,
-    /// Text of the message, under the line that says which it is.
+    /// Text of the message, under the line that names it.
     pub(super) text: String,
     pub(super) tokens: u64,
     /// True if some of the tokens are estimated.
@@ -93,7 +93,10 @@ impl<'a> Renderer<'a> {
         }
         let swapped = self.rules.swapped.iter().find(|entry| entry.hides(line)).cloned();
         let is_result = message.result_of().is_some();
+        // A swapped tool output stays a result, with a note in place of its text: without a result, its call
+        // would be shown as interrupted.
         if let Some(entry) = swapped.as_ref().filter(|entry| entry.kind != "tool_output" || !is_result) {
+            // One note for all messages of an entry.
             if !self.named.insert(entry.id.clone()) {
                 return Err(HiddenReason::Swapped);
             }
@@ -103,6 +106,7 @@ impl<'a> Renderer<'a> {
             message.content = vec![Block::Text(masked(&note).into_owned())];
             return Ok(section(line, message, self.counted));
         }
+        // Providers refuse a result without its call, as at the beginning of a window.
         if message.result_of().is_some_and(|call| !self.calls.contains(call)) {
             return Err(HiddenReason::NoCall);
         }
@@ -119,6 +123,7 @@ impl<'a> Renderer<'a> {
                 *content = vec![Block::Text(head_and_tail(&flat(content), cut))];
             } else {
                 let long = content.iter().map(length).sum::<usize>() >= REPEATED;
+                // Short results cost less than a note, and their hashes are not computed.
                 let hash = long.then(|| sha256(flat(content).as_bytes()));
                 match hash.as_ref().and_then(|hash| self.outputs.get(hash)) {
                     Some(first) => {
@@ -151,7 +156,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Renders a message by itself, whatever stands before it.
+/// Renders a message by itself, without regard to the ones before it.
 pub(super) fn whole(line: u64, mut message: Message) -> RenderedMessage {
     for block in &mut message.content {
         match block {
@@ -188,14 +193,15 @@ pub(super) fn fits(text: &str, most: u64) -> Option<u64> {
     count_to(text, most).map(|tokens| tokens as u64)
 }
 
-/// Returns a text under a comment that says what it is. The text cannot open a comment of its own.
+/// Returns a text under a comment that names it. The text cannot open a comment of its own.
 pub(super) fn part(what: &str, text: &str) -> String {
+    // Otherwise a text could pass for another part of the pack, such as the system prompt.
     let text = text.replace("<!--", "<\\!--");
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("<!-- {what} -->\n{text}{end}")
 }
 
-/// Returns a message as text, under the line that says which it is.
+/// Returns a message as text, under the line that names it.
 fn section(line: u64, message: Message, counted: Option<&Counted>) -> RenderedMessage {
     let role = match message.role {
         Role::System => "system",
@@ -233,6 +239,7 @@ fn section(line: u64, message: Message, counted: Option<&Counted>) -> RenderedMe
     if first {
         add(&format!("messages:{line} {role}"), "");
     }
+    // The text can be another one than that which was counted by itself, as a note on repeated output.
     let known = counted.and_then(|counted| counted.get(&line)).filter(|(of, _)| *of == text);
     let tokens = known.map_or_else(|| count(&text) as u64 + pictures * IMAGE_TOKENS, |(_, tokens)| *tokens);
     RenderedMessage { message, text, tokens, estimated: pictures > 0 }
@@ -281,6 +288,7 @@ fn head_and_tail(text: &str, cut: &Cut) -> String {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
     let head = text.floor_char_boundary(place(cut.head));
     let tail = text.ceil_char_boundary(text.len() - place(cut.tail)).max(head);
+    // A secret across the cut is not recognised by its shown piece alone: the text around decides, too.
     let around = |range: std::ops::Range<usize>| {
         let before = &text.as_bytes()[range.start.saturating_sub(CONTEXT)..range.start];
         let behind = &text.as_bytes()[range.end..(range.end + CONTEXT).min(text.len())];
@@ -297,13 +305,14 @@ fn mask(block: &mut Block) {
         Block::Reasoning { text: Some(text), signature, .. } => {
             let shown = masked(text).into_owned();
             if shown != *text {
-                // it is signed as it was
+                // The signature is that of the text before it was masked.
                 (*text, *signature) = (shown, None);
             }
         }
         Block::ToolCall { arguments, .. } => {
             let shown = masked(arguments.get());
             if shown != arguments.get() {
+                // A mask can break the JSON of arguments: then all of them become one string.
                 let kept = RawValue::from_string(shown.to_string());
                 *arguments =
                     kept.or_else(|_| to_raw_value(&*shown)).unwrap_or_else(|_| RawValue::NULL.to_owned());

@@ -1,4 +1,4 @@
-//! The directory of a session: its files, what `meta.json` and the indexes look like.
+//! The directory of a session: its files, `meta.json` and the indexes.
 
 pub(super) mod files;
 pub(super) mod list;

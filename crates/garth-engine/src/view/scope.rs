@@ -76,6 +76,7 @@ impl Scope {
     fn at(&self, at: &At) -> Result<At> {
         Ok(match at {
             At::Path(path) => At::Path(self.down(path)?),
+            // By path: a directory that has taken the place of the root since is the root now.
             At::Node(Ino::ROOT) => At::Path(self.root.clone()),
             At::Child(Ino::ROOT, name) => At::Path(self.root.join(name)?),
             At::Node(_) | At::Child(..) => at.clone(),

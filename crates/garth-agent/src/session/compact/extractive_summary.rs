@@ -81,6 +81,8 @@ impl Excerpts {
 fn sentence(text: &str) -> String {
     let end = text.char_indices().find(|(at, c)| {
         let behind = text[at + c.len_utf8()..].chars().next();
+        // A full stop within a word, as in `src/parse.rs`, ends no sentence. Chinese and Japanese have no
+        // space after one.
         matches!(c, '.' | '!' | '?') && behind.is_none_or(|c| c == ' ') || matches!(c, '。' | '？' | '！')
     });
     let end = end.map_or(text.len(), |(at, c)| at + c.len_utf8());

@@ -62,13 +62,16 @@ fn read_notes(text: &str, lines: &RangeInclusive<u64>) -> Result<Derive> {
     let bad = |why: String| {
         Error::invalid(format!("the model's answer cannot be taken, {why}; nothing was changed, try again"))
     };
+    // serde leaves the entries as text, and does not notice a repeated key. Such an answer is refused, not
+    // guessed at.
     json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
     let notes: Notes<'_> = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
     if notes.summary.trim().is_empty() {
         return Err(bad("its summary is empty".to_owned()));
     }
     let entries = |items: &[&RawValue]| {
-        // a line feed between the parts of an object would be the end of its line
+        // A line feed between the parts of an object would end its line. In its strings line feeds are
+        // escaped.
         items.iter().map(|item| item.get().replace(['\n', '\r'], " ") + "\n").collect::<String>()
     };
     Ok(Derive {

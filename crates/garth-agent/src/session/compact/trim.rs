@@ -33,8 +33,7 @@ impl Sessions<'_> {
         Ok((file, Listed { meta, ..listed }))
     }
 
-    /// Returns the last message that can be taken out so that the last turn stays, and at least `tokens`
-    /// tokens.
+    /// Returns the last message that can be taken out if the last turn and at least `tokens` tokens stay.
     pub(crate) async fn before_tail(&self, session: &str, tokens: u64) -> Result<u64> {
         let end = self.end(session, Log::Messages).await?;
         let gone = self.withdrawn(session, 1..=end.lines).await?;
@@ -48,13 +47,15 @@ impl Sessions<'_> {
             if gone.iter().any(|lines| lines.contains(&line.number)) {
                 continue;
             }
+            // The last turn of the user stays, however long it is: without it the model would not know what
+            // is asked.
             turn |= message.role == Role::User;
             kept += whole(line.number, message).tokens;
         }
         Ok(0)
     }
 
-    /// Returns what takes messages out of packs.
+    /// Returns the operations that take messages out of packs.
     pub(crate) async fn trim_plan(
         &self,
         session: &str,
@@ -68,6 +69,7 @@ impl Sessions<'_> {
                 self.derive_plan(session, &made.derive).await?;
             ops.extend(more);
             conditions.extend(named);
+            // Another writer may have changed the summary while the model answered.
             conditions.push((At::from(self.file(session, SUMMARY)?), made.summary.clone()));
         }
         ops.push(self.meta_op(session, &meta)?);

@@ -70,7 +70,7 @@ impl Sessions<'_> {
         for source in sources {
             let (content, is_raw) = self.content_by(session, source).await?;
             let hash = format!("sha256-{}", sha256(&content));
-            // a chunk may be collected; the lines that it leads to stay
+            // A chunk may be collected; the lines that it leads to stay, and are named instead.
             let is_of_lines = is_raw && matches!(source.what, What::Swap(_));
             let name = match source.moves() || is_of_lines {
                 true => self.resolve(session, source).await?.fixed(),
@@ -87,12 +87,13 @@ impl Sessions<'_> {
                 entry.refs.push(name);
             }
             found.push(at);
+            // Messages never change and need no copy. A file can change, so that its bytes are stored.
             if !is_raw {
                 let blob = self.file(session, &format!("{BLOBS}/{hash}"))?;
                 ops.push(Op::write(blob, content).with_parents());
             }
         }
-        // as all of the sources leave them
+        // Read at the end, so that each entry has the references of all sources of the call.
         let found: Vec<Deduped> = found.iter().filter_map(|at| index.get(*at).cloned()).collect();
         let text = index_text(&index)?;
         if text.len() > MAX_INDEX {
@@ -118,7 +119,7 @@ impl Sessions<'_> {
         Ok((file, index))
     }
 
-    /// Returns the content of a source, of a tool result its output, and true if it lies in a log.
+    /// Returns the content of a source (of a tool result its output), and true if a log has it.
     pub(crate) async fn content_by(&self, session: &str, source: &Source) -> Result<(Vec<u8>, bool)> {
         let resolved = self.resolve(session, source).await?;
         let (file, bytes, is_raw) = match &resolved {

@@ -93,6 +93,7 @@ impl Sessions<'_> {
                 (entry, bytes)
             }
         };
+        // The entry of a cut does not take its lines out of packs, so that this call is not a repeat of it.
         if let Some(there) = index.iter().find(|there| there.id == entry.id && !there.cut) {
             let batch = self.batch(session, Vec::new(), "swap nothing out of session");
             return self.once.unchanged(self.fs, batch, there.clone()).await;
@@ -156,7 +157,7 @@ impl Sessions<'_> {
         Ok((entry, pretty(&chunk)?.into_bytes()))
     }
 
-    /// Returns the entry of a result that a pack cuts, and its chunk, a reference to the whole.
+    /// Returns the entry of a result that a pack cuts, and its chunk, a reference to the complete result.
     pub(crate) fn swap_of_cut(
         &self,
         line: &crate::session::log::lines::Line,
@@ -179,7 +180,7 @@ impl Sessions<'_> {
             range: Some(range),
             event: None,
             summary,
-            // exact counts of what does not fit would cost more than the pack
+            // An estimate: to count a result that does not fit would cost more than the rest of the pack.
             tokens: line.text.len() as u64 / 4,
             cut: true,
         };
@@ -198,6 +199,8 @@ impl Sessions<'_> {
         for (entry, chunk) in new {
             match index.iter_mut().find(|there| there.id == entry.id) {
                 Some(there) => {
+                    // The chunk exists already: its name is its hash. Content that a caller swapped out stays
+                    // out, even if a pack cuts it as well.
                     *there = Swapped { cut: there.cut && entry.cut, ..entry };
                 }
                 None => {
@@ -250,7 +253,7 @@ impl Sessions<'_> {
     /// file. The hash of all is checked.
     ///
     /// # Errors
-    /// `NotFound`, also if all messages were withdrawn; `Corrupt` if it is not what was swapped out;
+    /// `NotFound`, also if all messages were withdrawn; `Corrupt` if the hash differs;
     /// `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
@@ -316,6 +319,8 @@ impl Sessions<'_> {
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX) - 1;
         let file = read_all(self.fs, std::slice::from_ref(chunk), limit).await?.pop().flatten();
         let Some(bytes) = file.and_then(|file| file.bytes) else { return Ok(None) };
+        // The id of a reference is the hash of the lines, that of a file the hash of its bytes: a file that
+        // looks like a reference is recognised by that.
         let is_of_file = chunk.name() == Some(&*id_of(&sha256(&bytes)));
         let reference = serde_json::from_slice::<Chunk>(&bytes).ok().filter(|_| !is_of_file);
         Ok(reference.map(|chunk| {
@@ -337,7 +342,7 @@ impl Sessions<'_> {
         bytes: Vec<u8>,
     ) -> Result<(Vec<u8>, Option<(Log, RangeInclusive<u64>)>)> {
         let (bytes, lines) = match serde_json::from_slice::<Chunk>(&bytes) {
-            // a file may look like a reference
+            // A file that was swapped out may look like a reference. Its id is the hash of its own bytes.
             Ok(chunk) if id_of(&sha256(&bytes)) != id => {
                 let (bytes, lines) = self.of_reference(session, &chunk).await?;
                 (bytes, Some(lines))
@@ -357,6 +362,7 @@ impl Sessions<'_> {
         chunk: &Chunk,
     ) -> Result<(Vec<u8>, (Log, RangeInclusive<u64>))> {
         let log = if chunk.source == Log::Events.file() { Log::Events } else { Log::Messages };
+        // By ids: numbers of events begin again after a collection.
         let source: Source = format!("{}..{}", chunk.start_event, chunk.end_event).parse()?;
         let Resolved::Lines { bytes, lines, .. } = self.resolve(session, &source).await? else {
             return Err(missing(session));
@@ -380,6 +386,7 @@ impl Sessions<'_> {
 
     async fn swap_in_once(&self, session: &str, id: &str) -> Result<usize> {
         let id = bare_id(id);
+        // Checked before the entry is removed: damaged content stays swapped out.
         let bytes = self.shown_of_swap(session, id).await?.map_or(0, |bytes| bytes.len());
         let (file, mut index) = self.swap_index(session).await?;
         if !index.iter().any(|entry| entry.id == id) {

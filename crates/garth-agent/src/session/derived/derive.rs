@@ -31,7 +31,7 @@ pub struct Derive {
     pub todo: Option<String>,
     /// References, a JSON object a line.
     pub refs: Option<String>,
-    /// Messages that all of it is made of.
+    /// Messages from which all files are derived.
     pub(crate) made_of: Option<MadeOf>,
 }
 
@@ -67,7 +67,7 @@ impl Derive {
     }
 }
 
-/// Messages that derived files are made of.
+/// Messages from which files are derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MadeOf {
     pub(crate) lines: RangeInclusive<u64>,
@@ -134,14 +134,15 @@ impl Sessions<'_> {
     /// Writes derived files, in one commit.
     ///
     /// # Errors
-    /// `InvalidArgument` for invalid entries, repeated ids, and sources that do not exist; `TooLarge`;
-    /// `NotFound`; from the filesystem.
+    /// `InvalidArgument` for invalid entries and repeated ids; `Conflict` for a source that does not exist or
+    /// was withdrawn, and for a chunk or blob of another session; `TooLarge`; `NotFound`; from the
+    /// filesystem.
     #[boxed]
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
         self.once.run(self.derive_as(session, derive, |derived| derived)).await
     }
 
-    /// Writes derived files, and records what `outcome` makes of it.
+    /// Writes derived files, and records the outcome that `outcome` builds.
     pub(crate) async fn derive_as<T: Outcome>(
         &self,
         session: &str,
@@ -169,10 +170,11 @@ impl Sessions<'_> {
         self.once.commit(self.fs, batch, outcome(Derived { files, seq: PENDING })).await
     }
 
-    /// Returns what writes derived files, and its conditions.
+    /// Returns the operations that write derived files, with their conditions.
     pub(crate) async fn derive_plan(&self, session: &str, derive: &Derive) -> Result<DerivePlan> {
         let (mut ops, mut files, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
-        // A withdrawal after this look takes nothing out of what is written now.
+        // A withdrawal removes everything derived from its messages in its own commit. One between this read
+        // and the commit would miss the files that are written here.
         let events = At::from(self.file(session, Log::Events.file())?);
         let etag = self.fs.stat(&events).await.optional()?.map(|entry| entry.etag);
         conditions.extend(etag.map(|etag| (events, Precondition::Etag(etag))));
@@ -203,7 +205,7 @@ impl Sessions<'_> {
         Ok(DerivePlan { ops, conditions, files })
     }
 
-    /// Checks that the sources of entries exist, and adds what moving sources resolve to. An entry that is
+    /// Checks that the sources of entries exist, and adds the targets of moving sources. An entry that is
     /// stored already was checked when it was written, and the logs it names only grow.
     async fn checked(
         &self,
@@ -214,7 +216,7 @@ impl Sessions<'_> {
         let there: std::collections::HashSet<String> =
             self.entries(session, kind).await?.into_iter().map(|entry| entry.line).collect();
         let (mut checked, mut conditions) = (Vec::new(), Vec::new());
-        // entries that come together name the same lines again and again
+        // Entries that are written together name the same lines again and again.
         let mut known: HashMap<String, String> = HashMap::new();
         let mut resolve = async |source: &Source| -> Result<String> {
             let text = source.to_string();
@@ -226,6 +228,7 @@ impl Sessions<'_> {
             Ok(fixed)
         };
         for entry in entries {
+            // A file that it names may be deleted by now: an unchanged entry must not fail for that.
             if there.contains(&entry.line) {
                 checked.push(entry);
                 continue;
@@ -233,7 +236,8 @@ impl Sessions<'_> {
             let named = self.named_here(session, std::slice::from_ref(&entry), false).await;
             conditions.extend(named.map_err(|error| in_file(kind, error))?);
             let mut resolved = Vec::new();
-            // where a source led is kept, if the entry was given with it
+            // An entry that is written again keeps what its moving sources led to: by now they lead
+            // elsewhere.
             let given = if entry.resolved.is_empty() { &[][..] } else { &entry.resolved };
             for source in entry.sources.iter().filter(|source| !source.moves() || given.is_empty()) {
                 let fixed = resolve(source).await.map_err(|error| wrong(kind, &entry, &error))?;
@@ -252,11 +256,12 @@ impl Sessions<'_> {
         Ok((checked, conditions))
     }
 
-    /// Refuses an entry with a source that was withdrawn as a whole.
+    /// Fails for an entry with a source of which all messages are withdrawn.
     async fn check_not_withdrawn(&self, session: &str, kind: EntryKind, entry: &Entry) -> Result<()> {
         for source in entry.fixed_sources() {
             let Some(lines) = self.lines_of_source(session, source).await? else { continue };
             let gone = self.withdrawn(session, lines.clone()).await?;
+            // Adjacent lines are in one run: if all lines are withdrawn, the first run has them all.
             if gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(lines.end())) {
                 let error = Error::new(ErrorKind::NotFound, format!("{source}: was withdrawn"));
                 return Err(wrong(kind, entry, &error));

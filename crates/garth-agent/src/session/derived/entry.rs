@@ -95,6 +95,8 @@ impl Entry {
     /// `InvalidArgument` if a field is missing or invalid.
     pub fn parse(kind: EntryKind, text: &str) -> Result<Self> {
         let bad = |why: &str| Error::invalid(format!("has to be a JSON object: {why}"));
+        // serde alone would take an array as the fields in their order, and a repeated field that it does not
+        // know.
         match json::read(text.as_bytes()) {
             Ok(json::Value::Object(_)) => {}
             Ok(_) => return Err(bad("it is another value")),
@@ -136,6 +138,7 @@ impl Entry {
             return Err(Error::invalid("`source` has to be there, such as messages:12-18"));
         }
         let resolved = self::sources("resolved", fields.resolved)?;
+        // They replace moving sources. One that moves itself would lead elsewhere later.
         if resolved.iter().any(Source::moves) {
             return Err(Error::invalid("`resolved` names lines by their numbers"));
         }
@@ -149,6 +152,7 @@ impl Entry {
             [one] => serde_json::to_string(one),
             more => serde_json::to_string(more),
         };
+        // Inserted into the text: the other fields keep the form in which they were given.
         let end = self.line.trim_end_matches('}').len();
         if let (Ok(json), true) = (json, end + 1 == self.line.len()) {
             self.line.insert_str(end, &format!(",\"resolved\":{json}"));

@@ -39,6 +39,8 @@ impl Sessions<'_> {
                     );
                     return Err(Error::new(ErrorKind::Conflict, message));
                 }
+                // Held until the commit: a collection that runs now has not seen this entry, and may remove
+                // the chunk.
                 if is_there {
                     conditions.push((At::from(path), Precondition::Exists));
                 }

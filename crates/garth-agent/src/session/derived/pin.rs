@@ -30,6 +30,8 @@ impl Sessions<'_> {
         let path = self.file(session, &format!("{PINNED}/{name}"))?;
         if text.is_some() {
             let dir = self.file(session, PINNED)?;
+            // One more than may be pinned: the file itself may be among them, and does not count when it is
+            // replaced.
             let page = Page::default().limit(MAX_PINNED + 1);
             let there = self.fs.list(&At::from(&dir), &page).await.optional()?.unwrap_or_default().items;
             let others = there.iter().filter(|item| item.name.as_str() != name);

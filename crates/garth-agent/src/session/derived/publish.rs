@@ -22,7 +22,8 @@ impl Sessions<'_> {
         }
         let (mut sources, chunks) = (Vec::new(), self.file(session, CHUNKS)?);
         for (_, resolved) in &why.sources {
-            // a chunk may be collected once nothing of the session names it; what it stands for stays
+            // A reference from a memory does not keep a chunk from collection. The memory names the lines
+            // instead, which stay.
             let lines = match resolved {
                 Resolved::File { path, .. } if path.parent().as_ref() == Some(&chunks) => {
                     self.lines_of_chunk(session, path).await?

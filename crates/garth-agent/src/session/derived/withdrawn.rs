@@ -1,5 +1,5 @@
-//! Removes from derived files what was made of messages that are withdrawn. It is left out of packs, search
-//! and recall, at no cost to these, until it is derived again; the history of the files keeps it.
+//! Removes what was derived from withdrawn messages. Packs, search and recall no longer find it, at no cost
+//! to them, until it is derived again; the history of the files keeps it.
 
 use std::ops::RangeInclusive;
 
@@ -17,10 +17,12 @@ use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Moment, Op};
 
 impl Sessions<'_> {
-    /// Returns what removes from derived files what was made of messages that events are about to withdraw.
+    /// Returns the operations that remove from derived files what was derived from messages that `events`
+    /// withdraw.
     pub(crate) async fn without_withdrawn(&self, session: &str, events: &[Draft]) -> Result<DerivePlan> {
         let mut plan = DerivePlan { ops: Vec::new(), conditions: Vec::new(), files: Vec::new() };
         let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
+        // The projection parses events in the same way: lines without its keys count as not withdrawn.
         let gone = events.iter().filter(is_one).filter_map(|event| withdrawn(event.line().as_bytes()));
         let gone: Vec<RangeInclusive<u64>> = gone.collect();
         let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
@@ -75,7 +77,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Returns the entries that have no source among withdrawn messages; `None` for all.
+    /// Returns the entries that have no source among withdrawn messages; `None` if these are all.
     async fn entries_without(
         &self,
         session: &str,
@@ -111,6 +113,7 @@ impl Sessions<'_> {
         session: &str,
         source: &Source,
     ) -> Result<Option<RangeInclusive<u64>>> {
+        // Numbers of another session are not those that are withdrawn here.
         if source.session.as_deref().is_some_and(|of| of != session) {
             return Ok(None);
         }
@@ -156,7 +159,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Returns what is left of a summary, or of open work; `None` for all.
+    /// Returns the rest of a summary, or of open work; `None` if nothing is removed.
     async fn text_without(
         &self,
         session: &str,
@@ -166,6 +169,7 @@ impl Sessions<'_> {
     ) -> Result<Option<String>> {
         let covered = covered(text);
         if covered > 0 {
+            // It covers none of the withdrawn messages.
             if first > covered {
                 return Ok(None);
             }
@@ -182,6 +186,8 @@ impl Sessions<'_> {
             Err(error) => Err(error),
         };
         Ok(match then {
+            // The file was written before the first of these messages. If the past cannot be read, its text
+            // is removed.
             Ok(size) if size <= start => None,
             _ => Some(String::new()),
         })

@@ -18,8 +18,7 @@ pub struct Policy {
     pub keep_messages: bool,
     /// True to keep events for ever.
     pub keep_events: bool,
-    /// Treatment of messages and events that are not kept, and the time after the end of the session when it
-    /// is due.
+    /// Treatment of messages and events that are not kept, and its delay after the end of the session.
     pub history: Option<(History, Duration)>,
 }
 
@@ -74,6 +73,7 @@ impl Policy {
             let bad = |why: String| Error::invalid(format!("gc.policy, line {number}: {why}"));
             let (key, value) = line.split_once('=').ok_or_else(|| bad("write key=value".to_owned()))?;
             let (key, value) = (key.trim(), value.trim());
+            // One of two values would be ignored silently, perhaps the one that keeps messages.
             if seen.contains(&key) {
                 return Err(bad(format!("{key} is there twice")));
             }
@@ -109,6 +109,7 @@ impl Policy {
             }
         }
         policy.history = what.zip(when);
+        // Removing messages takes three keys, so that a typing error in one of them removes nothing.
         if !(policy.keep_messages && policy.keep_events) && policy.history.is_none() {
             let message = "gc.policy: keep_messages=0 and keep_events=0 take history=archive or history=delete, and \
                            history_ttl, how long after the end of the session";
@@ -118,7 +119,7 @@ impl Policy {
     }
 }
 
-/// `30s`, `10m`, `12h`, `7d`.
+/// Parses a duration: `30s`, `10m`, `12h`, `7d`.
 fn duration(text: &str) -> Option<Duration> {
     let unit = match text.chars().next_back()? {
         's' => 1,
@@ -129,6 +130,7 @@ fn duration(text: &str) -> Option<Duration> {
     };
     let number = &text[..text.len() - 1];
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    // `parse` alone takes `+1`. A time that overflows is refused, because it would wrap to a short one.
     Some(Duration::from_secs(number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(unit)?))
 }
 

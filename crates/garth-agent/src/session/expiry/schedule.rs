@@ -82,12 +82,14 @@ impl Due {
                 return Ok(due);
             }
             if let Some(one) = DueSession::of(&item.path, files)
+                // A session has a mark on each of its files, and is collected once.
                 && !due.sessions.contains(&one)
             {
                 due.sessions.push(one);
             }
         }
-        // what others marked like this is looked past in time
+        // More marks are due than one page has, or some are not on files of sessions: the next look is later,
+        // not immediate.
         due.next = marks.next.map(|_| now.plus_seconds(PAUSE));
         Ok(due)
     }
@@ -129,6 +131,7 @@ impl Sessions<'_> {
     pub(crate) fn marked(&self, path: &TreePath, at: Option<Timestamp>) -> SetAttrs {
         let attrs = SetAttrs::new();
         match at {
+            // A store without attributes refuses to set them, and packs must work there as well.
             _ if !self.fs.capabilities(path).attributes => attrs,
             Some(at) => attrs.metadata(COLLECT_AT, at.to_rfc3339()),
             None => attrs.remove_metadata(COLLECT_AT),
@@ -139,6 +142,8 @@ impl Sessions<'_> {
     /// may be due.
     pub(crate) fn meta_op(&self, session: &str, meta: &Meta) -> Result<Op> {
         let path = self.file(session, META)?;
+        // Due immediately: the first run reads the policy, and moves the mark to the time when messages may
+        // be removed.
         let attrs = self.marked(&path, meta.finished_at.is_some().then(|| self.env.now()));
         Ok(Op::write(path, meta.to_json()?).with_attrs(attrs))
     }
@@ -147,6 +152,7 @@ impl Sessions<'_> {
     pub(crate) async fn policy(&self, session: &str) -> Result<(Option<File>, Policy)> {
         let path = self.file(session, POLICY)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_POLICY).await?.pop().flatten();
+        // New sessions have no policy file.
         let Some(known) = &file else { return Ok((file, Policy::default())) };
         let text = known.read().and_then(|_| known.text().ok_or_else(|| Error::invalid("is no UTF-8")));
         let policy = text.and_then(Policy::parse);

@@ -16,7 +16,7 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Kind, Page, Precondition};
 use garth_engine::path::TreePath;
 
-/// Size limit of a file that is searched for names, a byte below what is read at once.
+/// Size limit of a file that is searched for names, one byte below the limit of a read.
 const MAX_READ: usize = (16 << 20) - 1;
 /// Children whose references are read at a time.
 const AT_ONCE: usize = 16;
@@ -80,17 +80,21 @@ impl Sessions<'_> {
             self.names_in(vec![path], kind, MAX_READ, &mut roots, &mut conditions).await?;
         }
         let children = self.file(session, CHILDREN)?;
-        // one that is spawned meanwhile is not seen
+        // A child that is spawned meanwhile may name chunks, and its files are not read: the commit then
+        // fails.
         let there = self.fs.lookup(&children).await?.map(|dir| Precondition::Etag(dir.etag));
         conditions.push((At::from(&children), there.unwrap_or(Precondition::Absent)));
         let page = Page::default().limit(MAX_CHILDREN);
         let Some(listing) = self.fs.list(&At::from(&children), &page).await.optional()? else {
             return Ok((roots, conditions));
         };
+        // Other programs can make more children than `spawn`. References of those beyond the page are not
+        // read.
         roots.blind |= listing.more;
         let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
         let paths = dirs.map(|dir| self.file(session, &format!("{CHILDREN}/{}/refs.jsonl", dir.name)));
         let paths = paths.collect::<Result<Vec<_>>>()?;
+        // Each of up to 1,000 files can have 1 MiB: they are not held all at once.
         for some in paths.chunks(AT_ONCE) {
             let kind = Some(EntryKind::Ref);
             self.names_in(some.to_vec(), kind, MAX_DERIVED, &mut roots, &mut conditions).await?;
@@ -110,15 +114,18 @@ impl Sessions<'_> {
         let files = read_all(self.fs, &paths, limit).await?;
         for (path, file) in paths.into_iter().zip(files) {
             let is_pack = path.as_str().ends_with("/context/pack.json");
-            // it shows entries, as they were when it was built
+            // It shows entries from the time of its build, which derived files may no longer have.
             let shows_entries = path.as_str().ends_with("/context/pack.md");
             conditions.push((At::from(path), as_read(file.as_ref())));
             let Some(file) = file else { continue };
+            // A file that is too long to be read may name any chunk: then none is removed.
             let Some(bytes) = &file.bytes else {
                 roots.blind = true;
                 continue;
             };
             let text = String::from_utf8_lossy(bytes);
+            // Ids are also looked for outside of entries: in Markdown, in summaries, and in lines that are no
+            // entry.
             roots.read(&text);
             for kind in EntryKind::ALL {
                 if shows_entries || of == Some(kind) {

@@ -58,6 +58,7 @@ impl Sessions<'_> {
         for some in names.chunks(32) {
             for found in self.read(some).await?.into_iter().flatten().flatten() {
                 let is_newer = newest.as_ref().is_none_or(|newest| newest.created_at < found.created_at);
+                // The index knows only `meta.json`. Other interfaces can end a session by its `state` file.
                 if !found.state.is_final() && is_newer {
                     newest = Some(found);
                 }
@@ -98,7 +99,7 @@ impl Sessions<'_> {
         self.once.run(self.by_key_as(key, create, |found| found)).await
     }
 
-    /// Looks the session up or creates it, and records what `outcome` makes of it.
+    /// Looks the session up or creates it, and records the outcome that `outcome` builds.
     pub(crate) async fn by_key_as<T: Outcome>(
         &self,
         key: &SessionKey,

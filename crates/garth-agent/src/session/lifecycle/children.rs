@@ -163,7 +163,7 @@ pub struct ChildChange {
     /// Result, in Markdown.
     pub result: Option<String>,
     /// References, as entries of `refs.jsonl`. Sources are those of the session of the child. Chunks and
-    /// blobs must be those of the parent, which keeps what is named here from collection.
+    /// blobs must be those of the parent, whose collection respects these references.
     pub refs: Option<String>,
     /// Files to hand over: the name of each below `artifact/`, and its path. Their content is shared, not
     /// copied.
@@ -236,8 +236,9 @@ impl<'a> Sessions<'a> {
     /// Hands work to a child. Creates its directory and, if missing, its session, in one commit.
     ///
     /// # Errors
-    /// `AlreadyExists` for a child of this id; `InvalidArgument`; `NotFound`; `TooLarge`; from the
-    /// filesystem.
+    /// `AlreadyExists` for a child of this id; `Conflict` for a session that is at its end, and for a session
+    /// of another child; `AccessDenied` for a child's session with fewer listeners; `InvalidArgument`;
+    /// `NotFound`; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn spawn(&self, session: &str, spawn: &Spawn) -> Result<Child> {
         check_id("child", &spawn.id)?;
@@ -309,13 +310,13 @@ impl<'a> Sessions<'a> {
         })
     }
 
-    /// Returns how the session of a child names its parent.
+    /// Returns the text by which the session of a child names its parent.
     fn parent_of(&self, session: &str, child: &str) -> String {
         format!("{}/{session}#{child}", self.agent)
     }
 
-    /// Returns the condition under which a child works in a session that is there. The session stays whose it
-    /// was: it does not end with the child.
+    /// Returns the condition under which a child works in an existing session. The session stays as it is: it
+    /// gets no `parent`, and so does not end with the child.
     fn taken_on(
         &self,
         session: &str,
@@ -323,6 +324,7 @@ impl<'a> Sessions<'a> {
         class: Class,
         parent: &str,
     ) -> Result<(At, Precondition)> {
+        // What was said among fewer listeners must not get to those of the parent.
         if meta.class < class {
             let message = format!(
                 "{session}: is of class {}, and a child here is of class {class}; take another session",
@@ -391,8 +393,8 @@ impl<'a> Sessions<'a> {
     /// the parent refers to the result, the references and the artifacts.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
-    /// chunks and blobs of another session; `TooLarge`; from the filesystem.
+    /// `NotFound`; `Conflict` for a child that is at its end, and for references to chunks and blobs of
+    /// another session; `InvalidArgument`; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn set_child(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
         self.once.run(retry(|| self.set_child_once(session, id, change))).await
@@ -469,7 +471,7 @@ impl<'a> Sessions<'a> {
         self.once.commit(self.fs, batch, child).await
     }
 
-    /// Returns what copies media of a child's session to its parent.
+    /// Returns the operations that copy media of a child's session to its parent.
     async fn handed_media(&self, session: &str, child: &Child, keys: &[MediaKey]) -> Result<Vec<Op>> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -484,6 +486,7 @@ impl<'a> Sessions<'a> {
         let mut ops = Vec::new();
         for key in keys {
             let stored = media.get(key).await?;
+            // The handle sees media of other sessions as well. A child hands over only what is its own.
             if stored.session_id() != Some(&*of_child.id) {
                 let message = format!("{key}: is not of the session of {}", child.id);
                 return Err(Error::new(ErrorKind::NotFound, message));
@@ -548,10 +551,9 @@ impl<'a> Sessions<'a> {
         self.add_event(ops, session, kind, &details).await
     }
 
-    /// Adds to `ops` what ends the session of a child, its unfinished children and theirs, and returns the
-    /// conditions of it. A session that does not say that it is the child's stays as it is: anybody who
-    /// writes files of the parent can name any. `first`, by agent and session, is left out even if it is
-    /// among them.
+    /// Adds to `ops` the end of a child's session, of its unfinished children and of theirs. Returns the
+    /// conditions. A session that does not name this parent is left as it is: whoever writes files of the
+    /// parent can name any session. `first`, by agent and session, is left out even if it is among them.
     pub(crate) async fn ended(
         &self,
         first: (&str, &str),
@@ -592,8 +594,8 @@ impl<'a> Sessions<'a> {
         Ok(conditions)
     }
 
-    /// Adds to `ops` what cancels the unfinished children of a session, with an event of each. Returns the
-    /// conditions of it, and these children. Their sessions are not part of it.
+    /// Adds to `ops` the cancellation of the unfinished children of a session, with an event for each.
+    /// Returns the conditions, and these children. Their sessions are left as they are.
     pub(crate) async fn orphaned(
         &self,
         session: &str,
@@ -615,8 +617,8 @@ impl<'a> Sessions<'a> {
         Ok((conditions, children))
     }
 
-    /// Adds to `ops` what cancels the unfinished children of a session that ends, with their sessions and all
-    /// of theirs. Returns the conditions of it.
+    /// Adds to `ops` the cancellation of the unfinished children of a session that ends, with their sessions
+    /// and all of theirs. Returns the conditions.
     pub(crate) async fn end_children(
         &self,
         session: &str,

@@ -46,7 +46,7 @@ pub struct Create {
     /// Parent, if it is the session of a child: `{agent}/{session}#{id}`.
     #[doc(hidden)]
     pub parent: Option<String>,
-    /// Class. Default: what the session's key and its caller give it.
+    /// Class. Default: the class that follows from the session's key and the caller.
     pub(crate) class: Option<Class>,
     /// Session that it replaces.
     pub(crate) previous: Option<String>,
@@ -104,7 +104,7 @@ impl Sessions<'_> {
         self.once.run(self.create_as(create, |made| made)).await
     }
 
-    /// Creates a session, and records what `outcome` makes of it.
+    /// Creates a session, and records the outcome that `outcome` builds.
     pub(super) async fn create_as<T: Outcome>(
         &self,
         create: &Create,
@@ -144,7 +144,7 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::AlreadyExists, message))
     }
 
-    /// Returns the operations that create a session, on the condition that nobody else creates one of its
+    /// Returns the operations that create a session, on the condition that no other writer creates one of its
     /// files.
     pub(crate) async fn create_ops(
         &self,
@@ -159,6 +159,8 @@ impl Sessions<'_> {
         let key = create.key.as_ref().or(self.key());
         let mut other = Map::new();
         other.extend(create.parent.iter().map(|of| (PARENT.to_owned(), json!(of))));
+        // Noted for later requests with the key alone: they must not find a session of an audience that was
+        // named.
         if let Some(key) = key
             && self.is_named(key).await?
         {
@@ -197,15 +199,19 @@ impl Sessions<'_> {
         let (names, texts): (Vec<_>, Vec<_>) = files.unzip();
         let paths = names.iter().map(|file| self.file(name, file)).collect::<Result<Vec<_>>>()?;
         let there = read_all(self.fs, &paths, NONE).await?;
+        // `META` is the last of the paths. Other files may exist before it: early appends stay.
         if there.last().is_some_and(Option::is_some) {
             let message = format!("{name}: there is such a session; append to it, or take another name");
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
+        // A view hides sessions with fewer listeners, so that their names look free.
         self.check_not_hidden(name).await?;
         let directories = DIRECTORIES.iter().map(|dir| self.file(name, dir)).collect::<Result<Vec<_>>>()?;
         let mut ops: Vec<Op> = directories.into_iter().map(Op::mkdir_all).collect();
         let missing = paths.iter().zip(texts).zip(&there).filter(|(_, there)| there.is_none());
         ops.extend(missing.map(|((path, text), _)| Op::write(path.clone(), text).with_parents()));
+        // Of two that create one session at once the second has to fail, and a file that is appended early
+        // must not be written over.
         let conditions = paths.iter().zip(&there);
         let conditions = conditions.map(|(path, there)| (At::from(path), as_read(there.as_ref()))).collect();
         let state = State::Idle;

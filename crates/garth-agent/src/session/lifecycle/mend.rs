@@ -39,7 +39,7 @@ pub struct Damaged {
 impl Sessions<'_> {
     /// Restores the `meta.json` of a session if it cannot be read. It becomes the newest version that can be
     /// read. Without one, id and times of use are new, name, agent and user are those of the place, and the
-    /// class is `group`, which sees least. Returns what was wrong.
+    /// class is `group`, which sees least. Returns the damage, or `None`.
     ///
     /// # Errors
     /// `NotFound` for a session without the file; `InvalidArgument` for an invalid id; from the filesystem.
@@ -57,6 +57,7 @@ impl Sessions<'_> {
         if !dry_run {
             let (file, meta, _) = self.meta_or_restored(session).await?;
             let mut ops = vec![self.meta_op(session, &meta)?];
+            // A directory or link by this name cannot be written over.
             if !file.is_file {
                 ops.insert(0, Op::remove_tree(path.clone()));
             }
@@ -66,7 +67,7 @@ impl Sessions<'_> {
         Ok(Some(Damaged { path: path.to_string(), why: error.message().to_owned(), mended: !dry_run }))
     }
 
-    /// Returns `meta.json` of a session, and true if it is damaged: then what restores it.
+    /// Returns `meta.json` of a session; if it is damaged, the contents that restore it, and true.
     pub(crate) async fn meta_or_restored(&self, session: &str) -> Result<(File, Meta, bool)> {
         match self.meta(session).await {
             Err(error) if error.is(ErrorKind::Corrupt) => {}
@@ -79,6 +80,7 @@ impl Sessions<'_> {
             Some(meta) => meta,
             None => self.new_meta(session)?,
         };
+        // The place decides whose the session is: a version may be from before the directory was moved.
         (meta.agent, meta.user) = (self.agent.clone(), self.user.clone());
         Ok((file, meta, true))
     }
@@ -108,6 +110,7 @@ impl Sessions<'_> {
                     return Ok(Some(meta));
                 }
             }
+            // A file can have any number of damaged versions; the search has to end.
             left = left.saturating_sub(versions.items.len());
             match versions.items.last().filter(|_| versions.more && left > 0) {
                 Some(last) => page = page.before(last.id),
@@ -120,6 +123,7 @@ impl Sessions<'_> {
         Ok(Meta {
             id: uuid(&self.env)?,
             name: session.to_owned(),
+            // It is unknown who listened: the class that sees least reveals nothing.
             class: Class::Group,
             agent: self.agent.clone(),
             user: self.user.clone(),
@@ -165,7 +169,8 @@ pub async fn mend_all(
                     let damaged = match retry(|| sessions.mend_once(name, dry_run)).await {
                         Ok(None) => continue,
                         Ok(Some(damaged)) => damaged,
-                        // The sessions behind it are mended all the same.
+                        // One session that cannot be restored must not keep those after it from being
+                        // restored.
                         Err(error) => match error.path() {
                             Some(path) => {
                                 let (path, why) = (path.to_string(), error.message().to_owned());

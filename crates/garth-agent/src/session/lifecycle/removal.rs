@@ -13,8 +13,8 @@ use garth_engine::model::{At, Op, Precondition};
 const COLLECTED_LOGS: &str = "archive";
 
 impl Sessions<'_> {
-    /// Returns what cancels the unfinished children of a session and removes its directory, and the
-    /// conditions of it: the commit fails with `Conflict` if messages were appended since `target` was read.
+    /// Returns the operations that cancel the unfinished children of a session and remove its directory, with
+    /// their conditions: the commit fails with `Conflict` if messages were appended since `target` was read.
     ///
     /// # Errors
     /// `Conflict` for an unfinished child of another session, and for a session that holds the only copy of
@@ -33,6 +33,7 @@ impl Sessions<'_> {
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let collected = self.file(session, COLLECTED_LOGS)?;
+        // The archive of a removal has only what is in `messages.jsonl`.
         if self.fs.lookup(&collected).await?.is_some() {
             let message = format!(
                 "{session}: {collected} has messages or events that its gc.policy archived, and no other copy \
@@ -41,9 +42,11 @@ impl Sessions<'_> {
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let mut ops = Vec::new();
+        // Their sessions are in other directories and would continue, with no parent left for the result.
         let mut conditions = self.end_children(session, &mut ops).await?;
         ops.push(Op::remove_tree(self.directory(session)?));
         conditions.push((At::from(self.file(session, META)?), as_read(Some(&target.file))));
+        // A message that is appended later is not in the archive.
         let (messages, etag) = &target.messages;
         conditions.push((At::from(messages), Precondition::Etag(*etag)));
         Ok((ops, conditions))

@@ -1,4 +1,4 @@
-//! Ends a session and creates its successor, as a part of one commit: what a reset does to the sessions.
+//! Ends a session and creates its successor, as a part of the commit of a reset.
 
 use super::create::Create;
 use crate::identity::{Class, SessionKey};
@@ -56,6 +56,7 @@ impl Sessions<'_> {
         gone.sort_unstable();
         let (mut left_out, mut seen) = (0, 0);
         for (first, last) in gone {
+            // Runs can overlap, because other programs withdraw lines again. Each line counts once.
             let (first, last) = (first.max(seen + 1), last.min(line - 1));
             left_out += (last + 1).saturating_sub(first);
             seen = seen.max(last);
@@ -63,8 +64,9 @@ impl Sessions<'_> {
         Ok(line - left_out)
     }
 
-    /// Returns what ends a session and creates the next one of this class, under `name` if given. `archive`
-    /// has the messages, if there are any. The commit fails with `Conflict` if the session changes before it.
+    /// Returns the operations that end a session and create the next one of this class, under `name` if
+    /// given. `archive` is the path of its archive, if it has messages. The commit fails with `Conflict` if
+    /// the session changes before it.
     pub(crate) async fn succession(
         &self,
         closed: &CloseTarget,
@@ -93,7 +95,7 @@ impl Sessions<'_> {
         Ok(SuccessionPlan { ops, conditions, next })
     }
 
-    /// Returns what creates the next session, under the first free name.
+    /// Returns the operations that create the next session, under the first free name.
     async fn next_ops(
         &self,
         session: &str,
@@ -107,15 +109,19 @@ impl Sessions<'_> {
         }
         let numbered = session.rsplit_once('-').and_then(|(base, number)| Some((base, number.parse().ok()?)));
         let (base, number) = match numbered {
+            // Only the name of a successor ends in a number that garth chose: `plan-9` alone is followed by
+            // `plan-9-2`.
             Some((base, number)) if meta.previous.is_some() => (base, number),
             _ => (session, 1_u64),
         };
         for number in (number..number.saturating_add(MAX_NAMES)).map(|number| number.saturating_add(1)) {
             create.name = format!("{base}-{number}");
+            // A UUID gets no number, and a long name can leave no room for one.
             if is_uuid(session) || check_id("session", &create.name).is_err() {
                 create.name = uuid(&self.env)?;
             }
             match self.create_ops(&create).await {
+                // Taken, perhaps by a session that this view does not show.
                 Err(error) if error.is(ErrorKind::AlreadyExists) => {}
                 made => return made,
             }

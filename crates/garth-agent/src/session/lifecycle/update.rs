@@ -11,7 +11,7 @@ use garth_engine::error::{Error, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 
-/// Most bytes that are read of a file `state`: other interfaces can write anything there.
+/// Limit on the bytes read of the file `state`: other interfaces can write anything there.
 const MAX_STATE: usize = 64;
 
 /// Longest title, and longest name of a model, in bytes.
@@ -89,7 +89,8 @@ impl Sessions<'_> {
     /// cannot be read is restored as [`Sessions::mend`] does.
     ///
     /// # Errors
-    /// `InvalidArgument`; `NotFound`; from the filesystem.
+    /// `InvalidArgument`; `NotFound`; `TooLarge` if more than 1,000 sessions end with it; from the
+    /// filesystem.
     #[boxed]
     pub async fn set(&self, session: &str, change: &Change) -> Result<Listed> {
         change.cwd.as_deref().map_or(Ok(()), check_cwd)?;
@@ -102,6 +103,8 @@ impl Sessions<'_> {
     }
 
     async fn set_once(&self, session: &str, change: &Change) -> Result<Listed> {
+        // A damaged `meta.json` is restored here, because its error tells people to set anything of the
+        // session.
         let (file, mut meta, mut is_changed) = self.meta_or_restored(session).await?;
         let mut listed = self.listed_with(session, meta.clone()).await?;
         let now = self.env.now().to_rfc3339();
@@ -128,9 +131,11 @@ impl Sessions<'_> {
             meta.context_window = Some(window).filter(|window| *window > 0);
         }
         let meta_file = self.file(session, META)?;
+        // A directory by this name cannot be written over.
         if !file.is_file {
             ops.insert(0, Op::remove_tree(meta_file.clone()));
         }
+        // A restored `meta.json` is written even if the change sets nothing in it.
         is_changed |= meta != before;
         if is_changed {
             ops.push(self.meta_op(session, &meta)?);
@@ -147,8 +152,8 @@ impl Sessions<'_> {
         self.once.commit(self.fs, batch, Listed { meta, ..listed }).await
     }
 
-    /// Adds to `ops` what sets a state, and sets in `meta` since when it is final. A final state cancels the
-    /// unfinished children. Returns the conditions of it.
+    /// Adds to `ops` the change to a state, and sets `finished_at` in `meta`. A final state cancels the
+    /// unfinished children. Returns the conditions.
     pub(crate) async fn enter_state(
         &self,
         session: &str,
@@ -160,8 +165,8 @@ impl Sessions<'_> {
         if state.is_final() { self.end_children(session, ops).await } else { Ok(Vec::new()) }
     }
 
-    /// Adds to `ops` what sets a state, with an event `session.state` if it is another one than before, and
-    /// sets in `meta` since when it is final.
+    /// Adds to `ops` the change to a state, with an event `session.state` if the state differs, and sets
+    /// `finished_at` in `meta`.
     pub(crate) async fn set_state(
         &self,
         session: &str,
@@ -169,6 +174,7 @@ impl Sessions<'_> {
         state: State,
         ops: &mut Vec<Op>,
     ) -> Result<()> {
+        // A session that ends again keeps the time of its end: its `history_ttl` must not start again.
         let since = meta.finished_at.take();
         let now = || self.env.now().to_rfc3339();
         meta.finished_at = state.is_final().then(|| since.unwrap_or_else(now));
@@ -195,7 +201,7 @@ pub(crate) fn check_cwd(cwd: &str) -> Result<()> {
     TreePath::parse(cwd).map(drop).map_err(|_| bad())
 }
 
-/// Checks that a title or name is one line of a bearable length.
+/// Checks that a title or name is one line of at most [`MAX_LABEL`] bytes.
 pub(crate) fn check_label(what: &str, text: &str) -> Result<()> {
     if (1..=MAX_LABEL).contains(&text.len()) && !text.chars().any(char::is_control) {
         return Ok(());

@@ -48,7 +48,7 @@ pub struct Append {
     /// Id of the last message that the caller knows. The append fails with `Conflict` if others follow it.
     #[doc(hidden)]
     pub after: Option<String>,
-    /// Tokens to add to the usage of the session. A repeat, whose lines are all there already, adds none.
+    /// Tokens to add to the usage of the session. A repeat, all of whose lines exist, adds none.
     #[doc(hidden)]
     pub usage: Option<Usage>,
     /// New state of the session.
@@ -178,9 +178,9 @@ impl Sessions<'_> {
     /// that an append with ids can be repeated.
     ///
     /// # Errors
-    /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that
-    /// is there with other content, and behind a message that is not the last; `NotFound`; `TooLarge`; from
-    /// the filesystem.
+    /// `InvalidArgument` for a line that does not match its schema, and for an id that is given twice;
+    /// `Conflict` for an id that exists with other content, if other messages follow `after`, and for a
+    /// session that was reset or whose messages were collected; `NotFound`; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
         let lines = self.once.run(self.append_as(session, append, |lines| lines)).await?;
@@ -192,6 +192,7 @@ impl Sessions<'_> {
         let AppendedLines { mut appended, new } = lines;
         if let Some((id, count)) = new {
             let line = self.keyed(session, Log::Messages, &id_key(&id), 0, 1).await?;
+            // Only the commit decides on line numbers, because appends without ids do not hold the log.
             appended.lines = match (line.into_iter().find_map(|item| item.line), appended.seq) {
                 (Some(line), _) => Some(line.number..=line.number + count - 1),
                 (None, Some(seq)) => Some(self.last_lines_at(session, seq, count).await?),
@@ -201,8 +202,8 @@ impl Sessions<'_> {
         Ok(appended)
     }
 
-    /// Returns the numbers of the last messages that the log had after a commit: a repeat is answered with
-    /// them, though the log can be gone by now.
+    /// Returns the numbers of the last messages that the log had after a commit: they answer a repeat, even
+    /// if the log was collected or deleted since.
     async fn last_lines_at(&self, session: &str, seq: Seq, count: u64) -> Result<RangeInclusive<u64>> {
         let (at, then) = (At::from(self.file(session, Log::Messages.file())?), Moment::Seq(seq));
         let then = self.fs.as_of(&then).await?;
@@ -217,13 +218,14 @@ impl Sessions<'_> {
         }
     }
 
-    /// Appends messages and events, and records what `outcome` makes of it.
+    /// Appends messages and events, and records the outcome that `outcome` builds.
     pub(crate) async fn append_as<T: Outcome>(
         &self,
         session: &str,
         append: &Append,
         outcome: impl Fn(AppendedLines) -> T + Send + Sync,
     ) -> Result<T> {
+        // Once for all attempts: the path of an image is derived from the id of its message.
         let [messages, events] = self.prepare(session, append).await?;
         retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
     }
@@ -241,6 +243,7 @@ impl Sessions<'_> {
         }
         append.usage.as_ref().map_or(Ok(()), Usage::check)?;
         let mut messages = self.ready(Log::Messages, &append.messages, append)?;
+        // The session does not exist yet if this commit creates it: its key is known by the creation alone.
         let meta = append.creation.as_ref().map(|creation| &creation.meta);
         messages.pictures = self.extract_images((session, meta), &messages.ids, &mut messages.drafts).await?;
         let events = self.ready(Log::Events, &append.events, append)?;
@@ -273,14 +276,18 @@ impl Sessions<'_> {
                 draft = self.speaker().iter().fold(draft, |draft, speaker| draft.with("from", speaker));
             }
             if !draft.has("run") {
+                // The schema requires a run of events only. The events of one append belong together.
                 if run.is_none() && log == Log::Events {
                     run = Some(format!("run-{}", uuid(&self.env)?));
                 }
                 draft = run.iter().fold(draft, |draft, run| draft.with("run", run));
             }
             let what = || format!("{} {number}", log.name().trim_end_matches('s'));
+            // The rule of the log refuses such a line as well, but here the error names the message of the
+            // caller.
             draft.check(log).map_err(|error| Error::invalid(format!("{}: {error}", what())))?;
             let id = draft.text("id").unwrap_or_default();
+            // No rule keeps ids unique: both lines would look new, and both would be appended.
             if ready.ids.contains(&id) {
                 return Err(Error::invalid(format!("{}: its id {id} is given twice", what())));
             }
@@ -306,6 +313,8 @@ impl Sessions<'_> {
             let file = self.file(session, ready.log.file())?;
             let is_after = ready.log == Log::Messages && append.after.is_some();
             if (ready.with_ids || is_after) && append.creation.is_none() {
+                // Read before the lookups and held until the commit: of two clients that send the same new id
+                // at once, the second must not commit on lookups that missed the first.
                 let entry = self.fs.stat(&At::from(&file)).await;
                 let entry = entry.map_err(|error| match error.is(ErrorKind::NotFound) {
                     true => crate::session::handle::missing(session),
@@ -314,6 +323,7 @@ impl Sessions<'_> {
                 conditions.push((At::from(&file), Precondition::Etag(entry.etag)));
             }
             let mut new = match &append.creation {
+                // The commit creates the log, and fails if it exists by then: there are no ids to look up.
                 Some(_) => ready.drafts.clone(),
                 None => self.new_of(session, ready).await?,
             };
@@ -324,6 +334,8 @@ impl Sessions<'_> {
                 Some(_) => End::default(),
                 None => self.end(session, ready.log).await?,
             };
+            // For `why_refused`, which distinguishes a race at the last line from a line that the rule
+            // refuses.
             ends.push((ready.log, end.open));
             if let Some(native) = append.native.as_ref().filter(|_| ready.log == Log::Messages) {
                 let (op, condition) = self.with_native(session, native, &mut new).await?;
@@ -334,15 +346,21 @@ impl Sessions<'_> {
                 self.check_last(session, after, end).await?;
             }
             if ready.log == Log::Messages {
+                // New messages only: a repeat must neither set `latest.md` back nor store its images again.
+                // New messages are the last ones when they are committed, so that no condition is needed.
                 first_new = new.first().and_then(|draft| draft.text("id")).zip(Some(new.len() as u64));
                 latest = latest_of(&new);
                 ops.extend(self.image_ops(&ready.pictures, &new).await?);
             }
             if ready.log == Log::Events && append.creation.is_none() {
+                // Any caller may append an event that withdraws messages. Everything derived from these is
+                // removed in the same commit.
                 let derived = self.without_withdrawn(session, &new).await?;
                 ops.extend(derived.ops);
                 conditions.extend(derived.conditions);
             }
+            // Other interfaces may leave out the last line feed. Without one, the first new line would
+            // continue that line.
             let start = if end.open { "\n" } else { "" };
             let lines: String = new.iter().map(|draft| draft.line() + "\n").collect();
             let body = format!("{start}{lines}");
@@ -350,17 +368,22 @@ impl Sessions<'_> {
                 let message = format!("the lines of one append have at most {MAX_INLINE_BODY} bytes");
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
+            // Long strings become extents of their own, so that the same tool output is stored once.
             let cuts = cuts(&body, 0);
             ops.insert(0, Op::append(file, body).must_exist().cut_at(cuts));
         }
+        // A rewind withdraws the latest answer without a new one: the one before it becomes the latest.
         if let (None, Some(gone)) = (&latest, &append.withdrawn) {
             latest = Some(self.latest_without(session, gone).await?);
         }
         if let Some(text) = latest {
             ops.push(Op::write(self.file(session, LATEST)?, text));
         }
+        // A repeat appends no line, and must not count its tokens again. An append of usage alone has no
+        // lines.
         let adds_usage = append.usage.filter(|_| !ops.is_empty() || all.iter().all(|all| all.ids.is_empty()));
         if ops.is_empty() && adds_usage.is_none() && append.state.is_none() && append.creation.is_none() {
+            // There is nothing to commit, but a missing session is still an error.
             self.meta(session).await?;
             let batch = self.batch(session, Vec::new(), "append nothing to session");
             return self.once.unchanged(self.fs, batch, outcome(AppendedLines { appended, new: None })).await;
@@ -414,6 +437,8 @@ impl Sessions<'_> {
         };
         ops.extend(more);
         refuse_reset(session, &meta)?;
+        // Sources name lines by number. After a collection new messages would have the numbers of collected
+        // ones.
         if !append.messages.is_empty() && meta.other.contains_key(COLLECTED) {
             let message = format!(
                 "{session}: its messages were collected, and numbers of lines must not begin again; reset it, or \
@@ -424,6 +449,7 @@ impl Sessions<'_> {
         let before = meta.clone();
         if let Some(usage) = usage {
             meta.usage = meta.usage.plus(usage);
+            // Usage without input is not that of a prompt: the size of the newest prompt stays.
             if usage.input_tokens > 0 {
                 meta.last_input_tokens = Some(usage.input_tokens);
             }
@@ -434,6 +460,7 @@ impl Sessions<'_> {
         if let Some(state) = append.state {
             conditions.extend(self.enter_state(session, &mut meta, state, &mut ops).await?);
         }
+        // Appends hold `meta.json`: each write of it makes those that run at the same time start again.
         if meta != before {
             ops.push(self.meta_op(session, &meta)?);
         }
@@ -441,7 +468,8 @@ impl Sessions<'_> {
             ops.push(Op::write(self.file(session, name)?, text.clone()).with_parents());
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
-        // not behind a reset, whose archive would lack it
+        // A reset changes `meta.json`. A line that is appended after its archive was written would be in no
+        // archive.
         let batch = self.batch(session, ops, "append to session").require(meta_file, as_read(file.as_ref()));
         Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
@@ -469,6 +497,7 @@ impl Sessions<'_> {
         while !left.is_empty() {
             let lines: Vec<_> = left.iter().map(|(.., place)| place.bytes.clone()).collect();
             let texts = self.first_texts(session, ready.log, &lines).await?;
+            // An empty answer would repeat the same read for ever.
             if texts.is_empty() {
                 return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
             }
@@ -519,7 +548,7 @@ impl Sessions<'_> {
 
 /// Returns the text of the last of some new messages of the assistant that has some.
 fn latest_of(new: &[Draft]) -> Option<String> {
-    // the other messages need not be read
+    // By the role alone first: messages of others can be long, and are not parsed.
     let said = new.iter().rev().filter(|draft| draft.text("role").as_deref() == Some("assistant"));
     let messages = said.filter_map(|draft| Message::parse(&draft.line()).ok());
     let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());

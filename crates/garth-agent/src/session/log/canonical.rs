@@ -24,7 +24,7 @@ pub(crate) enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// Parses a text. Returns `None` for one that is not JSON, or nested more than 128 levels deep.
+    /// Parses a text. Returns `None` for a text that is not JSON, or is nested more than 128 levels deep.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         working(text.len());
         let mut scanner = Scanner { text, at: 0 };
@@ -79,6 +79,7 @@ impl<'a> Json<'a> {
 
 /// Returns true if two texts are the same JSON value.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    // A repeat mostly has the same bytes, and need not be parsed.
     one == other || Json::parse(one).is_some_and(|value| Json::parse(other) == Some(value))
 }
 
@@ -93,7 +94,7 @@ impl<'a> Scanner<'a> {
         self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
     }
 
-    /// Returns the next byte that is no space, without taking it.
+    /// Returns the next byte that is not white space, without consuming it.
     fn peek(&mut self) -> Option<u8> {
         self.space();
         self.text.as_bytes().get(self.at).copied()
@@ -111,6 +112,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Option<Json<'a>> {
+        // Recursion without a limit would overflow the stack on a line of brackets.
         let depth = depth.checked_sub(1)?;
         match self.peek()? {
             b'{' => self.object(depth),
@@ -139,6 +141,7 @@ impl<'a> Scanner<'a> {
             let name = self.string()?;
             self.take(b':')?;
             let value = self.value(depth)?;
+            // SDKs write an absent field as `null`, or leave it out.
             if value != Json::Null {
                 members.insert(name, value);
             }
@@ -174,6 +177,7 @@ impl<'a> Scanner<'a> {
                 b'"' => {
                     let whole = &self.text[self.at..self.at + at + 2];
                     self.at += at + 2;
+                    // Most strings have no escapes and are borrowed from the text.
                     return match has_escapes {
                         true => serde_json::from_str(whole).ok().map(Cow::Owned),
                         false => Some(Cow::Borrowed(&rest[..at])),
@@ -189,7 +193,7 @@ impl<'a> Scanner<'a> {
 /// Returns a number as its digits, without zeros around them, and an exponent: `1.50e2` is `15e1`.
 fn decimal(number: &str) -> Cow<'_, str> {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-    // one with an exponent of this length is compared as it is written
+    // An exponent beyond 64 bits is compared as it is written: no digit may be lost.
     let Ok(exponent) = exponent.parse::<i64>() else { return Cow::Borrowed(number) };
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

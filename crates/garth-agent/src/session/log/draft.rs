@@ -56,6 +56,7 @@ impl Draft {
         working(text.len());
         go_on()?;
         let bad = |why: String| Error::invalid(format!("has to be a JSON object: {why}"));
+        // serde takes the last of two equal keys, and other readers the first: such an object is refused.
         json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
         let fields: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
@@ -152,6 +153,7 @@ impl Draft {
             Log::Messages => &*MESSAGES,
             Log::Events => &*EVENTS,
         };
+        // The same schema as in the rule: a line that passes here is not refused by the commit.
         let judged = schema.check_text(self.line().as_bytes(), &mut Budget::new(MAX_STEPS));
         judged.map_err(|wrong| Error::invalid(wrong.to_string()))
     }
@@ -203,6 +205,8 @@ pub(crate) fn cuts(lines: &str, from: u64) -> Vec<u64> {
             (b'\\', Some(_)) => escaped = true,
             (b'"', None) => begun = Some(at + 1),
             (b'"', Some(start)) => {
+                // The engine refuses more cut points. Further long strings are stored with what is around
+                // them.
                 if at - start >= LONG && cuts.len() + 2 <= MAX_CUTS {
                     cuts.extend([from + start as u64, from + at as u64]);
                 }

@@ -55,7 +55,7 @@ impl<'a> Sessions<'a> {
     /// shared.
     ///
     /// # Errors
-    /// `NotFound` for a file, or a session, that is not there or not seen; from the filesystem.
+    /// `NotFound` for a file or session that does not exist or is not visible; from the filesystem.
     #[boxed]
     #[doc(hidden)]
     pub async fn copy_media(&self, session: &str, key: &MediaKey) -> Result<Stored> {
@@ -82,6 +82,7 @@ impl<'a> Sessions<'a> {
         drafts: &mut [Draft],
     ) -> Result<ExtractedImages> {
         let mut pictures = ExtractedImages::default();
+        // Most messages have no image: neither they nor `meta.json` have to be read.
         let has_some = |draft: &Draft| draft.raw("content").is_some_and(|content| content.contains("image"));
         if !drafts.iter().any(has_some) {
             return Ok(pictures);
@@ -90,6 +91,7 @@ impl<'a> Sessions<'a> {
             Some(meta) => meta.clone(),
             None => self.meta(session).await?.1,
         };
+        // Media are stored under the session key. Without one, images stay in the messages.
         let Some(key) = meta.session_key else { return Ok(pictures) };
         pictures.session_id.clone_from(&meta.id);
         for (number, (id, draft)) in (1..).zip(ids.iter().zip(drafts)) {
@@ -116,6 +118,7 @@ impl<'a> Sessions<'a> {
                 let body = match held <= HELD {
                     true => Body::Bytes(file.bytes.clone()),
                     false => {
+                        // Staged bytes are not held in memory, and do not count.
                         held -= file.bytes.len();
                         let mut upload = self.fs.stage(&file.key.path().into()).await?;
                         upload.write(file.bytes.clone()).await?;
@@ -150,6 +153,7 @@ impl<'a> Sessions<'a> {
 
 /// Adds the UUIDs of the media that lines of messages refer to. Invalid lines refer to none.
 pub fn media_referred<'l>(lines: impl IntoIterator<Item = &'l str>, found: &mut HashSet<String>) {
+    // A search of the text spares most lines from being parsed.
     for line in lines.into_iter().filter(|line| line.contains("image")) {
         let Ok(message) = Message::parse(line) else { continue };
         let keys = message.content.iter().flat_map(keys_of);

@@ -140,6 +140,7 @@ impl Sessions<'_> {
                 bytes += line.text.len();
                 page.items.push(line);
             }
+            // A selection can have no end: beyond the log, the loop would never finish.
             if is_end {
                 break;
             }
@@ -159,6 +160,7 @@ impl Sessions<'_> {
 
     /// Returns the end of a file of lines.
     pub(crate) async fn end_of(&self, file: &TreePath) -> Result<End> {
+        // Read before the key: if the file grows in between, the key is the later one, and its line the end.
         let size = self.fs.stat(&At::from(file)).await?.size;
         let query = FindQuery::ends(projections::SESSION_LINE).within(file.clone()).limit(1);
         let found = self.fs.find(&query).await?.items;
@@ -195,9 +197,9 @@ impl Sessions<'_> {
     /// Returns the place of the first line that has each of these keys, in the order of the keys; `None`
     /// where no line has one.
     ///
-    /// The keys are read in their own order: a page tells of all that lie before its end, and the next one
-    /// begins at the first key that is left. Keys beside each other, as those of one writer are, take one
-    /// page; keys far apart take a short page each.
+    /// The keys are read in their order: a page covers all keys before its end, and the next page starts at
+    /// the first key that is left. Adjacent keys, such as those of one writer, take one page; keys far apart
+    /// take a short page each.
     pub(super) async fn places_of(
         &self,
         session: &str,
@@ -206,7 +208,7 @@ impl Sessions<'_> {
     ) -> Result<Vec<Option<FindLine>>> {
         let file = self.file(session, log.file())?;
         let of_lines = || FindQuery::new(projections::SESSION_LINE).within(file.clone());
-        // long keys are kept in another form
+        // The index stores long keys in a shorter form, and its pages return that form.
         let keys: Vec<String> = keys.iter().map(|key| of_lines().equal(key).from).collect();
         let mut left: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
         let (mut found, mut after) = (BTreeMap::new(), None);
@@ -217,7 +219,7 @@ impl Sessions<'_> {
             let end = answer.items.last().map(|item| item.key.clone());
             for item in answer.items {
                 if let Some(line) = item.line.filter(|_| left.contains(&*item.key)) {
-                    // of several lines with a key the first comes first
+                    // Of several lines with one key the first is returned first.
                     found.entry(item.key).or_insert(line);
                 }
             }
@@ -236,8 +238,7 @@ impl Sessions<'_> {
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
-    /// Returns the texts of the first of some lines of a log: of one at least, and of as many as one answer
-    /// holds.
+    /// Returns the texts of the first of some lines of a log: at least one, and as many as one answer holds.
     pub(super) async fn first_texts(
         &self,
         session: &str,
@@ -246,6 +247,7 @@ impl Sessions<'_> {
     ) -> Result<Vec<String>> {
         let file = self.file(session, log.file())?;
         let fits = |bytes: &Range<u64>| bytes.end - bytes.start <= MAX_READ as u64;
+        // One answer holds no line longer than `MAX_READ`; it is read in pieces, by itself.
         if let Some(long) = lines.first().filter(|bytes| !fits(bytes)) {
             return Ok(vec![self.text_of(&file, long.clone()).await?]);
         }
@@ -313,6 +315,7 @@ impl Sessions<'_> {
     ) -> Result<Lines> {
         let mut page = Lines::default();
         let first = (*lines.start()).max(1);
+        // Every 64th line has a key: at most 63 lines are read before the first one that was asked for.
         let Some((mut number, mut start)) = self.place_before(file, first).await? else {
             return Ok(page);
         };
@@ -328,11 +331,13 @@ impl Sessions<'_> {
                 let rest = &waiting[used..];
                 let length = match rest.iter().position(|byte| *byte == b'\n') {
                     Some(length) => length,
+                    // Other interfaces may leave out the last line feed.
                     None if is_end && !rest.is_empty() => rest.len(),
                     None => break,
                 };
                 let bytes = start..start + length as u64;
                 if number >= first {
+                    // The first line is in the page however long it is, or paging would never get past it.
                     if page.items.len() == limit || (taken > 0 && taken + length > most) {
                         page.next = Some(number);
                         return Ok(page);

@@ -198,6 +198,7 @@ impl From<Part> for Block {
 
 impl From<Flat<IgnoredAny>> for Part {
     fn from(flat: Flat<IgnoredAny>) -> Self {
+        // Blocks inside are skipped: following results within results would overflow the stack.
         Self(Block::of(flat, |_| Vec::new()))
     }
 }
@@ -209,7 +210,8 @@ impl From<Flat<Content>> for Block {
 }
 
 impl Block {
-    // what a rule let in has the fields of its type
+    // The rule of the log refuses a block that lacks a field of its type: the defaults are for lines that
+    // were written in spite of it.
     fn of<C>(flat: Flat<C>, content: impl FnOnce(C) -> Vec<Self>) -> Self {
         match flat.kind {
             Kind::Text => Self::Text(flat.text.unwrap_or_default()),
@@ -245,6 +247,8 @@ where
     D: serde::Deserializer<'de>,
     B: DeserializeOwned + Into<Block>,
 {
+    // Raw: an untagged enum would buffer the content, and arguments would not keep the text they were given
+    // as.
     let raw = <&RawValue>::deserialize(deserializer)?;
     let read = match raw.get().starts_with('"') {
         true => serde_json::from_str(raw.get()).map(|text| vec![Block::Text(text)]),

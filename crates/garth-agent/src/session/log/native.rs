@@ -40,9 +40,12 @@ impl Sessions<'_> {
     ) -> Result<(Op, (At, Precondition))> {
         let file = self.native_file(session, &native.format)?;
         let (end, condition) = match self.fs.stat(&At::from(&file)).await.optional()? {
+            // The messages name these lines by number: no other append may come in between.
             Some(entry) => (self.end_of(&file).await?, Precondition::Etag(entry.etag)),
             None => (super::lines::End::default(), Precondition::Absent),
         };
+        // Several messages can come from one native message, which is appended once. Native forms of skipped
+        // messages exist already.
         let used: BTreeSet<usize> = new.iter().filter_map(Draft::native).collect();
         let numbers: BTreeMap<usize, u64> = used.iter().copied().zip(end.lines + 1..).collect();
         for draft in &mut *new {
@@ -78,6 +81,7 @@ impl<'a> Reader<'a> {
     /// Returns a line; `None` if it does not exist.
     pub(crate) async fn line(&mut self, number: u64) -> Result<Option<&str>> {
         if !self.ahead.contains_key(&number) {
+            // Messages that follow each other mostly have native lines that do so, too.
             let last = number.saturating_add(AHEAD as u64);
             let Some(page) = self
                 .sessions

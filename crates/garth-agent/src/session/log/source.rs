@@ -17,7 +17,7 @@ use garth_engine::path::{TreePath, check_id};
 /// Lines that one step back over the messages examines.
 const STEP: u64 = STRIDE;
 
-/// What is said of a path that leads nowhere, or where the session does not reach.
+/// Message for a path that does not exist, or that the session does not reach.
 const NO_FILE: &str = "there is no such file; name one that is there";
 
 /// Limit on the lines of one `tail`.
@@ -119,6 +119,7 @@ impl FromStr for Source {
 fn lines_of(text: &str) -> Option<RangeInclusive<u64>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number =
+        // `parse` alone takes `+1`, and one source would have two spellings.
         |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     let (first, last) = (number(first)?, number(last)?);
     (1..=last).contains(&first).then_some(first..=last)
@@ -234,6 +235,8 @@ impl Sessions<'_> {
             What::Swap(id) => {
                 let chunk = self.file(of, &format!("{CHUNKS}/{id}"))?;
                 match self.lines_of_chunk(of, &chunk).await? {
+                    // A chunk of lines only refers to them, and may be collected: the source leads to the
+                    // lines themselves.
                     Some(lines) => self.resolve(session, &lines.parse()?).await,
                     None => self.file_at(&chunk, source).await,
                 }
@@ -243,6 +246,7 @@ impl Sessions<'_> {
                     true => self.paths_of(&TreePath::parse(path)?),
                     false => vec![TreePath::parse(&format!("{}/{path}", self.directory(of)?))?],
                 };
+                // In the session's own tree first, then in the account, whose paths older derived files have.
                 for path in &paths {
                     match self.file_at(path, source).await {
                         Err(error) if error.is(ErrorKind::NotFound) => {}
@@ -269,6 +273,7 @@ impl Sessions<'_> {
     /// Resolves existing lines to their byte range.
     async fn stretch(&self, session: &str, log: Log, lines: RangeInclusive<u64>) -> Result<Resolved> {
         let mut ends = Vec::new();
+        // Only both ends are read: the lines between them can be more than memory holds.
         for number in [*lines.start(), *lines.end()] {
             let page = self.raw_lines(session, log, number..=number, 1).await?;
             ends.extend(page.items);
@@ -296,6 +301,7 @@ impl Sessions<'_> {
                     break;
                 }
             }
+            // One look-up for each 64 lines of a long run would make its length count.
             from = self.before_run(session, from, &gone, u64::MAX).await?;
         }
         Ok(lines)
@@ -323,7 +329,8 @@ impl Sessions<'_> {
         let mut before = before.min(self.end(session, Log::Messages).await?.lines + 1);
         let mut reach = STEP;
         while before > 1 {
-            // the last of them cannot be asked for: ever more lines are looked at until there is one
+            // A key is found from a line onwards, and not backwards: more and more lines are examined until
+            // there is a hit.
             let from = before.saturating_sub(reach).max(1);
             let mut there = Vec::new();
             let mut next = from;
@@ -337,6 +344,8 @@ impl Sessions<'_> {
                     _ => break,
                 }
             }
+            // Without a hit, withdrawals are looked up in a short range only, to step over a long run there:
+            // the longer the range, the more a look-up costs.
             let is_short = reach <= 4 * STEP;
             let gone = match is_short || !there.is_empty() {
                 true => self.withdrawn(session, from..=before - 1).await?,

@@ -23,16 +23,17 @@ impl Sessions<'_> {
     /// Returns the last event of a type, also in a view of the past.
     ///
     /// # Errors
-    /// `TooLarge` if none of the last 100,000 is of it; from the filesystem.
+    /// `TooLarge` if none of the last 100,000 events has this type; from the filesystem.
     pub(crate) async fn last_event(&self, session: &str, kind: &str) -> Result<Option<String>> {
         let file = At::from(self.file(session, Log::Events.file())?);
         let Some(Entry { size, .. }) = self.fs.stat(&file).await.optional()? else { return Ok(None) };
-        // the numbers of the lines are not asked for
+        // Line numbers are found by key, and a view of the past has no keys. They are not needed here.
         let end = End { lines: u64::MAX, bytes: size, open: false };
         let mut back = TailReader::new(self, session, Log::Events, end)?;
         for _ in 0..MAX_EVENTS {
             let Some(line) = back.next().await? else { return Ok(None) };
             let is_it = |draft: &Draft| draft.text("type").as_deref() == Some(kind);
+            // Most events are of another type: they are not worth parsing.
             if line.text.contains(kind) && Draft::parse(&line.text).is_ok_and(|draft| is_it(&draft)) {
                 return Ok(Some(line.text));
             }
@@ -67,7 +68,8 @@ impl<'a> TailReader<'a> {
         }
         loop {
             let text = self.waiting.strip_suffix(b"\n").unwrap_or(&self.waiting);
-            // the line feed of the line before, or the beginning
+            // The line starts after the line feed of the one before, or at the beginning of the file. Until
+            // one of these is in the buffer, more has to be read.
             let first = text.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             if let Some(first) = first.or((self.start == 0 && !self.waiting.is_empty()).then_some(0)) {
                 let bytes: Range<u64> = self.start + first as u64..self.start + text.len() as u64;

@@ -20,7 +20,7 @@ use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 /// Limit on the messages of one withdrawal.
 const MAX_AT_ONCE: u64 = 1_000_000;
 
-/// Limit on the events of one withdrawal that leave out what was withdrawn before.
+/// Limit on the events of one withdrawal that skip earlier withdrawn lines.
 const MAX_EVENTS: usize = 500;
 
 /// Limit on the runs that are followed to find out how far withdrawn lines reach.
@@ -69,12 +69,11 @@ fn in_parts(lines: &RangeInclusive<u64>) -> impl Iterator<Item = RangeInclusive<
 
 impl Sessions<'_> {
     /// Withdraws messages, in one commit, with an event for each run of lines that were not withdrawn before,
-    /// and removes what derived files say of them. `tail:N` names the last N messages that were not withdrawn
+    /// and removes everything derived from them. `tail:N` names the last N messages that were not withdrawn
     /// before, so a repeat of it withdraws further ones. Withdrawing the same lines again changes nothing.
     ///
     /// # Errors
-    /// `InvalidArgument` for a source of other things than messages; `NotFound`; `TooLarge`; from the
-    /// filesystem.
+    /// `InvalidArgument` for a source of anything but messages; `NotFound`; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn withdraw(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
         let is_own = source.session.as_deref().is_none_or(|own| own == session);
@@ -88,7 +87,8 @@ impl Sessions<'_> {
 
     async fn withdraw_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
         let mut conditions = Vec::new();
-        // what is withdrawn depends on what was said and withdrawn so far
+        // What `tail:N` names, and what is withdrawn already, depends on both logs: they must not change
+        // until the commit.
         for log in [Log::Messages, Log::Events] {
             let at = At::from(self.file(session, log.file())?);
             let entry = self.fs.stat(&at).await.map_err(|error| match error.is(ErrorKind::NotFound) {
@@ -107,6 +107,8 @@ impl Sessions<'_> {
             let message = format!("at most {MAX_AT_ONCE} messages are withdrawn at once");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
+        // Withdrawn lines are not withdrawn again. Otherwise each repeat would add an event that reads have
+        // to look at.
         let drafts = self.withdrawals(session, &lines, reason).await?;
         if drafts.is_empty() {
             let done = Withdrawn { lines, events: Vec::new(), seq: self.fs.head().await?.seq };
@@ -119,6 +121,7 @@ impl Sessions<'_> {
         if self.end(session, Log::Events).await?.open {
             body.push('\n');
         }
+        // In the same commit, so that no reader of derived files has to check for withdrawals.
         let derived = self.without_withdrawn(session, &drafts).await?;
         for event in drafts {
             let id = format!("ev-{}", uuid(&self.env)?);
@@ -161,8 +164,8 @@ impl Sessions<'_> {
         Ok(new.iter().flat_map(in_parts).map(event).collect())
     }
 
-    /// Returns the run that some lines belong to once they are withdrawn: with those beside them that were
-    /// withdrawn before.
+    /// Returns the run that some lines belong to once they are withdrawn: these lines, with the withdrawn
+    /// ones right before and after them.
     async fn run_around(&self, session: &str, lines: &RangeInclusive<u64>) -> Result<RangeInclusive<u64>> {
         let (mut first, mut last) = (*lines.start(), *lines.end());
         // Runs of events that other programs wrote name their own lines alone: some are followed.
@@ -187,6 +190,7 @@ impl Sessions<'_> {
         while let Some(line) = self.latest(session, ASSISTANT, before).await? {
             before = line.number;
             if gone.contains(&line.number) {
+                // The log does not say yet that these lines are withdrawn. All of them are skipped at once.
                 before = *gone.start();
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Finds withdrawn messages by the keys of the events that withdrew them. The cost grows with the lines that
-//! are asked for, not with what was withdrawn elsewhere, nor with how often, nor with the length of a run.
+//! Finds withdrawn messages by the keys of the events that withdrew them. The cost grows with the requested
+//! lines, not with the number of withdrawals elsewhere, their repeats, or the length of a run.
 
 use std::ops::RangeInclusive;
 
@@ -25,8 +25,8 @@ impl Sessions<'_> {
         Ok(!self.keyed(session, Log::Events, WITHDRAWN, 0, 1).await?.is_empty())
     }
 
-    /// Returns the ranges of withdrawn messages among some lines, in their order. The last one may go on
-    /// behind them.
+    /// Returns the ranges of withdrawn messages among some lines, in their order. The last range can continue
+    /// after these lines.
     ///
     /// # Errors
     /// From the filesystem.
@@ -46,7 +46,7 @@ impl Sessions<'_> {
         events: u64,
     ) -> Result<Vec<RangeInclusive<u64>>> {
         let mut gone: Vec<RangeInclusive<u64>> = Vec::new();
-        // most sessions have none
+        // Most sessions have no withdrawal: one look-up instead of one for each 64 lines.
         if lines.is_empty() || !self.has_withdrawn(session).await? {
             return Ok(gone);
         }
@@ -92,11 +92,13 @@ impl Sessions<'_> {
         Ok(run.map_or(line, |run| *run.end()))
     }
 
-    /// Returns which of the [`STRIDE`] lines from a line on the first `events` events withdrew.
+    /// Returns a flag for each of the [`STRIDE`] lines from `first` on: true if one of the first `events`
+    /// events withdrew it.
     async fn block(&self, session: &str, first: u64, events: u64) -> Result<[bool; STRIDE as usize]> {
         let mut gone = [false; STRIDE as usize];
         let found = self.keyed(session, Log::Events, &withdrawn_key(first), 0, MAX_EVENTS + 1).await?;
         let places: Vec<FindLine> = found.into_iter().filter_map(|item| item.line).collect();
+        // One more than can be read was asked for, to tell that there are more.
         if places.len() > MAX_EVENTS {
             return self.crowded_block(session, first, events).await;
         }
@@ -105,6 +107,7 @@ impl Sessions<'_> {
         let mut read = 0;
         while read < ranges.len() {
             let texts = self.first_texts(session, Log::Events, &ranges[read..]).await?;
+            // An empty answer must not repeat the same read endlessly.
             read += texts.len().max(1);
             for lines in texts.iter().filter_map(|text| withdrawn(text.as_bytes())) {
                 for (line, gone) in (first..).zip(&mut gone) {
@@ -115,7 +118,8 @@ impl Sessions<'_> {
         Ok(gone)
     }
 
-    /// Does the same where more events withdraw these lines than there are lines.
+    /// Does the work of [`Self::block`] where more than [`MAX_EVENTS`] events withdraw these lines: looks up
+    /// each line by its key.
     async fn crowded_block(&self, session: &str, first: u64, events: u64) -> Result<[bool; STRIDE as usize]> {
         let is_by = async |key: String| -> Result<bool> {
             let found = self.keyed(session, Log::Events, &key, 0, 1).await?;

@@ -1,4 +1,4 @@
-//! Builds a pack: first what it has to contain, then files, then as many messages as fit.
+//! Builds a pack: first its required messages, then files, then as many messages as fit.
 
 use super::fill::{Bounds, Choice, KEPT, LinesBefore, choose, grow, shortest, shrink_all};
 use super::layers::{Candidate, Part};
@@ -88,7 +88,7 @@ impl Sessions<'_> {
     ) -> Result<(Packed, Cuts)> {
         let context = self.context(session, options, budget, files).await?;
         let pinned = self.pinned_files(session).await?;
-        // a budget that has grown is made use of
+        // A window that fits the old budget would leave the new part of a larger one unused until it moves.
         let has_grown =
             |before: &Pack| before.budget_tokens > 0 && (budget == 0 || budget > before.budget_tokens);
         let before = files.before.as_ref().filter(|before| !has_grown(before) && !options.fresh);
@@ -101,6 +101,8 @@ impl Sessions<'_> {
             None => self.anew(&context, &pinned).await?,
         };
         let mut left = context.room - plan.tokens();
+        // Results of children and expanded references differ from call to call. After the messages, they
+        // leave the prefix in the prompt cache of the model unchanged.
         let (mut behind, mut omitted) = (Vec::new(), plan.omitted.clone());
         let mut late = self.child_results(session).await?;
         late.extend(self.expanded(session, &options.expand).await?);
@@ -110,6 +112,7 @@ impl Sessions<'_> {
             behind.extend(part);
             omitted.extend(out);
         }
+        // The version of an empty index would make the description differ although the pack is the same.
         let swapped = files.swap_file.as_ref().map(|file| file.etag).filter(|_| !files.swapped.is_empty());
         let window = Window {
             from: plan.spec.from,
@@ -158,16 +161,17 @@ impl Sessions<'_> {
         budget: u64,
         files: &PackFiles,
     ) -> Result<BuildContext<'g>> {
-        // events first: what is withdrawn by them is there
+        // Events before messages: messages that these events withdraw are then among those that are read.
         let events = self.end(session, Log::Events).await?.lines;
         let end = self.end(session, Log::Messages).await?;
         let user = self.latest(session, USER, u64::MAX).await?;
         let assistant = self.latest(session, ASSISTANT, u64::MAX).await?;
         let has_calls =
             |line: &&Line| Message::parse(&line.text).is_ok_and(|message| message.calls().next().is_some());
-        // nobody has answered to the results of the last calls
+        // The last calls of the model are an unfinished step: the model has not answered to their results.
         let step = assistant.as_ref().filter(has_calls);
         let said_since = |user: &&Line| assistant.as_ref().is_none_or(|said| said.number < user.number);
+        // Otherwise it is the last message of the user, if the model has not answered it.
         let step = step.or_else(|| user.as_ref().filter(said_since));
         let step = step.map_or(end.lines + 1, |line| line.number);
         let reserved = options.reserved.all();
@@ -189,6 +193,7 @@ impl Sessions<'_> {
             room: all.saturating_sub(reserved).min(MAX_TOKENS),
             reserved,
             end,
+            // Every pack has the unfinished step, whatever was compacted.
             first: files.first.min(step),
             spec,
             step,
@@ -205,14 +210,18 @@ impl Sessions<'_> {
         before: &Pack,
         pinned: &[Candidate],
     ) -> Result<Option<(Plan, Cuts)>> {
-        // its parts would be shown otherwise
+        // The new messages would be masked otherwise than the ones before them.
         if before.judgement() != Some(Judgement::CURRENT) {
             return Ok(None);
         }
         let Window { from, kept, cuts, to, lead, .. } = &before.window;
+        // A compaction can have moved the first line beyond the window, and a collection can have removed
+        // messages.
         if !(context.first..=context.step).contains(from) || before.window.to > context.end.lines {
             return Ok(None);
         }
+        // System messages without room stay out until the window moves: in front, they would change the
+        // prefix.
         let had_no_room = |out: &Omitted| out.kind == LEAD && out.reason == "budget";
         let (mut front, mut omitted) = (Vec::new(), Vec::new());
         match before.omitted.iter().find(|out| had_no_room(out)) {
@@ -227,6 +236,8 @@ impl Sessions<'_> {
             front.extend(part);
             omitted.extend(out);
         }
+        // Pinned files are always current. They are the beginning of the pack, so that a change of one ends
+        // the prefix anyway.
         let is_pinned = |item: &&Item| matches!(item.kind.as_str(), "system" | "pinned");
         let was = before.items.iter().filter(is_pinned);
         if !was.eq(front.iter().map(|part| &part.item)) {
@@ -236,7 +247,8 @@ impl Sessions<'_> {
             return Ok(None);
         }
         for item in before.items.iter().filter(|item| is_layer(item)) {
-            // what is beyond retention is taken as it is now
+            // Derived files stay in the version of the pack before. One beyond retention is taken as it is
+            // now.
             let Ok(part) = self.rebuilt(context.session, item, Judgement::CURRENT).await else {
                 return Ok(None);
             };
@@ -246,13 +258,16 @@ impl Sessions<'_> {
             left -= part.item.tokens;
             front.push(part);
         }
-        // lines that are kept apart lie before the others
+        // A kept line is a part of the prefix, and stays even if the user has said more. It precedes the
+        // window.
         let kept = kept.filter(|kept| kept < from).or(context.user.filter(|user| user < from));
         let (lead, cuts) = (*lead, cuts.clone());
         let spec = WindowSpec { lead, kept, from: *from, cuts, ..context.spec.clone() };
         let Some((spec, rendered, new)) = self.extended(context, spec, *to, left).await? else {
             return Ok(None);
         };
+        // Derived files are those of the pack before, and so is what was left out of them. The rest is found
+        // again.
         let is_of_files = |out: &&Omitted| out.kind != "recent_messages" && out.kind != "child_result";
         let layers = before
             .omitted
@@ -265,9 +280,10 @@ impl Sessions<'_> {
     }
 
     /// Returns true if derived files of a pack have changed and messages were withdrawn since it was built:
-    /// what was made of these must not go on in it.
+    /// the next pack must not show what was derived from these.
     async fn has_lost_layers(&self, session: &str, before: &Pack) -> Result<bool> {
         let next = before.window.events + 1;
+        // Without a withdrawal an older version may be shown, and no file has to be looked up.
         if self.keyed(session, Log::Events, WITHDRAWN, next, 1).await?.is_empty() {
             return Ok(false);
         }
@@ -310,7 +326,7 @@ impl Sessions<'_> {
         for candidate in pinned {
             left -= take(candidate, left);
         }
-        // the other half is for messages
+        // Derived files get at most half, or long ones would leave no room for messages.
         let mut for_layers = left / 2;
         for candidate in &self.derived_files(context.session).await? {
             let tokens = take(candidate, for_layers);
@@ -318,6 +334,8 @@ impl Sessions<'_> {
         }
         let files: u64 = front.iter().map(|part| part.item.tokens).sum();
         let bounds = Bounds {
+            // A quarter of the budget stays free, so that the next turns fit after these messages. Files
+            // count as well: they are in front of the window, and stay.
             room: room - files,
             most: (room / 4 * 3).saturating_sub(files),
             enough: (room / 10 * 7).saturating_sub(files),
@@ -344,6 +362,8 @@ impl Sessions<'_> {
         if lead == 0 {
             return Ok(0);
         }
+        // A transcript with another system prompt withdraws these messages; its text is in
+        // `context/system.md`.
         let withdrawn = self.withdrawn_by(session, 1..=lead, spec.events).await?;
         let is_shown = |line| !withdrawn.iter().any(|lines| lines.contains(&line));
         Ok((1..=lead).rev().find(|line| is_shown(*line)).unwrap_or(0))
@@ -364,12 +384,15 @@ impl Sessions<'_> {
         let Some(user) = context.user.filter(|user| *user < context.step) else { return Ok((None, 0)) };
         let spec = WindowSpec { from: user, to: user, ..context.spec.clone() };
         let rendered = self.render_window(context.session, &spec, context.room, None).await?;
-        // beyond the room the exact number is in the error
+        // Beyond the budget the exact number does not matter here: `least` counts it for the error.
         Ok((Some(user), rendered.map_or(context.room.saturating_add(1), |rendered| rendered.tokens)))
     }
 
-    /// Returns the tokens that are reserved for what every pack has to contain: its long results in part.
+    /// Returns the tokens to reserve for the messages that every pack has to contain, with long results in
+    /// part.
     async fn least(&self, context: &BuildContext<'_>, due: &[Entry], kept: u64) -> Result<u64> {
+        // A bound from above: output that is repeated counts each time. Messages are rendered where it does
+        // not fit.
         let in_part = |entry: &Entry| match entry.long {
             Some(_) => entry.tokens.min(KEPT),
             None => entry.tokens,
@@ -387,13 +410,14 @@ impl Sessions<'_> {
         if let Some(rendered) = self.render_window(context.session, &spec, context.room, None).await? {
             return Ok(rendered.tokens);
         }
+        // Not even the shortest parts fit: the error names the least budget, so that it has to be exact.
         let rendered = self.render_window(context.session, &spec, u64::MAX / 2, None).await?;
         let tokens = rendered.map_or(context.room, |rendered| rendered.tokens);
         Err(too_small(context.session, tokens.saturating_add(context.reserved)))
     }
 
-    /// Renders the last messages, as many as the bounds allow. Chosen is by the tokens of each message alone;
-    /// where those of all are others, it is chosen again.
+    /// Renders the last messages, as many as the bounds allow. The choice adds up the tokens of each message
+    /// by itself; if the rendered messages have others, it is made again.
     async fn fill_window(
         &self,
         context: &BuildContext<'_>,
@@ -416,6 +440,7 @@ impl Sessions<'_> {
             let counted = Some(&walk.counted);
             let Some(rendered) = self.render_window(context.session, &spec, bounds.room, counted).await?
             else {
+                // Together they have more tokens than the sum that was chosen by, which estimates long texts.
                 asked.most = asked.most / 8 * 7;
                 asked.room = asked.most;
                 continue;
@@ -424,7 +449,8 @@ impl Sessions<'_> {
             if best.as_ref().is_none_or(|(_, best, _)| best.tokens < tokens) {
                 best = Some((spec, rendered, swaps));
             }
-            // Output that is repeated is shown once, and was chosen as if it were shown each time.
+            // Output that is repeated is shown once, and was chosen as if it were shown each time. So the
+            // next choice may take more than the bounds, by as much as this one left.
             if tokens >= bounds.enough || walk.is_all(choice.taken) {
                 break;
             }
@@ -435,6 +461,8 @@ impl Sessions<'_> {
         if let Some(best) = best {
             return Ok(best);
         }
+        // No choice fits, or none was rendered within the bounds. What every pack has to contain is rendered
+        // as it is, else with the shortest parts.
         let (cuts, swaps) = shortest(self, &walk.entries()[..due])?.cuts(self, walk.entries())?;
         for (cuts, swaps) in [(Vec::new(), Vec::new()), (cuts, swaps)] {
             let spec = WindowSpec { cuts, ..context.due_spec() };
@@ -461,8 +489,10 @@ impl Sessions<'_> {
         let most = context.room / 5 * 2;
         let first = (context.first, context.room);
         let mut walk = Walk::new(self, context.session, &spec, context.end, first)?;
+        // Only new results may be shown in part here: a cut of an older one would change the prefix.
         let new = walk.reach_line(since.max(spec.from).saturating_add(1)).await?;
         let mut choice = shrink_all(self, &walk.entries()[..new], KEPT.min(most))?;
+        // No new result is long, so that only a move of the window makes room.
         if choice.shrunk.is_empty() {
             return Ok(None);
         }
@@ -475,6 +505,7 @@ impl Sessions<'_> {
         let Some(rendered) = self.render_window(context.session, &least, room, None).await? else {
             return Ok(None);
         };
+        // Results in part would take more than two fifths. A new window chooses all of them again.
         if rendered.cut_tokens > most {
             return Ok(None);
         }
@@ -488,6 +519,7 @@ impl Sessions<'_> {
             before: (LinesBefore::default(), 0),
         };
         choice.tokens = tokens;
+        // As in `choose`: a result grows beyond `KEPT` only where no message is left out.
         let limit = if spec.from > context.first { KEPT } else { u64::MAX };
         grow(self, walk.entries(), &mut choice, &bounds, limit)?;
         let (grown, more) = with(&choice, &walk)?;

@@ -18,7 +18,7 @@ pub struct Difference {
     pub changed: Vec<Changed>,
     /// Tokens of the first and the second.
     pub tokens: [u64; 2],
-    /// Length of the common prefix in bytes: what the prompt cache of a model can reuse.
+    /// Length of the common prefix in bytes, which the prompt cache of a model can reuse.
     pub common_bytes: u64,
     /// Bytes of the first and the second.
     pub bytes: [u64; 2],
@@ -72,6 +72,7 @@ type Key<'a> = (&'a str, &'a str, usize);
 fn keyed(items: &[Item]) -> Vec<(Key<'_>, &Item)> {
     let mut follow: HashMap<(&str, &str), usize> = HashMap::new();
     let mut keyed = Vec::with_capacity(items.len());
+    // Counted from the end: lines before the window can be new in the second pack, the window itself is last.
     for item in items.iter().rev() {
         let of_both = follow.entry((&*item.kind, &*item.source)).or_default();
         keyed.push(((&*item.kind, &*item.source, *of_both), item));

@@ -100,6 +100,7 @@ pub(super) async fn choose(
     due: usize,
     bounds: &Bounds,
 ) -> Result<Option<Choice>> {
+    // All messages together may use the last quarter of the budget, too: no turn is lost, and nothing is cut.
     if let Some(all) = all_whole(walk, due, bounds).await? {
         return Ok(Some(all));
     }
@@ -128,13 +129,18 @@ async fn choose_level(
     mut best: Option<Choice>,
 ) -> Result<Option<Choice>> {
     for level in LEVELS {
+        // In a small budget one result of `KEPT` tokens could be more than all results may take.
         let level = level.min(bounds.cuts);
         let taken = extent(sessions, walk, due, bounds, level).await?;
         let mut choice = shrink(sessions, walk.entries(), taken, bounds, level)?;
+        // While messages are left out, tokens go to further messages: a model can ask for the whole of a
+        // result that it sees in part, and does not know of a turn that it does not see.
         let limit = if walk.is_all(taken) { u64::MAX } else { KEPT.min(bounds.cuts) };
         grow(sessions, walk.entries(), &mut choice, bounds, limit)?;
         let is_enough = choice.tokens >= bounds.enough || walk.is_all(taken);
         let is_better = best.as_ref().is_none_or(|best| best.tokens < choice.tokens);
+        // Until a level uses enough of the budget the fullest choice is kept: shorter results do not always
+        // let in a further unit.
         if choice.tokens <= bounds.room && (is_enough || is_better) {
             best = Some(choice);
         }
@@ -150,6 +156,7 @@ async fn all_whole(walk: &mut Walk<'_>, due: usize, bounds: &Bounds) -> Result<O
     let (mut taken, mut tokens) = (due, bounds.before.1);
     tokens += walk.entries()[..due].iter().map(|entry| whole(entry, bounds)).sum::<u64>();
     while tokens <= bounds.room {
+        // The walk can also end at its limit of bytes: then these are not all messages.
         let Some(next) = walk.unit(taken).await? else {
             return Ok(walk.is_all(taken).then_some(Choice { taken, shrunk: Vec::new(), tokens }));
         };
@@ -159,7 +166,8 @@ async fn all_whole(walk: &mut Walk<'_>, due: usize, bounds: &Bounds) -> Result<O
     Ok(None)
 }
 
-/// Returns how many messages fit if long results are shown in at most `level` tokens, the longest first.
+/// Returns the number of messages that fit if long results are shown in at most `level` tokens each, the
+/// longest first.
 async fn extent(
     sessions: &Sessions<'_>,
     walk: &mut Walk<'_>,
@@ -179,12 +187,15 @@ async fn extent(
                 longs.push((own, at));
             }
         }
+        // Results are cut only once the messages so far do not fit, the longest first, so that few are cut.
         while tokens > bounds.most
             && count < MAX_CUTS
             && let Some((own, at)) = longs.peek().copied()
             && let Some(long) = &walk.entries()[at].long
         {
             let (_, least) = long.cut_to(sessions, level)?;
+            // No result that is left is longer, and in part each takes about as many tokens: none of them
+            // makes room.
             if cuts + least > bounds.cuts || least >= own {
                 break;
             }
@@ -241,7 +252,7 @@ fn shrink(
 }
 
 /// Shows more of results, each in at most `limit` tokens, until the bounds are reached: the shortest come
-/// first, and what they leave is for the longer ones.
+/// first, and leave the rest to the longer ones.
 pub(super) fn grow(
     sessions: &Sessions<'_>,
     entries: &[Entry],
@@ -249,6 +260,7 @@ pub(super) fn grow(
     bounds: &Bounds,
     limit: u64,
 ) -> Result<()> {
+    // Entries are stored from the last message back: of two that are equally long the older one is first.
     choice.shrunk.sort_by_key(|shrunk| (entries[shrunk.at].tokens, Reverse(shrunk.at)));
     let mut spare = bounds.most.saturating_sub(choice.tokens);
     let mut of_cuts = bounds.cuts.saturating_sub(choice.cut_tokens());
@@ -259,6 +271,7 @@ pub(super) fn grow(
         let more = entry.tokens.saturating_sub(shrunk.tokens);
         let share = spare / left.max(1);
         left = left.saturating_sub(1);
+        // A result that is shown completely no longer counts as cut: its tokens are free for the others.
         if more <= share && entry.tokens <= limit {
             spare -= more;
             of_cuts += shrunk.tokens;
@@ -271,6 +284,7 @@ pub(super) fn grow(
             Some(long) if most > shrunk.tokens => long.cut_to(sessions, most)?,
             _ => (shrunk.cut.clone(), shrunk.tokens),
         };
+        // Where none fits, `cut_to` returns the shortest cut, which can have more than `most` tokens.
         if tokens > shrunk.tokens && tokens <= most {
             let more = tokens - shrunk.tokens;
             (spare, of_cuts) = (spare - more, of_cuts - more);
@@ -302,6 +316,7 @@ fn each(entries: &[Entry], above: u64, cut: impl Fn(&LongResult) -> Result<(Cut,
     let mut choice = Choice { taken: entries.len(), shrunk: Vec::new(), tokens: 0 };
     for (own, at, long) in longs.into_iter().take(MAX_CUTS) {
         let (cut, tokens) = cut(long)?;
+        // The note that names the swap entry can make a short result longer than it is.
         if tokens < own {
             choice.tokens += tokens;
             choice.shrunk.push(Shrunk { at, cut, tokens });

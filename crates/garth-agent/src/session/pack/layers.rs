@@ -61,7 +61,7 @@ impl Candidate {
         Omitted { kind: self.kind.clone(), source: self.source.clone(), range, reason: reason.to_owned() }
     }
 
-    /// Returns the part that fits into `most` tokens, and what is omitted. An empty file gives no part.
+    /// Returns the part that fits into `most` tokens, and the omitted rest. An empty file gives no part.
     pub(super) fn fit(&self, most: u64) -> (Option<Part>, Option<Omitted>) {
         let text = match &self.text {
             Ok(text) => text,
@@ -76,7 +76,8 @@ impl Candidate {
         if !self.has_lines {
             return (None, Some(self.omitted(None, "budget")));
         }
-        // the newest entries are the last
+        // The last entries are the newest. Their number is found by halving: each try masks and counts the
+        // text.
         let starts: Vec<usize> = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .filter(|start| *start < text.len())
@@ -140,6 +141,7 @@ impl Sessions<'_> {
         let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
         let mut names: Vec<String> = files.map(|item| format!("{PINNED}/{}", item.name)).collect();
         let system = format!("{PINNED}/system.md");
+        // The page is in the order of names and can end before `system.md`, which every pack starts with.
         if more && !names.contains(&system) {
             names.push(system);
         }
@@ -180,8 +182,9 @@ impl Sessions<'_> {
         let is_result = |to: &(String, String)| to.1 == "child_result" && !to.0.starts_with('/');
         let mut paths: Vec<String> =
             refs.into_iter().filter_map(|entry| entry.to.filter(is_result)).map(|(path, _)| path).collect();
-        // the newest are the last
+        // The newest references are the last ones.
         paths.drain(..paths.len().saturating_sub(MAX_CHILDREN));
+        // Any program can write `refs.jsonl`: an invalid path must not end all later packs.
         paths.retain(|path| TreePath::parse(&format!("/{path}")).is_ok());
         let named: Vec<_> = paths.iter().map(|path| ("child_result", path.as_str())).collect();
         self.candidates(session, &named, MAX_SHOWN).await
@@ -197,8 +200,11 @@ impl Sessions<'_> {
                 Error::new(ErrorKind::NotFound, format!("{id}: no reference of {session} has this id"))
             })?;
             let source: Source = path.parse()?;
+            // `derive` takes references whose lines were withdrawn; the pack must not show these lines for
+            // it.
             let is_withdrawn = self.has_withdrawn_lines(session, &source).await?;
             let (source, file, read) = match swap_of(path) {
+                // Through the chunk, not as a file: lines are read from their log, and the hash is checked.
                 Some(swap) => {
                     let chunk = self.file(session, &format!("{CHUNKS}/{swap}"))?;
                     let content = match is_withdrawn {

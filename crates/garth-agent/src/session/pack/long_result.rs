@@ -62,6 +62,7 @@ impl LongResult {
         if let Some(swap) = self.swap.get() {
             return Ok(swap);
         }
+        // The id is a hash of the line. It is computed once, though several lengths are tried.
         let bytes = self.text.len();
         let summary = format!("result of a tool in messages:{}, {bytes} bytes", self.line.number);
         let swap = sessions.swap_of_cut(&self.line, summary)?;
@@ -81,8 +82,10 @@ impl LongResult {
         let mut best = None;
         for _ in 0..ATTEMPTS {
             let (cut, tokens) = self.shown(sessions, bytes)?;
+            // A little below what this count suggests, so that the next one mostly fits.
             let next = (bytes.saturating_mul(most) / tokens.max(1) / 32 * 31).clamp(LEAST_SHOWN, longest);
             let fits = tokens <= most;
+            // Once a cut fits, another count has to gain more than an eighth to be worth it.
             let is_last =
                 if fits { next <= bytes + bytes / 8 } else { best.is_some() || bytes == LEAST_SHOWN };
             if fits {

@@ -22,7 +22,7 @@ pub struct Pack {
     pub session: String,
     /// Agent.
     pub agent: String,
-    /// Token budget, what is reserved included; 0: no limit.
+    /// Token budget, reserved tokens included; 0: no limit.
     pub budget_tokens: u64,
     /// Its parts, in their order.
     pub items: Vec<Item>,
@@ -48,7 +48,7 @@ pub struct Pack {
     /// Version of the rules by which its lists take images, 1; 0 in packs from before there was a version.
     #[serde(default)]
     pub images: u32,
-    /// Version of what is taken for a secret; packs without it have the first.
+    /// Version of the judgement of secrets; packs without it have the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<u32>,
     /// Time at which it was built; RFC 3339.

@@ -9,7 +9,7 @@ use garth_engine::model::Entry;
 /// Limit on the tokens of a pack without a budget.
 pub const MAX_TOKENS: u64 = 1_000_000;
 
-/// Minimum of bytes shown of a result that is shown in part. Three quarters of what is shown are its head.
+/// Minimum of bytes of a result that is shown in part. Three quarters of these are its head.
 pub(super) const LEAST_SHOWN: u64 = 600;
 
 /// Size limit of `pack.json`, 16 MiB.
@@ -84,7 +84,7 @@ pub(super) struct PackFiles {
     pub(super) first: u64,
 }
 
-/// Returns the error for a budget below `least`, the tokens of what every pack has to contain.
+/// Returns the error for a budget below `least`, the tokens of the messages that every pack has to contain.
 pub(super) fn too_small(session: &str, least: u64) -> Error {
     let message = format!(
         "{session}: the last message of the user and the step that is not finished take {least} tokens with \

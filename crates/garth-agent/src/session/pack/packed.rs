@@ -33,6 +33,7 @@ impl Packed {
     pub fn list(&self, format: Format) -> String {
         let images = (self.image_rules(), &self.media);
         let judgement = self.pack.judgement().unwrap_or(Judgement::CURRENT);
+        // A list masks texts as well, and has to do so as when the pack was built.
         judgement.during(|| list_with(format, images, (&self.system, &self.messages, &self.after)))
     }
 

@@ -38,18 +38,20 @@ impl Sessions<'_> {
         };
         let json: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|error| unreadable(&path, &error.to_string(), PACK_AGAIN))?;
+        // A new session has a `pack.json` without a window: JSON of another shape is no pack, but no damage.
         let pack: Option<Pack> = serde_json::from_value(json).ok();
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
         let message = || format!("{session}: nothing was packed there; `pack` builds one");
         pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
     }
 
-    /// Returns why a session has no pack: it was collected, and is built again by its version, or there never
-    /// was one.
+    /// Returns the error for a session without a pack: the pack was collected and can be replayed by its
+    /// version, or never existed.
     async fn no_pack(&self, session: &str, path: &TreePath) -> Error {
         if let Err(error) = self.meta(session).await {
             return error;
         }
+        // The newest version is the deletion and has no entry. The one before it has the pack.
         let history = self.fs.history(&At::from(path), &HistoryPage::default().limit(2)).await;
         let last = history.ok().and_then(|versions| {
             versions.items.into_iter().find(|version| version.entry.is_some()).map(|version| version.id)
@@ -67,8 +69,9 @@ impl Sessions<'_> {
     /// Builds the current pack of a session again, or the one that it had at a moment.
     ///
     /// # Errors
-    /// As [`Sessions::packed`]; `Gone` if one of its sources is beyond retention; `Corrupt` if the bytes
-    /// differ from the recorded ones.
+    /// As [`Sessions::packed`]; `Gone` if one of its sources is beyond retention, or its messages were
+    /// collected; `Corrupt` if the bytes differ from the recorded ones; `Format` for a pack of an unknown
+    /// version.
     #[boxed]
     pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
         let pack = self.packed(session, at).await?;
@@ -77,6 +80,7 @@ impl Sessions<'_> {
             Err(error)
                 if error.is(ErrorKind::Corrupt) && self.end(session, Log::Messages).await?.lines < lines =>
             {
+                // Lines that were collected have another hash than recorded, which is no damage.
                 let message = format!("{session}: the messages of this pack were collected");
                 Err(Error::new(ErrorKind::Gone, message))
             }
@@ -109,6 +113,7 @@ impl Sessions<'_> {
             Error::new(ErrorKind::Format, message)
         })?;
         let (mut front, mut behind) = (Vec::new(), Vec::new());
+        // Messages are rendered together below: how each is shown depends on the ones before it.
         let is_message = |item: &Item| item.kind == "recent_messages";
         for item in pack.items.iter().filter(|item| !is_message(item)) {
             let part = self.rebuilt(session, item, judgement).await?;
@@ -154,6 +159,7 @@ impl Sessions<'_> {
                 let chunk = self.version_of(version, crate::session::content::swap::MAX_SWAPPED).await?;
                 self.of_chunk(session, &id, chunk).await?
             }
+            // Logs only grow: lines stay what they are and need no version.
             (Ok(What::Lines(log, _)), _) => {
                 let source: Source = item.source.parse()?;
                 let Resolved::Lines { session, bytes, .. } = self.resolve(session, &source).await? else {
@@ -166,11 +172,13 @@ impl Sessions<'_> {
         };
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let text = String::from_utf8_lossy(&bytes).into_owned();
+        // A range that the source does not have gives an empty text, which the hash rejects.
         let own = text.get(place(item.bytes[0])..place(item.bytes[1])).unwrap_or_default();
         if sha256(own.as_bytes()) != item.sha256 {
             let message = format!("{}: is not what the pack was made of", item.source);
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
+        // The hash is that of the source. Masks depend on the judgement, which the pack names.
         let text = judgement.during(|| shown(&item.kind, &item.source, own));
         Ok(Part { item: item.clone(), text })
     }

@@ -23,7 +23,7 @@ const CHUNK: u64 = 64;
 const MAX_CHUNK: u64 = 2048;
 
 /// Limit on the bytes before the unfinished step that are read: without it, a session of long results, each
-/// shown in part, would be read far beyond what the budget is for.
+/// shown in part, would be read far beyond the budget.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Limit on the tokens of a note on swapped messages, beside those of its summary.
@@ -33,7 +33,7 @@ const NOTE: u64 = 96;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) number: u64,
-    /// Tokens if it is shown whole; of long texts an estimate.
+    /// Tokens if it is shown completely; estimated for long texts.
     pub(super) tokens: u64,
     /// Result that can be shown in part.
     pub(super) long: Option<LongResult>,
@@ -49,7 +49,7 @@ pub(super) struct Walk<'a> {
     back: TailReader<'a>,
     /// First line that may be in the window.
     first: u64,
-    /// Tokens of a pack: what is far beyond is not counted.
+    /// Tokens of a pack. Longer messages are estimated, not counted.
     room: u64,
     entries: Vec<Entry>,
     pub(super) counted: Counted,
@@ -111,11 +111,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the number of entries with which the unit after the first `taken` is complete: a message that
-    /// is no result, with the results that follow it. `None` if no further one is to be had.
+    /// is no result, with the results that follow it. `None` if there is no further unit, or the walk may not
+    /// read it.
     pub(super) async fn unit(&mut self, taken: usize) -> Result<Option<usize>> {
         let mut at = taken;
         loop {
             while at >= self.entries.len() {
+                // Stopped by its limit, the walk may be in the midst of a unit, which is not taken then. At
+                // the first line, results that have no call are the rest.
                 if self.back_one(true).await?.is_none() {
                     return Ok((self.ended && self.entries.len() > taken).then_some(self.entries.len()));
                 }
@@ -128,10 +131,12 @@ impl<'a> Walk<'a> {
     }
 
     async fn back_one(&mut self, is_limited: bool) -> Result<Option<()>> {
+        // What every pack has to contain is read however long it is; only what may be left out is limited.
         if self.ended || (is_limited && self.bytes >= MOST_BYTES) {
             return Ok(None);
         }
         let last = self.entries.last().map(|entry| entry.number);
+        // The lines before the first one were compacted away, and need not be read.
         let line = if last.is_some_and(|last| last <= self.first) { None } else { self.next_line().await? };
         let Some(line) = line.filter(|line| line.number >= self.first) else {
             self.ended = true;
@@ -149,7 +154,8 @@ impl<'a> Walk<'a> {
     async fn next_line(&mut self) -> Result<Option<Line>> {
         let Some(line) = self.back.next().await? else { return Ok(None) };
         let (sessions, events) = (self.sessions, self.spec.events);
-        // One look-up of withdrawals for many lines.
+        // One look-up of withdrawals serves many lines. Lines are met in descending order, so that whatever
+        // lies before the last look-up needs another one.
         if line.number < self.gone.0 {
             let first = line.number.saturating_sub(self.chunk - 1).max(1);
             self.chunk = (2 * self.chunk).min(MAX_CHUNK);
@@ -158,6 +164,7 @@ impl<'a> Walk<'a> {
         }
         let (first, gone) = &self.gone;
         let Some(run) = gone.iter().find(|run| run.contains(&line.number)) else { return Ok(Some(line)) };
+        // The run starts within the look-up: it is short enough to be passed line by line.
         if run.start() > first || *first == 1 {
             return Ok(Some(line));
         }
@@ -165,10 +172,12 @@ impl<'a> Walk<'a> {
         if start >= *first {
             return Ok(Some(line));
         }
+        // The reader starts again before the run. The bytes of the run are not read, however long it is.
         let page = sessions.raw_lines(self.session, Log::Messages, start..=start, 1).await?;
         let bytes = page.items.first().map_or(0, |line| line.bytes.start);
         let end = End { lines: start - 1, bytes, open: false };
         self.back = TailReader::new(sessions, self.session, Log::Messages, end)?;
+        // The look-up is about lines that were stepped over. Rendering looks up all lines again.
         self.gone = (u64::MAX, Vec::new());
         self.back.next().await
     }
@@ -180,22 +189,26 @@ impl<'a> Walk<'a> {
             return Ok(hidden);
         }
         let Ok(message) = Message::parse(&line.text) else { return Ok(hidden) };
+        // A window that starts at a result has no call for it, and a result without its call is not shown.
         let is_start = message.role != Role::Tool;
+        // All messages of a swap entry are shown as one note, so that only the first one met is counted.
         if let Some(entry) = self.spec.swapped.iter().find(|entry| entry.hides(number)) {
             let is_new = self.notes.insert(entry.id.clone());
             let tokens = if is_new { NOTE + count(&entry.summary) as u64 } else { 0 };
             return Ok(Entry { tokens, is_start, ..hidden });
         }
         let long = LongResult::of(&line, &message);
+        // A result beyond the budget is shown in part at best: its exact tokens change no choice.
         if let Some(tokens) = long.as_ref().and_then(|long| long.estimate_beyond(self.room)) {
             return Ok(Entry { tokens, long, is_start, ..hidden });
         }
+        // No token has more than 128 bytes, so that a quarter of these bytes is beyond the budget as well.
         if is_beyond(message.shown_bytes(), self.room) {
             let tokens = message.shown_bytes() as u64 / 4;
             return Ok(Entry { tokens, long, is_start, ..hidden });
         }
-        // By itself, since the messages before it are not known yet: output that is repeated, and so shown
-        // once, counts each time.
+        // Counted by itself, because the messages before it are not known yet: output that is repeated, and
+        // so shown once, counts each time. `fill_window` chooses again where this was too much.
         let shown = whole(number, message);
         self.counted.insert(number, (shown.text, shown.tokens));
         Ok(Entry { tokens: shown.tokens, long, is_start, ..hidden })

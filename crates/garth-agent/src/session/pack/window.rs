@@ -76,6 +76,7 @@ impl Sessions<'_> {
         for lines in before.clone() {
             withdrawn.extend(self.withdrawn_by(session, lines, spec.events).await?);
         }
+        // The lines before the window are a few single ones: only the window can have long runs.
         let window = around_long_runs(spec.from..=spec.to, &withdrawn);
         let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), withdrawn };
         let mut show = Renderer::new(rules, counted);
@@ -110,6 +111,7 @@ impl Sessions<'_> {
                 hash.line(&line);
                 bytes = [bytes[0].min(line.bytes.start), line.bytes.end];
                 last = line.number;
+                // Rules can be overridden: one invalid line must not end all later packs of the session.
                 let Ok(message) = Message::parse(&line.text) else { continue };
                 // Masking and counting megabytes that cannot fit would take longer than the rest of the pack.
                 // Swapped, cut, withdrawn and repeated messages may fit, however long they are.
@@ -117,6 +119,7 @@ impl Sessions<'_> {
                 if long && spec.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
                 }
+                // Not under the current judgement: a replay has to mask the spans that the pack masked.
                 match spec.judgement.during(|| show.next(line.number, message)) {
                     Ok(shown) => {
                         rendered.tokens += shown.tokens;
@@ -132,12 +135,14 @@ impl Sessions<'_> {
                 if rendered.tokens > most {
                     return Ok(false);
                 }
+                // Counting tokens holds the thread of the caller: other tasks get their turn.
                 if rendered.tokens - breathed > BREATH {
                     breathed = rendered.tokens;
                     yield_now().await;
                 }
             }
         }
+        // Without messages the window is empty, and there is no source to name.
         if last > 0 {
             rendered.items.push(Item {
                 kind: "recent_messages".to_owned(),
@@ -163,6 +168,8 @@ fn around_long_runs(
     let mut parts = Vec::new();
     for run in withdrawn {
         let (first, last) = (*run.start().max(&next), *run.end().min(&end));
+        // The list ends with runs of the lines before the window: these are skipped here. A short run is read
+        // and hidden: each range would be an item of its own in the pack.
         if last < first || last - first < LONG_RUN {
             continue;
         }

@@ -27,6 +27,8 @@ pub(super) fn list(turns: Vec<Turn>) -> String {
                     StepPart::Call(call) => Some(Block::Other(result(call))),
                     _ => None,
                 });
+                // Results come right after the message with the calls, before anything else that the user
+                // says.
                 let results = results.collect();
                 said(&mut messages, false, step.into_iter().filter_map(of_step).collect());
                 said(&mut messages, true, results);
@@ -34,14 +36,16 @@ pub(super) fn list(turns: Vec<Turn>) -> String {
         }
     }
     for message in &mut messages {
-        // a message does not end in thought
+        // The API refuses a message that ends in thought.
         while matches!(message.blocks.last(), Some(Block::Thought(_))) {
             message.blocks.pop();
         }
     }
+    // The API wants the user to begin. A window may begin with the model.
     if messages.first().is_none_or(|first| !first.is_user) {
         messages.insert(0, Message { is_user: true, blocks: vec![Block::Text(EARLIER.to_owned())] });
     }
+    // The API refuses a last message of the model that ends in white space.
     if let Some(Message { is_user: false, blocks }) = messages.last_mut()
         && let Some(Block::Text(text)) = blocks.last_mut()
     {
@@ -58,6 +62,7 @@ pub(super) fn list(turns: Vec<Turn>) -> String {
 /// Adds blocks to the last message if it has the same role, else as a new message.
 fn said(messages: &mut Vec<Message>, is_user: bool, blocks: Vec<Block>) {
     let blocks = blocks.into_iter().filter(|block| !block.is_blank());
+    // Roles take turns: results and what the user said next are of one role, and become one message.
     match messages.last_mut().filter(|last| last.is_user == is_user) {
         Some(last) => last.blocks.extend(blocks),
         None => {
@@ -133,7 +138,7 @@ fn result(call: &Call) -> String {
     let block = |part: &Part| match part {
         Part::Text(text) if text.trim().is_empty() => None,
         Part::Text(text) => Some(text_block(text)),
-        // beside an error there are texts alone
+        // The API takes only text beside an error.
         Part::Image(image) if call.error => Some(text_block(&image.label())),
         Part::Image(_) => match self::part(part) {
             Some(Block::Other(json)) => Some(json),

@@ -25,6 +25,8 @@ impl Ids {
         let fits = (1..=MAX_ID).contains(&id.len()) && id.chars().all(is_plain);
         let ordinal = self.seen.entry(id.to_owned()).or_default();
         let mut made = id.to_owned();
+        // Providers refuse an id twice in one list. A hash of the id is the same in each list, so that the
+        // prefix of the list stays.
         if !fits || self.used.contains(id) {
             loop {
                 made = hashed(id, *ordinal);

@@ -72,7 +72,7 @@ impl ImageLimits {
     }
 }
 
-/// Returns the number of bytes that base64 makes of so many.
+/// Returns the length of `bytes` bytes in base64.
 pub(crate) fn in_base64(bytes: usize) -> usize {
     bytes.div_ceil(3).saturating_mul(GROUP)
 }

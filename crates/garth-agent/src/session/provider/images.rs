@@ -1,5 +1,5 @@
-//! Images of a list: which of them a provider accepts, and the text in place of the others. The newest images
-//! are preferred.
+//! Images of a list: selects those that the provider accepts, the newest first, and puts a text in place of
+//! each other one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,8 @@ use crate::session::log::message::ImageSource;
 use garth_engine::compute::working;
 use garth_engine::text::secret::masked;
 
-/// Text in place of an image that no longer exists, or is another session's: which of both is not told.
+/// Text in place of an image that no longer exists, or is another session's: which of both is not said, to
+/// reveal nothing of other sessions.
 const GONE: &str = "[Image no longer available]";
 
 /// Limit on the bytes of media in a list by the rules of [`ImageRules::Declared`].
@@ -161,6 +162,7 @@ impl Images<'_> {
             None => Part::Text(label(path)),
             Some(MediaImage::Gone) => Part::Text(GONE.to_owned()),
             Some(MediaImage::Read(bytes)) => self.of_content(path, bytes, Source::File(bytes.clone())),
+            // It was not read because it, or the list, was too large: its size tells which.
             Some(MediaImage::Unread(bytes)) => {
                 let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
                 let is_large = in_base64(bytes) > self.limits.image_bytes;
@@ -173,6 +175,8 @@ impl Images<'_> {
     /// Judges an image by its content.
     fn of_content(&self, name: &str, bytes: &[u8], source: Source) -> Part {
         working(bytes.len());
+        // Only the header is read: a decoder can take far more memory and time than the size of the file
+        // suggests.
         let Some(header) = ImageHeader::read(bytes) else {
             return refused(name, None, Some(bytes.len()), "is no PNG, JPEG, GIF or WebP image");
         };
@@ -223,6 +227,8 @@ impl Images<'_> {
             }
         };
         working(data.len());
+        // These rules stay as they were, with their faults: older packs are built again by them, byte for
+        // byte.
         let is_taken = DECLARED.contains(&of) && !data.is_empty() && STANDARD.decode(data).is_ok();
         match is_taken {
             true => Part::Image(image(of, Source::Base64(data.to_owned()))),
@@ -233,6 +239,7 @@ impl Images<'_> {
     /// Replaces the images that a list has no room for by texts, the oldest first.
     pub(super) fn fit(&self, turns: &mut [Turn]) {
         let mut room = Room { images: self, count: 0, bytes: 0, has_large: false, full: false };
+        // From the end: the newest images are what the model is asked about.
         for turn in turns.iter_mut().rev() {
             match turn {
                 Turn::System(_) => {}
@@ -285,11 +292,14 @@ impl Room<'_> {
         }
     }
 
-    /// Returns why a list has no place for an image; counts the image otherwise.
+    /// Returns the reason why a list has no room for an image, or counts the image.
     fn refusal(&mut self, image: &Image) -> Option<String> {
         let limits = &self.images.limits;
+        // An image elsewhere has no known size, and counts as a large one.
         let is_large = image.header.is_none_or(|header| header.longer_side() > limits.side_of_many);
         let (bytes, has_large) = (self.bytes + image.bytes(), self.has_large || is_large);
+        // Once an image has no room, older and smaller ones get none either: the images that are left are
+        // then all newer than those that are named.
         self.full |= bytes > limits.list_bytes;
         if self.full {
             return Some(FULL.to_owned());
@@ -297,6 +307,8 @@ impl Room<'_> {
         if self.count == limits.images {
             return Some(format!("{} newer images are the most of a list", limits.images));
         }
+        // The API takes no long side in a list of many images: a large one that is in the list already keeps
+        // it short.
         if self.count >= limits.few && has_large {
             let (few, side) = (limits.few, limits.side_of_many);
             return Some(format!(
@@ -321,7 +333,7 @@ fn elsewhere(mime_type: &str, url: &str) -> Image {
     Image { name: url.to_owned(), mime_type, source, header: None }
 }
 
-/// Returns the number of bytes that base64 stands for.
+/// Returns the number of bytes that a base64 text encodes.
 fn decoded_bytes(base64: &str) -> usize {
     let padding = base64.bytes().rev().take(2).filter(|byte| *byte == b'=').count();
     (base64.len() / 4 * 3).saturating_sub(padding)

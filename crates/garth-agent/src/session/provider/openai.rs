@@ -16,6 +16,7 @@ pub(super) fn list(turns: Vec<Turn>) -> String {
             Turn::Step(said) => step(said, &mut messages),
         }
     }
+    // The API refuses an empty list.
     if messages.is_empty() {
         messages.push(format!(r#"{{"role":"user","content":{}}}"#, string(EARLIER)));
     }
@@ -44,7 +45,7 @@ fn step(said: Vec<StepPart>, messages: &mut Vec<String>) {
     for said in said {
         match said {
             StepPart::Text(text) => texts.push(text),
-            // no message takes it
+            // Chat Completions has no field for thoughts.
             StepPart::Thought { .. } | StepPart::Redacted(_) => {}
             StepPart::Call(call) => {
                 calls.push(call_of(&call));

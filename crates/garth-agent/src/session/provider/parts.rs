@@ -48,11 +48,11 @@ pub(super) struct Image {
     pub(super) name: String,
     pub(super) mime_type: String,
     pub(super) source: Source,
-    /// Header, unless the image is elsewhere or its content was not looked at.
+    /// Header; `None` for an image at a URL, and where the content was not examined.
     pub(super) header: Option<ImageHeader>,
 }
 
-/// Where the bytes of an image are.
+/// Location of the bytes of an image.
 pub(super) enum Source {
     Url(String),
     Base64(String),

@@ -1,4 +1,4 @@
-//! Lists for providers are accepted by a grammar of their rules, whatever was said and wherever it is cut.
+//! Tests lists for providers against a grammar of their rules, for any messages, cut anywhere.
 
 mod grammar;
 mod images;

@@ -25,6 +25,7 @@ type Place = (usize, usize);
 
 /// Returns the turns of messages, with as many images as a list has room for.
 pub(super) fn turns(messages: &[Message], images: &Images<'_>) -> Vec<Turn> {
+    // Found beforehand, because providers want each result right after its call, wherever the session has it.
     let answers = answers(messages);
     let (mut ids, mut turns) = (Ids::default(), Vec::new());
     for (at, message) in messages.iter().enumerate() {
@@ -48,21 +49,23 @@ pub(super) fn turns(messages: &[Message], images: &Images<'_>) -> Vec<Turn> {
                         said((block, answers.get(&(at, number)).copied()), images, &mut ids)
                     })
                     .collect();
+                // Providers refuse a message without text or calls.
                 let has_more = said.iter().any(|said| matches!(said, StepPart::Text(_) | StepPart::Call(_)));
                 if has_more {
                     turns.push(Turn::Step(said));
                 }
             }
-            // each is with its call
+            // Results are written with their calls.
             Role::Tool => {}
         }
     }
+    // Last, when all images of the list are known: the newest ones are preferred.
     images.fit(&mut turns);
     turns
 }
 
-/// The result of each call: of the calls before it that have its id and no result yet, a result is that of
-/// the nearest, one of its own run before others; within one message, of the first.
+/// Returns the result of each call. A result belongs to a call before it that has its id and no result yet:
+/// to the nearest, one of its own run before others; within one message, to the first.
 fn answers(messages: &[Message]) -> HashMap<Place, &Block> {
     let mut answers = HashMap::new();
     let mut open: HashMap<&str, Vec<Place>> = HashMap::new();
@@ -74,12 +77,14 @@ fn answers(messages: &[Message]) -> HashMap<Place, &Block> {
                 }
                 (Role::Tool, Block::ToolResult { call_id, .. }) => {
                     let Some(calls) = open.get_mut(call_id.as_str()) else { continue };
+                    // Ids of calls can repeat from run to run.
                     let is_own = |call: &&Place| {
                         message.run.is_some() && messages.get(call.0).is_some_and(|of| of.run == message.run)
                     };
                     let Some(nearest) = calls.iter().rev().find(is_own).or(calls.last()).copied() else {
                         continue;
                     };
+                    // Parallel calls of one message with the same id get their results in order.
                     let first = calls.partition_point(|call| call.0 < nearest.0);
                     answers.insert(calls.remove(first), block);
                 }
@@ -98,7 +103,8 @@ fn said((block, answer): (&Block, Option<&Block>), images: &Images<'_>, ids: &mu
         }
         Block::Reasoning { text, signature: Some(signature), .. } if !signature.is_empty() => {
             let text = text.as_deref().unwrap_or_default();
-            // a signature is of the text as it was: with a mark in it, it would be refused
+            // The signature is that of the text as it was: the provider would refuse a text with a mark in
+            // it.
             let is_plain = masked(text) == text;
             is_plain.then(|| StepPart::Thought { text: text.to_owned(), signature: signature.clone() })
         }
@@ -109,6 +115,7 @@ fn said((block, answer): (&Block, Option<&Block>), images: &Images<'_>, ids: &mu
                 _ => (false, vec![Part::Text(INTERRUPTED.to_owned())]),
             };
             let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
+            // Providers refuse an empty result.
             if result.iter().all(is_blank) {
                 result = vec![Part::Text(NO_OUTPUT.to_owned())];
             }
@@ -124,13 +131,14 @@ fn arguments(raw: &RawValue) -> Arguments {
         Err(_) => raw.get().to_owned(),
     };
     let text = masked(&text).into_owned();
+    // A blank text means no arguments.
     if text.trim().is_empty() {
         return object("{}").map_or(Arguments::Text(text), Arguments::Object);
     }
     object(&text).map_or(Arguments::Text(text), Arguments::Object)
 }
 
-/// A text that is an object, with no key twice.
+/// Returns a text that is a JSON object without repeated keys.
 fn object(text: &str) -> Option<Box<RawValue>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     let is_object = text.starts_with('{') && json::read(text.as_bytes()).is_ok();

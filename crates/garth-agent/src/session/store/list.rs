@@ -28,7 +28,7 @@ const READ: usize = 32;
 /// Bytes of `meta.json` at which a page ends, 4 MiB.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// A session, with what its small files say.
+/// A session, with the contents of its small files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Listed {
@@ -96,8 +96,8 @@ impl Sessions<'_> {
     /// Returns a session.
     ///
     /// # Errors
-    /// `NotFound`; `InvalidArgument` for what is no id; `Corrupt` for one whose `meta.json` cannot be read;
-    /// from the filesystem.
+    /// `NotFound`; `InvalidArgument` for an invalid id; `Corrupt` if `meta.json` cannot be read; from the
+    /// filesystem.
     #[boxed]
     pub async fn get(&self, session: &str) -> Result<Listed> {
         let [found] = self.read(&[session.to_owned()]).await?.try_into().unwrap_or([None]);
@@ -119,10 +119,13 @@ impl Sessions<'_> {
         let (mut items, mut bytes) = (Vec::new(), 0);
         for some in names.chunks(READ) {
             for found in self.read(some).await?.into_iter().flatten() {
+                // One damaged session must not hide the others; `garth repair` names it.
                 let Ok(found) = found else { continue };
                 if list.state.is_some_and(|state| state != found.state) {
                     continue;
                 }
+                // `meta.json` keeps fields of others and can have 1 MiB: a page of 1,000 would fill the
+                // memory.
                 bytes += found.meta.to_json()?.len();
                 let name = found.name.clone();
                 items.push(found);
@@ -135,7 +138,7 @@ impl Sessions<'_> {
         Ok((items, next))
     }
 
-    /// Returns the names of the directories after one, and the name at which the next page starts.
+    /// Returns the names of the directories after `after`, and the name after which the next page starts.
     async fn names(&self, after: Option<&str>) -> Result<(Vec<String>, Option<String>)> {
         let mut page = Page::default().after(after.map(Name::parse).transpose()?);
         let (home, mut names) = (At::from(self.home()?), Vec::new());
@@ -144,6 +147,8 @@ impl Sessions<'_> {
                 return Ok((names, None));
             };
             for item in &listing.items {
+                // A filter by state can pass over any number of sessions: a page ends after some, with few
+                // items or none.
                 if names.len() == LOOKED_AT {
                     return Ok((names.clone(), names.pop()));
                 }
@@ -181,12 +186,13 @@ fn listed(name: &str, meta: &TreePath, files: &[Option<File>]) -> Option<Result<
     Some(Meta::read(meta, file.as_ref()?).map(|meta| with_others(name, meta, others)))
 }
 
-/// Returns a session of its `meta.json` and its other files.
+/// Builds a session from its `meta.json` and its other files.
 fn with_others(name: &str, meta: Meta, others: &[Option<File>]) -> Listed {
     let value = |at: usize| {
         let file = others.get(at).and_then(Option::as_ref);
         file.and_then(File::text).unwrap_or_default().trim_end_matches('\n').to_owned()
     };
+    // Other interfaces can write `state`. A word that is none must not hide the session.
     let state = value(0).parse().unwrap_or(State::Idle);
     let [cwd, created_at, updated_at] = [1, 2, 3].map(value);
     Listed { name: name.to_owned(), state, cwd, created_at, updated_at, meta }

@@ -14,15 +14,15 @@ use garth_engine::error::{Error, Result};
 use garth_engine::model::At;
 use garth_engine::path::TreePath;
 
-/// Size limit of `meta.json` and of the small files beside it, 1 MiB.
+/// Size limit of `meta.json` and of the small files next to it, 1 MiB.
 pub(crate) const MAX_FILE: usize = 1 << 20;
 
 /// Largest number of `meta.json`, 2^53 − 1: every reader of JSON reads it exactly, and one more does not
 /// overflow.
 pub const MAX_COUNT: u64 = (1 << 53) - 1;
 
-/// Most tokens that a caller reports at once or gives as a budget: a thousand million, more than any model
-/// takes.
+/// Limit on the tokens that a caller can report at once or give as a budget: a thousand million, more than
+/// any model takes.
 pub const MAX_TOKENS_REPORTED: u64 = 1_000_000_000;
 
 /// Checks a number of tokens from outside.
@@ -114,6 +114,7 @@ impl Usage {
     /// Returns the sum of this and `more`.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
+        // The sums are limited because a number above `MAX_COUNT` makes `meta.json` unreadable.
         let both = more.input_tokens.saturating_add(more.output_tokens);
         let total = if more.total_tokens == 0 { both } else { more.total_tokens };
         Self {
@@ -133,7 +134,7 @@ impl Usage {
     }
 }
 
-/// Contents of `meta.json`, in the order in which the fields are written. Unknown fields are kept after them.
+/// Contents of `meta.json`, in the order in which the fields are written. Unknown fields follow them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// A UUID. It stays when the directory is moved.
@@ -198,6 +199,7 @@ impl Meta {
         let Usage { input_tokens, output_tokens, total_tokens } = meta.usage;
         let counts = [meta.context_window, meta.last_input_tokens, meta.compacted_to, meta.last_part];
         let mut all = counts.into_iter().flatten().chain([input_tokens, output_tokens, total_tokens]);
+        // Other programs can write this file: sums of larger numbers would overflow.
         match all.find(|count| *count > MAX_COUNT) {
             Some(count) => Err(Error::invalid(format!("meta.json: {count} is too large for what it counts"))),
             None => Ok(meta),
@@ -228,7 +230,7 @@ impl Meta {
     /// Returns the text of `meta.json`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what has no JSON form.
+    /// `InvalidArgument` for a value without a JSON form.
     pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }

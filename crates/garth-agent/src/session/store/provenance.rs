@@ -39,8 +39,8 @@ impl Sessions<'_> {
     /// it is now.
     ///
     /// # Errors
-    /// `NotFound`; `Gone` if commits behind the position are beyond retention; `Unsupported` where nobody
-    /// keeps who wrote what; from the filesystem.
+    /// `NotFound`; `Gone` if commits after the position are beyond retention; `Unsupported` for a filesystem
+    /// that does not record authors; from the filesystem.
     #[boxed]
     pub async fn wrote(
         &self,
@@ -62,7 +62,7 @@ impl Sessions<'_> {
         for ino in nodes {
             match self.own_bytes(&of, &At::from(ino)).await {
                 Ok(file) => files.extend(file),
-                // it is gone, or out of reach
+                // The file was deleted meanwhile, or is out of reach of this view.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AccessDenied) => {}
                 Err(error) => return Err(error),
             }
@@ -78,6 +78,7 @@ impl Sessions<'_> {
         if entry.kind != Kind::File {
             return Ok(None);
         }
+        // By inode, not by the path in the log: the file may have been renamed.
         let names = self.fs.names(file, &NamesPage::default().limit(1)).await?;
         let Some(path) = names.items.into_iter().next() else { return Ok(None) };
         let mut wrote = Wrote { path, size: entry.size, bytes: Vec::new(), more: false };
@@ -92,6 +93,7 @@ impl Sessions<'_> {
                     continue;
                 }
                 let bytes = run.range.offset..run.range.offset + run.range.length;
+                // Consecutive runs of several commits of the session are one piece.
                 match wrote.bytes.last_mut().filter(|before| before.end == bytes.start) {
                     Some(before) => before.end = bytes.end,
                     None => wrote.bytes.push(bytes),

@@ -43,6 +43,7 @@ impl Swapped {
 
     /// Returns true if it takes a line of messages out of the window.
     pub(crate) fn hides(&self, line: u64) -> bool {
+        // The entry of a cut only leads to the complete result, which the pack shows in part.
         !self.cut && self.lines().is_some_and(|lines| lines.contains(&line))
     }
 

@@ -83,6 +83,7 @@ impl PairLowering {
     fn at(&mut self, at: &At) -> Result<(&mut dyn Lowering, At)> {
         match at {
             At::Path(path) => self.side(path).map(|(side, path)| (side, At::Path(path))),
+            // An inode does not identify the layer: both can have a node with it.
             At::Node(_) | At::Child(..) => Err(Error::no_node()),
         }
     }

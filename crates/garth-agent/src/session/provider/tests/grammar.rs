@@ -1,4 +1,4 @@
-//! What the providers take, written down once more and naively: it shares nothing with what makes the lists.
+//! Grammar of the lists that providers take. It shares no code with the functions that build the lists.
 
 use serde_json::Value;
 

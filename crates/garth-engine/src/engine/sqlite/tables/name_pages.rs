@@ -77,6 +77,7 @@ macro_rules! list_sql {
             " AND since <= ?3 ORDER BY dir, name LIMIT ?4"
         )
     };
+    // The index has the past names of a fork in the order of a page, so that a large directory is not sorted.
     (past, $where:literal) => {
         concat!(
             "SELECT dir, name, ino, kind FROM name_past INDEXED BY name_past_fork WHERE fork = ?6 AND ",
