@@ -1,6 +1,6 @@
-//! Access: the one way from a caller and a request to what they reach in an account. Every interface opens
-//! trees, sessions, memories, workspaces and media here; nothing is checked again behind it, since what an
-//! identity does not reach is not in the filesystems that it gets.
+//! Access: the only way from a caller and a request to the part of an account that they reach. Every
+//! interface opens trees, sessions, memories, workspaces and media here. No later check is needed: the
+//! filesystems that an identity gets contain nothing else.
 
 mod upgrade;
 
@@ -28,14 +28,14 @@ use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::model::{Author, Commit, Confinement, FindQuery, Within};
 use garth_engine::path::{TreePath, check_id};
 
-/// Sessions that are left out one by one, of those of an audience that fewer listen to. With more, a session
-/// sees itself alone.
+/// Limit on the sessions of an audience that are hidden one by one, because they are more private. With more,
+/// a session sees only itself.
 const MAX_HIDDEN: usize = 1000;
 
-/// Sessions under a key that are looked at, and ended, at once.
+/// Limit on the sessions under a key that one access checks and ends.
 const MAX_ENDED: usize = 100;
 
-/// Where an account keeps the skills of all agents.
+/// Directory of the account with the skills of all agents.
 const SKILLS: &str = "skills";
 
 /// Part of an account that an identity reaches.
@@ -65,24 +65,26 @@ pub struct Access {
     account: Arc<dyn AccountStore>,
     env: Env,
     caller: Caller,
-    /// Id of the API key that commits are stamped with.
+    /// Id of the API key, recorded as author of commits.
     key: Option<String>,
     policy: Arc<AccessPolicy>,
     who: Identity,
     places: Arc<Places>,
-    /// The account under its own paths, as far as the features of agents need it for this identity.
+    /// Account under its own paths, confined to what the features of agents need for this identity.
     inner: Arc<dyn FileSystem>,
-    /// All of the account, for what garth itself looks up: whom another agent serves, and what other
-    /// audiences remember for a main session.
+    /// Unconfined account, for lookups by garth itself: which audience another agent serves, and which
+    /// memories other audiences have for a main session.
     raw: Arc<dyn FileSystem>,
 }
 
 impl Access {
-    /// Judges a request and opens what it reaches. Nothing is created.
+    /// Judges a request and opens the part of the account that it reaches. Creates nothing.
     ///
     /// # Errors
-    /// As [`Identity::judge`]; `Corrupt` for `settings.json` that cannot be read; `AccessDenied` for
-    /// the chat of another audience; from the storage.
+    /// - As [`Identity::judge`].
+    /// - `Corrupt`: `settings.json` cannot be read.
+    /// - `AccessDenied`: the chat belongs to another audience.
+    /// - Errors of the storage.
     #[boxed]
     pub async fn open(
         account: &Arc<dyn AccountStore>,
@@ -94,12 +96,15 @@ impl Access {
         let policy = Arc::new(policy(&**account, env, &request.agent).await?);
         let mut who = Identity::judge(&policy, caller, request)?;
         let mut own = None;
+        // The class of an existing session counts as well, so that a group's session never shows the owner's
+        // memory, whoever names it. Only the holder of the data folder may override it.
         if let Some(session) = &request.session {
             let sessions = Sessions::new(&*raw, who.audience(), who.agent())?.env(env.clone());
             own = sessions.class_of(session).await?;
             let holds = caller == Caller::Holder && request.class == Some(Class::Main);
             who = who.in_session(session, own.filter(|_| !holds).unwrap_or(Class::Main));
         }
+        // After the class is final, because the owner of a chat depends on it.
         let (who, closed) = chat::choose(&*raw, &policy, who, request.chat.is_some()).await?;
         let mut hidden = hidden(&*raw, &who, own).await?;
         hidden.left_out.extend(closed);
@@ -118,8 +123,8 @@ impl Access {
         })
     }
 
-    /// Judges a request as [`Access::open`] does, but for the class of its session: what is answered depends
-    /// on the settings alone, and stays the same while a session ends.
+    /// Judges a request as [`Access::open`] does, but ignores the class of its session. The result depends on
+    /// the settings alone, and does not change when a session ends.
     ///
     /// # Errors
     /// As [`Access::open`].
@@ -132,7 +137,7 @@ impl Access {
         Identity::judge(&policy(&**account, env, &request.agent).await?, caller, request)
     }
 
-    /// Stamps commits with the id of an API key.
+    /// Sets the API key whose id is recorded as author of commits.
     #[must_use]
     pub fn by_key(self, id: impl Into<String>) -> Self {
         Self { key: Some(id.into()), ..self }
@@ -146,21 +151,23 @@ impl Access {
     /// Creates the missing directories of the account that the identity works in, in one commit.
     ///
     /// # Errors
-    /// `AlreadyExists` where a file is in the place of one; from the storage.
+    /// `AlreadyExists` if a file is in the place of a directory; from the storage.
     #[boxed]
     pub async fn make(&self) -> Result<()> {
         let mut wanted = inner_tops(&self.who, &self.places)?;
+        // No session may write the skills of all agents.
         if !self.who.is_in_session() {
             wanted.push(TreePath::from_row("", SKILLS));
         }
-        // The one directory of the agent that others write: each reset its archive.
+        // Archives are in the only directory of the agent that its other audiences write: each reset adds
+        // one.
         wanted.push(TreePath::from_row(self.places.agent.key(), "sessions"));
         make_missing(&*self.account, &wanted, &self.who, "open the directories of an agent").await?;
         self.end_sessions_of_before().await
     }
 
-    /// Ends the sessions to which the session key led alone, and leads no longer, since the agent's settings
-    /// changed: what was said in them stays with whom it was said.
+    /// Ends the sessions to which the session key led alone until the agent's settings changed. Their
+    /// messages stay with the audience that heard them.
     async fn end_sessions_of_before(&self) -> Result<()> {
         let Some(key) = self.who.key().filter(|_| !self.shares_key()) else { return Ok(()) };
         let raw = self.account.raw();
@@ -170,6 +177,7 @@ impl Access {
             return Ok(());
         }
         let alone = Request::new(self.who.agent()).key(key.clone());
+        // Judged as a call that names only the key: these are the sessions that its `anyone` key lists.
         let alone = Identity::judge(&self.policy, Caller::ApiKey, &alone)?;
         for path in found.items.iter().filter_map(|item| item.path.parent()) {
             let ["users", audience, "agents", agent, "session", name] = *path.segments().collect::<Vec<_>>()
@@ -181,6 +189,8 @@ impl Access {
             }
             let sessions = Sessions::new(&*raw, audience, agent)?.env(self.env.clone());
             let goes_on = alone.audience() == audience
+                // A session that had more listeners than the key has now may go on: nothing in it becomes
+                // more public.
                 && sessions.class_of(name).await?.is_none_or(|class| alone.class() <= class);
             if !goes_on {
                 sessions.set(name, &Change::new().state(State::Done)).await?;
@@ -189,11 +199,13 @@ impl Access {
         Ok(())
     }
 
-    /// Makes a chat the audience's, whoever's it was.
+    /// Assigns a chat to the audience, also if it has another owner.
     ///
     /// # Errors
-    /// `AccessDenied` but for whoever holds the account; `InvalidArgument` for what is no id; `NotFound`;
-    /// from the storage.
+    /// - `AccessDenied`: the caller is not the holder of the data folder.
+    /// - `InvalidArgument`: the id of the chat is invalid.
+    /// - `NotFound`: the chat does not exist.
+    /// - Errors of the storage.
     #[boxed]
     pub async fn own_chat(&self, chat: &str) -> Result<Commit> {
         if self.caller != Caller::Holder {
@@ -213,7 +225,7 @@ impl Access {
         &self.env
     }
 
-    /// Returns whose access it is.
+    /// Returns the identity.
     pub const fn identity(&self) -> &Identity {
         &self.who
     }
@@ -223,7 +235,7 @@ impl Access {
         &self.places.chat
     }
 
-    /// Returns the tree that the agent sees, to be put together.
+    /// Returns a builder of the tree that the agent sees.
     pub fn tree(&self) -> AgentTree {
         AgentTree::of(&self.account, &self.who, &self.policy, &self.places).author(self.author())
     }
@@ -236,16 +248,18 @@ impl Access {
         sessions.by(self.author())
     }
 
-    /// Returns the workspace of the agent, as far as the session sees it.
+    /// Returns the part of the agent's workspace that the session sees.
     pub fn workspace(&self) -> Workspace<'_> {
         Workspace::of(&*self.inner, self.env.clone(), self.sessions(), &self.who).author(self.author())
     }
 
-    /// Returns the memories of the audience and of the agent. `account` is the name of the account in
-    /// their URIs.
+    /// Returns the memories of the audience and of the agent. `account` is the name of the account in their
+    /// URIs.
     pub fn memories(&self, account: &str) -> Memories<'_> {
         let below = |name: &str| TreePath::from_row(self.places.agent.key(), name);
         let tops = [below("memories"), below("skills"), self.places.memories.clone()];
+        // Others than the owner read the agent's memories and skills, and change them only where `shared`
+        // allows it.
         let changed: Vec<TreePath> = tops.iter().filter(|top| self.places.writes(top)).cloned().collect();
         Memories::new(&*self.inner, account)
             .env(self.env.clone())
@@ -255,26 +269,25 @@ impl Access {
             .author(self.author())
     }
 
-    /// Returns the media of the sessions that the session sees.
+    /// Returns the media of the visible sessions.
     pub fn media(&self) -> Media<'_> {
         self.sessions().media()
     }
 
-    /// Returns what recalls from a tree that [`Access::tree`] opened.
+    /// Returns a handle that recalls from a tree opened by [`Access::tree`].
     pub fn recaller<'t>(&self, tree: &'t dyn FileSystem, account: &str) -> Recaller<'t> {
         Recaller::new(tree, account).env(self.env.clone()).places(self.memory_places())
     }
 
-    /// Returns where directories of the account that may have memories are in the tree, each with its
-    /// path in the account.
+    /// Returns the places of memories in the tree, each with its path in the account.
     pub fn memory_places(&self) -> Vec<(TreePath, TreePath)> {
         let parts = self.places.parts.iter().filter(|part| !part.at.is_root());
         parts.map(|part| (part.at.clone(), part.root.clone())).collect()
     }
 }
 
-/// Returns the sessions of an audience that fewer listen to than to the identity. `own` is the class of its
-/// own session.
+/// Returns the sessions of an audience that fewer people listen to than to the identity. `own` is the class
+/// of its own session.
 async fn hidden(raw: &dyn FileSystem, who: &Identity, own: Option<Class>) -> Result<Hidden> {
     let home = Places::sessions_of(who)?;
     let mut hidden = Hidden::default();
@@ -282,6 +295,8 @@ async fn hidden(raw: &dyn FileSystem, who: &Identity, own: Option<Class>) -> Res
         let key = class_key((who.audience(), who.agent()), class);
         let query = FindQuery::new(projections::SESSION).equal(&key).within(home.clone()).limit(MAX_HIDDEN);
         let found = raw.find(&query).await?;
+        // A list of exclusions of any length would slow down every read. All sessions are hidden instead,
+        // except its own.
         if found.next.is_some() {
             let own = who.session().filter(|_| own.is_some_and(|own| who.class().sees(own)));
             let all_but = own.map(|session| TreePath::from_row(home.key(), session));
@@ -292,15 +307,15 @@ async fn hidden(raw: &dyn FileSystem, who: &Identity, own: Option<Class>) -> Res
     Ok(hidden)
 }
 
-/// Returns the directories that the features of agents work in, besides those of the tree.
+/// Returns the directories outside the tree that the features of agents work in.
 fn inner_tops(who: &Identity, places: &Places) -> Result<Vec<TreePath>> {
     let top = |name: &str| TreePath::from_row("", name);
     let user = TreePath::parse(&format!("/users/{}", who.audience()))?;
     Ok(vec![user, places.agent.clone(), top(crate::media::MEDIA), top(OUTBOX)])
 }
 
-/// Returns the part of the account that the features of agents work on. Not for an agent: an archive or a
-/// media file in it may be another session's.
+/// Returns the part of the account that the features of agents work on. It is not for agents: archives and
+/// media files in it may belong to other sessions.
 fn confinement(who: &Identity, places: &Places, hidden: &Hidden) -> Result<Confinement> {
     let below = |name: &str| TreePath::from_row(places.agent.key(), name);
     let skills = TreePath::from_row("", SKILLS);
@@ -308,12 +323,12 @@ fn confinement(who: &Identity, places: &Places, hidden: &Hidden) -> Result<Confi
     let [user, agent, media, outbox] = &*inner_tops(who, places)? else {
         return Err(Error::invalid("an identity works in four directories"));
     };
-    // skills of all agents are written outside of sessions
+    // Skills of all agents are only written outside of sessions.
     let kept = who.is_in_session().then(|| skills.clone());
     let (within, read_only) = if who.is_main() {
         (Within::new([agent.clone()]), Within::new(kept))
     } else {
-        // what is shared to be written stays so, and each reset writes its archive
+        // Paths shared for writing stay writable, and each reset writes its archive.
         let open = places.within.intersect(&Within::new([agent.clone()]));
         let closed = Within::new([agent.clone()]).without(open.tops().iter().cloned());
         let closed = closed.union(&places.read_only).without([archives.clone()]);

@@ -1,4 +1,5 @@
-//! Chats: their files live and die with them. A chat belongs to the audience that made it.
+//! Chats: directories with the files of a conversation. A chat belongs to the audience that created it, and
+//! its files are deleted with it.
 
 use crate::boxed;
 use crate::identity::{AccessPolicy, Identity, check_audience, check_chat, is_reserved};
@@ -7,22 +8,22 @@ use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{At, Author, Batch, Commit, Entry, HistoryPage, Op, SetAttrs};
 use garth_engine::path::TreePath;
 
-/// Where an account keeps its chats.
+/// Directory of the chats of an account.
 pub const CHATS: &str = "/chats";
 
-/// The directory of a chat in its account.
+/// Returns the directory of a chat in its account.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no id.
+/// `InvalidArgument` for an invalid id.
 pub fn directory(chat: &str) -> Result<TreePath> {
     check_chat(chat)?;
     Ok(TreePath::parse(&format!("{CHATS}/{chat}"))?)
 }
 
-/// Removes a chat with all its files, in one commit. Its history stays until it is purged.
+/// Removes a chat with all its files, in one commit. Its history is kept until it is purged.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no id; `NotFound`; as [`FileSystem::commit`].
+/// `InvalidArgument` for an invalid id; `NotFound`; as [`FileSystem::commit`].
 #[boxed]
 pub async fn delete(account: &dyn FileSystem, chat: &str, author: Author) -> Result<Commit> {
     let batch = Batch::new([Op::remove_tree(directory(chat)?)]).author(author);
@@ -32,7 +33,7 @@ pub async fn delete(account: &dyn FileSystem, chat: &str, author: Author) -> Res
     })
 }
 
-/// Custom metadata of a chat's directory: its audience, or `*/` and an agent for all owners of that.
+/// Custom metadata of a chat's directory: its audience, or `*/` and an agent for all owners of that agent.
 const AUDIENCE: &str = "garth.audience";
 
 /// Owner of a new chat.
@@ -40,10 +41,11 @@ const AUDIENCE: &str = "garth.audience";
 pub(crate) struct ChatOwner(String);
 
 impl ChatOwner {
-    /// Returns the owner of a chat that an identity makes: its audience, or all owners of the agent, unless
-    /// it is the one that the audience has without a name.
+    /// Returns the owner of a chat that an identity creates. Under the owner `*`, a chat that a main session
+    /// names belongs to all owners of the agent; any other belongs to the audience.
     pub(crate) fn of(policy: &AccessPolicy, who: &Identity) -> Self {
         let is_named = ![who.audience(), &*unnamed(who)].contains(&who.chat());
+        // Under `*` each owner has an audience of its own. A chat that one of them names is for all of them.
         let every = is_named && who.is_main() && policy.one_owner().is_none();
         Self(if every { format!("*/{}", who.agent()) } else { who.audience().to_owned() })
     }
@@ -54,18 +56,18 @@ impl ChatOwner {
     }
 }
 
-/// Standing of an identity towards a chat.
+/// Relation of an identity to a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Its own, or nobody's yet.
+    /// Owned by its audience, or not created yet.
     Open,
-    /// Another audience's.
+    /// Owned by another audience.
     Others,
-    /// Another audience's, which has deleted it: whoever has the name reads its past.
+    /// Owned by another audience, which has deleted it. A new owner of the name could read its past.
     OthersPast,
-    /// A directory that no audience has made.
+    /// Directory without an owner.
     Unowned,
-    /// No directory.
+    /// Not a directory.
     NoDirectory,
 }
 
@@ -86,6 +88,7 @@ impl Standing {
             Some(entry) => return Ok(judge(&entry)),
             None => {}
         }
+        // A deleted chat keeps its owner: its files can be read in the past of the name.
         let history = match raw.history(&At::from(chat), &HistoryPage::default()).await {
             Err(error) if error.is_absent() || error.is(ErrorKind::Unsupported) => return Ok(Self::Open),
             history => history?,
@@ -97,7 +100,7 @@ impl Standing {
         })
     }
 
-    /// Refuses a chat that is not open.
+    /// Checks that the chat is open to the identity.
     fn check(self, who: &Identity, at: &TreePath) -> Result<()> {
         let chat = who.chat();
         let message = match self {
@@ -118,10 +121,10 @@ impl Standing {
     }
 }
 
-/// Refuses a chat that another audience made. One that is not there is anybody's to make.
+/// Checks that no other audience owns a chat. Anyone may create one that does not exist.
 ///
 /// # Errors
-/// `AccessDenied`; `AlreadyExists` for what is no directory; from the filesystem.
+/// `AccessDenied`; `AlreadyExists` if another file is in its place; from the filesystem.
 pub(crate) async fn check(
     raw: &dyn FileSystem,
     policy: &AccessPolicy,
@@ -131,17 +134,17 @@ pub(crate) async fn check(
     Standing::of(raw, policy, who, at).await?.check(who, at)
 }
 
-/// Returns the chat without a name of an audience whose own name another has taken.
+/// Returns the default chat of an audience whose own name another audience has taken.
 fn unnamed(who: &Identity) -> String {
     format!(":user:{}", who.audience())
 }
 
-/// Returns an identity in its chat, and the directory of the chat if the identity does not reach it. Without
-/// a name the chat is named like the audience, or, where that is the name of another's, `:user:` and the
-/// audience: nobody takes the place of somebody who has not come yet.
+/// Returns an identity in its chat, and the directory of the chat if the identity must not reach it. The
+/// default chat is named like the audience or, if another audience owns that name, `:user:` and the audience,
+/// so that nobody can block a user in advance by taking the name.
 ///
 /// # Errors
-/// As [`check`], for a chat that was named.
+/// As [`check`], for a chat that the request names.
 pub(crate) async fn choose(
     raw: &dyn FileSystem,
     policy: &AccessPolicy,
@@ -151,15 +154,19 @@ pub(crate) async fn choose(
     let chats = TreePath::parse(CHATS)?;
     let dir = |chat: &str| TreePath::from_row(chats.key(), chat);
     let at = dir(who.chat());
+    // A chat that the request names must be open. The default chat need not be: its files are then only
+    // hidden.
     if is_named {
         check(raw, policy, &who, &at).await?;
         return Ok((who, None));
     }
     let mut standing = Standing::of(raw, policy, &who, &at).await?;
     let (mut who, mut at) = (who, at);
+    // Ids of other audiences begin with `:`, which no request can name, so their chats cannot be taken.
     if !is_reserved(who.audience()) {
         let other = unnamed(&who);
         let is_taken = matches!(standing, Standing::Others | Standing::OthersPast);
+        // Once chosen, the second name stays the default, even if the first one becomes free.
         if is_taken || raw.lookup(&dir(&other)).await?.is_some() {
             at = dir(&other);
             who = who.in_chat(other);
@@ -169,21 +176,21 @@ pub(crate) async fn choose(
     Ok((who, (standing != Standing::Open).then_some(at)))
 }
 
-/// Returns the audience that a chat belongs to, `*/` and an agent for all owners of that; `None` for one that
-/// nobody owns. `entry` is its directory's.
+/// Returns the audience that owns a chat, or `*/` and an agent for all owners of that agent; `None` for a
+/// chat without an owner. `entry` is that of its directory.
 pub fn audience(entry: &Entry) -> Option<&str> {
     entry.attributes.metadata.get(AUDIENCE).map(String::as_str)
 }
 
-/// Returns the attribute that makes a chat an audience's.
+/// Returns the attribute that assigns a chat to an audience.
 pub(crate) fn owner_attrs(audience: &str) -> SetAttrs {
     SetAttrs::new().metadata(AUDIENCE, audience)
 }
 
-/// Says whose a chat is: a user, or the audience of a session key.
+/// Sets the owner of a chat: a user, or the audience of a session key.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no id; `NotFound`; from the filesystem.
+/// `InvalidArgument` for an invalid id; `NotFound`; from the filesystem.
 pub(crate) async fn own(
     account: &dyn FileSystem,
     chat: &str,

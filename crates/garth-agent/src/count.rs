@@ -1,14 +1,14 @@
-//! Number of tokens that a text has for a language model.
+//! Token counts of texts for language models.
 
 use garth_engine::compute::working;
 
 pub use garth_tokens::ENCODING;
 
-/// Most bytes of a token, on average, over more than a few of them.
+/// Upper bound on the average bytes of a token, over more than a few of them.
 const LONG_TOKEN: usize = 16;
 
-/// Returns the number of tokens of a text. That takes some 30 ns a byte: a program that serves others counts
-/// long texts within [`Env::compute`](garth_engine::Env::compute).
+/// Returns the number of tokens of a text. It takes about 30 ns for each byte: a server counts long texts
+/// within [`Env::compute`](garth_engine::Env::compute).
 #[allow(clippy::disallowed_methods)] // this is the one place
 pub fn count(text: &str) -> usize {
     working(text.len());
@@ -16,7 +16,7 @@ pub fn count(text: &str) -> usize {
 }
 
 /// Returns the number of tokens of a text, or `None` if there are more than `limit`. Reads no more of a long
-/// text than that takes.
+/// text than necessary.
 #[allow(clippy::disallowed_methods)] // this is the one place
 pub fn count_to(text: &str, limit: usize) -> Option<usize> {
     working(text.len().min(limit.saturating_mul(LONG_TOKEN)));

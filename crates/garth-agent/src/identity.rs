@@ -1,5 +1,5 @@
-//! Identity: which agent speaks, who listens, and whose memory it is. It is judged from a request by one
-//! function, [`Identity::judge`], and decides all that a session reaches.
+//! Identity: the agent, the listeners and the audience of a request. One function, [`Identity::judge`],
+//! derives it from a request; it decides on everything that a session reaches.
 
 mod class;
 mod judge;

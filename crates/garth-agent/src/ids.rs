@@ -1,12 +1,12 @@
-//! UUIDs of what agents keep. Time and randomness come from the account's [`Env`], which a test can fix: that
-//! is why the crate's own generators are not used.
+//! UUIDs of objects that agents store. Time and randomness come from the account's [`Env`], which tests can
+//! fix, so the generators of the `uuid` crate are not used.
 
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use uuid::Builder;
 
-/// Returns a UUID of version 7. UUIDs are in the order of time, as fine as the 12 bits after the milliseconds
-/// tell it.
+/// Returns a UUID of version 7. The 12 bits after the milliseconds are a fraction of a millisecond, so UUIDs
+/// sort by time.
 pub(crate) fn uuid(env: &Env) -> Result<String> {
     let nanos = u64::try_from(env.now().0).unwrap_or(0);
     let (millis, below) = (nanos / 1_000_000, nanos % 1_000_000);

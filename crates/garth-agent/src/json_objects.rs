@@ -1,5 +1,5 @@
-//! Objects in JSON. What serde derives for a struct also takes a list, as the fields in their order: values
-//! of a caller would get names that nobody wrote.
+//! Deserialization of JSON objects. Serde's derived code also accepts a list, as the fields in their order:
+//! values of a caller would be assigned to names that nobody wrote.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Struct that is read from an object alone.
+/// Struct that is only read from an object.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -35,7 +35,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
 /// Reads a list of structs, each from an object. For `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// Returns those of the deserializer.
+/// From the deserializer.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -45,7 +45,7 @@ pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// Reads texts by name, each name once. For `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// Returns those of the deserializer, and one for a name that is given twice.
+/// From the deserializer; an error if a name is given twice.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -64,6 +64,7 @@ impl<'de> Visitor<'de> for OfTexts {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut texts = BTreeMap::new();
         while let Some((name, text)) = map.next_entry::<String, String>()? {
+            // A map would silently keep the last one.
             if texts.contains_key(&name) {
                 return Err(A::Error::custom(format!("{name:?} is given twice")));
             }

@@ -1,25 +1,24 @@
-//! The key-value API of the agents, over any [`FileSystem`]: what it keeps are plain files, so that every
-//! other interface sees, versions and restores them.
+//! Key-value API of the agents, over any [`FileSystem`]. Values are plain files, so that every other
+//! interface sees, versions and restores them.
 //!
-//! The value of key `/a/b` of agent `x` is the file `/agents/x/kv/a/b.json`; its content is the JSON text
-//! exactly as given. `/a` and `/a/b` can both have values (`a.json` beside `a/`). What cannot be is `/a`
-//! beside `/a.json/b`.
+//! The value of key `/a/b` of agent `x` is the file `/agents/x/kv/a/b.json`; its content is the JSON
+//! text exactly as given. `/a` and `/a/b` can both have values (`a.json` next to `a/`). `/a` and
+//! `/a.json/b` cannot: one needs a file `a.json`, the other a directory of that name.
 //!
 //! # Key paths
-//! A key path starts with `/` and has at most [`MAX_KEY_CHARS`] characters and [`MAX_KEY_SEGMENTS`] segments
-//! as given. Then `//` is folded and a trailing `/` dropped. `.`, `..`, NUL and segments over
-//! [`MAX_KEY_SEGMENT`] bytes are refused. Nothing is below `/sys`, which cannot be put. Patterns follow the
-//! same rules, with [`Semantics`] for `*`, `**` and `?`.
+//! A key path starts with `/` and has at most [`MAX_KEY_CHARS`] characters and [`MAX_KEY_SEGMENTS`]
+//! segments as given. Then `//` is folded and a trailing `/` dropped. `.`, `..`, NUL and segments over
+//! [`MAX_KEY_SEGMENT`] bytes are rejected. `/sys` and the keys below it cannot be put. Patterns follow
+//! the same rules, with [`Semantics`] for `*`, `**` and `?`.
 //!
-//! # What other interfaces put under `kv/`
-//! Only regular files that end in `.json` hold values. One that is not valid JSON or is over [`MAX_VALUE`]
-//! bytes is listed, but has no value: `get` finds nothing, `history` and `search` leave it out. Links are not
-//! followed.
+//! # Files of other interfaces under `kv/`
+//! Only regular files that end in `.json` hold values. A file that is not valid JSON or is over
+//! [`MAX_VALUE`] bytes is listed, but has no value: `get` returns `None` for it, and `history` and
+//! `search` skip it. Links are not followed.
 //!
 //! # Pages
-//! `list`, `glob`, `history` and `search` answer in pages ([`PageRequest`], [`Paged`]), bounded in items and
-//! bytes: what does not fit is reached with the cursor of the page before. Each page is read at its own
-//! moment.
+//! `list`, `glob`, `history` and `search` return pages ([`PageRequest`], [`Paged`]), bounded in items
+//! and bytes. The cursor of a page leads to the next one. Each page is read at its own point in time.
 
 mod error;
 mod glob;
@@ -47,10 +46,10 @@ use crate::own_paths;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Author;
 
-/// The agent of requests that name none.
+/// Agent of requests that name none.
 pub const DEFAULT_AGENT: &str = "default";
 
-/// The keys and values of one agent.
+/// Keys and values of one agent.
 #[derive(Clone, Debug)]
 pub struct Kv<'a> {
     fs: &'a dyn FileSystem,
@@ -59,7 +58,7 @@ pub struct Kv<'a> {
 }
 
 impl<'a> Kv<'a> {
-    /// Returns the values of `agent` (an id by [`garth_engine::path::check_id`]) in `fs`.
+    /// Returns the key-value store of `agent` (an id by [`garth_engine::path::check_id`]) in `fs`.
     ///
     /// # Errors
     /// `Validation` for an invalid agent id; `InvalidArgument` for a tree with other paths than the
@@ -70,7 +69,7 @@ impl<'a> Kv<'a> {
         Ok(Self { fs, base, author: Author::agent(agent) })
     }
 
-    /// Stamps commits with the id of an API key.
+    /// Sets the API key whose id is recorded as author of commits.
     #[must_use]
     pub fn by_key(self, id: &str) -> Self {
         Self { author: self.author.with_key(id), ..self }

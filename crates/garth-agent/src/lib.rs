@@ -1,5 +1,6 @@
-//! Features of agents: the data that they keep in a tree, and the tree that an agent sees. All of it works on
-//! any [`FileSystem`](garth_engine::FileSystem): this crate has no tables and names no engine.
+//! Features of agents: the data that they store in a tree, and the tree that an agent sees. All of it works
+//! on any [`FileSystem`](garth_engine::FileSystem): this crate has no tables and depends on no particular
+//! engine.
 
 pub mod access;
 pub mod chat;
@@ -32,9 +33,9 @@ pub use once::Once;
 pub use registry::registry;
 pub use tree::{AgentTree, Skill};
 
-/// Makes an `async fn` return a boxed future, so that its body is compiled here, once. Plain, it would be
-/// compiled again, with all that it awaits, in each crate that awaits it: server, command line, test
-/// binaries.
+/// Makes an `async fn` return a boxed future, so that its body is compiled once, in this crate. Otherwise it
+/// would be compiled again, with everything that it awaits, in each crate that awaits it: server, command
+/// line, test binaries.
 pub(crate) use async_recursion::async_recursion as boxed;
 
 /// Compiles the Rust of the README.

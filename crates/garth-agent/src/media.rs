@@ -1,5 +1,5 @@
 //! Media: images, sound, video and documents of messages, each a file of its own that messages refer to.
-//! `docs/specs/workspace.md` describes their places and what a reset does with them.
+//! `docs/specs/workspace.md` describes their places and how a reset treats them.
 
 mod attributes;
 mod cache;
@@ -44,10 +44,10 @@ use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::model::{At, Author, Entry, FindQuery};
 use garth_engine::path::TreePath;
 
-/// Files with one UUID that are looked at: more than one are copies.
+/// Limit on the files with one UUID that are checked. More than one are copies.
 const MAX_COPIES: usize = 100;
 
-/// The media of an account.
+/// Media of an account.
 ///
 /// ```
 /// use garth::media::{Media, NewMedia};
@@ -68,7 +68,7 @@ pub struct Media<'a> {
     author: Author,
     /// Request that the next write carries out.
     once: Once,
-    /// Directory of the sessions whose files are there, and their agent; `None` for those of all.
+    /// Directory of the sessions whose files are visible, and their agent; `None` for all sessions.
     seen: Option<(TreePath, String)>,
 }
 
@@ -85,14 +85,13 @@ pub struct Stored {
 }
 
 impl<'a> Media<'a> {
-    /// Returns the media of an account whose tree is `fs`. A view that reaches only a part of the tree under
-    /// its own paths will do. Calls fail with `InvalidArgument` for a tree with other paths, such as that of
-    /// a chat.
+    /// Returns the media of an account whose tree is `fs`. A view of a part of the tree works if it keeps the
+    /// paths. Calls fail with `InvalidArgument` for a tree with other paths, such as that of a chat.
     pub fn new(fs: &'a dyn FileSystem) -> Self {
         Self { fs, env: Env::system(), author: Author::default(), seen: None, once: Once::default() }
     }
 
-    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    /// Sets the clock, the randomness and the threads to compute on. The default is those of the machine.
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
@@ -111,22 +110,23 @@ impl<'a> Media<'a> {
         Self { once, ..self }
     }
 
-    /// Fails where the media of a session would lie elsewhere.
+    /// Fails if the tree is confined, so that its paths are not those of the account.
     fn check_place(&self, session_key: &str) -> Result<()> {
         key::check_session_key(session_key)?;
         own_paths::check(self.fs, &key::directory(session_key), "give it the account's own tree")
     }
 
-    /// Limits the media to those of the sessions in a directory, of an agent.
+    /// Restricts the media to those of the sessions in a directory, of an agent.
     #[must_use]
     pub(crate) fn of_sessions(self, home: TreePath, agent: &str) -> Self {
         Self { seen: Some((home, agent.to_owned())), ..self }
     }
 
-    /// Returns true if a file is of a session that is seen. One that no session has is the agent's.
+    /// Returns true if a file belongs to a visible session. A file without a session belongs to its agent.
     async fn sees(&self, stored: &Stored) -> Result<bool> {
         let Some((home, agent)) = &self.seen else { return Ok(true) };
         let key = stored.key.session_key();
+        // A key of another form than a session key is the UUID of a session that has no key.
         let id = match stored.session_id() {
             Some(id) => id,
             None => match key.parse::<SessionKey>() {
@@ -142,8 +142,8 @@ impl<'a> Media<'a> {
         self.author.class.as_deref().is_none_or(|class| Class::named(class) == Class::Main)
     }
 
-    /// Returns a media file: from the path of its key, or from where it was moved, among media or beside an
-    /// archive.
+    /// Returns a media file. It may have moved from the path of its key to another place of media, such as
+    /// next to an archive.
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
@@ -151,6 +151,7 @@ impl<'a> Media<'a> {
     pub async fn get(&self, key: &MediaKey) -> Result<Stored> {
         self.check_place(key.session_key())?;
         let stored = self.found(key).await?.ok_or_else(|| missing(key))?;
+        // The same error as for a missing file: a caller must not learn that other sessions have it.
         if self.sees(&stored).await? { Ok(stored) } else { Err(missing(key)) }
     }
 
@@ -162,16 +163,15 @@ impl<'a> Media<'a> {
         self.moved(key).await
     }
 
-    /// Returns a media file and a handle that reads it even if it is changed or removed meanwhile.
-    ///
-    /// # Errors
-    /// As [`Media::get`].
+    /// Returns a media file and a handle that reads its content even if the file is changed or removed later.
     #[boxed]
     pub async fn open(&self, key: &MediaKey) -> Result<(Stored, Arc<dyn OpenFile>)> {
         self.opened(self.get(key).await?).await
     }
 
     async fn opened(&self, stored: Stored) -> Result<(Stored, Arc<dyn OpenFile>)> {
+        // By version, so that content and `entry` match even if the file is replaced in between. Host folders
+        // have no versions.
         let file = match self.fs.open_version(stored.entry.version).await {
             Err(error) if error.is(ErrorKind::Unsupported) => self.fs.open(&At::from(&stored.path)).await?,
             file => file?,
@@ -179,18 +179,18 @@ impl<'a> Media<'a> {
         Ok((stored, file))
     }
 
-    /// Finds a file by the UUID of its key. Its name and session key have to be those of the key, and it has
-    /// to be in a place of media: anyone can give a file elsewhere the same metadata.
+    /// Finds a file by the UUID of its key. Its name and session key must be those of the key, and it must be
+    /// in a place of media: anyone can give a file elsewhere the same metadata.
     async fn moved(&self, key: &MediaKey) -> Result<Option<Stored>> {
         let query = FindQuery::metadata(ID, key.id()).within_any(places()).limit(MAX_COPIES);
         let found = match self.fs.find(&query).await {
-            // nothing is found in the past
+            // A view of the past cannot find by metadata.
             Err(error) if error.is(ErrorKind::Unsupported) => return Ok(None),
             found => found?,
         };
         let mut paths: Vec<_> = found.items.into_iter().map(|item| item.path).collect();
         paths.retain(|path| is_place(path) && path.name() == Some(&key.name()));
-        // of copies always the same one
+        // Of copies, always returns the same one.
         paths.sort_unstable();
         for path in paths {
             let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()?.filter(Entry::is_file) else {
@@ -206,21 +206,22 @@ impl<'a> Media<'a> {
 }
 
 impl Stored {
-    /// Returns a file that lies at a path; `None` for what is no media file.
+    /// Returns the media file at a path; `None` if it is not a media file.
     fn of(path: TreePath, entry: Entry) -> Option<Self> {
         let session_key = entry.attributes.metadata.get(SESSION_KEY)?;
         let key = MediaKey::of_name(session_key, path.name()?)?;
         entry.is_file().then_some(Self { key, path, entry })
     }
 
-    /// Returns the UUID of the session whose file it is; `None` for one that no session has.
+    /// Returns the UUID of the session that owns the file; `None` if no session does.
     pub fn session_id(&self) -> Option<&str> {
+        // The attribute also names the file. On a file with another UUID it does not count.
         let of = self.entry.attributes.metadata.get(OF)?;
         of.split_once('/').filter(|(_, id)| *id == self.key.id()).map(|(session, _)| session)
     }
 }
 
-/// Returns the directories that media lie in or below.
+/// Returns the directories at or below which media are stored.
 fn places() -> [TreePath; 2] {
     ["media", "agents"].map(|top| TreePath::from_row("", top))
 }

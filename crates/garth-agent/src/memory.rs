@@ -1,5 +1,6 @@
-//! Memories: memories and skills that are whole or not there. A memory is a directory whose files are
-//! written in one order, its meta last; `docs/specs/memories.md` describes them.
+//! Memories and skills addressed by URI. Writes are atomic: a reader sees a complete memory or none. A memory
+//! is a directory whose files are written in one order, its meta last; `docs/specs/memories.md` describes
+//! them.
 
 mod duplicates;
 pub mod edge;
@@ -46,7 +47,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, Batch, Op, Precondition};
 use garth_engine::path::TreePath;
 
-/// The memories of an account.
+/// Memories of an account.
 ///
 /// ```
 /// use garth::memory::{Level, Memories, Put};
@@ -67,18 +68,18 @@ pub struct Memories<'a> {
     env: Env,
     author: Author,
     categories: Vec<String>,
-    /// The directories that `fs` reaches, if it is not all.
+    /// Directories that `fs` reaches; `None` for all.
     tops: Option<Vec<TreePath>>,
-    /// The directories whose memories it changes, if it is not all.
+    /// Directories whose memories may be changed; `None` for all.
     changed: Option<Vec<TreePath>>,
-    /// Owner of what [`Memories::remember`] stores, unless it names one.
+    /// Default owner of the memories that [`Memories::remember`] stores.
     space: Space,
     /// Request that the next write carries out.
     once: Once,
 }
 
 impl<'a> Memories<'a> {
-    /// Returns the memories of `account`, whose tree is `fs`, or as much of it as `fs` reaches under the
+    /// Returns the memories of `account`, whose tree is `fs`, or the part of it that `fs` reaches under the
     /// account's own paths. Calls fail with `InvalidArgument` for a tree with other paths, such as that of a
     /// chat.
     pub fn new(fs: &'a dyn FileSystem, account: &str) -> Self {
@@ -88,13 +89,13 @@ impl<'a> Memories<'a> {
         Self { fs, account, env, author, categories, tops: None, changed: None, space, once }
     }
 
-    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    /// Sets the clock, the randomness and the threads to compute on. The default is those of the machine.
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// In the name of this author.
+    /// Sets the author of commits.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
@@ -107,32 +108,32 @@ impl<'a> Memories<'a> {
         Self { once, ..self }
     }
 
-    /// With these categories besides [`CATEGORIES`].
+    /// Sets categories in addition to [`CATEGORIES`].
     #[must_use]
     pub fn categories(self, categories: impl IntoIterator<Item = String>) -> Self {
         Self { categories: categories.into_iter().collect(), ..self }
     }
 
-    /// Where `fs` reaches these directories alone, such as `/users/alice/memories`.
+    /// Sets the only directories that `fs` reaches, such as `/users/alice/memories`.
     #[must_use]
     pub fn tops(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
         Self { tops: Some(tops.into_iter().collect()), ..self }
     }
 
-    /// Sets the owner of what [`Memories::remember`] stores: by default the user `default`.
+    /// Sets the owner of the memories that [`Memories::remember`] stores. The default is the user `default`.
     #[must_use]
     pub fn space(self, space: Space) -> Self {
         Self { space, ..self }
     }
 
-    /// Limits changes to memories in these directories.
+    /// Restricts changes to memories in these directories.
     #[must_use]
     pub(crate) fn changed(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
         Self { changed: Some(tops.into_iter().collect()), ..self }
     }
 
-    /// Refuses to change a memory of somebody else. Behind it the directories of the memory could not be
-    /// made, which says nothing of why.
+    /// Checks that the memory may be changed. Without this check, the commit would fail with an error about
+    /// directories, which does not name the reason.
     fn check_change(&self, uri: &Uri) -> Result<()> {
         let dir = uri.dir();
         if self.changed.as_ref().is_none_or(|tops| tops.iter().any(|top| dir.is_within(top))) {
@@ -145,14 +146,14 @@ impl<'a> Memories<'a> {
         Err(Error::new(ErrorKind::AccessDenied, message))
     }
 
-    /// Refuses what is of another account, or of a category that there is not.
+    /// Checks account and category of a URI.
     fn check(&self, uri: &Uri) -> Result<()> {
         self.check_place(uri)?;
         self.check_category(uri.category())
             .map_err(|error| Error::invalid(format!("{uri}: {}", error.message())))
     }
 
-    /// Refuses an unknown category.
+    /// Checks that a category exists.
     fn check_category(&self, category: &str) -> Result<()> {
         if CATEGORIES.contains(&category) || self.categories.iter().any(|known| known == category) {
             return Ok(());
@@ -162,7 +163,7 @@ impl<'a> Memories<'a> {
         Err(Error::invalid(format!("{category} is no category; there are {}", known.join(", "))))
     }
 
-    /// Refuses what is of another account, and a tree in which the memory would lie elsewhere.
+    /// Checks the account of a URI, and that the tree has the paths of the account.
     fn check_place(&self, uri: &Uri) -> Result<()> {
         uri.check_account(&self.account)?;
         own_paths::check(self.fs, &uri.dir(), "open it with AgentTree::memories")
@@ -172,14 +173,16 @@ impl<'a> Memories<'a> {
         self.fs.capabilities(&uri.dir()).attributes
     }
 
-    /// What is known of a memory that is there.
+    /// Returns the meta of an active memory.
     fn active(&self, state: &State) -> Result<Meta> {
         state
             .active()
+            // A damaged meta is reported as such, with the way to repair it. As missing, a client would write
+            // over it.
             .ok_or_else(|| damaged(&state.uri, state.meta.as_ref()).unwrap_or_else(|| missing(&state.uri)))
     }
 
-    /// Returns the batch of a write that has nothing to change.
+    /// Returns the batch of a write without changes.
     fn nothing(&self, message: String) -> Batch {
         self.batch(Vec::new(), Vec::new()).message(message)
     }
@@ -190,7 +193,7 @@ impl<'a> Memories<'a> {
                 && is_no_text(path)
                 && self.fs.capabilities(path).attributes
             {
-                // search never shows it, so that it need not be indexed
+                // Search never returns it, so it need not be indexed.
                 attrs.searchable = Some(Some(false));
             }
         }
@@ -199,13 +202,13 @@ impl<'a> Memories<'a> {
     }
 }
 
-/// Whether it is a file beside the text and layers of a memory.
+/// Returns true for a file of a memory other than its text and layers.
 fn is_no_text(path: &TreePath) -> bool {
     let is_event = path.segments().any(|segment| segment == OUTBOX);
     is_event || path.name().is_some_and(|name| name == META || name == RELATIONS)
 }
 
-/// Returns the `Corrupt` of a memory whose `.meta.json` is there and cannot be read.
+/// Returns the `Corrupt` error of a memory whose `.meta.json` exists and cannot be read.
 fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
     if let Err(error) = check_status(uri, meta) {
         return Some(error);

@@ -1,5 +1,5 @@
-//! Language models that features ask, where somebody has set one: a question, an answer that is checked like
-//! any input, and how many tokens a day an account gives for them.
+//! Language models for features that use one, if it is configured: a request, an answer that is checked like
+//! any input, and the number of tokens that an account may use in a day.
 
 mod answer;
 
@@ -21,40 +21,40 @@ use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::model::{Batch, Op};
 use garth_engine::path::TreePath;
 
-/// Where it is kept how many tokens were taken today.
+/// File with the number of tokens used today.
 const SPENT: &str = "/.garth/models.json";
 
-/// What a model is asked.
+/// Request to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// What it is to do.
+    /// System prompt.
     pub system: String,
-    /// With what.
+    /// User message.
     pub user: String,
-    /// Most tokens of the answer.
+    /// Limit on the tokens of the answer.
     pub max_tokens: u64,
 }
 
-/// What it says.
+/// Answer of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// As it said it.
+    /// Text as the model wrote it.
     pub text: String,
-    /// Tokens of the question and the answer, if it told them.
+    /// Tokens of the request and the answer, if the model reports them.
     pub tokens: Option<u64>,
 }
 
-/// A language model.
+/// Interface of a language model.
 #[async_trait]
 pub trait ChatModel: fmt::Debug + Send + Sync {
-    /// Asks it.
+    /// Sends a request.
     ///
     /// # Errors
-    /// `Unavailable` if it does not answer.
+    /// `Unavailable` if the model does not answer.
     async fn ask(&self, ask: &Ask) -> Result<Answer>;
 }
 
-/// The tokens that an account gives for models, a day (UTC).
+/// Daily token allowance of an account (UTC).
 #[derive(Clone, Debug)]
 pub struct Allowance {
     fs: Arc<dyn FileSystem>,
@@ -62,16 +62,16 @@ pub struct Allowance {
     env: Env,
 }
 
-/// How much was taken.
+/// Tokens used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Spent {
-    /// The day, `2026-01-27`.
+    /// Day, such as `2026-01-27`.
     date: String,
     tokens: u64,
 }
 
 impl Allowance {
-    /// So many tokens a day of an account.
+    /// Returns an allowance of `cap` tokens a day.
     ///
     /// # Errors
     /// From the storage.
@@ -80,7 +80,7 @@ impl Allowance {
         Ok(Self { fs: system(account).await?, cap, env })
     }
 
-    /// Takes tokens, if so many are left today.
+    /// Takes tokens from today's allowance. Returns false if not enough are left.
     ///
     /// # Errors
     /// From the storage.
@@ -93,7 +93,7 @@ impl Allowance {
         .await
     }
 
-    /// Gives back what was taken and not needed, or takes what it was too little.
+    /// Corrects the count after a call: `taken` tokens were reserved, `needed` were used.
     ///
     /// # Errors
     /// From the storage.
@@ -109,26 +109,30 @@ impl Allowance {
             let known = file.as_ref().and_then(|file| file.bytes.as_deref());
             let spent: Spent = known.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
             let date = self.env.now().to_rfc3339()[..10].to_owned();
+            // The count starts again on another day.
             let today = if spent.date == date { spent.tokens } else { 0 };
             let Some(tokens) = to(today) else { return Ok(false) };
             let op = Op::write(path.clone(), pretty(&Spent { date, tokens })?);
             let batch = Batch::new([op]).message("count tokens of models");
+            // On the condition that the file is unchanged, so that concurrent requests are both counted.
             self.fs.commit(batch.require(path.clone(), as_read(file.as_ref()))).await.map(|_| true)
         })
         .await
     }
 }
 
-/// Asks a model within the day's tokens; `None` if they are used up.
+/// Sends a request within the day's allowance; `None` if that is used up.
 ///
 /// # Errors
-/// `Unavailable` if it does not answer; from the storage.
+/// `Unavailable` if the model does not answer; from the storage.
 pub(crate) async fn asked(
     model: &dyn ChatModel,
     allowance: Option<&Allowance>,
     ask: &Ask,
 ) -> Result<Option<String>> {
+    // The most that the call can use.
     let due = ((count(&ask.system) + count(&ask.user)) as u64).saturating_add(ask.max_tokens);
+    // Reserved before the call, so that concurrent requests cannot exceed the day's limit together.
     if let Some(allowance) = allowance
         && !allowance.take(due).await?
     {
@@ -136,8 +140,8 @@ pub(crate) async fn asked(
     }
     let answer = model.ask(ask).await;
     if let Some(allowance) = allowance {
-        // A token is a byte at least, and an answer has no more tokens than were allowed: what a model
-        // reports beyond that is wrong, and would use up the day.
+        // A token has at least one byte, and an answer no more tokens than allowed. A higher number reported
+        // by a model is wrong, and would use up the day.
         let most = ((ask.system.len() + ask.user.len()) as u64).saturating_add(ask.max_tokens).max(due);
         let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
         allowance.settle(due, needed).await?;

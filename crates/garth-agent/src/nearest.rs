@@ -1,9 +1,9 @@
-//! The nearest known name to one that is not known.
+//! Suggestion of the nearest known name for an unknown one.
 
-/// Similarity from which a name is near: two slips in five letters.
+/// Similarity from which a name is near: two errors in five letters.
 const NEAR: f64 = 0.6;
 
-/// Returns the known name that is most like `name`, if one is near.
+/// Returns the known name that is most similar to `name`, if one is near.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let name = name.to_lowercase();
     let scored = known.into_iter().map(|known| (similarity(&name, known), known));
@@ -11,8 +11,8 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     best.filter(|(similarity, _)| *similarity >= NEAR).map(|(_, known)| known)
 }
 
-/// Returns how alike two names are, up to 1: the share of letters that need no edit. A name inside the other
-/// counts as near: `in` and `within`.
+/// Returns the similarity of two names, up to 1: the share of letters that need no edit. A name that contains
+/// the other counts as near: `in` and `within`.
 fn similarity(name: &str, known: &str) -> f64 {
     let is_inside = name.len() > 1 && (known.contains(name) || name.contains(known));
     strsim::normalized_damerau_levenshtein(name, known).max(if is_inside { NEAR } else { 0.0 })

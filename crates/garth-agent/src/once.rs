@@ -1,8 +1,8 @@
-//! Requests that may be sent again: each runs once, and a repeat gets the outcome of the first try.
+//! Requests that may be sent again: each runs once, and a repeat gets the result of the first attempt.
 //!
-//! The handles of the rooms carry an [`Once`]. An operation stores its outcome as the note of the idempotency
-//! record, in the transaction of its commit, so that the two are there together or not at all.
-//! `docs/decisions/one-record-for-retries.md` says more.
+//! Handles carry an [`Once`]. An operation stores its outcome as the note of the idempotency record, in the
+//! transaction of its commit, so that both exist or neither does. `docs/decisions/one-record-for-retries.md`
+//! has the reasons.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Batch, Body, Commit, Idempotency, MAX_INLINE_BODY, Op, Seq};
 use garth_engine::path::TreePath;
 
-/// Outcome of an operation, as it is stored for repeats.
+/// Outcome of an operation, in the form stored for repeats.
 pub(crate) trait Outcome: Serialize + DeserializeOwned + Send {
-    /// Sets what only the commit tells.
+    /// Sets the fields that are only known after the commit.
     #[must_use]
     fn committed(self, _commit: &Commit) -> Self {
         self
     }
 }
 
-/// Request that may be sent again; by default, one that is not.
+/// Request that may be sent again. The default is a request that is not.
 ///
-/// The first commit of the request has the record of its key, each further one that of the key with `#` and
-/// the name of the step behind it. Failures leave no record.
+/// The first commit of the request has the record of its key; each further one has that of the key, `#` and
+/// the name of the step. Failures are not recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Once(Option<Arc<Request>>);
 
 #[derive(Debug)]
 struct Request {
-    /// Filesystem that keeps the records, whichever view of it the request writes through.
+    /// Filesystem that stores the records, whichever view of it the request writes through.
     keeper: Arc<dyn FileSystem>,
     record: Idempotency,
-    /// Commit of an earlier try that was there when the request began.
+    /// Commit of an earlier attempt, found when the request began.
     first: Option<Commit>,
 }
 
 impl Once {
-    /// Begins a request. Its record is kept in the key space of `keeper`.
+    /// Begins a request. Its record is stored in the key space of `keeper`.
     ///
     /// # Errors
     /// `IdempotencyMismatch` if the key was used with another request; `Unsupported` for a tree without a
@@ -51,11 +51,12 @@ impl Once {
             return Err(Error::new(ErrorKind::Unsupported, "no record of a request is kept here"));
         };
         let mut request = Request { keeper, record: record.kept_in(keys), first: None };
+        // A mismatch of the key is reported before any work is done.
         request.first = request.look_up().await?;
         Ok(Self(Some(Arc::new(request))))
     }
 
-    /// Begins a request whose body is still to come; [`Once::with_body`] completes it.
+    /// Begins a request whose body is still to be received; [`Once::with_body`] completes it.
     pub fn before_body(keeper: Arc<dyn FileSystem>, record: Idempotency) -> Self {
         Self(Some(Arc::new(Request { keeper, record, first: None })))
     }
@@ -69,17 +70,17 @@ impl Once {
         Self::begin(Arc::clone(&request.keeper), record).await
     }
 
-    /// Returns true if an earlier try of the request has committed.
+    /// Returns true if an earlier attempt of the request has committed.
     pub fn is_repeat(&self) -> bool {
         self.0.as_ref().is_some_and(|request| request.first.is_some())
     }
 
-    /// Returns true if the outcome of the operation is recorded.
+    /// Returns true if outcomes are recorded.
     pub(crate) fn records(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns the outcome of an earlier try of the request that has committed.
+    /// Returns the outcome of an earlier attempt that has committed.
     pub(crate) fn recorded<T: Outcome>(&self) -> Result<Option<T>> {
         self.0.as_ref().and_then(|request| request.first.as_ref()).map(read).transpose()
     }
@@ -88,6 +89,7 @@ impl Once {
     pub(crate) async fn step(&self, name: impl std::fmt::Display) -> Result<Self> {
         let Some(request) = &self.0 else { return Ok(Self::default()) };
         let mut record = request.record.clone();
+        // Each commit needs a key of its own, or the second one would be taken for a repeat of the first.
         record.key = format!("{}#{name}", record.key);
         Self::begin(Arc::clone(&request.keeper), record).await
     }
@@ -95,8 +97,9 @@ impl Once {
     /// Runs an operation that ends with [`Once::commit`] or [`Once::unchanged`], unless its outcome is
     /// recorded.
     ///
-    /// A failure can come of an earlier try, or of a twin beside this one: what it created is there, what it
-    /// removed is not. So the record is looked up again before the failure is returned.
+    /// A failure may be due to an earlier or concurrent attempt of the same request: it meets what that
+    /// created, and misses what that removed. So the record is looked up again before the failure is
+    /// returned.
     pub(crate) async fn run<T: Outcome, E: From<Error>>(
         &self,
         operation: impl Future<Output = Result<T, E>>,
@@ -114,7 +117,8 @@ impl Once {
         }
     }
 
-    /// Commits the batch of an operation with its outcome. Returns the outcome, or that of an earlier try.
+    /// Commits the batch of an operation with its outcome. Returns the outcome, or that of an earlier
+    /// attempt.
     pub(crate) async fn commit<T: Outcome>(
         &self,
         fs: &dyn FileSystem,
@@ -129,11 +133,12 @@ impl Once {
             Error::new(ErrorKind::Io, "the outcome of a request cannot be recorded").with_source(error)
         })?;
         let commit = fs.commit(batch.idempotency(request.record.clone().note(note))).await?;
+        // Another attempt was faster. Its outcome counts, because its objects are the ones that exist.
         if commit.replayed { read(&commit) } else { Ok(outcome.committed(&commit)) }
     }
 
-    /// Returns the outcome of an operation that changes nothing, with a record of it. `batch` has author and
-    /// message, and no operations; without a request nothing is committed.
+    /// Returns the outcome of an operation that changes nothing, and records it. `batch` has author and
+    /// message, but no operations; it is only committed if outcomes are recorded.
     pub(crate) async fn unchanged<T: Outcome>(
         &self,
         fs: &dyn FileSystem,
@@ -148,7 +153,7 @@ impl Once {
 }
 
 impl Request {
-    /// Returns the commit of an earlier try.
+    /// Returns the commit of an earlier attempt.
     async fn look_up(&self) -> Result<Option<Commit>> {
         match self.keeper.recorded(&self.record.key).await? {
             Some(found) if found.request_hash != self.record.request_hash => Err(Error::new(
@@ -160,8 +165,8 @@ impl Request {
     }
 }
 
-/// Stages bodies of a batch that has more in memory than a commit takes, the longest first: a long message of
-/// the assistant is in its log and in `latest.md`.
+/// Stages bodies of a batch that is too large for a commit, the longest first. A long message of the
+/// assistant, for example, is both in its log and in `latest.md`.
 async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
     let inline = |op: &Op| match op.body() {
         Some(Body::Bytes(bytes)) => bytes.len(),
@@ -185,7 +190,7 @@ async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
     Ok(batch)
 }
 
-/// Reads the outcome that a commit was recorded with.
+/// Reads the outcome that was recorded with a commit.
 fn read<T: Outcome>(commit: &Commit) -> Result<T> {
     let outcome: T = serde_json::from_str(&commit.note).map_err(|error| {
         let message = "the recorded outcome of a request cannot be read; send it under a new key";
@@ -200,21 +205,21 @@ impl Outcome for Seq {
     }
 }
 
-/// `None` for an operation that changed nothing.
+/// Outcome of an operation that may change nothing.
 impl Outcome for Option<Seq> {
     fn committed(self, commit: &Commit) -> Self {
         self.map(|_| commit.seq)
     }
 }
 
-/// Path that was written.
+/// Written path.
 impl Outcome for (TreePath, Seq) {
     fn committed(self, commit: &Commit) -> Self {
         (self.0, commit.seq)
     }
 }
 
-/// Number of what the operation changed, such as bytes or edges.
+/// Number of changed items, such as bytes or edges.
 impl Outcome for usize {}
 
 /// Placeholder of a commit that is not made yet.

@@ -1,8 +1,8 @@
-//! Names in lines that a model reads. A name that is written as one word can neither end its line nor pass
+//! Names in lines that a model reads. A name that is encoded as one word can neither end its line nor pass
 //! for another part of it.
 
-/// Returns a name as one word: letters, digits and `/._~:%-` stay, and each byte of the rest becomes `%` and
-/// two hexadecimal digits. A URI stays as it is, with its `%`.
+/// Returns a name as one word: letters, digits and `/._~:%-` stay, and each byte of other characters becomes
+/// `%` and two hexadecimal digits. A URI stays as it is, with its `%`.
 pub fn word(name: &str) -> String {
     let mut word = String::with_capacity(name.len());
     for c in name.chars() {

@@ -1,6 +1,6 @@
-//! The outbox: what happened to memories is told to whoever keeps an index of their own, at least once
-//! under one key, and in order. Events are files, written in the commit that they are about; a worker claims
-//! them with a lease, delivers them to a [`Sink`] and removes them. `docs/specs/outbox.md` is the contract.
+//! Outbox: delivers changes of memories to external indexes, at least once under one key, and in order.
+//! Events are files, written in the commit of the change; a worker claims them with a lease, delivers them to
+//! a [`Sink`] and removes them. `docs/specs/outbox.md` is the contract.
 
 mod admin;
 mod claim;

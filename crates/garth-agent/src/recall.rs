@@ -1,6 +1,6 @@
-//! Recall: the best of what an account knows about a question, within so many tokens, each piece with where
-//! it is from, why it was chosen, and a fence around it. Over any tree; `docs/specs/recall.md` says how it
-//! chooses.
+//! Recall: retrieves the best memories and files for a question, within a token budget. Each piece comes with
+//! its source, the reason why it was chosen, and a fence around it. Works over any tree;
+//! `docs/specs/recall.md` describes the selection.
 
 mod answer;
 mod budget;
@@ -24,11 +24,11 @@ use garth_engine::error::Result;
 use garth_engine::text::question::Question;
 
 impl Recaller<'_> {
-    /// Recalls. Fences are made by `key`.
+    /// Recalls pieces for a question, fenced with `key`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what no recall takes; `Unsupported` where there is no search, or for `as_of`, no
-    /// past; those of the filesystem.
+    /// `InvalidArgument` for an invalid request; `Unsupported` if the tree has no search, or for `as_of` no
+    /// past; errors of the filesystem.
     #[boxed]
     pub async fn recall(&self, asked: &Recall, key: &Key) -> Result<Recalled> {
         asked.check()?;

@@ -1,5 +1,5 @@
-//! Rules, projections and search exclusions that every tree of agents has, for registering with the engine.
-//! The engine applies them in each commit, so that no interface gets past them.
+//! Rules, projections and search exclusions that every tree of agents has, to be registered with the engine.
+//! The engine applies them in each commit, so that no interface can bypass them.
 
 pub mod fragments;
 pub mod projections;
@@ -12,11 +12,11 @@ use crate::identity::MAX_SETTINGS;
 use crate::settings::Settings;
 use garth_engine::rule::{Constraint, Registry, Rule};
 
-/// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
-/// an older garth then no longer writes to the account, and a newer one derives its keys again.
+/// Version of the set. Increment it with each change of a rule, or of the keys that a projection derives. An
+/// older garth then no longer writes to the account, and a newer one derives all keys again.
 const VERSION: u64 = 9;
 
-/// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
+/// Limit on the bytes of a value of the key-value interface: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
 
 /// Returns the rules and projections that every tree of agents has, for opening a data folder. Calls return
@@ -29,10 +29,15 @@ pub fn registry() -> Registry {
     REGISTRY.clone()
 }
 
-/// Values of the key-value interface are JSON, settings can be read, instruction fragments, messages and
-/// events have a schema, what was said in a session only grows, garth alone writes whose a session is and
-/// what it belongs to, and no session writes what people set and the skills of all.
+/// Returns the built-in rules.
+///
+/// - Values of the key-value interface are JSON, and settings can be read.
+/// - Instruction fragments, messages and events match their schemas.
+/// - Messages, events and native lines are append-only.
+/// - Only garth writes the fields that decide who owns a session and what it belongs to.
+/// - No session writes settings and shared skills.
 fn rules() -> Vec<Rule> {
+    // People set these; no session may change them.
     let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
     let settings = "/agents/*/settings.json";
     let of_people = [settings, "/skills", "/skills/**"];

@@ -1,26 +1,26 @@
-//! Attempts of a change that loses a race against other writers, and turns for other tasks in a long scan.
+//! Attempts of a change that loses a race with other writers, and yields to other tasks in a long scan.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use garth_engine::error::{Error, ErrorKind, Result};
 
-/// Attempts of a change. Each attempt that fails is one in which another writer succeeded, so that only many
-/// writers of one file could use this number up.
+/// Limit on the attempts of a change. Each failed attempt is one in which another writer succeeded, so only
+/// many writers of one file can reach it.
 const ATTEMPTS: usize = 1000;
 
-/// Attempts of a change that fails because of names which others create or remove at the same moment.
+/// Limit on the attempts of a change that fails because other writers create or remove names concurrently.
 pub(crate) const ATTEMPTS_AT_NAMES: usize = 8;
 
-/// Makes a change, again with what it reads each time that another writer was faster.
+/// Makes a change, and repeats it with its reads each time that another writer was faster.
 ///
 /// # Errors
-/// Those of the change; `Conflict` of the last attempt if others are faster each time.
+/// From the change; `Conflict` of the last attempt if others are faster each time.
 pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(attempt: impl FnMut() -> F) -> Result<T> {
     retry_at_most(ATTEMPTS, attempt).await
 }
 
-/// Makes a change in at most `attempts` attempts: for one that reads or writes much.
+/// Makes a change in at most `attempts` attempts, for one that reads or writes much.
 ///
 /// # Errors
 /// As [`retry`].
@@ -34,11 +34,12 @@ pub(crate) async fn retry_at_most<T, F: Future<Output = Result<T>>>(
             done => return done,
         }
     }
+    // The last attempt returns its conflict to the caller.
     attempt().await
 }
 
-/// Returns true for a conflict with another writer. A conflict that has no path is about what the caller
-/// asked for: another attempt would fail the same way.
+/// Returns true for a conflict with another writer. A conflict without a path is about the request of the
+/// caller: another attempt would fail the same way.
 fn is_lost(error: &Error) -> bool {
     error.is(ErrorKind::Conflict) && error.path().is_some()
 }

@@ -1,7 +1,7 @@
-//! Sessions: messages and events, which only grow, and what is derived from them for a model. A session is a
+//! Sessions: append-only messages and events, and the data derived from them for a model. A session is a
 //! directory; `docs/specs/sessions.md` describes its files.
 //!
-//! Each room uses those above it in this list alone: `store` (files of the directory), `log` (messages and
+//! Each module only uses those above it in this list: `store` (files of the directory), `log` (messages and
 //! events), `expiry` (when parts may be collected), `render` (messages as text for a model), `content`
 //! (chunks and blobs by hash), `derived` (summary, facts, decisions, references), `lifecycle` (from creation
 //! to the successor), `provider` (message lists of providers), `pack` (the context window), then `compact`,

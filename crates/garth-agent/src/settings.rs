@@ -1,6 +1,5 @@
-//! `settings.json` of an agent: what its people set. An agent reads it and does not write it. One parser
-//! reads the file and judges it in each commit that leaves one: a mistake in it would stop prompts, resets
-//! and compaction.
+//! Settings of an agent, from its `settings.json`. People write the file, and the agent only reads it. One
+//! parser reads it and checks it in each commit: an invalid file would stop prompts, resets and compaction.
 
 use std::collections::BTreeMap;
 
@@ -18,31 +17,31 @@ use garth_engine::path::TreePath;
 pub(crate) use crate::identity::MAX_SETTINGS;
 pub use crate::identity::SETTINGS;
 
-/// Longest time of `reset.minutes`: ten years.
+/// Limit on `reset.minutes`: ten years.
 const MAX_MINUTES: u64 = 5_256_000;
 
-/// Most tokens that a setting counts: more than any context window has.
+/// Limit on the tokens of a setting: more than any context window has.
 const MAX_TOKENS: u64 = 10_000_000;
 
-/// What is set; what is not has its default.
+/// Settings of an agent. Omitted ones have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The IANA name of the time zone by which its days change: `UTC` without it.
+    /// IANA name of the agent's time zone, which decides when a day ends. The default is `UTC`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// How its prompt is put together.
+    /// Settings of the prompt.
     pub prompt: PromptSettings,
-    /// Whose daily memory a session sees.
+    /// Visibility of daily memory.
     pub daily_memory: DailyMemory,
-    /// What is said of skills, by the name of each or of its directory.
+    /// Settings of skills, by the name of the skill or of its directory.
     pub skills: BTreeMap<String, SkillSetting>,
-    /// When sessions are compacted.
+    /// Settings of compaction.
     pub compaction: CompactionSettings,
-    /// When sessions begin anew.
+    /// Settings of resets.
     pub reset: ResetSettings,
-    /// The owner of the agent: see [`AccessPolicy::owner`].
+    /// Owner of the agent: see [`AccessPolicy::owner`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Session keys of the owner: see [`AccessPolicy::main_keys`].
@@ -51,57 +50,57 @@ pub struct Settings {
     /// Users of session keys: see [`AccessPolicy::identities`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<String, String>,
-    /// What others than the owner reach: see [`AccessPolicy::shared`].
+    /// Paths shared with others than the owner: see [`AccessPolicy::shared`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub shared: BTreeMap<String, Sharing>,
 }
 
-/// See [`Settings::prompt`].
+/// Settings of the prompt: see [`Settings::prompt`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PromptSettings {
-    /// What comes first, in place of garth's own text.
+    /// First part of the prompt, in place of garth's own text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// In which order.
+    /// Order of the sections.
     pub order: Order,
-    /// Whether a session keeps the prompt that it began with, until it is compacted or reset: what changed
-    /// since is told at the end.
+    /// True if a session keeps the prompt that it began with until it is compacted or reset. Later changes of
+    /// files are reported at the end.
     pub pinned: bool,
 }
 
-/// The order of a prompt's sections.
+/// Order of a prompt's sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Daily memory between long-term memory and tool notes.
     #[default]
     Normal,
-    /// What changes often comes last, so that a model's cache holds for the rest.
+    /// Sections that change often come last, so that the model's cache keeps working for the others.
     Cache,
 }
 
-/// See [`Settings::daily_memory`].
+/// Visibility of daily memory: see [`Settings::daily_memory`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DailyMemory {
-    /// What others than main sessions and the audience wrote is shown as evidence.
+    /// Text of others than main sessions and the audience is shown as evidence.
     #[default]
     Class,
-    /// All is shown as it is.
+    /// All text is shown as it is.
     All,
 }
 
-/// See [`Settings::compaction`].
+/// Settings of compaction: see [`Settings::compaction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct CompactionSettings {
-    /// How many tokens of the context window stay free: a session whose last prompt left less is compacted.
+    /// Tokens of the context window to keep free. A session whose last prompt left fewer is compacted.
     #[serde(deserialize_with = "whole")]
     pub reserve: u64,
-    /// How many tokens of the newest messages stay in packs, and the last turn in any case.
+    /// Tokens of the newest messages that stay in packs. The last turn always stays.
     #[serde(deserialize_with = "whole")]
     pub keep: u64,
 }
@@ -112,20 +111,20 @@ impl Default for CompactionSettings {
     }
 }
 
-/// See [`Settings::reset`].
+/// Settings of resets: see [`Settings::reset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ResetSettings {
-    /// When.
+    /// Policy.
     pub policy: ResetPolicy,
-    /// By `daily`, at which hour of the agent's time zone, 0 to 23.
+    /// For `daily`: hour in the agent's time zone, 0 to 23.
     #[serde(deserialize_with = "whole")]
     pub hour: i8,
-    /// By `idle`, after how many minutes without a change.
+    /// For `idle`: minutes without a change.
     #[serde(deserialize_with = "whole")]
     pub minutes: u64,
-    /// What happens to media that the archive refers to.
+    /// Treatment of media that the archive refers to.
     pub media: MediaPolicy,
 }
 
@@ -135,31 +134,31 @@ impl Default for ResetSettings {
     }
 }
 
-/// When a session begins anew.
+/// Time of the reset of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResetPolicy {
-    /// When somebody says so.
+    /// On request only.
     #[default]
     Manual,
-    /// Once an hour of the day has come since it was used last.
+    /// At an hour of the day, if the session was used before it.
     Daily,
-    /// Once it was not used for so many minutes.
+    /// After some minutes without use.
     Idle,
 }
 
-/// What a reset does with media that the archive refers to.
+/// Treatment of media that the archive of a reset session refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediaPolicy {
-    /// They move beside the archive.
+    /// Move them next to the archive.
     #[default]
     Keep,
-    /// They are removed.
+    /// Remove them.
     Delete,
 }
 
-/// Settings of a skill, which override what it says itself: see [`Settings::skills`].
+/// Settings of a skill, which override those of its own text: see [`Settings::skills`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -207,11 +206,11 @@ pub struct RequiresSetting {
 }
 
 impl Settings {
-    /// Reads them.
+    /// Parses settings.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no JSON of this form, and values that cannot be. The message has the
-    /// nearest known name.
+    /// `InvalidArgument` if the text is not valid JSON of this form, or a value is invalid. The message
+    /// suggests the nearest known name for an unknown one.
     pub fn parse(text: &[u8]) -> Result<Self> {
         Self::read_text(text).map_err(|why| Error::invalid(format!("{SETTINGS}: {why}")))
     }
@@ -219,18 +218,19 @@ impl Settings {
     /// Checks a text as [`Settings::parse`] does, for the rule.
     ///
     /// # Errors
-    /// The flaw, in words.
+    /// A description of the error.
     pub(crate) fn check(text: &[u8]) -> std::result::Result<(), String> {
         Self::read_text(text).map(drop)
     }
 
     fn read_text(text: &[u8]) -> std::result::Result<Self, String> {
-        // a list would be read as the fields in their order
+        // Serde would accept a list as the fields in their order.
         if text.trim_ascii_start().first() != Some(&b'{') {
             return Err("it is no JSON object".to_owned());
         }
         let settings: Self = serde_json::from_slice(text).map_err(|error| flaw(&error))?;
         let Self { owner, main_keys, identities, shared, .. } = settings.clone();
+        // The same checks as for access, so that settings which pass here never deny it.
         let policy = AccessPolicy { owner, main_keys, identities, shared };
         settings.zone().map_err(|error| format!("time_zone: {}", error.message()))?;
         policy.check().map_err(|error| error.message().to_owned())?;
@@ -249,7 +249,7 @@ impl Settings {
         }
     }
 
-    /// Reads the settings in the file at a path. Without a file, the defaults hold.
+    /// Reads the settings from the file at a path. Without a file, the defaults apply.
     ///
     /// # Errors
     /// `Corrupt` at that path.
@@ -261,21 +261,22 @@ impl Settings {
         })
     }
 
-    /// The time zone.
+    /// Returns the time zone.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that the database of time zones has not.
+    /// `InvalidArgument` for a name that is not in the database of time zones.
     pub fn zone(&self) -> Result<Zone> {
         self.time_zone.as_deref().map_or(Ok(Zone::default()), Zone::named)
     }
 }
 
-/// Returns what is wrong with JSON of another form, with the nearest name to one that is not known.
+/// Returns the error of invalid JSON, with the nearest known name for an unknown one.
 fn flaw(error: &serde_json::Error) -> String {
     let said = error.to_string();
     // "unknown field `a`, expected one of `b`, `c` at line 1 column 2"
     let mut names = said.split('`').skip(1).step_by(2);
     let (Some((what, _)), Some(name)) = (said.split_once(", expected "), names.next()) else { return said };
+    // The nearest name replaces the list of all known ones.
     match nearest(name, names).filter(|_| said.starts_with("unknown ")) {
         Some(near) => {
             format!("{what}; did you mean `{near}`? (line {}, column {})", error.line(), error.column())
@@ -284,7 +285,7 @@ fn flaw(error: &serde_json::Error) -> String {
     }
 }
 
-/// Reads a whole number, written as `60` or `6e1`: JSON tells them not apart.
+/// Reads a whole number, written as `60` or `6e1`: JSON does not distinguish them.
 fn whole<'de, D, N>(from: D) -> std::result::Result<N, D::Error>
 where
     D: Deserializer<'de>,

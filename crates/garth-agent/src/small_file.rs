@@ -1,4 +1,4 @@
-//! Small files, read whole, several at one moment, and the forms that they share.
+//! Small files: complete reads of several at one point in time, and their common forms.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use garth_engine::path::TreePath;
 /// Permission bits by which a file is a program.
 pub(crate) const EXECUTABLE: u32 = 0o111;
 
-/// A small file.
+/// Small file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
-    /// The last change of its content.
+    /// Version of its content.
     pub etag: VersionId,
-    /// False for a directory or link in the place of a file, which has no bytes.
+    /// False for a directory or link in the place of a file, which has no content.
     pub is_file: bool,
     /// File, directory or link.
     pub kind: Kind,
-    /// Its size, however much of it was read.
+    /// Size in bytes, also if less of it was read.
     pub size: u64,
     /// Number of its names.
     pub nlink: u64,
     /// Permission bits.
     pub mode: u32,
-    /// Its bytes; none if it is longer than it may be.
+    /// Content; `None` if it exceeds the limit.
     pub bytes: Option<Vec<u8>>,
-    /// Its custom metadata.
+    /// Custom metadata.
     pub metadata: BTreeMap<String, String>,
-    /// From when on it is absent.
+    /// Expiry time, from which on it is absent.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -53,7 +53,7 @@ impl File {
         }
     }
 
-    /// Its text; none if it is too long or not UTF-8.
+    /// Returns the text; `None` if it is too long or not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.bytes.as_ref()?).ok()
     }
@@ -63,23 +63,23 @@ impl File {
         self.mode & EXECUTABLE != 0
     }
 
-    /// Its bytes.
+    /// Returns the content.
     ///
     /// # Errors
-    /// `InvalidArgument` that says why there are none.
+    /// `InvalidArgument` with the reason if there is none.
     pub(crate) fn read(&self) -> Result<&[u8]> {
         let why = if self.is_file { "is too long" } else { "is a directory or a link" };
         self.bytes.as_deref().ok_or_else(|| Error::invalid(why))
     }
 }
 
-/// Returns the error of a file that garth keeps and cannot read, since something else wrote it: `Corrupt`, at
-/// the path of the file. `how` says what sets it right.
+/// Returns the error of a file of garth that cannot be read because another program wrote it: `Corrupt`, at
+/// the path of the file. `how` describes the repair.
 pub(crate) fn unreadable(path: &TreePath, why: &str, how: &str) -> Error {
     Error::at(ErrorKind::Corrupt, path, format!("cannot be read: {why}; {how}"))
 }
 
-/// Returns the condition that a file is as it was read.
+/// Returns the condition that a file is unchanged since it was read.
 pub(crate) fn as_read(file: Option<&File>) -> Precondition {
     file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag))
 }
@@ -89,8 +89,8 @@ pub(crate) fn is_no_file(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::IsADirectory) || error.is(ErrorKind::NotPermitted)
 }
 
-/// Reads small files at one moment, of which one has at most `limit` bytes. A directory or link in the place
-/// of a file is one without bytes: it is not absent, and no attempt to write there would succeed.
+/// Reads small files of at most `limit` bytes each, all at one point in time. A directory or link in the
+/// place of a file is returned without content: it is not absent, and a write there would fail.
 pub(crate) async fn read_all(
     fs: &dyn FileSystem,
     paths: &[TreePath],
@@ -99,15 +99,15 @@ pub(crate) async fn read_all(
     Ok(read_with_seq(fs, paths, limit, usize::MAX).await?.1)
 }
 
-/// Reads small files as [`read_all`] does. Returns also the commit after which they were read. Once the files
-/// have more than `most` bytes together, the rest counts as too long.
+/// Reads small files as [`read_all`] does. Also returns the commit after which they were read. After the
+/// files have more than `most` bytes together, the others count as too long.
 pub(crate) async fn read_with_seq(
     fs: &dyn FileSystem,
     paths: &[TreePath],
     limit: usize,
     most: usize,
 ) -> Result<(Seq, Vec<Option<File>>)> {
-    // one byte more tells what is too long
+    // One extra byte shows that a file is too long.
     let range = ByteRange { offset: 0, length: limit as u64 + 1 };
     let mut items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
     let (mut files, mut now, mut seq) = (Vec::with_capacity(items.len()), None, Seq::default());
@@ -119,12 +119,14 @@ pub(crate) async fn read_with_seq(
             return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
         }
         if files.is_empty() {
+            // The first answer sets the point in time, as of which the others are read.
             seq = fetched.seq;
         }
         for answer in fetched.items {
             files.push(match answer {
                 Ok((entry, bytes)) => {
                     let fits = bytes.len() <= left && !is_full;
+                    // From here on no file is returned with its content, not even a small one.
                     is_full |= !fits;
                     left -= if fits { bytes.len() } else { 0 };
                     let bytes = (fits && bytes.len() <= limit).then(|| bytes.to_vec());
@@ -132,7 +134,7 @@ pub(crate) async fn read_with_seq(
                 }
                 Err(error) if error.is_absent() => None,
                 Err(error) if is_no_file(&error) => {
-                    // Whoever moved it away since is another writer, whom the commit meets.
+                    // If it was moved away since, another writer did that, and the commit conflicts with it.
                     let there = moment.stat(&items[files.len()].0).await.optional()?;
                     there.map(|entry| File::of(&entry, None))
                 }
@@ -140,9 +142,10 @@ pub(crate) async fn read_with_seq(
             });
         }
         if is_full {
-            // Only their versions are of interest.
+            // Only their versions are needed.
             items[files.len()..].iter_mut().for_each(|(_, range)| range.length = 0);
         }
+        // The answer had room for some files only. The others are read as of the same commit.
         if files.len() < items.len() && now.is_none() && fs.capabilities(&paths[0]).history {
             now = Some(fs.as_of(&Moment::Seq(fetched.seq)).await?);
         }
@@ -150,7 +153,7 @@ pub(crate) async fn read_with_seq(
     Ok((seq, files))
 }
 
-/// Returns JSON as small files have it: a field a line, a line feed at the end.
+/// Returns JSON in the form of small files: one field a line, with a line feed at the end.
 ///
 /// # Errors
 /// `InvalidArgument` for a value that has no JSON form.
@@ -158,7 +161,7 @@ pub(crate) fn pretty<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     Ok(serde_json::to_string_pretty(value).map_err(|error| no_json(&error))? + "\n")
 }
 
-/// Returns JSON as a line of a log or index has it, with its line feed.
+/// Returns JSON as a line of a log or index, with its line feed.
 ///
 /// # Errors
 /// `InvalidArgument` for a value that has no JSON form.
@@ -170,7 +173,7 @@ fn no_json(error: &serde_json::Error) -> Error {
     Error::invalid(format!("has no JSON form: {error}"))
 }
 
-/// Returns the SHA-256 of some bytes, 64 hexadecimal digits.
+/// Returns the SHA-256 of some bytes, in 64 hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
     working(bytes.len());
     hex(&Sha256::digest(bytes))

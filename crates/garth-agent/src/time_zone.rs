@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 
-/// The time zone of an agent, by the database of time zones that garth is built with.
+/// Time zone of an agent, from the database of time zones that garth is built with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -17,10 +17,10 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// The zone of an IANA name, such as `Europe/Berlin`.
+    /// Returns the zone of an IANA name, such as `Europe/Berlin`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that the database has not.
+    /// `InvalidArgument` for a name that is not in the database.
     pub fn named(name: &str) -> Result<Self> {
         TimeZone::get(name).map(Self).map_err(|_| {
             Error::invalid(format!(
@@ -29,30 +29,31 @@ impl Zone {
         })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// The day of a moment there.
+    /// Returns the day of a time in this zone.
     pub fn day(&self, at: Timestamp) -> Day {
         Day(self.civil(at).date())
     }
 
-    /// The hour and minute of a moment there: `09:30`.
+    /// Returns the hour and minute of a time in this zone: `09:30`.
     pub fn hour_and_minute(&self, at: Timestamp) -> String {
         self.civil(at).strftime("%H:%M").to_string()
     }
 
-    /// How far it is from UTC at a moment: `+01:00`.
+    /// Returns the distance from UTC at a time: `+01:00`.
     pub fn offset(&self, at: Timestamp) -> String {
         let offset = self.0.to_offset(time(at)).seconds() / 60;
         format!("{}{:02}:{:02}", if offset < 0 { '-' } else { '+' }, offset.abs() / 60, offset.abs() % 60)
     }
 
-    /// The first moment behind `at` at which a day's hour begins there.
+    /// Returns the first time after `at` at which an hour of the day begins in this zone.
     pub fn next_hour(&self, at: Timestamp, hour: i8) -> Timestamp {
         let mut day = self.civil(at).date();
+        // Today's hour may be over, and a change of the clock may move tomorrow's; the day after is certain.
         for _ in 0..3 {
             if let Some(began) = self.began(day, hour).filter(|began| *began > at) {
                 return began;
@@ -62,8 +63,8 @@ impl Zone {
         Timestamp(i64::MAX)
     }
 
-    /// When an hour of a day begins. A clock that is put forward may skip it: then it begins when that is
-    /// over.
+    /// Returns when an hour of a day begins. If the clock is put forward and skips it, it begins at the end
+    /// of the gap.
     fn began(&self, day: Date, hour: i8) -> Option<Timestamp> {
         let began = day.at(hour, 0, 0, 0).to_zoned(self.0.clone()).ok()?;
         i64::try_from(began.timestamp().as_nanosecond()).ok().map(Timestamp)
@@ -75,28 +76,28 @@ impl Zone {
 }
 
 fn time(at: Timestamp) -> jiff::Timestamp {
-    // 64 bits of nanoseconds are the years 1678 to 2261
+    // Nanoseconds in 64 bits cover the years 1678 to 2261, which jiff accepts.
     jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or_default()
 }
 
-/// A day of the calendar, written `2026-01-27`.
+/// Calendar day, written `2026-01-27`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(Date);
 
 impl Day {
-    /// The day before.
+    /// Returns the day before.
     #[must_use]
     pub fn before(self) -> Self {
         Self(self.0.yesterday().unwrap_or(self.0))
     }
 
-    /// The day after.
+    /// Returns the day after.
     #[must_use]
     pub fn after(self) -> Self {
         Self(self.0.tomorrow().unwrap_or(self.0))
     }
 
-    /// Its name in the week: `Tuesday`.
+    /// Returns the day of the week: `Tuesday`.
     pub fn weekday(self) -> String {
         self.0.strftime("%A").to_string()
     }
@@ -114,7 +115,7 @@ impl std::str::FromStr for Day {
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::invalid(format!("{text}: is no day; write one such as 2026-01-27"));
         let day = text.parse().map(Self).map_err(|_| bad())?;
-        // each day has one form
+        // Each day has one form. Otherwise one day could have two files.
         if day.to_string() == text { Ok(day) } else { Err(bad()) }
     }
 }
@@ -155,7 +156,7 @@ mod tests {
         let zone = Zone::named("Europe/Berlin").unwrap();
         assert_eq!(zone.next_hour(at("2026-01-27T03:00:00Z"), 4), at("2026-01-28T03:00:00Z"));
         assert_eq!(zone.next_hour(at("2026-01-27T02:59:59Z"), 4), at("2026-01-27T03:00:00Z"));
-        // on that day two is three
+        // On that day two is three.
         assert_eq!(zone.next_hour(at("2026-03-29T00:30:00Z"), 2), at("2026-03-29T01:00:00Z"));
         assert_eq!(zone.next_hour(at("2026-01-27T22:59:59Z"), 0), at("2026-01-27T23:00:00Z"));
     }

@@ -1,4 +1,4 @@
-//! The one tree that an agent sees in a chat, made of views of its account.
+//! Tree that an agent sees in a chat, built from views of its account.
 
 pub(crate) mod directories;
 mod free_name;
@@ -21,12 +21,12 @@ use garth_engine::model::{Author, Confinement, Owner, Within};
 use garth_engine::path::TreePath;
 use garth_engine::view::Mount;
 
-/// Most bytes of one upload, unless the builder says otherwise.
+/// Default limit on the bytes of one upload.
 pub const MAX_UPLOAD: u64 = 10 << 20;
 
-/// The tree of an agent in a chat, to be put together: see [`Access::tree`](crate::access::Access::tree).
+/// Builder of the tree of an agent in a chat: see [`Access::tree`](crate::access::Access::tree).
 ///
-/// | path | is |
+/// | path | content |
 /// |---|---|
 /// | `/` | `chats/{chat}` of the account |
 /// | `/.agent` | `agents/{agent}` |
@@ -36,9 +36,10 @@ pub const MAX_UPLOAD: u64 = 10 << 20;
 /// | `/ctx/users/{audience}/memories` | `users/{audience}/memories` |
 /// | `/ctx/home/{audience}/agent/{agent}/session` | `users/{audience}/agents/{agent}/session` |
 ///
-/// In the classes `dm` and `group`, `/.agent` has no more than is open to others, read-only, and what the
-/// agent's settings share; sessions that fewer listen to are not there. Every commit through the tree has its
-/// author, whatever a batch says. Nothing else of the account can be reached.
+/// In the classes `dm` and `group`, `/.agent` only has the parts that are open to others, read-only, and
+/// those that the agent's settings share; sessions with fewer listeners are hidden. Every commit through the
+/// tree has the author of the tree, whatever author a batch names. Nothing else of the account can be
+/// reached.
 ///
 /// ```
 /// use garth::FileSystemExt;
@@ -96,21 +97,21 @@ impl AgentTree {
         Self { largest_upload: bytes, ..self }
     }
 
-    /// Sets whether missing directories of the account that the tree is made of are created. They are by
-    /// default. A directory that is missing shows as empty, and nothing can be created in it; without that of
-    /// the chat even `/` is `NotFound`.
+    /// Sets if missing directories of the tree are created in the account, which is the default. Otherwise a
+    /// missing directory is empty and read-only; without that of the chat even `/` is `NotFound`.
     #[must_use]
     pub fn create(self, creates: bool) -> Self {
         Self { creates, ..self }
     }
 
-    /// Creates the missing directories that the tree is made of, in one commit, as `open` does.
+    /// Creates the missing directories of the tree in one commit, as `open` does.
     ///
     /// # Errors
     /// As [`AgentTree::open`].
     #[boxed]
     pub async fn make(&self) -> Result<()> {
         let raw = self.account.raw();
+        // Before anything is created: nobody may create directories in the name of another audience.
         chat::check(&*raw, &self.policy, &self.who, &self.places.chat).await?;
         let found = skill::find(&*raw, &self.who, &self.skills).await?;
         self.make_directories(skill::keeps(&found)).await
@@ -124,9 +125,11 @@ impl AgentTree {
     /// it.
     ///
     /// # Errors
-    /// `AccessDenied` for the chat of another audience; `NotFound` for a skill that neither the account nor
-    /// the agent has; `AlreadyExists` if the account has a file where a directory is needed, or a `/.garth`
-    /// of its own that a skill needs; from the storage.
+    /// - `AccessDenied`: the chat belongs to another audience.
+    /// - `NotFound`: neither the account nor the agent has a skill.
+    /// - `AlreadyExists`: the account has a file where a directory is needed, or a `/.garth` of its own where
+    ///   a skill needs one.
+    /// - Errors of the storage.
     pub async fn open(self) -> Result<Arc<dyn FileSystem>> {
         let (raw, who, places) = (self.account.raw(), &self.who, &*self.places);
         chat::check(&*raw, &self.policy, who, &places.chat).await?;
@@ -134,6 +137,7 @@ impl AgentTree {
         if self.creates {
             self.make_directories(skill::keeps(&found)).await?;
         }
+        // Confined in the engine as well, not by mounts alone: a hard link to a file leads around a mount.
         let to = Confinement::new(reach(places, &found)?, who.owner()?)
             .read_only(self.read_only()?)
             .author(self.author.clone());
@@ -154,15 +158,15 @@ impl AgentTree {
         tree.open().await
     }
 
-    /// Returns what the tree reads and does not change: for others than the owner also what the agent's
-    /// skills hide.
+    /// Returns the read-only paths of the tree. For others than the owner they include the record of the
+    /// files that the agent's skills hide.
     fn read_only(&self) -> Result<Within> {
         let hides = (!self.who.is_main()).then(|| kept(self.who.agent())).transpose()?;
         Ok(self.places.read_only.with(hides))
     }
 }
 
-/// The paths of the account that the tree is made of.
+/// Returns the paths of the account that the tree is built from.
 fn reach(places: &Places, skills: &[skill::Found<'_>]) -> Result<Within> {
     let mut tops = Vec::new();
     for skill in skills {

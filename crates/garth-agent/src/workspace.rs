@@ -1,5 +1,5 @@
-//! The workspace of an agent: the files that its prompt is made of, its skills and daily memory, the archives
-//! of its sessions and their media. `docs/specs/workspace.md` describes them.
+//! Workspace of an agent: the files of its prompt, its skills and daily memory, the archives of its sessions
+//! and their media. `docs/specs/workspace.md` describes them.
 
 mod archive;
 mod compact;

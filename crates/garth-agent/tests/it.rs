@@ -1,4 +1,4 @@
-//! The integration tests of this crate: one binary, so that they link once.
+//! Integration tests of this crate, in one binary so that they link once.
 
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 

@@ -1,6 +1,6 @@
-//! The upgrade of an account from before agents had owners: who listens in its sessions and whose they are is
-//! judged once, by the rules of today, before anybody is given access. What was decided is kept in `/.garth`
-//! for whoever runs `garth fsck`.
+//! Upgrade of an account in which agents have no owners yet. The class and audience of its sessions are
+//! judged once, by the current rules, before anyone gets access. The decisions are recorded in `/.garth` and
+//! listed by `garth fsck`.
 
 mod chats;
 mod noted;
@@ -18,7 +18,7 @@ use garth_engine::fs::{AccountStore, FileSystemExt as _};
 use garth_engine::model::{Batch, Op};
 use garth_engine::path::TreePath;
 
-/// Returns what the upgrade of an account decided; `None` if it was not upgraded.
+/// Returns the decisions of the upgrade of an account; `None` if it was not upgraded.
 ///
 /// # Errors
 /// From the filesystem.
@@ -29,10 +29,10 @@ pub async fn upgraded(account: &dyn AccountStore) -> Result<Option<Upgrade>> {
     Ok(file.and_then(|file| serde_json::from_slice(file.bytes.as_deref()?).ok()))
 }
 
-/// Upgrades an account, unless that was done. One in which nothing lies is left as it is.
+/// Upgrades an account, unless that was done before. An empty account is only marked.
 ///
 /// # Errors
-/// From the filesystem; then nobody is given access.
+/// From the filesystem. Access is then denied to everyone.
 pub(super) async fn upgrade(account: &dyn AccountStore, env: &Env) -> Result<()> {
     let raw = account.raw();
     let mut upgrade = Upgrade::default();
@@ -41,6 +41,8 @@ pub(super) async fn upgrade(account: &dyn AccountStore, env: &Env) -> Result<()>
         is_empty &= raw.lookup(&TreePath::from_row("", top)).await?.is_none();
     }
     if !is_empty {
+        // The order matters: sessions are judged by the owners of agents, and media and archives by their
+        // sessions.
         let overriding = account.overriding_rules();
         let owners = sessions::owners(&*overriding, &mut upgrade).await?;
         let known = sessions::judge(&*overriding, env, &owners, &mut upgrade).await?;
@@ -50,10 +52,10 @@ pub(super) async fn upgrade(account: &dyn AccountStore, env: &Env) -> Result<()>
     mark(account, &upgrade).await
 }
 
-/// Writes the record: the last step, so that an upgrade that was interrupted begins again.
+/// Writes the record. This is the last step, so that an interrupted upgrade starts again.
 async fn mark(account: &dyn AccountStore, upgrade: &Upgrade) -> Result<()> {
     let raw = match system(account).await {
-        // the account has a `/.garth` of its own, and is upgraded at each access until it is moved away
+        // The account has a `/.garth` of its own. It is upgraded at each access until that is moved away.
         Err(error) if error.is(ErrorKind::AlreadyExists) => return Ok(()),
         raw => raw?,
     };

@@ -1,10 +1,10 @@
-//! Class of a session: who listens in it. It decides what its tree and its prompt show.
+//! Class of a session: the kind of its listeners. It decides which parts the tree and the prompt contain.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Who listens in a session, from the fewest to the most: a class that compares greater shows less.
+/// Kind of listeners of a session, from the fewest to the most. A greater class sees less.
 ///
 /// ```
 /// use garth::Class;
@@ -14,17 +14,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The owner of the agent alone.
+    /// Only the owner of the agent.
     Main,
     /// One other person.
     Dm,
-    /// Several.
+    /// Several people.
     Group,
 }
 
 impl Class {
     /// Returns the class of this name; [`Class::Group`] for any name but `main` and `dm`.
     pub fn named(name: &str) -> Self {
+        // An unknown or misspelt name must not reveal more: it counts as the class that sees least.
         match name {
             "main" => Self::Main,
             "dm" => Self::Dm,
@@ -32,7 +33,7 @@ impl Class {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -41,8 +42,8 @@ impl Class {
         }
     }
 
-    /// Returns true if a session of this class may see what one of class `other` holds: at least as many
-    /// listen there.
+    /// Returns true if a session of this class may see the content of one of class `other`, which at least as
+    /// many people have heard.
     pub fn sees(self, other: Self) -> bool {
         self <= other
     }

@@ -1,5 +1,5 @@
-//! The judgement of a request: its class from its session key or its caller, its audience from both, never
-//! from a file that a client can write.
+//! Judgement of a request. The class follows from its session key or its caller, the audience from both;
+//! neither from a file that a client can write.
 
 use super::class::Class;
 use super::policy::{AccessPolicy, DEFAULT_USER, check_audience, is_reserved};
@@ -8,7 +8,7 @@ use super::session_key::{Form, SessionKey};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Author, Owner};
 
-/// Agent, audience, class, chat and session of a request, as they were judged.
+/// Agent, audience, class, chat and session of a judged request.
 ///
 /// ```
 /// use garth_agent::{Caller, Class, Identity, AccessPolicy, Request};
@@ -29,7 +29,7 @@ pub struct Identity {
     chat: String,
     session: Option<String>,
     key: Option<SessionKey>,
-    /// False for whoever is the owner and names nobody: that is outside of any session.
+    /// False for the owner in a request that names only the agent, which works outside of any session.
     in_session: bool,
 }
 
@@ -39,17 +39,18 @@ impl Identity {
         &self.agent
     }
 
-    /// Returns the audience: whose memory it is. A user, or, beginning with `:`, a channel, chat or session.
+    /// Returns the audience, which owns memories and sessions: a user or, with a leading `:`, a channel, chat
+    /// or session.
     pub fn audience(&self) -> &str {
         &self.audience
     }
 
-    /// Returns the user who speaks, if one was named.
+    /// Returns the speaker, if the request names a user.
     pub fn speaker(&self) -> Option<&str> {
         self.speaker.as_deref()
     }
 
-    /// Returns the class: who listens.
+    /// Returns the class.
     pub const fn class(&self) -> Class {
         self.class
     }
@@ -69,7 +70,7 @@ impl Identity {
         self.key.as_ref()
     }
 
-    /// Returns a request that names the same.
+    /// Returns a request that leads to the same identity.
     pub(crate) fn request(&self) -> Request {
         let mut request = Request::new(&*self.agent);
         request.user.clone_from(&self.speaker);
@@ -84,24 +85,24 @@ impl Identity {
         self.class == Class::Main
     }
 
-    /// Returns the same in a session, whose class may be of more listeners.
+    /// Returns the identity in a session, whose class may have more listeners.
     #[must_use]
     pub(crate) fn in_session(self, session: &str, class: Class) -> Self {
         Self { session: Some(session.to_owned()), class: self.class.max(class), ..self }
     }
 
-    /// Returns the same in a chat.
+    /// Returns the identity in a chat.
     #[must_use]
     pub(crate) fn in_chat(self, chat: String) -> Self {
         Self { chat, ..self }
     }
 
-    /// Returns true but for the owner who names nobody, who works outside of sessions.
+    /// Returns false for the owner in a request that names only the agent, which works outside of sessions.
     pub(crate) const fn is_in_session(&self) -> bool {
         self.in_session
     }
 
-    /// Returns the author of its commits. Outside of sessions it has no class and no user.
+    /// Returns the author of commits. Outside of sessions it has no class and no user.
     pub fn author(&self) -> Author {
         let user =
             self.speaker.as_deref().or_else(|| (!is_reserved(&self.audience)).then_some(&*self.audience));
@@ -118,34 +119,40 @@ impl Identity {
         author.with_audience(&self.audience)
     }
 
-    /// Returns the owner of snapshots, commit ids and idempotency keys: the audience with the agent in the
-    /// chat, as far as its class hears of it. An id has no `/`, so that no two identities share one.
+    /// Returns the owner of snapshots, commit ids and idempotency keys: audience, agent and chat, and the
+    /// class unless it is `main`. Ids have no `/`, so no two identities share an owner.
     pub(crate) fn owner(&self) -> Result<Owner> {
         let label = format!("agent/{}/{}/{}", self.audience, self.agent, self.chat);
         match self.class {
             Class::Main => Owner::new(&label),
+            // Snapshots of a main session may contain text that a wider class must not see.
             class => Owner::new(&format!("{label}/{class}")),
         }
     }
 }
 
 impl Identity {
-    /// Judges a request by what the agent's people set.
+    /// Judges a request by the policy of the agent.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no id, a session key of another agent, and a group that nothing names;
-    /// `AccessDenied` for a user who is not the one of the session key.
+    /// - `InvalidArgument`: an id is invalid, the session key is one of another agent, or a group is not
+    ///   named.
+    /// - `AccessDenied`: the session key belongs to another user.
     pub fn judge(policy: &AccessPolicy, caller: Caller, request: &Request) -> Result<Self> {
         request.check(caller)?;
         let (natural, natural_audience) = match &request.key {
             Some(key) => of_key(policy, key, request.user.as_deref())?,
             None => of_caller(policy, caller, request.user.as_deref()),
         };
+        // A request can only add listeners. The holder of the data folder can read everything anyway, and may
+        // ask for `main`.
         let class = match request.class {
             None => natural,
             Some(Class::Main) if caller == Caller::Holder => Class::Main,
             Some(asked) => natural.max(asked),
         };
+        // A group has an audience of its own: what it hears must not become the memory of the user who asked
+        // for it.
         let audience = match (class, natural) {
             (Class::Group, Class::Main | Class::Dm) => group(request)?,
             _ => natural_audience,
@@ -160,7 +167,7 @@ impl Identity {
             chat,
             session: request.session.clone(),
             key: request.key.clone(),
-            // others than the owner have a class, whether they are named or not
+            // Others than the owner have a class, even in a request that names only the agent.
             in_session: request.names_somebody() || class != Class::Main,
         })
     }
@@ -183,11 +190,13 @@ fn of_key(policy: &AccessPolicy, key: &SessionKey, user: Option<&str>) -> Result
                 (Some(known), Some(user)) if known != user => return Err(another(key, user)),
                 (Some(known), _) => known.to_owned(),
                 (None, Some(user)) => user.to_owned(),
+                // The person behind the peer is unknown, so the place is an audience of its own.
                 (None, None) => format!(":{place}"),
             };
             let class = if policy.is_owner(&audience) { Class::Main } else { Class::Dm };
             Ok((class, audience))
         }
+        // Who else uses another name is unknown, so it counts as a group, which sees least.
         Form::Named | Form::Group => Ok((Class::Group, format!(":{place}"))),
     }
 }
@@ -197,13 +206,14 @@ fn of_caller(policy: &AccessPolicy, caller: Caller, user: Option<&str>) -> (Clas
     let user = match (user, caller) {
         (Some(user), _) => user,
         (None, Caller::Holder) => policy.one_owner().unwrap_or(DEFAULT_USER),
+        // Even if an owner is set: a program with an API key that names no user must not pass for the owner.
         (None, Caller::ApiKey) => DEFAULT_USER,
     };
     let class = if policy.is_owner(user) { Class::Main } else { Class::Dm };
     (class, user.to_owned())
 }
 
-/// Returns the audience of a group that a request asks for by its class.
+/// Returns the audience of a group that is requested by its class.
 fn group(request: &Request) -> Result<String> {
     match (&request.key, &request.chat, &request.session) {
         (Some(key), ..) => Ok(format!(":{}", key.place())),
@@ -217,7 +227,8 @@ fn group(request: &Request) -> Result<String> {
     }
 }
 
-/// Returns an id as one part of an audience: the chat `dm:bob` is not the peer `bob` of a channel `chat`.
+/// Returns an id as a single part of an audience, so that the chat `dm:bob` differs from the peer `bob` of a
+/// channel `chat`.
 fn one_part(id: &str) -> String {
     id.replace('%', "%25").replace(':', "%3a")
 }

@@ -1,5 +1,5 @@
-//! Places: the directories of an account that an identity reaches, where its tree shows them, and which of
-//! them it only reads.
+//! Places: the directories of an account that an identity reaches, their paths in its tree, and those that
+//! are read-only.
 
 use super::class::Class;
 use super::judge::Identity;
@@ -8,53 +8,54 @@ use garth_engine::error::Result;
 use garth_engine::model::Within;
 use garth_engine::path::TreePath;
 
-/// Files of an agent that sessions of the classes `dm` and `group` read.
+/// Files of an agent that sessions of the classes `dm` and `group` can read.
 const OPEN_FILES: [&str; 6] =
     ["SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "fragments.jsonl"];
+/// Directories of an agent that sessions of the classes `dm` and `group` can read.
 const OPEN_DIRECTORIES: [&str; 2] = ["skills", "memories"];
 
-/// Where the tree of an identity shows the directory of the agent.
+/// Path of the agent's directory in its tree.
 pub(crate) const OF_AGENT: &str = "/.agent";
-/// Where it shows what the agent keeps about its audience.
+/// Path of the agent's notes about its audience.
 pub(crate) const OF_USER: &str = "/.user";
-/// Where it shows the skills of the account, read-only. Not in `/skills`, where a chat may have its own.
+/// Path of the skills of the account, read-only. Not `/skills`, where a chat may have its own.
 pub(crate) const SKILLS_OF_ACCOUNT: &str = "/ctx/skills";
 
-/// A directory or file of the account, and where the tree shows it.
+/// Directory or file of the account, with its path in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Path in the tree.
     pub(crate) at: TreePath,
     /// Path in the account.
     pub(crate) root: TreePath,
-    /// True if it is shown only where it is there: it may be a file.
+    /// True if it is only shown while it exists. It may be a file.
     pub(crate) optional: bool,
 }
 
-/// Sessions of an audience that an identity does not see, and a chat that is not its own.
+/// Hidden sessions of an audience, and a chat of another owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
-    /// Their directories, or that of all.
+    /// Their directories, or that of all sessions.
     pub(crate) left_out: Vec<TreePath>,
-    /// The one that is there all the same.
+    /// Session that is visible nevertheless.
     pub(crate) all_but: Option<TreePath>,
 }
 
 impl Hidden {
-    /// Returns paths without what is hidden.
+    /// Returns paths without the hidden ones.
     pub(crate) fn apply(&self, within: &Within) -> Within {
         within.without(self.left_out.iter().cloned()).with(self.all_but.iter().cloned())
     }
 }
 
-/// See the module.
+/// Places of one identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     /// Parts of the tree, the root first.
     pub(crate) parts: Vec<Part>,
     /// Paths of the account that the tree reaches.
     pub(crate) within: Within,
-    /// Paths among them that it only reads.
+    /// Paths in `within` that are read-only.
     pub(crate) read_only: Within,
     /// `chats/{chat}`.
     pub(crate) chat: TreePath,
@@ -93,7 +94,7 @@ impl Places {
             parts.push(part(OF_AGENT.to_owned(), &agent, false)?);
             tops.push(agent.clone());
         } else {
-            // what is made in `/.agent` beside what is open would be the chat's
+            // A file created in `/.agent` next to the visible parts would land in the chat.
             without.push(path(format!("{chat}{OF_AGENT}"))?);
             let open = OPEN_FILES.map(|name| (name, true)).into_iter();
             let open = open.chain(OPEN_DIRECTORIES.map(|name| (name, false)));
@@ -102,11 +103,12 @@ impl Places {
             let more = policy.shared.iter().map(|(name, sharing)| (&**name, true, *sharing));
             for (name, optional, sharing) in open.chain(more) {
                 let root = path(format!("{agent}/{name}"))?;
+                // A directory that is shared as a whole already shows the paths below it.
                 if !parts.iter().any(|part: &Part| root.is_within(&part.root)) {
                     parts.push(part(format!("{OF_AGENT}/{name}"), &root, optional)?);
                     tops.push(root.clone());
                 }
-                // a path comes behind those that it lies below, so that the longest decides
+                // A path follows those above it, so the longest one decides.
                 read_only = match sharing {
                     Sharing::Read => read_only.with([root]),
                     Sharing::Write => read_only.without([root]),
@@ -120,6 +122,7 @@ impl Places {
         read_only = read_only.with([skills]);
         parts.push(part(format!("/ctx/users/{audience}/memories"), &memories, false)?);
         parts.push(part(format!("/ctx/home/{audience}/agent/{}/session", who.agent()), &sessions, false)?);
+        // The directory of all sessions is hidden, so its own session needs a mount of its own.
         if let Some(own) = &hidden.all_but {
             let name = own.name().unwrap_or_default();
             let shown = format!("/ctx/home/{audience}/agent/{}/session/{name}", who.agent());
@@ -129,20 +132,21 @@ impl Places {
         Ok(Self { parts, within, read_only, chat, agent, user, memories, sessions })
     }
 
-    /// Returns true if the tree reaches a path of the account and changes what is there.
+    /// Returns true if the tree reaches a path of the account and may change it.
     pub(crate) fn writes(&self, path: &TreePath) -> bool {
         self.within.contains(path) && !self.read_only.contains(path)
     }
 
-    /// Returns the account's path of a path of the tree; `None` for one that the tree does not reach.
+    /// Returns the path in the account of a path in the tree; `None` if the tree does not reach it.
     pub(crate) fn down(&self, path: &TreePath) -> Option<TreePath> {
         let holds = |part: &&Part| path.is_within(&part.at);
+        // Parts may be nested in the tree; the deepest one holds the path.
         let part = self.parts.iter().filter(holds).max_by_key(|part| part.at.key().len())?;
         let down = path.rebase(&part.at, &part.root)?.ok()?;
         self.within.contains(&down).then_some(down)
     }
 
-    /// Returns the path of the tree of a path of the account; `None` for one that the tree does not show.
+    /// Returns the path in the tree of a path in the account; `None` if the tree does not show it.
     pub(crate) fn up(&self, path: &TreePath) -> Option<TreePath> {
         if !self.within.contains(path) {
             return None;

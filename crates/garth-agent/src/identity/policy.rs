@@ -1,4 +1,4 @@
-//! Settings of an agent that say whom it serves.
+//! Access policy: the part of an agent's settings that defines its owner and its other users.
 
 use std::collections::BTreeMap;
 
@@ -10,40 +10,40 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::path::{Name, TreePath, check_id};
 
-/// Name of the file.
+/// Name of the settings file.
 pub const SETTINGS: &str = "settings.json";
 
-/// Largest file of settings, in bytes.
+/// Limit on the bytes of the settings file.
 pub(crate) const MAX_SETTINGS: usize = 1 << 20;
 
-/// The user of whoever names none.
+/// User of requests that name none.
 pub const DEFAULT_USER: &str = "default";
 
-/// The owner that makes every user one.
+/// Owner that makes every user an owner.
 pub(super) const EVERY_USER: &str = "*";
 
-/// Longest id of an audience, in bytes: that of a file name.
+/// Limit on the bytes of an audience id: that of a file name.
 const MAX_AUDIENCE: usize = 255;
 
-/// Most entries of `identities` and of `shared`.
+/// Limit on the entries of `identities` and of `shared`.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Whom an agent serves, as its people set it.
+/// Access policy of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AccessPolicy {
-    /// The owner, whose sessions are of the class `main`; `*` makes every user one. Without it, whoever names
-    /// no user.
+    /// Owner, whose sessions are of the class `main`; `*` makes every user an owner. Without it, the user of
+    /// requests that name none is the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Names of session keys `agent:{id}:{name}` that are the owner's. Without it `main`.
+    /// Names of session keys `agent:{id}:{name}` that belong to the owner. Without it `main`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub main_keys: Option<Vec<String>>,
-    /// Users by the part of a session key behind `agent:{id}:`, such as `whatsapp:dm:+4912345`.
+    /// Users by the part of a session key after `agent:{id}:`, such as `whatsapp:dm:+4912345`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<String, String>,
-    /// Paths of the agent that sessions of the classes `dm` and `group` reach, too.
+    /// Further paths of the agent that sessions of the classes `dm` and `group` reach.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub shared: BTreeMap<String, Sharing>,
 }
@@ -59,13 +59,13 @@ pub enum Sharing {
 }
 
 impl AccessPolicy {
-    /// Reads the policy from the text of `settings.json`. What else the file says is not looked at.
+    /// Parses the policy from the text of `settings.json`. Ignores its other fields.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no JSON object, and for values that cannot be.
+    /// `InvalidArgument` if the text is not a JSON object, or a value is invalid.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let bad = |why: &str| Error::invalid(format!("settings.json: {why}; correct it"));
-        // a list would be read as the fields in their order
+        // Serde would accept a list as the fields in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err(bad("is no JSON object"));
         }
@@ -74,11 +74,13 @@ impl AccessPolicy {
         Ok(policy)
     }
 
-    /// Returns the policy of the file as it was read; the default without it.
+    /// Returns the policy from the content of the file; the default without it.
     ///
     /// # Errors
     /// `Corrupt` at the path of a file that cannot be read.
     pub(crate) fn of(path: &TreePath, file: Option<&File>) -> Result<Self> {
+        // Only a missing file has defaults. A damaged one might name an owner, so access fails until it is
+        // repaired.
         let Some(file) = file else { return Ok(Self::default()) };
         let damaged = |why: &str| Error::at(ErrorKind::Corrupt, path, why);
         let text = file.bytes.as_deref().filter(|text| text.len() <= MAX_SETTINGS);
@@ -86,7 +88,10 @@ impl AccessPolicy {
         Self::parse(text).map_err(|error| damaged(error.message()))
     }
 
-    /// Refuses values that cannot be.
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the first invalid value.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(owner) = self.owner.as_deref().filter(|owner| *owner != EVERY_USER) {
             check_user(owner)?;
@@ -105,6 +110,7 @@ impl AccessPolicy {
                 Error::invalid(format!("identities: {part}: is no part of a session key; {form}"))
             };
             let key: SessionKey = format!("agent:x:{part}").parse().map_err(wrong)?;
+            // Threads are removed from a key before it is looked up, so an entry with one would never match.
             if key.place() != with_plain_capitals(part) {
                 return Err(Error::invalid(format!("identities: {part}: leave the thread out")));
             }
@@ -127,7 +133,7 @@ impl AccessPolicy {
         }
     }
 
-    /// Returns the one owner; `None` if every user is one.
+    /// Returns the only owner; `None` if every user is one.
     pub fn one_owner(&self) -> Option<&str> {
         match self.owner.as_deref() {
             None => Some(DEFAULT_USER),
@@ -136,7 +142,7 @@ impl AccessPolicy {
         }
     }
 
-    /// Returns true if keys of this name are the owner's.
+    /// Returns true if keys of this name belong to the owner.
     pub(super) fn is_main_key(&self, name: &str) -> bool {
         match &self.main_keys {
             Some(names) => names.iter().any(|known| known == name),
@@ -144,15 +150,16 @@ impl AccessPolicy {
         }
     }
 
-    /// Returns the user that a place of a session key belongs to.
+    /// Returns the user to whom a place of a session key belongs.
     pub(super) fn user_at(&self, place: &str) -> Option<&str> {
         let exact = self.identities.get(place);
+        // Settings may contain the older spelling, with encoded capital letters.
         let older = || self.identities.iter().find(|(known, _)| with_plain_capitals(known) == place);
         exact.or_else(|| older().map(|(_, user)| user)).map(String::as_str)
     }
 }
 
-/// Returns the policy of an agent as its `settings.json` in an account has it; the default without the file.
+/// Returns the policy of an agent from its `settings.json` in an account; the default without the file.
 ///
 /// # Errors
 /// As [`AccessPolicy::of`]; from the filesystem.
@@ -162,10 +169,10 @@ pub(crate) async fn policy_of(fs: &dyn FileSystem, agent: &str) -> Result<Access
     AccessPolicy::of(&path, file.as_ref())
 }
 
-/// Refuses what is no id of a user that a request may name.
+/// Checks the id of a user that a request names.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for an invalid or reserved id.
 pub(crate) fn check_user(user: &str) -> Result<()> {
     check_id("user", user)?;
     if is_reserved(user) {
@@ -177,15 +184,15 @@ pub(crate) fn check_user(user: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns true for the id of an audience that is no user.
+/// Returns true for the id of an audience that is not a user.
 pub(crate) fn is_reserved(user: &str) -> bool {
     user.starts_with(':')
 }
 
-/// Refuses what is no id of an audience: of a user, or beginning with `:` of up to 255 bytes.
+/// Checks the id of an audience: that of a user, or up to 255 bytes with a leading `:`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for an invalid id.
 pub(crate) fn check_audience(audience: &str) -> Result<()> {
     if !is_reserved(audience) {
         return check_user(audience);
@@ -197,10 +204,10 @@ pub(crate) fn check_audience(audience: &str) -> Result<()> {
     Err(Error::invalid(format!("{audience}: is no audience; it has at most {MAX_AUDIENCE} bytes")))
 }
 
-/// Refuses what is no id of a chat: one that is named, or one after an audience.
+/// Checks the id of a chat: a name, or the id of an audience.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for an invalid id.
 pub(crate) fn check_chat(chat: &str) -> Result<()> {
     if is_reserved(chat) { check_audience(chat) } else { Ok(check_id("chat", chat)?) }
 }

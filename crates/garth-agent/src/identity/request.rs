@@ -1,4 +1,4 @@
-//! Request: whom a caller names before anything is judged.
+//! Request: the agent, user, session and chat that a caller names, before they are judged.
 
 use super::class::Class;
 use super::policy::{DEFAULT_USER, check_user, is_reserved};
@@ -6,80 +6,82 @@ use super::session_key::SessionKey;
 use garth_engine::error::{Error, Result};
 use garth_engine::path::check_id;
 
-/// Who asks.
+/// Caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Whoever holds the data folder, which has everything already: may ask for the class `main`.
+    /// Holder of the data folder, who can read everything anyway: may ask for the class `main`.
     Holder,
-    /// A program with an API key.
+    /// Program with an API key.
     ApiKey,
 }
 
-/// Whom a request names. What it leaves open is judged.
+/// Names given by a caller. The judgement fills in missing ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The agent.
+    /// Agent.
     pub agent: String,
-    /// The user who speaks.
+    /// User who speaks.
     pub user: Option<String>,
-    /// The session key.
+    /// Session key.
     pub key: Option<SessionKey>,
-    /// A class of as many listeners or more.
+    /// Requested class. It can only add listeners.
     pub class: Option<Class>,
-    /// The chat.
+    /// Chat.
     pub chat: Option<String>,
-    /// The session.
+    /// Session.
     pub session: Option<String>,
 }
 
 impl Request {
-    /// Returns a request that names an agent alone.
+    /// Returns a request that names only an agent.
     pub fn new(agent: impl Into<String>) -> Self {
         Self { agent: agent.into(), ..Self::default() }
     }
 
-    /// Names the user who speaks.
+    /// Sets the user who speaks.
     #[must_use]
     pub fn user(self, user: impl Into<String>) -> Self {
         Self { user: Some(user.into()), ..self }
     }
 
-    /// Names the session key.
+    /// Sets the session key.
     #[must_use]
     pub fn key(self, key: SessionKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// Asks for a class of more listeners; whoever holds the data folder may ask for `main`.
+    /// Asks for a class with more listeners; the holder of the data folder may ask for `main`.
     #[must_use]
     pub fn class(self, class: Class) -> Self {
         Self { class: Some(class), ..self }
     }
 
-    /// Names the chat.
+    /// Sets the chat.
     #[must_use]
     pub fn chat(self, chat: impl Into<String>) -> Self {
         Self { chat: Some(chat.into()), ..self }
     }
 
-    /// Names the session.
+    /// Sets the session.
     #[must_use]
     pub fn session(self, session: impl Into<String>) -> Self {
         Self { session: Some(session.into()), ..self }
     }
 
-    /// Returns true if more than an agent is named.
+    /// Returns true if the request names more than an agent.
     pub fn names_somebody(&self) -> bool {
+        // Without `..`, so that a new field cannot be forgotten here.
         let Self { agent: _, user, key, class, chat, session } = self;
         key.is_some() || class.is_some() || [user, chat, session].into_iter().any(Option::is_some)
     }
 
-    /// Refuses what no request may name.
+    /// Checks the names.
     pub(super) fn check(&self, caller: Caller) -> Result<()> {
         check_id("agent", &self.agent)?;
         if let Some(user) = &self.user {
             check_user(user)?;
+            // It is the owner where none is set, and the user of every program that names nobody.
             if caller == Caller::ApiKey && user == DEFAULT_USER {
                 let message = "the user `default` is whoever names no user; leave \"user\" out";
                 return Err(Error::invalid(message));

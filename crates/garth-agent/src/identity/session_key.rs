@@ -1,5 +1,4 @@
-//! Session keys: what leads from a channel and its peer to the session that goes on, and to who listens
-//! there.
+//! Session keys, which lead from a channel and its peer to the open session and its audience.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +10,13 @@ const MAX_PART: usize = 64;
 /// Limit on the bytes of a key.
 const MAX_KEY: usize = 255;
 
-/// A session key: `agent:{id}:{name}`, `agent:{id}:dm:{peer}`, `agent:{id}:{channel}:dm:{peer}`,
-/// `agent:{id}:{channel}:{account}:dm:{peer}` or `agent:{id}:{channel}:{kind}:{peer}`. Behind a peer may
-/// follow `:thread:{t}` or `:topic:{t}`, which tells sessions apart and not who listens.
+/// Session key: `agent:{id}:{name}`, `agent:{id}:dm:{peer}`, `agent:{id}:{channel}:dm:{peer}`,
+/// `agent:{id}:{channel}:{account}:dm:{peer}` or `agent:{id}:{channel}:{kind}:{peer}`. After a peer,
+/// `:thread:{t}` or `:topic:{t}` distinguishes sessions, but not audiences.
 ///
-/// A part has 1 to 64 characters. What is none of `A-Za-z0-9+_@.-` is percent-encoded, in lower-case
-/// hexadecimal, so that no two peers have one key: [`SessionKey::of`] encodes. Capital letters that are
-/// encoded, as older keys have them, are read as the same key.
+/// A part has 1 to 64 characters. Bytes other than `A-Za-z0-9+_@.-` are percent-encoded in lower-case
+/// hexadecimal, so that no two peers have the same key: [`SessionKey::of`] encodes. Encoded capital letters,
+/// as in older keys, are accepted and decoded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {
     text: String,
@@ -29,20 +28,21 @@ pub struct SessionKey {
 pub enum Form {
     /// `agent:{id}:{name}`: a session by its name.
     Named,
-    /// A conversation with one peer.
+    /// Conversation with one peer.
     Dm,
-    /// A place where several may speak.
+    /// Place where several people may speak.
     Group,
 }
 
 impl SessionKey {
-    /// Returns the key of these parts after `agent`. The parts are given as they are; `of` encodes them.
+    /// Returns the key of these parts after `agent`. The parts are not encoded; this function does that.
     ///
     /// # Errors
     /// `InvalidArgument` for parts that do not form a key.
     pub fn of(parts: &[&str]) -> Result<Self> {
         let all = parts.iter().map(|part| encoded(part)).collect::<Result<Vec<_>>>()?;
         let text = format!("agent:{}", all.join(":"));
+        // The complete form first: a part may be called `thread` or `topic`.
         let form = form_of(parts).or_else(|| form_of(without_thread(parts)?));
         let Some(form) = form else {
             return Err(bad(&text, "has another form"));
@@ -58,7 +58,7 @@ impl SessionKey {
         &self.text
     }
 
-    /// Returns its form.
+    /// Returns the form.
     pub const fn form(&self) -> Form {
         self.form
     }
@@ -68,10 +68,11 @@ impl SessionKey {
         self.parts().next().and_then(decoded).unwrap_or_default()
     }
 
-    /// Returns what of the key says where it is spoken: all behind the agent, but a thread or topic. Of a
-    /// [named](Form::Named) key the name.
+    /// Returns the part of the key that identifies the place: everything after the agent, without a thread or
+    /// topic. For a [named](Form::Named) key it is the name.
     pub fn place(&self) -> String {
         let parts: Vec<&str> = self.parts().collect();
+        // As in `of`: a key of a complete form has no thread.
         let is_whole = form_of(&parts).is_some();
         let parts = if is_whole { &parts } else { without_thread(&parts).unwrap_or(&parts) };
         parts.get(1..).unwrap_or_default().join(":")
@@ -82,7 +83,7 @@ impl SessionKey {
     }
 }
 
-/// Returns the form of a key of these parts without a thread; `None` if they form none.
+/// Returns the form of a key of these parts without a thread; `None` if they do not form a key.
 fn form_of(parts: &[&str]) -> Option<Form> {
     match parts {
         [_, _] => Some(Form::Named),
@@ -92,7 +93,7 @@ fn form_of(parts: &[&str]) -> Option<Form> {
     }
 }
 
-/// Returns the parts without a thread or topic at their end; `None` if there is none behind a peer.
+/// Returns the parts before a thread or topic; `None` if they do not end with one after a peer.
 fn without_thread<'a, 'p>(parts: &'a [&'p str]) -> Option<&'a [&'p str]> {
     match parts {
         [before @ .., "thread" | "topic", _] if before.len() > 2 => Some(before),
@@ -109,7 +110,8 @@ impl FromStr for SessionKey {
         let parts =
             parts.ok_or_else(|| bad(text, "has a part that is not percent-encoded as it should be"))?;
         let key = Self::of(&parts.iter().map(String::as_str).collect::<Vec<_>>())?;
-        // each key has one form, but for capital letters
+        // Each key has one spelling, except for encoded capital letters. Otherwise one peer could have two
+        // sessions.
         if key.text == with_plain_capitals(text) {
             Ok(key)
         } else {
@@ -135,6 +137,7 @@ fn is_plain(byte: u8) -> bool {
 }
 
 fn encoded(part: &str) -> Result<String> {
+    // Counted before encoding, because a character may take up to twelve bytes after it.
     if !(1..=MAX_PART).contains(&part.chars().count()) {
         let message = format!("a part of a session key has 1 to {MAX_PART} characters, `{part}` has not");
         return Err(Error::invalid(message));
@@ -166,7 +169,7 @@ fn decoded(part: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns a key as it is written today: older ones have capital letters encoded.
+/// Returns a key in today's spelling: older ones have encoded capital letters.
 pub(crate) fn with_plain_capitals(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -206,7 +209,7 @@ mod tests {
             ("agent:scout:dm:Ann:thread:1", Form::Dm, "dm:Ann"),
             ("agent:scout:slack:dm:U1:thread:1", Form::Dm, "slack:dm:U1"),
             ("agent:scout:slack:work:dm:U1:thread:1", Form::Dm, "slack:work:dm:U1"),
-            // a thread belongs to a peer, and here is none before it
+            // A thread belongs to a peer, and none precedes it here.
             ("agent:scout:slack:thread:1", Form::Group, "slack:thread:1"),
             ("agent:scout:dm:thread:1", Form::Group, "dm:thread:1"),
         ] {

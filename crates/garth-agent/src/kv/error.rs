@@ -1,34 +1,35 @@
-//! What the key-value API refuses, in its own terms: the codes are part of the outside contract, so
-//! interfaces translate a [`KvCode`] and never guess from a message.
+//! Errors of the key-value API. The codes are part of the public contract: interfaces translate a
+//! [`KvCode`] and never parse a message.
 
 use std::fmt;
 
 use garth_engine::error::{Error, ErrorKind};
 use garth_engine::path::PathError;
 
-/// Why a call was refused. Interfaces match on this exhaustively.
+/// Reason why a call failed. Interfaces match on this exhaustively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvCode {
-    /// An argument makes no sense (agent id, limit, time to live, query).
+    /// An argument is invalid (agent id, limit, time to live, query).
     Validation,
     /// A key path or prefix breaks the rules of [`super`].
     InvalidPath,
     /// A glob pattern breaks the rules of [`super`].
     InvalidGlob,
-    /// `/sys` and what is below it takes no values.
+    /// `/sys` and the keys below it cannot be put.
     ReservedPath,
-    /// Something else stands where the value has to go; the message names it.
+    /// Another file or directory occupies the place of the value; the message names it.
     PathConflict,
     /// The value is over [`super::MAX_VALUE`] bytes.
     TooLarge,
     /// An idempotency key was used before with another request.
     IdempotencyMismatch,
-    /// The filesystem refused or failed.
+    /// An error of the filesystem.
     FileSystem(ErrorKind),
 }
 
 impl KvCode {
-    /// Its name, in snake case; of [`KvCode::FileSystem`] the kind's. Stable: scripts compare it.
+    /// Returns the name in snake case; for [`KvCode::FileSystem`] that of the kind. Names are stable:
+    /// scripts compare them.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Validation => "validation",
@@ -43,7 +44,7 @@ impl KvCode {
     }
 }
 
-/// An error of the key-value API: its code and a sentence that tells the user what to do.
+/// Error of the key-value API: a code, and a sentence that tells the user what to do.
 #[derive(Debug)]
 pub struct KvError {
     code: KvCode,
@@ -68,22 +69,23 @@ impl KvError {
         Self::new(KvCode::Validation, message)
     }
 
-    /// The same error about this key, unless it names one already.
+    /// Sets the key that the error is about, unless it names one already.
     pub(crate) fn about(self, key: &str) -> Self {
         Self { key: self.key.or_else(|| Some(key.into())), ..self }
     }
 
-    /// Of a call with several keys the one that is wrong, as it was given; `None` if it is no single one.
+    /// Returns the key at fault of a call with several keys, as it was given; `None` if the error is not
+    /// about a single key.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// Why.
+    /// Returns the code.
     pub fn code(&self) -> KvCode {
         self.code
     }
 
-    /// The sentence for the user. Names keys, never files of the tree or of the host.
+    /// Returns the message for the user. It names keys, never files of the tree or of the host.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -1,9 +1,9 @@
-//! Matching keys against a pattern, in byte order of whole keys, from any key on: a page costs as much as it
-//! holds, and not what is before it.
+//! Glob over keys: returns those that match a pattern, in byte order of complete keys, starting after
+//! any key. A page costs in proportion to its items, however many keys precede it.
 //!
-//! In byte order the keys below `/a` lie between `/a.` and `/a0`, so a directory takes the place `a/` among
-//! the keys beside it. The tree orders names by file (`a.json`), so each level of directories is read in that
-//! order and put into key order here. A subtree that one read can hold is read as a whole.
+//! In byte order the keys below `/a` lie between `/a.` and `/a0`, so a directory takes the place `a/`
+//! among the keys next to it. The tree orders names by file (`a.json`), so each level of directories is
+//! read in that order and put into key order here. A subtree that fits into one read is read at once.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use garth_engine::model::Kind;
 use garth_engine::path::{Name, TreePath};
 
 impl Kv<'_> {
-    /// The keys with a value that match `pattern`, in byte order. At most [`MAX_LISTED`] in a page.
+    /// Lists the keys with a value that match `pattern`, in byte order. At most [`MAX_LISTED`] in a page.
     ///
     /// # Errors
-    /// `InvalidGlob`; `Validation` for the limit or the cursor; those of the filesystem.
+    /// `InvalidGlob`; `Validation` for the limit or the cursor; errors of the filesystem.
     pub async fn glob(
         &self,
         pattern: &str,
@@ -32,6 +32,7 @@ impl Kv<'_> {
         page.check(MAX_LISTED)?;
         let start = page.cursor.map(|cursor| Key::parse_value(cursor).map_err(|_| unknown_cursor()));
         let start = start.transpose()?;
+        // Without a wildcard only one key can match: a single lookup replaces the walk.
         if let Some(key) = pattern.literal() {
             let wanted = start.is_none_or(|start| start.as_str() < key.as_str());
             let found = wanted && self.is_value(&self.base.file(key)?).await?;
@@ -52,25 +53,25 @@ impl Kv<'_> {
     }
 }
 
-/// A walk over the keys that match a pattern, in byte order.
+/// Walk over the keys that match a pattern, in byte order.
 struct Scan<'a> {
     kv: &'a Kv<'a>,
     pattern: &'a Pattern,
-    /// The directories from the top down to the one that is being read. Never more than a key has segments.
+    /// Directories from the top down to the one being read. Never more than a key has segments.
     levels: Vec<Level>,
 }
 
-/// One directory on the way.
+/// Directory on the path of the walk.
 struct Level {
     dir: TreePath,
-    /// The key of the directory.
+    /// Key of the directory.
     key: String,
-    /// What is still to be given, by its place among the keys of this level: `a` for a value, `a/` for a
-    /// directory. Of a subtree that was read as a whole also `a/b`.
+    /// Entries not yet returned, by their place among the keys of this level: `a` for a value, `a/` for a
+    /// directory. For a subtree that was read at once also `a/b`.
     entries: BTreeMap<String, Found>,
-    /// Places up to this one are complete; `None` once all are.
+    /// Name up to which the places are complete; `None` if all are.
     complete_to: Option<Name>,
-    /// Only places after this one are wanted, and the directory that leads to it.
+    /// Lower bound: only places after this one are added, and the directory that leads to it.
     start: String,
 }
 
@@ -81,7 +82,7 @@ enum Found {
 }
 
 impl<'a> Scan<'a> {
-    /// The keys after `start`.
+    /// Opens a walk over the keys after `start`.
     async fn open(kv: &'a Kv<'a>, pattern: &'a Pattern, start: Option<Key>) -> KvResult<Self> {
         let top = pattern.directory();
         let mut scan = Self { kv, pattern, levels: Vec::new() };
@@ -98,6 +99,7 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
+    /// Returns the next key that matches; `None` at the end.
     async fn next(&mut self) -> KvResult<Option<String>> {
         while let Some(level) = self.levels.last_mut() {
             let Some((place, found, below)) = level.pop() else {
@@ -109,6 +111,7 @@ impl<'a> Scan<'a> {
             };
             let key = format!("{}/{place}", level.key);
             match found {
+                // Files of other interfaces can have names that no key path reaches, so each key is checked.
                 Found::Value if self.pattern.matches(&key) && check_key(&key).is_ok() => {
                     return Ok(Some(key));
                 }
@@ -116,6 +119,8 @@ impl<'a> Scan<'a> {
                 Found::Directory => {
                     let segment = place.trim_end_matches('/');
                     let directory = format!("{}/{segment}", level.key);
+                    // Prunes directories that no match can be below, so that a page does not read the
+                    // complete store.
                     if check_key(&directory).is_ok() && self.pattern.can_begin(&key) {
                         let dir = level.dir.join(&Name::parse(segment)?)?;
                         self.enter(dir, directory, below).await?;
@@ -126,11 +131,13 @@ impl<'a> Scan<'a> {
         Ok(None)
     }
 
-    /// Goes into a directory, for what is after `start`.
+    /// Enters a directory and skips its places up to `start`.
     async fn enter(&mut self, dir: TreePath, key: String, start: String) -> KvResult<()> {
         yield_now().await;
         let mut level = Level { dir, key, entries: BTreeMap::new(), complete_to: None, start };
         let walk = self.kv.walk_page(&level.dir, None, SCAN).await?;
+        // One read held the complete subtree: all its values become places of this level, and no directory
+        // below is entered.
         if !walk.more {
             let below = format!("{}/", level.key);
             for item in walk.items.iter().filter(|item| item.kind == Kind::File) {
@@ -141,8 +148,8 @@ impl<'a> Scan<'a> {
             self.levels.push(level);
             return Ok(());
         }
-        // Names up to the first segment of `start` are not read again. Of the directories there, those whose
-        // place is behind `start` (they are a beginning of it) or leads to it are looked up.
+        // Names up to the first segment of `start` are not read again. Directories there whose place follows
+        // `start` (their names are prefixes of it) or leads to it are looked up.
         let first = level.start.split('/').next().unwrap_or_default().to_owned();
         for (end, _) in first.char_indices().skip(1).chain([(first.len(), '/')]) {
             if let Ok(name) = Name::parse(&first[..end])
@@ -158,12 +165,13 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Continues the read of the last level after a name.
     async fn read_on(&mut self, after: Name) -> KvResult<()> {
         yield_now().await;
         self.read(Some(after)).await
     }
 
-    /// Reads more names of the last level.
+    /// Reads the next names of the last level.
     async fn read(&mut self, after: Option<Name>) -> KvResult<()> {
         let Some(level) = self.levels.last_mut() else { return Ok(()) };
         let listing = self.kv.list_page(&level.dir, after, SCAN).await?;
@@ -179,6 +187,8 @@ impl<'a> Scan<'a> {
         let Some(last) = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more) else {
             return Ok(());
         };
+        // The file of a key may follow `last` although its place precedes it, as `a.json` follows
+        // `a-b.json`. Without these, places up to `last` would not be complete.
         for segment in self.kv.files_behind(&level.dir, &last).await? {
             level.add(segment.to_owned(), Found::Value);
         }
@@ -188,6 +198,7 @@ impl<'a> Scan<'a> {
 }
 
 impl Level {
+    /// Adds a place, unless it precedes the start of this level.
     fn add(&mut self, place: String, found: Found) {
         let leads_to_start = self.start.len() > place.len() && self.start.starts_with(&place);
         if place > self.start || (leads_to_start && found == Found::Directory) {
@@ -195,7 +206,8 @@ impl Level {
         }
     }
 
-    /// Takes the first place, if no other one can come before it; and of a directory, where in it to start.
+    /// Removes and returns the first place, with the start within it if it is a directory. Returns `None`
+    /// if a place before it may still be unread.
     fn pop(&mut self) -> Option<(String, Found, String)> {
         let first = self.entries.first_entry()?;
         if self.complete_to.as_ref().is_some_and(|last| first.key().as_str() > last.as_str()) {
@@ -203,6 +215,7 @@ impl Level {
         }
         let (place, found) = first.remove_entry();
         let below = self.start.strip_prefix(&place).unwrap_or_default().to_owned();
+        // Later reads of this level add no place that was returned already.
         self.start.clone_from(&place);
         Some((place, found, below))
     }

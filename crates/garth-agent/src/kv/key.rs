@@ -1,26 +1,26 @@
-//! Key paths and the files they stand for: the one place that turns one into the other, so that a key can
-//! never name a file outside its agent's directory.
+//! Key paths and their files. Only this module converts one into the other, so that a key can never
+//! name a file outside its agent's directory.
 
 use super::error::{KvCode, KvError, KvResult};
 use garth_engine::model::{Item, Kind};
 use garth_engine::path::{TreePath, check_id};
 
-/// Longest key path as given, in characters.
+/// Limit on the characters of a key path as given.
 pub const MAX_KEY_CHARS: usize = 512;
-/// Most segments of a key path as given: its slashes, also those that normalising folds.
+/// Limit on the segments of a key path as given: its slashes, also those that normalising folds.
 pub const MAX_KEY_SEGMENTS: usize = 64;
-/// Longest segment, in bytes: a name has 255, and `.json` is added.
+/// Limit on the bytes of a segment: a name has 255, and `.json` is added.
 pub const MAX_KEY_SEGMENT: usize = 250;
-/// What the name of a value's file ends with.
+/// Suffix of the file of a value.
 pub(super) const SUFFIX: &str = ".json";
 
-/// A normalised key path: `/a/b`, or the empty string for the top. Like [`TreePath`], but within the limits
-/// of keys.
+/// Normalised key path: `/a/b`, or the empty string for the top. Like [`TreePath`], but within the limits of
+/// keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key(String);
 
 impl Key {
-    /// Checks and normalises a key path; `/` is the top, which holds keys but is none.
+    /// Checks and normalises a key path. `/` is the top, which holds keys but has no value.
     pub(super) fn parse(path: &str) -> KvResult<Self> {
         check_key(path).map_err(|why| KvError::new(KvCode::InvalidPath, why))?;
         Ok(Self(fold(path)))
@@ -46,7 +46,7 @@ impl Key {
         self.0.is_empty()
     }
 
-    /// `/sys` and below: reserved for the system.
+    /// Returns true for `/sys` and keys below it, which are reserved for the system.
     pub(super) fn is_reserved(&self) -> bool {
         self.0.strip_prefix("/sys").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
@@ -62,7 +62,7 @@ pub(super) fn fold(path: &str) -> String {
     folded
 }
 
-/// The rules that key paths and patterns share. The answer says what is wrong with this `what`.
+/// Checks the rules that key paths and patterns share. Fails with a message about this `what`.
 pub(super) fn check_path(what: &str, path: &str) -> Result<(), String> {
     if !path.starts_with('/') {
         return Err(format!("a {what} starts with `/`"));
@@ -92,7 +92,7 @@ pub(super) fn check_key(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The directory of the tree that holds an agent's values: `/agents/{agent}/kv`.
+/// Directory that holds an agent's values: `/agents/{agent}/kv`.
 #[derive(Clone, Debug)]
 pub(super) struct Base(TreePath);
 
@@ -106,24 +106,26 @@ impl Base {
         &self.0
     }
 
-    /// The file that holds a key's value.
+    /// Returns the file that holds a key's value.
     pub(super) fn file(&self, key: &Key) -> KvResult<TreePath> {
         Ok(TreePath::parse(&format!("{}{}{SUFFIX}", self.0.key(), key.0))?)
     }
 
-    /// The directory that holds what is below a key.
+    /// Returns the directory that holds the values below a key.
     pub(super) fn directory(&self, key: &Key) -> KvResult<TreePath> {
         Ok(TreePath::parse(&format!("{}{}", self.0.key(), key.0))?)
     }
 
-    /// The key whose value a file holds; `None` for a file that holds none, also if no key path can reach it.
+    /// Returns the key whose value a file holds; `None` for a file that holds none, also if no key path can
+    /// reach it.
     pub(super) fn key_of(&self, file: &TreePath) -> Option<Key> {
         let stem = self.below(file)?.strip_suffix(SUFFIX)?;
+        // The file `.json` would be a value with an empty segment.
         (!stem.ends_with('/') && check_key(stem).is_ok()).then(|| Key(stem.to_owned()))
     }
 
-    /// How users are shown something that is in the way of a key: by key path. `None` if it is above all
-    /// keys.
+    /// Returns the key path under which users see a path that is in the way of a key; `None` if the path is
+    /// above all keys.
     pub(super) fn shown<'a>(&self, path: &'a TreePath, is_directory: bool) -> Option<&'a str> {
         let rest = self.below(path)?;
         Some(if is_directory { rest } else { rest.strip_suffix(SUFFIX).unwrap_or(rest) })
@@ -134,7 +136,8 @@ impl Base {
     }
 }
 
-/// The segment of a key that an item of a directory stands for: a value's file, or a directory of keys.
+/// Returns the segment of a key that an item of a directory represents: a value's file, or a directory
+/// of keys.
 pub(super) fn segment_of(item: &Item) -> Option<&str> {
     let name = item.name.as_str();
     let segment = match item.kind {
@@ -142,6 +145,7 @@ pub(super) fn segment_of(item: &Item) -> Option<&str> {
         Kind::File => name.strip_suffix(SUFFIX)?,
         _ => return None,
     };
+    // A key path cannot contain these names, so no key reaches such an entry.
     (!segment.is_empty() && segment != "." && segment != ".." && segment.len() <= MAX_KEY_SEGMENT)
         .then_some(segment)
 }

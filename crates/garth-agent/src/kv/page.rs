@@ -1,33 +1,33 @@
-//! Pages of answers: every answer that can be long is bounded in items and bytes and can be continued.
+//! Pages of results. Every result that can be long is bounded in items and bytes and can be continued.
 
 use super::error::{KvError, KvResult};
 use garth_engine::model::VersionId;
 
-/// Most bytes of values in one page of `history` or `search`, 4 MiB. A page has at least one value, whatever
-/// its size.
+/// Limit on the bytes of values in one page of `history` or `search`, 4 MiB. A page has at least one
+/// value, whatever its size.
 pub const MAX_PAGE_VALUES: usize = 4 << 20;
 
-/// Which part of an answer to give.
+/// Part of a result to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRequest<'a> {
-    /// Most items, from 1 to the limit of the call.
+    /// Limit on the items, from 1 to the limit of the call.
     pub limit: usize,
     /// [`Paged::next`] of the page before, of the same call with the same arguments; `None` for the first
     /// page.
     pub cursor: Option<&'a str>,
 }
 
-/// A page of an answer.
+/// Page of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paged<T> {
-    /// The items.
+    /// Items of this page.
     pub items: Vec<T>,
-    /// The cursor of the page after this one; `None` if this is the last page.
+    /// Cursor of the page after this one; `None` if this is the last page.
     pub next: Option<String>,
 }
 
 impl PageRequest<'static> {
-    /// The first page.
+    /// Returns a request for the first page.
     pub const fn first(limit: usize) -> Self {
         Self { limit, cursor: None }
     }
@@ -41,12 +41,12 @@ impl PageRequest<'_> {
         Err(KvError::validation(format!("`limit` must be 1 to {max}")))
     }
 
-    /// The version after which a page of `history` starts.
+    /// Returns the version after which a page of `history` starts.
     pub(super) fn version(&self) -> KvResult<Option<VersionId>> {
         self.cursor.map(|cursor| cursor.parse().map_err(|_| unknown_cursor())).transpose()
     }
 
-    /// The number of hits that the pages before this one of `search` have passed.
+    /// Returns the number of hits that earlier pages of `search` have passed.
     pub(super) fn rank(&self) -> KvResult<usize> {
         self.cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(|_| unknown_cursor()))
     }

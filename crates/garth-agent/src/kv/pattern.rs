@@ -1,5 +1,6 @@
-//! Glob patterns of the key-value API. Not globset: there `?` is one byte, here one character, and by default
-//! `*` crosses `/`. A pattern runs as a set of states, one bit each, so that no pattern makes matching slow.
+//! Glob patterns of the key-value API. Not globset: there `?` is one byte, here one character, and by
+//! default `*` crosses `/`. A pattern runs as a set of states, one bit each, so that no pattern makes
+//! matching slow.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use super::error::{KvCode, KvError, KvResult};
 use super::key::{Key, MAX_KEY_CHARS, check_path, fold};
 use garth_engine::compute::working;
 
-/// How `*` and `?` treat `/`.
+/// Treatment of `/` by `*` and `?`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
     /// `*`, `**` and `?` match `/` like any other character.
@@ -17,7 +18,7 @@ pub enum Semantics {
     Segment,
 }
 
-/// 64-bit words that hold one bit for each place in the longest pattern, and one for its end.
+/// Number of 64-bit words that hold one bit for each place in the longest pattern, and one for its end.
 const WORDS: usize = MAX_KEY_CHARS / 64 + 1;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Set {
         self
     }
 
-    /// Every bit one place on.
+    /// Moves every bit one place on.
     fn advance(mut self) -> Self {
         let mut carry = 0;
         for word in &mut self.0 {
@@ -54,16 +55,18 @@ impl Set {
     }
 }
 
-/// A compiled pattern.
+/// Compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// For a character that the pattern names: the places that take it.
+    /// Places that take a character, for each character that the pattern names.
     takes: BTreeMap<char, Set>,
-    /// The places that take any character that is not named; and `/`, unless named.
+    /// Places that take any character that is not named.
     takes_other: Set,
+    /// Places that take `/`.
     takes_slash: Set,
-    /// The places of `*` and `**`, and those of them that `/` does not leave.
+    /// Places of `*` and `**`.
     stars: Set,
+    /// Places of `stars` that also match `/`.
     crossing: Set,
     end: usize,
     directory: Key,
@@ -82,7 +85,10 @@ impl Pattern {
         while let Some(character) = rest.next() {
             match character {
                 '*' => {
+                    // `**` crosses `/` under either semantics. Runs of stars are one place, so that stars
+                    // are never neighbours.
                     let mut crosses = crosses;
+                    // `***` and longer runs mean the same as `**`.
                     while rest.next_if_eq(&'*').is_some() {
                         crosses = true;
                     }
@@ -100,6 +106,7 @@ impl Pattern {
         let takes_other = any.or(&any_but_slash);
         let takes_slash = any.or(named.get(&'/').unwrap_or(&Set::default()));
         for (character, places) in &mut named {
+            // A named character is also taken by the wildcards; `/` only by those that cross.
             *places = if *character == '/' { takes_slash } else { places.or(&takes_other) };
         }
         let key = |text| Key::parse(text).map_err(|error| KvError::new(KvCode::InvalidGlob, error.message()));
@@ -117,12 +124,12 @@ impl Pattern {
         })
     }
 
-    /// The deepest directory of keys that every match is below.
+    /// Returns the deepest directory of keys that every match is below.
     pub(super) fn directory(&self) -> &Key {
         &self.directory
     }
 
-    /// The only key that can match, if the pattern has no wildcard.
+    /// Returns the only key that can match, if the pattern has no wildcard.
     pub(super) fn literal(&self) -> Option<&Key> {
         self.literal.as_ref()
     }
@@ -131,12 +138,12 @@ impl Pattern {
         self.run(key).contains(self.end)
     }
 
-    /// Whether anything that begins with `start` can match.
+    /// Returns true if a key that begins with `start` can match.
     pub(super) fn can_begin(&self, start: &str) -> bool {
         self.run(start) != Set::default()
     }
 
-    /// The places of the pattern that are reached once it has taken all of `text`.
+    /// Returns the places of the pattern that are reached after it has taken all of `text`.
     fn run(&self, text: &str) -> Set {
         working(text.len());
         let mut at = Set::default();
@@ -148,6 +155,7 @@ impl Pattern {
             let takes = self.takes.get(&character).unwrap_or(other);
             let stay = if slash { &self.crossing } else { &self.stars };
             at = self.skip_stars(at.and(takes).advance().or(&at.and(stay)));
+            // No state is left, so nothing that begins with this text can match.
             if at == Set::default() {
                 break;
             }
@@ -155,7 +163,8 @@ impl Pattern {
         at
     }
 
-    /// A star may match nothing. Stars are never neighbours, so one step is enough.
+    /// Adds the places after the stars in `at`, because a star may match nothing. Stars are never neighbours,
+    /// so one step is enough.
     fn skip_stars(&self, at: Set) -> Set {
         at.or(&at.and(&self.stars).advance())
     }

@@ -1,5 +1,5 @@
-//! Reading values: one, its past, and those that a search finds. A value and the version shown with it always
-//! belong together, also while somebody else writes.
+//! Reads values: the current one, its history, and search results. A value and the version returned
+//! with it always belong together, also while another client writes.
 
 use std::sync::Arc;
 
@@ -18,92 +18,94 @@ use garth_engine::model::{
 };
 use garth_engine::path::TreePath;
 
-/// Versions that `history` gives unless told.
+/// Default limit of `history`, in versions.
 pub const DEFAULT_HISTORY: usize = 20;
-/// Most versions of one `history`.
+/// Largest limit of `history`.
 pub const MAX_HISTORY: usize = 100;
-/// Hits that `search` gives unless told.
+/// Default limit of `search`, in hits.
 pub const DEFAULT_HITS: usize = 10;
-/// Most hits of one `search`.
+/// Largest limit of `search`.
 pub const MAX_HITS: usize = 50;
-/// Longest query, in characters.
+/// Limit on the characters of a query.
 pub const MAX_QUERY_CHARS: usize = 2000;
-/// Most keys of one [`Kv::get_many`].
+/// Limit on the keys of one [`Kv::get_many`].
 pub const MAX_GETS: usize = 1000;
-/// One byte more than a value has: a longer file is none, and is not read whole to find that out.
+/// Range read of a value's file: one byte more than a value may have, so that a larger file is
+/// recognised without reading it all.
 const VALUE: ByteRange = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
-/// Most hits that a filesystem gives.
+/// Limit on the hits of one search of a filesystem.
 const MAX_FS_HITS: usize = 1000;
 
-/// A value that is there.
+/// Current value of a key.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The key path, normalised.
+    /// Key path, normalised.
     pub path: String,
-    /// The value, digit for digit as it was put.
+    /// Value, digit for digit as it was put.
     pub value: Box<RawValue>,
-    /// Its version.
+    /// Version of the value.
     pub version: VersionId,
-    /// When that version was made.
+    /// Time of the commit that created the version.
     pub created_at: Timestamp,
-    /// From this moment on it is absent.
+    /// Expiry time, from which on the value is absent.
     pub expires_at: Option<Timestamp>,
     /// Labels.
     pub tags: Vec<String>,
     /// Weight.
     pub importance: f64,
-    /// Whether search finds it.
+    /// True if search finds the value.
     pub searchable: bool,
 }
 
-/// Values of several keys, all of one moment.
+/// Values of several keys, all read at one point in time.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Many {
-    /// The commit after which they were read; see [`Fetched::seq`](garth_engine::model::Fetched::seq).
+    /// Commit after which they were read; see [`Fetched::seq`](garth_engine::model::Fetched::seq).
     pub seq: Seq,
-    /// What [`Kv::get`] would answer to each of the first keys, in their order.
+    /// Results of [`Kv::get`] for the first keys, in their order.
     pub values: Vec<KvResult<Option<Found>>>,
 }
 
-/// A version of a value.
+/// Version of a value.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// Its id.
+    /// Version id.
     pub version: VersionId,
-    /// When it was made.
+    /// Time of the commit.
     pub created_at: Timestamp,
-    /// The value; `None` where this version is its end.
+    /// Value; `None` for a version that ended it.
     pub value: Option<Box<RawValue>>,
-    /// From which moment on this version was absent.
+    /// Expiry time of this version.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What to search for.
+/// Search request.
 #[derive(Clone, Debug)]
 pub struct Search<'a> {
     /// Plain words, 1 to [`MAX_QUERY_CHARS`] characters.
     pub query: &'a str,
-    /// Only this key and those below it.
+    /// Restricts the search to this key and those below it.
     pub path_prefix: Option<&'a str>,
-    /// Only values with one of these labels; empty: any.
+    /// Restricts the search to values with one of these labels; empty: any.
     pub tags_any: Vec<String>,
 }
 
-/// A value that a search found.
+/// Search result.
 #[derive(Clone, Debug)]
 pub struct Match {
-    /// The value.
+    /// Value.
     pub found: Found,
-    /// How much of the question it holds, above 0 and up to 1: see [`garth_engine::model::Hit::score`].
+    /// Share of the question that the value covers, above 0 and up to 1: see
+    /// [`garth_engine::model::Hit::score`].
     pub similarity: f64,
 }
 
 impl Kv<'_> {
-    /// The value of a key; `None` if it has none, or one that expired or was deleted.
+    /// Returns the value of a key; `None` if it has none, or if the value expired or was deleted.
     ///
     /// # Errors
-    /// `InvalidPath`; those of the filesystem.
+    /// `InvalidPath`; errors of the filesystem.
     #[boxed]
     pub async fn get(&self, path: &str) -> KvResult<Option<Found>> {
         let key = Key::parse_value(path)?;
@@ -111,11 +113,11 @@ impl Kv<'_> {
         value_of(&key, self.fs.fetch(&file.into(), VALUE).await)
     }
 
-    /// The values of up to [`MAX_GETS`] keys, all of one moment. If the values have no room in one answer of
-    /// 16 MiB, only the first are given, at least one; the others are asked for again.
+    /// Returns the values of up to [`MAX_GETS`] keys, all read at one point in time. If they exceed 16 MiB
+    /// together, only the first are returned, at least one; ask again for the others.
     ///
     /// # Errors
-    /// `Validation` for more keys; those of the filesystem. What is wrong with one key is its answer.
+    /// `Validation` for more keys; errors of the filesystem. An error of one key is its own result.
     #[boxed]
     pub async fn get_many(&self, paths: &[&str]) -> KvResult<Many> {
         if paths.len() > MAX_GETS {
@@ -130,6 +132,7 @@ impl Kv<'_> {
         let items: Vec<_> = keys.iter().flatten().map(|(_, file)| (At::from(file), VALUE)).collect();
         let fetched = self.fs.fetch_many(&items).await?;
         let (mut answers, mut values) = (fetched.items.into_iter(), Vec::with_capacity(keys.len()));
+        // `answers` has no item for a key that failed to parse, and may end early.
         for key in keys {
             let value = match key {
                 Ok((key, _)) => match answers.next() {
@@ -143,16 +146,16 @@ impl Kv<'_> {
         Ok(Many { seq: fetched.seq, values })
     }
 
-    /// The versions of a key's value, newest first, through delete and re-create. At most [`MAX_HISTORY`] and
-    /// [`MAX_PAGE_VALUES`] bytes in a page.
+    /// Returns the versions of a key's value, newest first, also those before a deletion. At most
+    /// [`MAX_HISTORY`] and [`MAX_PAGE_VALUES`] bytes in a page.
     ///
     /// # Errors
-    /// `InvalidPath`; `Validation` for the limit or the cursor; those of the filesystem.
+    /// `InvalidPath`; `Validation` for the limit or the cursor; errors of the filesystem.
     pub async fn history(&self, path: &str, page: PageRequest<'_>) -> KvResult<Paged<Past>> {
         let file = self.base.file(&Key::parse_value(path)?)?;
         page.check(MAX_HISTORY)?;
         let mut items = PastPage { limit: page.limit, bytes: 0, items: Vec::new() };
-        // An end counts once the version before it shows that a value ended, not a directory.
+        // A deletion counts only if the version before it is a value. Otherwise it ended a directory.
         let mut end: Option<Version> = None;
         let mut versions = HistoryPage::default().before(page.version()?).limit(page.limit + 1);
         loop {
@@ -175,6 +178,8 @@ impl Kv<'_> {
                 if !is_file || !fits(entry.size) {
                     continue;
                 }
+                // Checked by the size in the entry, before the content of a version that does not fit is
+                // read.
                 if !items.has_room(entry.size) {
                     return Ok(items.cut());
                 }
@@ -191,12 +196,12 @@ impl Kv<'_> {
         }
     }
 
-    /// The values that match best, best first: only those that were put as searchable, in their newest
-    /// version. At most [`MAX_HITS`] and [`MAX_PAGE_VALUES`] bytes in a page; of all pages together, the best
-    /// 1,000 files.
+    /// Returns the values that match best, best first. Only values that were put as searchable are found,
+    /// in their newest version. At most [`MAX_HITS`] and [`MAX_PAGE_VALUES`] bytes in a page; all pages
+    /// together cover the best 1,000 files.
     ///
     /// # Errors
-    /// `Validation` for the query, the limit or the cursor; `InvalidPath`; those of the filesystem.
+    /// `Validation` for the query, the limit or the cursor; `InvalidPath`; errors of the filesystem.
     pub async fn search(&self, search: &Search<'_>, page: PageRequest<'_>) -> KvResult<Paged<Match>> {
         if !(1..=MAX_QUERY_CHARS).contains(&search.query.chars().count()) {
             return Err(KvError::validation(format!("`query` must have 1 to {MAX_QUERY_CHARS} characters")));
@@ -205,6 +210,7 @@ impl Kv<'_> {
         let prefix = Key::parse(search.path_prefix.unwrap_or("/"))?;
         let mut within = vec![self.base.directory(&prefix)?];
         if !prefix.is_top() {
+            // The value of the prefix itself is in a file next to the directory.
             within.push(self.base.file(&prefix)?);
         }
         let mut rank = page.rank()?;
@@ -214,11 +220,15 @@ impl Kv<'_> {
         let (mut items, mut bytes) = (Vec::new(), 0);
         loop {
             let hits = self.fs.search(&query).await?.hits;
+            // Hits that are not values are skipped, so a full list of hits may yield too few items. Ask
+            // again for more.
             let more = hits.len() == query.limit && query.limit < MAX_FS_HITS;
             for hit in hits.into_iter().skip(rank) {
                 if let Some(found) = self.hit(&hit).await? {
                     bytes += found.value.get().len() + found.tags.iter().map(Weigh::weight).sum::<usize>();
                     if items.len() == page.limit || (bytes > MAX_PAGE_VALUES && !items.is_empty()) {
+                        // The cursor is a rank among the hits of the filesystem, not among the items: the
+                        // next page skips hits that this one looked at.
                         return Ok(Paged { items, next: Some(rank.to_string()) });
                     }
                     items.push(Match { found, similarity: hit.score });
@@ -232,7 +242,7 @@ impl Kv<'_> {
         }
     }
 
-    /// The value that a search hit; `None` for a file that another interface wrote, unless it says that it is
+    /// Returns the value that a search hit; `None` for a file of another interface that is not marked as
     /// searchable.
     async fn hit(&self, hit: &Hit) -> KvResult<Option<Found>> {
         let Some(key) = self.base.key_of(&hit.path) else { return Ok(None) };
@@ -240,7 +250,7 @@ impl Kv<'_> {
         Ok(is_searchable(&entry).then(|| found(&key, entry, value)))
     }
 
-    /// The value in a file and the entry of the version that it is of.
+    /// Returns the value in a file, and the entry of its version.
     async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, Box<RawValue>)>> {
         let Some((entry, bytes)) = readable(self.fs.fetch(&file.into(), VALUE).await)? else {
             return Ok(None);
@@ -255,22 +265,22 @@ impl Kv<'_> {
     }
 }
 
-/// A page of versions in the making.
+/// Page of versions under construction.
 struct PastPage {
     limit: usize,
-    /// Bytes of the values so far.
+    /// Bytes of the values in `items`.
     bytes: u64,
     items: Vec<Past>,
 }
 
 impl PastPage {
-    /// Whether a version with this many bytes can be added.
+    /// Returns true if a version of `size` bytes fits.
     fn has_room(&self, size: u64) -> bool {
         self.items.len() < self.limit
             && (self.items.is_empty() || self.bytes.saturating_add(size) <= MAX_PAGE_VALUES as u64)
     }
 
-    /// Adds a version. False if the page is full.
+    /// Adds a version. Returns false if the page is full.
     fn add(&mut self, version: &Version, value: Option<Box<RawValue>>) -> bool {
         let size = value.as_ref().map_or(0, |value| value.get().len() as u64);
         let room = self.has_room(size);
@@ -281,14 +291,14 @@ impl PastPage {
         room
     }
 
-    /// The page, which another one follows.
+    /// Returns the page, with the cursor of the next one.
     fn cut(self) -> Paged<Past> {
         let next = self.items.last().map(|past| past.version.to_string());
         Paged { items: self.items, next }
     }
 }
 
-/// `None` if the text is no JSON value, or too long to be one.
+/// Parses a value. Returns `None` if the text is not JSON, or too long.
 fn parse(text: &[u8]) -> Option<Box<RawValue>> {
     if text.len() > MAX_VALUE {
         return None;
@@ -304,7 +314,8 @@ async fn read_whole(file: Arc<dyn OpenFile>) -> Result<Bytes, Error> {
     file.read_at(0, MAX_VALUE + 1).await
 }
 
-/// `None` where there is nothing to read any more, or it is no regular file, or beyond what a value can have.
+/// Maps errors of a path without a readable value to `None`: absent, not a regular file, too large, or
+/// a version that no longer exists.
 fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
     match answer {
         Err(error)
@@ -319,7 +330,7 @@ fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
     }
 }
 
-/// What a key has, by what was read of its file.
+/// Returns the value of a key from a read of its file.
 fn value_of(key: &Key, read: Result<(Entry, Bytes), Error>) -> KvResult<Option<Found>> {
     let Some((entry, bytes)) = readable(read)? else { return Ok(None) };
     Ok(parse(&bytes).map(|value| found(key, entry, value)))
@@ -330,7 +341,8 @@ fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {
         path: key.as_str().to_owned(),
         value,
         version: entry.version,
-        // The last change of anything is what made the version.
+        // `ctime` is the last change of any kind, which is the time of the version; `mtime` misses changes
+        // of attributes.
         created_at: entry.ctime,
         expires_at: entry.expires_at,
         searchable: is_searchable(&entry),
@@ -339,7 +351,7 @@ fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {
     }
 }
 
-/// A key is searchable only if it was put so; a file of another interface says nothing.
+/// Returns true if a key was put as searchable. A file of another interface has no such mark.
 fn is_searchable(entry: &Entry) -> bool {
     entry.attributes.searchable == Some(true)
 }

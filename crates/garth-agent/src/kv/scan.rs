@@ -1,5 +1,5 @@
-//! Listing keys level by level. A directory shows only while a value is below it, so that what expired leaves
-//! no trace.
+//! Lists keys level by level. A directory is listed only while a value is below it, so that expired
+//! values leave no trace.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,36 @@ use garth_engine::error::{ErrorKind, OptionalExt as _};
 use garth_engine::model::{Kind, Listing, Page, Walk, WalkPage};
 use garth_engine::path::{Name, TreePath};
 
-/// Most keys in a page of `list` or `glob`.
+/// Limit on the keys in a page of `list` or `glob`.
 pub const MAX_LISTED: usize = 500;
-/// Fewest names that one read of a directory asks for: some are no keys.
+/// Smallest number of names that one read of a directory asks for, because some are not keys.
 const MIN_NAMES: usize = 64;
-/// Names of one read of a subtree.
+/// Number of names in one read of a subtree.
 pub(super) const SCAN: usize = 1000;
 
-/// What a key of a listing is.
+/// Kind of a listed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// It has a value; maybe keys below it, too.
+    /// Key with a value; it may also have keys below it.
     Value,
-    /// It has keys below it only.
+    /// Key without a value, with keys below it.
     Directory,
 }
 
-/// A key of a listing.
+/// Key of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyItem {
-    /// The key path.
+    /// Key path.
     pub path: String,
-    /// What it is.
+    /// Kind of the key.
     pub kind: KeyKind,
 }
 
 impl Kv<'_> {
-    /// The keys one segment below `prefix`, in byte order. At most [`MAX_LISTED`] in a page.
+    /// Lists the keys one segment below `prefix`, in byte order. At most [`MAX_LISTED`] in a page.
     ///
     /// # Errors
-    /// `InvalidPath`; `Validation` for the limit or the cursor; those of the filesystem.
+    /// `InvalidPath`; `Validation` for the limit or the cursor; errors of the filesystem.
     pub async fn list(&self, prefix: &str, page: PageRequest<'_>) -> KvResult<Paged<KeyItem>> {
         let prefix = Key::parse(prefix)?;
         page.check(MAX_LISTED)?;
@@ -50,17 +50,17 @@ impl Kv<'_> {
         let key_of = |segment: &str| format!("{}/{segment}", prefix.as_str());
         let mut keys: BTreeMap<String, KeyKind> = BTreeMap::new();
         let mut after = start.clone();
-        // One key more than asked for tells whether there is another page.
+        // One extra key shows if there is another page.
         let wanted = page.limit + 1;
-        // The file of the cursor itself comes behind the cursor.
+        // The file of the cursor itself follows the cursor.
         let names = (wanted + 1).max(MIN_NAMES);
         loop {
             let listing = self.list_page(&dir, after, names).await?;
             for item in &listing.items {
                 let is_directory = item.kind == Kind::Directory;
                 let Some(segment) = segment_of(item) else { continue };
-                // The file of a key that an earlier page gave can come behind the cursor: `a.json` is behind
-                // `a-b.json`.
+                // The file of a key that an earlier page returned can follow the cursor: `a.json` comes
+                // after `a-b.json`.
                 if start.as_ref().is_some_and(|start| segment <= start.as_str())
                     || Key::parse(&key_of(segment)).is_err()
                 {
@@ -75,6 +75,8 @@ impl Kv<'_> {
             after = listing.items.last().map(|item| item.name.clone());
             let Some(last) = after.as_ref().filter(|_| listing.more) else { break };
             if keys.len() >= wanted {
+                // Keys whose files are not read yet can precede the last name. They would be missing from
+                // this page, and the next one starts after them.
                 for segment in self.files_behind(&dir, last).await? {
                     if start.as_ref().is_none_or(|start| segment > start.as_str()) {
                         keys.insert(segment.to_owned(), KeyKind::Value);
@@ -91,11 +93,12 @@ impl Kv<'_> {
         Ok(Paged { items, next })
     }
 
-    /// The segments whose value files come behind the name `last`, but which are before it in key order.
+    /// Returns the segments whose value files come after the name `last`, but which precede it in key
+    /// order.
     ///
     /// Names are ordered by file, keys by segment: `a-b.json` is before `a.json`, and `a` before `a-b`. A
-    /// segment that is not behind `last` while its file is must be a beginning of `last`, so these few are
-    /// looked up.
+    /// segment that precedes `last` while its file follows it must be a prefix of `last`, so only its
+    /// prefixes are looked up.
     pub(super) async fn files_behind<'n>(&self, dir: &TreePath, last: &'n Name) -> KvResult<Vec<&'n str>> {
         let last = last.as_str();
         let mut found = Vec::new();
@@ -115,12 +118,12 @@ impl Kv<'_> {
         Ok(self.kind_of(file).await? == Some(Kind::File))
     }
 
-    /// What is at a path of the tree, if anything.
+    /// Returns the kind of the file at a path, if it exists.
     pub(super) async fn kind_of(&self, path: &TreePath) -> KvResult<Option<Kind>> {
         Ok(self.fs.stat(&path.into()).await.optional()?.map(|entry| entry.kind))
     }
 
-    /// Whether any value is below a directory. Most often among the first few names.
+    /// Returns true if a value is below a directory. Most often it is among the first few names.
     async fn has_value(&self, parent: &TreePath, name: &Name) -> KvResult<bool> {
         let Ok(dir) = parent.join(name) else { return Ok(false) };
         let (mut after, mut limit) = (None, 16);
@@ -157,14 +160,14 @@ impl Kv<'_> {
     ) -> KvResult<Walk> {
         let page = WalkPage::default().after(after).limit(limit);
         match self.fs.walk(&top.into(), &page).await {
-            // A name too long for its place cannot be there.
+            // A name that is too long for its place cannot exist.
             Err(error) if error.is_absent() || error.is(ErrorKind::NameTooLong) => Ok(Walk::default()),
             answer => Ok(answer?),
         }
     }
 }
 
-/// The last segment of a cursor of `list`, which is the last key of the page before.
+/// Returns the last segment of a cursor of `list`, which is the last key of the page before.
 fn child_of(prefix: &Key, cursor: &str) -> KvResult<Name> {
     let segment = cursor.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('/'));
     segment.and_then(|segment| Name::parse(segment).ok()).ok_or_else(unknown_cursor)

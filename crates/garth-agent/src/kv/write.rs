@@ -1,4 +1,4 @@
-//! Writing values: one or several in one commit, conditions on what is there, counters, expiry, removal.
+//! Writes values: puts of one or several keys in one commit, conditions, counters, expiry, removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,70 +17,71 @@ use garth_engine::model::{
 };
 use garth_engine::path::TreePath;
 
-/// Most values of one [`Kv::put_all`].
+/// Limit on the values of one [`Kv::put_all`].
 pub const MAX_PUTS: usize = 1000;
-/// Attempts of an increment. Fewer than of other changes, because a file that is no JSON also fails them.
+/// Attempts of an increment. Fewer than for other changes, because a file that is not JSON also fails
+/// them.
 const INCREMENT_ATTEMPTS: usize = 100;
-/// Most empty directories that a put clears out of its way.
+/// Limit on the empty directories that a put clears out of its way.
 const MAX_CLEARED: usize = 1000;
 
-/// A value to keep. Start from [`Put::new`] and set what differs.
+/// Value to put. Start from [`Put::new`] and set what differs.
 #[derive(Clone, Debug)]
 pub struct Put<'a> {
-    /// The key path.
+    /// Key path.
     #[doc(hidden)]
     pub path: &'a str,
-    /// The value; kept and given back digit for digit.
+    /// Value; stored and returned digit for digit.
     #[doc(hidden)]
     pub value: &'a RawValue,
     /// Labels. `None` leaves them as they are; a new key has none.
     #[doc(hidden)]
     pub tags: Option<Vec<String>>,
-    /// Weight; finite. `None` leaves it as it is; of a new key it is 0.
+    /// Weight; finite. `None` leaves it as it is; a new key has 0.
     #[doc(hidden)]
     pub importance: Option<f64>,
-    /// Whether search finds it. `None` leaves that as it is; a new key is not found.
+    /// True if search shall find the value. `None` leaves it as it is; a new key is not found.
     #[doc(hidden)]
     pub searchable: Option<bool>,
-    /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it is; a new key does
-    /// not expire.
+    /// Expiry time, from which on the value is absent; `Some(None)` is never. `None` leaves it as it is; a
+    /// new key does not expire.
     #[doc(hidden)]
     pub expires_at: Option<Option<Timestamp>>,
-    /// What must hold of the key before.
+    /// Precondition on the key.
     #[doc(hidden)]
     pub condition: Condition,
 }
 
-/// A condition on the key of a put. One that does not hold is the error `FileSystem(Conflict)`; its message
-/// says what is there.
+/// Condition on the key of a put. If it does not hold, the put fails with `FileSystem(Conflict)` and a
+/// message about the current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// None.
+    /// No condition.
     #[default]
     Any,
     /// The key has no value.
     Absent,
-    /// This is still the version of its value.
+    /// The value is still at this version.
     Version(VersionId),
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The version that it made.
+    /// Version that the write created.
     pub version: VersionId,
-    /// The time of the commit.
+    /// Time of the commit.
     pub created_at: Timestamp,
 }
 
 impl<'a> Put<'a> {
-    /// Replaces the value of a key, or makes it, and leaves its attributes as they are.
+    /// Returns a put that replaces or creates the value of a key and leaves its attributes as they are.
     pub const fn new(path: &'a str, value: &'a RawValue) -> Self {
         let (tags, importance, searchable, expires_at) = (None, None, None, None);
         Self { path, value, tags, importance, searchable, expires_at, condition: Condition::Any }
     }
 
-    /// As [`Put::new`], but the attributes get the defaults of a new key.
+    /// Returns a put as [`Put::new`], but with the default attributes of a new key.
     pub fn anew(path: &'a str, value: &'a RawValue) -> Self {
         Self {
             tags: Some(Vec::new()),
@@ -103,7 +104,7 @@ impl<'a> Put<'a> {
         Self { importance: Some(importance), ..self }
     }
 
-    /// Sets whether search finds the value.
+    /// Sets if search finds the value.
     #[must_use]
     pub fn searchable(self, searchable: bool) -> Self {
         Self { searchable: Some(searchable), ..self }
@@ -134,7 +135,7 @@ impl<'a> Put<'a> {
 }
 
 impl Kv<'_> {
-    /// Keeps a value, in one durable commit.
+    /// Puts a value in one durable commit.
     ///
     /// # Errors
     /// As for [`Kv::put_all`].
@@ -144,13 +145,17 @@ impl Kv<'_> {
         written.first().copied().ok_or_else(|| KvError::validation("there is nothing to put"))
     }
 
-    /// Keeps 1 to [`MAX_PUTS`] values in one durable commit: all of them or none.
+    /// Puts 1 to [`MAX_PUTS`] values in one durable commit: all of them or none.
     ///
     /// # Errors
-    /// `InvalidPath`, `ReservedPath`, `TooLarge` (also for more than 16 MiB together), `PathConflict`,
-    /// `Validation` for labels that exceed what a file can carry and for a number of puts out of range or a
-    /// key given twice, `IdempotencyMismatch`, `FileSystem(Conflict)` for a condition that does not hold;
-    /// those of the filesystem.
+    /// - `InvalidPath`, `ReservedPath`: a key is invalid or reserved.
+    /// - `TooLarge`: a value is too large, or all are more than 16 MiB together.
+    /// - `PathConflict`: another file or directory occupies the place of a value.
+    /// - `Validation`: the labels exceed the limits of a file, the number of puts is out of range, or a key
+    ///   is given twice.
+    /// - `IdempotencyMismatch`: the idempotency key was used for another request.
+    /// - `FileSystem(Conflict)`: a condition does not hold.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn put_all(
         &self,
@@ -170,12 +175,13 @@ impl Kv<'_> {
             let message = format!("the values of one commit have at most {MAX_INLINE_BODY} bytes together");
             return Err(KvError::new(KvCode::TooLarge, message));
         }
-        // Directories without anything in them (their values expired) that have to go first.
+        // Empty directories (their values expired) to remove first.
         let mut cleared = BTreeMap::new();
         for _ in 0..ATTEMPTS_AT_NAMES {
             let mut ops: Vec<Op> = cleared.values().flatten().cloned().collect();
             let mut preconditions = Vec::new();
             for (put, file) in puts.iter().zip(&files) {
+                // Built again on each attempt: whether a key is new may have changed.
                 ops.push(self.write_of(put, file).await?);
                 if let Condition::Version(version) = put.condition {
                     preconditions.push((At::Path(file.clone()), Precondition::Version(version)));
@@ -183,12 +189,15 @@ impl Kv<'_> {
             }
             let error = match self.commit(ops, preconditions, idempotency.as_ref()).await {
                 Ok(commit) => {
-                    // A replayed commit can have cleared another number of directories first.
+                    // A replayed commit can have cleared another number of directories first, so outcomes
+                    // are counted from the end.
                     let first = commit.outcomes.len().saturating_sub(puts.len());
                     return Ok((first..commit.outcomes.len()).map(|op| written(&commit, op)).collect());
                 }
                 Err(error) => error,
             };
+            // The error names a path of the tree. It belongs to the put whose file is at or above that path;
+            // other paths cannot be cleared.
             let at = error.path().and_then(|path| files.iter().position(|file| path.is_within(file)));
             let Some((at, put, file)) = at.and_then(|at| Some((at, puts.get(at)?, files.get(at)?))) else {
                 let below = error.path().and_then(|path| files.iter().position(|file| file.is_within(path)));
@@ -205,11 +214,11 @@ impl Kv<'_> {
         Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))
     }
 
-    /// Adds `by` to the integer that is the value of a key (0 if it has none) and gives the sum. Atomic: of
-    /// concurrent increments none is lost. Attributes and expiry stay as they are.
+    /// Adds `by` to the integer value of a key (0 if it has none) and returns the sum. Atomic: concurrent
+    /// increments are never lost. Attributes and expiry stay as they are.
     ///
     /// # Errors
-    /// `Validation` for a value that is not an integer of 64 bits, or a sum that is none; otherwise as for
+    /// `Validation` if the value is not an integer of 64 bits, or the sum exceeds one; otherwise as for
     /// [`Kv::put`].
     #[boxed]
     pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
@@ -221,6 +230,7 @@ impl Kv<'_> {
             let sum = sum.ok_or_else(|| KvError::validation("the sum is not an integer of 64 bits"))?;
             let value = RawValue::from_string(sum.to_string());
             let value = value.map_err(|_| KvError::validation("the sum is no JSON"))?;
+            // Without this condition, two increments that read the same value would write the same sum.
             let condition = found.map_or(Condition::Absent, |found| Condition::Version(found.version));
             match self.put(&Put { condition, ..Put::new(path, &value) }, None).await {
                 Err(error) if error.code() == KvCode::FileSystem(ErrorKind::Conflict) => yield_now().await,
@@ -231,11 +241,10 @@ impl Kv<'_> {
         Err(KvError::new(KvCode::FileSystem(ErrorKind::Conflict), message))
     }
 
-    /// Sets from which moment on a key is absent, or that it never is, and nothing else. `None` if it has no
-    /// value.
+    /// Sets or removes the expiry time of a key, and nothing else. Returns `None` if the key has no value.
     ///
     /// # Errors
-    /// `InvalidPath`; those of the filesystem.
+    /// `InvalidPath`; errors of the filesystem.
     #[boxed]
     pub async fn expire(&self, path: &str, at: Option<Timestamp>) -> KvResult<Option<Written>> {
         let file = self.base.file(&Key::parse_value(path)?)?;
@@ -250,11 +259,11 @@ impl Kv<'_> {
         }
     }
 
-    /// Removes a value, if there is one, and the directories that this leaves empty: in any case one durable
-    /// commit.
+    /// Removes a value, if it exists, and the directories that this leaves empty, in one durable commit. It
+    /// commits even if there is nothing to remove.
     ///
     /// # Errors
-    /// `InvalidPath`, `IdempotencyMismatch`; those of the filesystem.
+    /// `InvalidPath`, `IdempotencyMismatch`; errors of the filesystem.
     #[boxed]
     pub async fn delete(&self, path: &str, idempotency: Option<Idempotency>) -> KvResult<Written> {
         let file = self.base.file(&Key::parse_value(path)?)?;
@@ -266,9 +275,11 @@ impl Kv<'_> {
             }
             match self.commit(ops, Vec::new(), idempotency.as_ref()).await {
                 Ok(commit) => return Ok(written(&commit, 0)),
-                // Somebody put something there in between. Look again; in the end leave the directories be.
+                // Another client wrote there in between. Look again; the last attempt leaves the
+                // directories.
                 Err(error) if error.is(ErrorKind::NotEmpty) || error.is(ErrorKind::NotADirectory) => {}
-                // Keys below `/a.json` stand where the value of `/a` would: there is no value to end.
+                // `/a.json` holds keys, so `/a` has no value to remove. The empty commit records the
+                // idempotency key.
                 Err(error) if error.is(ErrorKind::IsADirectory) => {
                     let nothing = self.commit(Vec::new(), Vec::new(), idempotency.as_ref()).await;
                     return nothing.map(|commit| written(&commit, 0)).map_err(|error| self.refused(error));
@@ -289,10 +300,12 @@ impl Kv<'_> {
         self.fs.commit(Batch { preconditions, author, idempotency, ..Batch::new(ops) }).await
     }
 
-    /// What to do before the next try of a put that failed at its file; the error, if that cannot help.
+    /// Returns the operations that clear the way for the next attempt of a put that failed at its file.
+    /// Returns the error if no attempt can succeed.
     async fn make_way(&self, put: &Put<'_>, file: &TreePath, error: Error) -> KvResult<Vec<Op>> {
         let is_directory = self.kind_of(file).await? == Some(Kind::Directory);
         match error.kind() {
+            // Values that expired leave their directories, which can be in the way of a value's file.
             ErrorKind::IsADirectory | ErrorKind::NotEmpty | ErrorKind::AlreadyExists if is_directory => {
                 self.clear(file).await?.ok_or_else(|| self.in_the_way(file, true, error))
             }
@@ -300,7 +313,7 @@ impl Kv<'_> {
             ErrorKind::AlreadyExists if put.condition == Condition::Absent => {
                 Err(self.condition_failed(put, file, error).await)
             }
-            // What is there changed since it was looked at.
+            // The path changed after it was read; the next attempt reads it again.
             ErrorKind::AlreadyExists
             | ErrorKind::NotFound
             | ErrorKind::IsADirectory
@@ -309,7 +322,7 @@ impl Kv<'_> {
         }
     }
 
-    /// The file of a put that keeps the rules.
+    /// Checks a put and returns the file of its value.
     fn file_of(&self, put: &Put<'_>) -> KvResult<TreePath> {
         let key = Key::parse_value(put.path)?;
         if key.is_reserved() {
@@ -319,6 +332,8 @@ impl Kv<'_> {
         if put.value.get().len() > MAX_VALUE {
             return Err(KvError::new(KvCode::TooLarge, format!("a value has at most {MAX_VALUE} bytes")));
         }
+        /// Returns the write of a put. `condition` and the default of `searchable` depend on the current
+        /// file.
         self.base.file(&key)
     }
 
@@ -326,8 +341,8 @@ impl Kv<'_> {
         let mut attrs = put.attributes();
         let mut create = Create::IfMissing;
         if put.searchable.is_none() {
-            // A new file is searchable unless told otherwise, a new key is not: which one it is has to be
-            // known.
+            // A new file is searchable by default, a new key is not, so the write has to know if the key is
+            // new. `create` makes the commit fail if that changes in between.
             match self.kind_of(file).await? {
                 Some(Kind::File) => create = Create::Never,
                 Some(_) => {}
@@ -341,7 +356,7 @@ impl Kv<'_> {
         Ok(Op::Write { at: At::Path(file.clone()), body, create, parents: true, attrs })
     }
 
-    /// The error of a condition that does not hold, with what is there.
+    /// Returns the error of a condition that does not hold, with the current state.
     async fn condition_failed(&self, put: &Put<'_>, file: &TreePath, error: Error) -> KvError {
         let there = match self.fs.stat(&At::Path(file.clone())).await {
             Ok(entry) => format!("it is at version {}", entry.version),
@@ -354,7 +369,7 @@ impl Kv<'_> {
         KvError::caused(KvCode::FileSystem(ErrorKind::Conflict), message, error)
     }
 
-    /// The directories below `kv/` that have nothing in them but the way to `file`, deepest first.
+    /// Returns the directories below `kv/` that contain nothing but the path to `file`, deepest first.
     async fn emptied_parents(&self, file: &TreePath) -> KvResult<Vec<TreePath>> {
         let mut emptied = Vec::new();
         let mut below = file.clone();
@@ -362,6 +377,7 @@ impl Kv<'_> {
             && dir != *self.base.path()
         {
             let page = Page::default().limit(2);
+            // Two names are enough: a second one shows that the directory is not empty without `file`.
             match self.fs.list(&At::Path(dir.clone()), &page).await.optional()? {
                 Some(listing) if listing.items.iter().any(|item| item.name != name) => break,
                 Some(_) => emptied.push(dir.clone()),
@@ -372,7 +388,8 @@ impl Kv<'_> {
         Ok(emptied)
     }
 
-    /// What removes the directory at `path`, if there are only directories below it; deepest first.
+    /// Returns the removal of the directory at `path`, deepest first; `None` if anything but directories is
+    /// below it.
     async fn clear(&self, path: &TreePath) -> KvResult<Option<Vec<Op>>> {
         let page = WalkPage::default().limit(MAX_CLEARED);
         let Some(walk) = self.fs.walk(&path.into(), &page).await.optional()? else {
@@ -381,7 +398,7 @@ impl Kv<'_> {
         if walk.more || walk.items.iter().any(|item| item.kind != Kind::Directory) {
             return Ok(None);
         }
-        // A walk gives a directory before what is in it.
+        // A walk returns a directory before its entries, and only empty directories can be removed.
         let below = walk.items.into_iter().rev().map(|item| item.path);
         Ok(Some(below.chain([path.clone()]).map(remove_directory).collect()))
     }
@@ -396,6 +413,7 @@ impl Kv<'_> {
                 "this idempotency key was used with another request; use a new one",
                 error,
             ),
+            // Values are checked before, so only attributes can be too large here.
             (ErrorKind::TooLarge, _) => {
                 let message = format!("the tags are too long: {}", error.message());
                 KvError::caused(KvCode::Validation, message, error)

@@ -4,24 +4,25 @@ use super::key::MediaKey;
 use garth_engine::env::Env;
 use garth_engine::model::SetAttrs;
 
-/// Custom metadata: UUID of the file, by which it is found wherever it was moved.
+/// Custom metadata: UUID of the file, by which it is found after a move.
 pub(super) const ID: &str = "garth.media";
 /// Custom metadata: session key.
 pub(super) const SESSION_KEY: &str = "sessionKey";
-/// Custom metadata: name of the file where it came from.
+/// Custom metadata: original file name.
 pub(super) const FILE_NAME: &str = "originalFilename";
 /// Custom metadata: time of the upload, in milliseconds since 1970.
 const UPLOADED_AT: &str = "uploadedAt";
 
-/// Custom metadata: session whose file it is, and the file's UUID. See [`of_session`].
+/// Custom metadata: session that owns the file, and the file's UUID. See [`of_session`].
 pub(super) const OF: &str = "garth.session";
 
-/// Returns the value of [`OF`] of a session's file; without a file, what those of all its files begin with.
+/// Returns the value of [`OF`] for a file of a session. With an empty `file_id` it is the common prefix of
+/// all its files.
 pub(super) fn of_session(session_id: &str, file_id: &str) -> String {
     format!("{session_id}/{file_id}")
 }
 
-/// Returns the attribute that makes a media file a session's.
+/// Returns the attribute that assigns a media file to a session.
 pub(crate) fn media_attrs(session_id: &str, file_id: &str) -> SetAttrs {
     SetAttrs::new().metadata(OF, of_session(session_id, file_id))
 }

@@ -1,4 +1,4 @@
-//! Cache of media files. An image of a conversation goes to the model with every call, and is read once.
+//! Cache of media files. An image of a conversation is sent to the model with every call, but read only once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use crate::boxed;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{ByteRange, Timestamp, VersionId};
 
-/// Bytes of media that a hydrator keeps, 50 MB.
+/// Default size of the cache of a hydrator, 50 MB.
 pub const BUDGET: usize = 52_428_800;
 
-/// Key of cached bytes. A replaced file has another version; `changed` tells a file apart from one of a
+/// Key of cached bytes. A replaced file has another version. `changed` distinguishes a file from one in a
 /// deleted account of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct CacheKey {
@@ -27,7 +27,7 @@ struct CacheKey {
     changed: Timestamp,
 }
 
-/// Reads media files, and keeps those that were used last, up to [`BUDGET`] bytes. Threads share it.
+/// Reads media files and caches those used last, up to [`BUDGET`] bytes. Threads share it.
 #[derive(Debug)]
 pub struct Hydrator {
     cache: Mutex<Cache>,
@@ -36,12 +36,12 @@ pub struct Hydrator {
     misses: AtomicU64,
 }
 
-/// Media file as it was read.
+/// Result of reading a media file.
 #[derive(Debug)]
 pub(crate) enum MediaBytes {
-    /// Its content.
+    /// Content.
     Read(Bytes),
-    /// Its size in bytes, above the limit.
+    /// Size in bytes, above the limit.
     Larger(u64),
 }
 
@@ -58,17 +58,18 @@ impl Default for Hydrator {
 }
 
 impl Hydrator {
-    /// One that keeps at most so many bytes.
+    /// Returns a hydrator that caches at most `budget` bytes.
     pub fn with_budget(budget: usize) -> Self {
         let cache = Mutex::new(Cache { files: LruCache::unbounded(), bytes: 0 });
         Self { cache, budget, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
-    /// The bytes of a media file of an account; none if it is not there. The name of the account keeps the
-    /// files of others apart; a file of another session than those with the UUIDs `of` is not there.
+    /// Returns the bytes of a media file of an account; `None` if the file does not exist, or belongs to a
+    /// session whose UUID is not in `of`. The cache is keyed by the name of the account, which separates the
+    /// files of accounts.
     ///
     /// # Errors
-    /// `TooLarge` for a file of more than [`MAX_MEDIA`] bytes, which was put there by other means; from the
+    /// `TooLarge` for a file of more than [`MAX_MEDIA`] bytes, which was written by other means; from the
     /// filesystem.
     #[boxed]
     pub async fn bytes(
@@ -85,8 +86,8 @@ impl Hydrator {
         }
     }
 
-    /// Returns a media file as [`Hydrator::bytes`] does. Of a file of more than `most` bytes only the size is
-    /// returned, and its content is not read.
+    /// Returns a media file as [`Hydrator::bytes`] does. For a file of more than `most` bytes only the size
+    /// is returned, and its content is not read.
     pub(crate) async fn read(
         &self,
         (account, key): (&str, &MediaKey),
@@ -108,6 +109,8 @@ impl Hydrator {
         if entry.size > most.min(MAX_MEDIA) {
             return Ok(Some(MediaBytes::Larger(entry.size)));
         }
+        // The owner was checked above, on every read, so a cached file is not returned to a session that lost
+        // it.
         let (account, id) = (account.to_owned(), key.id().to_owned());
         let cache_key = CacheKey { account, id, version: entry.etag, changed: entry.mtime };
         if let Some(bytes) = self.cache().files.get(&cache_key).cloned() {
@@ -120,19 +123,20 @@ impl Hydrator {
             Ok::<_, Error>(whole)
         });
         let bytes = whole.await?.freeze();
-        // of a tree without versions other bytes may have come meanwhile
+        // A filesystem without versions may return other bytes than `entry` describes, if the file was
+        // written in between.
         if bytes.len() as u64 == entry.size {
             self.cache().keep(cache_key, bytes.clone(), self.budget);
         }
         Ok(Some(MediaBytes::Read(bytes)))
     }
 
-    /// How often a file was there, and how often it was read.
+    /// Returns the number of hits and of misses.
     pub fn counts(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
-    /// How many bytes it has.
+    /// Returns the number of cached bytes.
     pub fn held(&self) -> usize {
         self.cache().bytes
     }
@@ -144,10 +148,12 @@ impl Hydrator {
 
 impl Cache {
     fn keep(&mut self, cache_key: CacheKey, bytes: Bytes, budget: usize) {
+        // Otherwise one file would evict all others, and then itself.
         if bytes.len() > budget {
             return;
         }
         self.bytes += bytes.len();
+        // Two concurrent reads of one file both add it.
         if let Some(before) = self.files.put(cache_key, bytes) {
             self.bytes -= before.len();
         }
@@ -179,7 +185,7 @@ mod tests {
         cache.keep(cache_key("a", 3), file(5), 10);
         assert_eq!((cache.bytes, cache.files.len()), (9, 2));
         assert!(cache.files.get(&cache_key("a", 2)).is_none(), "the other was used since");
-        // the same again counts once, and what is too large is not kept
+        // A repeated file counts once, and one that is too large is not cached.
         cache.keep(cache_key("a", 3), file(5), 10);
         cache.keep(cache_key("a", 4), file(11), 10);
         assert_eq!((cache.bytes, cache.files.len()), (9, 2));

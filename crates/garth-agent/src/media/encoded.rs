@@ -1,4 +1,4 @@
-//! Base64 and data URLs as programs write them.
+//! Decoding of base64 and data URLs in the forms that programs write.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Decoder that takes base64 with and without padding.
+/// Decoder that accepts base64 with and without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new()
@@ -30,8 +30,9 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     LENIENT.decode(text).ok()
 }
 
-/// Returns base64 in its standard form: as it is, or encoded again from what it stands for.
+/// Returns base64 in its standard form: unchanged if it is, else encoded again from `bytes`.
 pub(crate) fn standard_base64<'a>(text: &'a str, bytes: &[u8]) -> Cow<'a, str> {
+    // Missing padding, white space or the alphabet of URLs make it nonstandard.
     let is_standard = text.len().is_multiple_of(4)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
     if is_standard { Cow::Borrowed(text) } else { Cow::Owned(STANDARD.encode(bytes)) }

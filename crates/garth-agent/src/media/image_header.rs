@@ -1,5 +1,5 @@
-//! Image headers: type, size in pixels and animation, read from the first bytes of a file. Pictures are not
-//! decoded: the size of a picture in memory has no limit that its file tells.
+//! Image headers: type, size in pixels and animation, read from the first bytes of a file. Images are not
+//! decoded: nothing in a file limits the memory that its decoded image takes.
 
 /// Type of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ fn png(rest: &[u8]) -> Option<ImageHeader> {
     Some(ImageHeader::still(ImageType::Png, width, height))
 }
 
-/// Goes over the segments to the frame header (SOF0 to SOF15, without the tables among them).
+/// Skips segments up to the frame header (SOF0 to SOF15, without the tables among them).
 fn jpeg(mut rest: &[u8]) -> Option<ImageHeader> {
     loop {
         let [0xff, marker, after @ ..] = rest else { return None };
@@ -83,22 +83,23 @@ fn jpeg(mut rest: &[u8]) -> Option<ImageHeader> {
                 let (height, width) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
                 return Some(ImageHeader::still(ImageType::Jpeg, width.into(), height.into()));
             }
-            // The picture begins, or ends, without a frame header.
+            // Image data or the end of the file comes before a frame header.
             0x00 | 0xd8..=0xda => return None,
             _ => {
                 let length = usize::from(u16::from_be_bytes(*after.first_chunk()?));
-                // The length counts its own two bytes. Zero would go over the same bytes for ever.
+                // The length counts its own two bytes. With zero, the loop would never end.
                 after.get(length.max(2)..)?
             }
         };
     }
 }
 
-/// Goes over the blocks, for the number of frames and the largest: a frame may exceed the screen.
+/// Reads the blocks, counts the frames and finds the largest one: a frame may exceed the screen.
 fn gif(rest: &[u8]) -> Option<ImageHeader> {
     let [a, b, c, d, flags, _, _] = *rest.first_chunk()?;
     let size = |a, b| u32::from(u16::from_le_bytes([a, b]));
     let mut header = ImageHeader::still(ImageType::Gif, size(a, b), size(c, d));
+    // The fixed part has seven bytes: two sizes, flags, background colour and aspect ratio.
     let mut rest = after_colors(&rest[7..], flags);
     let mut frames = 0;
     while let Some([kind, after @ ..]) = rest {
@@ -130,6 +131,7 @@ fn after_blocks(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         let (length, after) = rest.split_first()?;
         rest = after.get(usize::from(*length)..)?;
+        // The end of the chain.
         if *length == 0 {
             return Some(rest);
         }
@@ -146,6 +148,7 @@ fn webp(rest: &[u8]) -> Option<ImageHeader> {
             Some(ImageHeader::still(ImageType::WebP, size(a, b) & 0x3fff, size(c, d) & 0x3fff))
         }
         b"VP8L" => {
+            // The extended sizes are stored minus one.
             let [0x2f, a, b, c, d] = *data.first_chunk()? else { return None };
             let bits = u32::from_le_bytes([a, b, c, d]);
             Some(ImageHeader::still(ImageType::WebP, (bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))

@@ -1,5 +1,5 @@
-//! Extraction of base64 images from the content of messages. The content names a media file instead of each
-//! image; whoever appends the message writes the files (`InlineImage::op`).
+//! Extraction of base64 images from the content of messages. In the content, a reference to a media file
+//! replaces each image; the caller that appends the message writes the files (`InlineImage::op`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl InlineImage {
     }
 }
 
-/// Fields of a block that say if it is an inline image.
+/// Fields of a block that identify an inline image.
 #[derive(Deserialize)]
 struct Block<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -55,11 +55,11 @@ type Edit = (Range<usize>, String);
 /// Extracts the images from the content of a message and from the tool results in it. The rest of the content
 /// keeps its bytes. Returns `None` if there are no images.
 ///
-/// The UUID of a file follows from the session, the message, the image's place in it and its bytes, so
-/// that a repeated message names the same files.
+/// The UUID of a file is derived from the session, the message, the image's position and its bytes, so that a
+/// repeated message names the same files.
 ///
 /// # Errors
-/// `InvalidArgument` for content that is no list of blocks; `TooLarge` for more than [`MAX_MEDIA`] bytes.
+/// `InvalidArgument` for content that is not a list of blocks; `TooLarge` for more than [`MAX_MEDIA`] bytes.
 pub(crate) fn extract_images(
     session: (&str, &str),
     message: &str,
@@ -67,7 +67,8 @@ pub(crate) fn extract_images(
 ) -> Result<Option<(Box<RawValue>, Vec<InlineImage>)>> {
     let text = content.get();
     working(text.len());
-    // most messages have none; the name of a field may be written with escapes
+    // Most messages have no image and skip the parser. A field name may be written with escapes, so `\u`
+    // counts.
     if !text.starts_with('[') || !(text.contains("data") || text.contains("\\u")) {
         return Ok(None);
     }
@@ -87,6 +88,8 @@ pub(crate) fn extract_images(
     if images.is_empty() {
         return Ok(None);
     }
+    // Edits are in the order of the text. Everything between them is copied, so numbers and escapes stay as
+    // they were.
     let (mut out, mut from) = (String::new(), 0);
     for (range, with) in edits {
         out.push_str(&text[from..range.start]);
@@ -98,7 +101,7 @@ pub(crate) fn extract_images(
     Ok(Some((content, images)))
 }
 
-/// Returns the blocks of a content that is an array.
+/// Returns the blocks of a content that is an array; an empty list for a string.
 fn items(content: &str) -> Result<Vec<&RawValue>> {
     if !content.starts_with('[') {
         return Ok(Vec::new());
@@ -110,6 +113,7 @@ fn block(raw: &RawValue) -> Result<Block<'_>> {
     serde_json::from_str(raw.get()).map_err(|error| Error::invalid(format!("content: {error}")))
 }
 
+/// Adds the edit and the image of a block, if it is an inline image that can be decoded.
 fn picture(
     ((session_key, session_id), message, place): ((&str, &str), &str, &str),
     text: &str,
@@ -118,13 +122,14 @@ fn picture(
     images: &mut Vec<InlineImage>,
 ) -> Result<()> {
     let Block { kind, mime_type, data, .. } = block(raw)?;
-    // an empty one has no bytes that a file could have
+    // A media file cannot be empty.
     let data = data.filter(|data| &*kind == "image" && !data.is_empty());
     let (Some(data), Some(mime_type)) = (data, mime_type) else { return Ok(()) };
+    // By the length of the base64 first, so that a huge image is not decoded to be rejected.
     if data.len() as u64 > MAX_MEDIA.div_ceil(3) * 4 {
         return Err(too_large());
     }
-    // What cannot be decoded stays in the message: a list for a model says so in its place.
+    // An image that cannot be decoded stays in the message: a list for a model says so in its place.
     let Some(bytes) = from_base64(&data) else { return Ok(()) };
     if bytes.len() as u64 > MAX_MEDIA {
         return Err(too_large());
@@ -133,6 +138,7 @@ fn picture(
     let key = MediaKey::new(session_key, &id, extension(&mime_type))?;
     let json = |text: &str| serde_json::Value::from(text).to_string();
     let (kind, path) = (json(&mime_type), json(&key.to_string()));
+    // `raw` borrows from `text`, so the distance of their pointers is the offset of the block.
     let start = raw.get().as_ptr().addr() - text.as_ptr().addr();
     let range = start..start + raw.get().len();
     edits.push((range, format!(r#"{{"type":"image","mime_type":{kind},"path":{path}}}"#)));
@@ -141,6 +147,7 @@ fn picture(
 }
 
 fn id((session_id, message, place): (&str, &str, &str), bytes: &[u8]) -> String {
+    // NUL separates the parts: no other parts join to the same bytes.
     let hash = Sha256::new().chain_update(format!("{session_id}\0{message}\0{place}\0")).chain_update(bytes);
     uuid_of(hash.finalize().into())
 }
@@ -204,7 +211,7 @@ mod tests {
         assert_ne!(first, id("s", "msg-2", &image("aGk=")));
         assert_ne!(first, id("t", "msg-1", &image("aGk=")), "that of another session with the same key");
         assert_ne!(first, id("s", "msg-1", &image("aGo=")));
-        // no other parts make the same whole
+        // No other parts join to the same text.
         assert_ne!(id("k", "msg-1", &image("aGk=")), id("k\u{a0}msg-1", "0", &image("aGk=")));
     }
 

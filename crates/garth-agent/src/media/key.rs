@@ -1,4 +1,4 @@
-//! The key of a media file, by which messages refer to it: `media/{sessionKey}/{uuid}.{ext}`.
+//! Key of a media file, by which messages refer to it: `media/{sessionKey}/{uuid}.{ext}`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use garth_engine::error::{Error, Result};
 use garth_engine::path::{Name, TreePath};
 
-/// The directory of all media, below the root of an account.
+/// Directory of all media, below the root of an account.
 pub(crate) const MEDIA: &str = "media";
 
-/// Longest ending of a file.
+/// Limit on the characters of a file extension.
 const MAX_ENDING: usize = 16;
 
-/// An `r2Key`: `media/{sessionKey}/{uuid}.{ext}`. It stays when the file moves.
+/// Key of a media file, `media/{sessionKey}/{uuid}.{ext}` (`r2Key` in messages). It does not change when the
+/// file moves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MediaKey {
     session_key: String,
@@ -35,40 +36,42 @@ impl<'de> Deserialize<'de> for MediaKey {
 }
 
 impl MediaKey {
-    /// The key of a file with this UUID.
+    /// Returns the key of a file with this UUID.
     pub(super) fn new(session_key: &str, id: &str, ending: &str) -> Result<Self> {
         check_session_key(session_key)?;
         let [session_key, id, ending] = [session_key, id, ending].map(str::to_owned);
         Ok(Self { session_key, id, ending })
     }
 
-    /// Of which session: its key, or the UUID of one that has no key.
+    /// Returns the session part: a session key, or the UUID of a session that has no key.
     pub fn session_key(&self) -> &str {
         &self.session_key
     }
 
-    /// The UUID of the file.
+    /// Returns the UUID of the file.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The ending of the file, without its dot.
+    /// Returns the extension of the file, without its dot.
     pub(super) fn ending(&self) -> &str {
         &self.ending
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub fn name(&self) -> String {
         format!("{}.{}", self.id, self.ending)
     }
 
-    /// Where the file is until it is moved.
+    /// Returns the path of the file until it is moved.
     pub fn path(&self) -> TreePath {
         TreePath::from_row(directory(&self.session_key).key(), &self.name())
     }
 
-    /// The key of a file of this name among the media of a session.
+    /// Returns the key of a file of this name among the media of a session; `None` if the name is not that of
+    /// a media file.
     pub(super) fn of_name(session_key: &str, name: &str) -> Option<Self> {
+        // At the first dot, so that `tar.gz` is rejected as an extension.
         let (id, ending) = name.split_once('.')?;
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let is_ending = (1..=MAX_ENDING).contains(&ending.len()) && ending.bytes().all(plain);
@@ -76,16 +79,17 @@ impl MediaKey {
     }
 }
 
-/// Where the media of a session are. The key has been checked.
+/// Returns the directory of the media of a session. The key has been checked.
 pub(super) fn directory(session_key: &str) -> TreePath {
     TreePath::from_row(&format!("/{MEDIA}"), session_key)
 }
 
-/// Refuses what is no name of a session's media.
+/// Checks the session part of a key.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` if it cannot name a directory.
 pub(super) fn check_session_key(key: &str) -> Result<()> {
+    // The key is the name of a directory. Control characters would break lines of logs and lists.
     let is_name = Name::parse(key).is_ok() && !key.chars().any(char::is_control);
     let message = || {
         format!("`{key}`: is no session key; write one such as agent:scout:main, or the UUID of the session")
@@ -93,7 +97,7 @@ pub(super) fn check_session_key(key: &str) -> Result<()> {
     if is_name { Ok(()) } else { Err(Error::invalid(message())) }
 }
 
-/// Whether it is a UUID in its usual form.
+/// Returns true for a UUID in lower case with hyphens.
 fn is_uuid(text: &str) -> bool {
     let parts: Vec<usize> = text.split('-').map(str::len).collect();
     let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -103,7 +107,7 @@ fn is_uuid(text: &str) -> bool {
 impl FromStr for MediaKey {
     type Err = Error;
 
-    /// As messages have it; a path from the root, with `/` first, is the same.
+    /// Parses a key as messages contain it. A leading `/`, as in a path from the root, is accepted.
     fn from_str(text: &str) -> Result<Self> {
         let mut parts = text.strip_prefix('/').unwrap_or(text).split('/');
         let found = match (parts.next(), parts.next(), parts.next(), parts.next()) {

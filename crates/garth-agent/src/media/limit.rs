@@ -1,8 +1,8 @@
-//! Size limit of a media file. It holds for uploads, for images in messages and for files read into a cache.
+//! Size limit of a media file. It applies to uploads, to images in messages and to files read into a cache.
 
 use garth_engine::error::{Error, ErrorKind};
 
-/// Most bytes of a media file, 25 MB.
+/// Limit on the bytes of a media file, 25 MB.
 pub const MAX_MEDIA: u64 = 26_214_400;
 
 /// Returns the error for a larger file.

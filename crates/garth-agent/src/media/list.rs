@@ -10,12 +10,12 @@ use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Batch, FindQuery, MAX_PAGE, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
-/// Most files of a page.
+/// Largest number of files in a page.
 pub const MAX_LISTED: usize = 1000;
 
 impl Media<'_> {
-    /// A page of the files of the session with a UUID, by their UUIDs, behind the UUID `after`, and where to
-    /// go on if there are more. Those that a reset has moved are among them.
+    /// Returns a page of the files of a session, in the order of their UUIDs, after the UUID `after`; and the
+    /// cursor of the next page, if there are more. Files that a reset has moved are included.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to [`MAX_LISTED`]; from the filesystem.
@@ -36,20 +36,21 @@ impl Media<'_> {
             let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()? else { continue };
             stored.extend(Stored::of(path, entry));
         }
+        // All files of a session have one owner, so the first one decides for the page.
         if !stored.is_empty() && !self.sees(&stored[0]).await? {
             return Ok((Vec::new(), None));
         }
         Ok((stored, next))
     }
 
-    /// Returns the files of a session, each with its UUID, and the UUID behind which more are.
+    /// Returns the files of a session, each with its UUID, and the UUID after which the next page starts.
     pub(super) async fn places_of(
         &self,
         session_id: &str,
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<(String, TreePath)>, Option<String>)> {
-        // what comes behind a UUID begins with it and a character that no UUID has
+        // `~` sorts after every character of a UUID, so this starts right after `after`.
         let from = after.map_or_else(String::new, |after| format!("{after}~"));
         let query = FindQuery::metadata_from(OF, &of_session(session_id, &from))
             .to(format!("{OF}\0{}", of_session(session_id, "~~")))
@@ -60,6 +61,7 @@ impl Media<'_> {
             let answer = self.fs.find(&query).await?;
             for item in answer.items.into_iter().filter(|item| super::is_place(&item.path)) {
                 let Some((_, id)) = item.key.rsplit_once('/') else { continue };
+                // Only now is it known that a file follows the full page.
                 if found.len() == limit {
                     let last = found.last().map(|(id, _): &(String, TreePath)| id.clone());
                     return Ok((found, last));
@@ -81,12 +83,13 @@ impl Media<'_> {
     pub async fn remove(&self, key: &MediaKey) -> Result<Seq> {
         let removed = retry(|| async {
             let Stored { path, entry, .. } = self.get(key).await?;
+            // Only this version: a file that another client replaced meanwhile is not removed.
             let batch = self.batch(Op::remove(path.clone()), &format!("remove {key}"));
             let batch = batch.require(path, Precondition::Etag(entry.etag));
             self.once.commit(self.fs, batch, PENDING).await
         });
         self.once.run(removed).await.map_err(|error| match error.is(ErrorKind::NotFound) {
-            // it went or moved meanwhile
+            // It was removed or moved in between.
             true => missing(key),
             false => error,
         })

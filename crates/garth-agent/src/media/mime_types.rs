@@ -1,6 +1,7 @@
 //! MIME types of media and the extensions of their files.
 
-/// Each MIME type that has an ending of its own. Of two with one ending the first is what the ending says.
+/// MIME types with a file extension of their own. Of two types with one extension, the extension maps to the
+/// first.
 const ENDINGS: [(&str, &str); 20] = [
     ("image/jpeg", "jpg"),
     ("image/png", "png"),
@@ -24,28 +25,29 @@ const ENDINGS: [(&str, &str); 20] = [
     ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
 ];
 
-/// The ending of what has no other.
+/// Extension of files of any other type.
 const OTHER: &str = "bin";
 
-/// The type of what nobody knows.
+/// MIME type of files with an unknown extension.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// A MIME type without its parameters, in lower case.
+/// Returns a MIME type without its parameters, in lower case.
 pub fn bare(mime_type: &str) -> String {
     mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The ending of a file of a type; `bin` for one that has none of its own.
+/// Returns the file extension of a MIME type; `bin` for one without an extension of its own.
 pub fn extension(mime_type: &str) -> &'static str {
     let bare = bare(mime_type);
     ENDINGS.iter().find(|(known, _)| *known == bare).map_or(OTHER, |(_, ending)| ending)
 }
 
-/// The type that the name of a file tells.
+/// Returns the MIME type for the extension of a file name.
 pub fn type_of(name: &str) -> &'static str {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
+    // Only names have this ending; the table maps the type to `jpg`.
     let ending = if ending == "jpeg" { "jpg" } else { &ending };
-    // a film has sound, and what is sound alone is rarely in this format
+    // The table maps `webm` to audio as well. Files of this type are videos far more often.
     if ending == "webm" {
         return "video/webm";
     }

@@ -1,4 +1,4 @@
-//! Puts a media file, of which no more than a piece is held.
+//! Puts a media file. The body is streamed: only one piece of it is in memory at a time.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -15,41 +15,41 @@ use crate::once::{Outcome, PENDING};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{At, Body, Commit, Moment, Op, Seq};
 
-/// Longest MIME type, and longest name of a file, in bytes.
+/// Limit on the bytes of a MIME type, and of a file name.
 const MAX_LABEL: usize = 1024;
 
-/// What to put, but for its bytes.
+/// Media file to put, without its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewMedia {
-    /// Of which session: its key, or the UUID of one that has no key.
+    /// Session key, or the UUID of a session that has no key.
     #[doc(hidden)]
     pub session_key: String,
-    /// Its MIME type, as it came; kept as it is.
+    /// MIME type, stored as given.
     #[doc(hidden)]
     pub mime_type: String,
-    /// How its file was called; may be empty.
+    /// Original file name; may be empty.
     #[doc(hidden)]
     pub file_name: String,
-    /// UUID of the session whose file it is; nobody's without one.
+    /// UUID of the session that owns the file. Without it, no session does.
     #[doc(hidden)]
     pub session_id: Option<String>,
 }
 
 impl NewMedia {
-    /// Of this session and type, without a name.
+    /// Returns a file of this session key and type, without a name.
     pub fn new(session_key: impl Into<String>, mime_type: impl Into<String>) -> Self {
         let (session_key, mime_type) = (session_key.into(), mime_type.into());
         Self { session_key, mime_type, file_name: String::new(), session_id: None }
     }
 
-    /// As a file of the session with this UUID, which alone refers to it, removes or moves it.
+    /// Sets the session that owns the file. Only this session refers to it, removes or moves it.
     #[must_use]
     pub fn session(self, id: impl Into<String>) -> Self {
         Self { session_id: Some(id.into()), ..self }
     }
 
-    /// With the name that its file had.
+    /// Sets the original file name.
     #[must_use]
     pub fn file_name(self, name: impl Into<String>) -> Self {
         Self { file_name: name.into(), ..self }
@@ -70,7 +70,7 @@ impl NewMedia {
     }
 }
 
-/// Outcome of a write that makes a file: each try draws a key of its own.
+/// Outcome of a write that creates a file. Each attempt draws a key of its own.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Made {
     key: MediaKey,
@@ -78,7 +78,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Returns the outcome of a commit that is not made yet.
+    /// Returns the outcome of a commit that is still to be made.
     pub(crate) const fn pending(key: MediaKey) -> Self {
         Self { key, seq: PENDING }
     }
@@ -91,11 +91,12 @@ impl Outcome for Made {
 }
 
 impl Media<'_> {
-    /// Puts a file under a new UUID, in one commit. If it fails, nothing of it is there.
+    /// Puts a file under a new UUID, in one commit. If it fails, nothing is written.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no session key or MIME type; `TooLarge` for more than [`MAX_MEDIA`]
-    /// bytes; those of `body`; from the filesystem.
+    /// - `InvalidArgument`: the session key or the MIME type is invalid.
+    /// - `TooLarge`: more than [`MAX_MEDIA`] bytes.
+    /// - Errors of `body` and of the filesystem.
     pub async fn put(
         &self,
         new: &NewMedia,
@@ -114,6 +115,7 @@ impl Media<'_> {
             if size > MAX_MEDIA {
                 return Err(too_large());
             }
+            // The hash is part of the recorded request, so that a repeat with another body is noticed.
             if self.once.records() {
                 hash.update(&piece);
             }
@@ -130,11 +132,11 @@ impl Media<'_> {
         self.made(once.run(once.commit(self.fs, batch, Made::pending(key))).await?).await
     }
 
-    /// Returns the file that an earlier try of the request put, of which the session may be gone; `None` if
-    /// there was none. Reads all of the body.
+    /// Returns the file that an earlier attempt of the request put, even if its session was deleted since;
+    /// `None` if there was no such attempt. Reads all of the body.
     ///
     /// # Errors
-    /// `TooLarge` for more than [`MAX_MEDIA`] bytes; those of `body`; from the filesystem.
+    /// `TooLarge` for more than [`MAX_MEDIA`] bytes; errors of `body` and of the filesystem.
     #[doc(hidden)]
     pub async fn put_before(&self, body: impl Stream<Item = Result<Bytes>> + Send) -> Result<Option<Stored>> {
         if !self.once.records() {
@@ -149,17 +151,20 @@ impl Media<'_> {
             }
             hash.update(&piece);
         }
+        // Only with the hash of the body is the recorded request the same one.
         match self.once.with_body(&hash.finalize().into()).await?.recorded()? {
             Some(made) => Ok(Some(self.made(made).await?)),
             None => Ok(None),
         }
     }
 
-    /// Returns a file as it was made: where an earlier try made it, it can be gone or changed by now.
+    /// Returns a file as it was created. After a repeated request, the file of the earlier attempt may be
+    /// deleted or changed by now.
     pub(crate) async fn made(&self, made: Made) -> Result<Stored> {
         if !self.once.records() {
             return self.get(&made.key).await;
         }
+        // Read as of the commit, so that a repeat returns what the first attempt returned.
         let (path, then) = (made.key.path(), self.fs.as_of(&Moment::Seq(made.seq)).await?);
         let entry = then.stat(&At::from(&path)).await?;
         Ok(Stored { key: made.key, path, entry })
@@ -167,8 +172,8 @@ impl Media<'_> {
 }
 
 impl Media<'_> {
-    /// Returns what copies a file to the session with a session key (or none) and a UUID, and its key there.
-    /// The content is shared. With `id` the copy has this UUID.
+    /// Returns the operations that copy a file to the session with a session key (or none) and a UUID, and
+    /// the key of the copy. The content is shared. `id` is the UUID of the copy.
     pub(crate) fn copy_ops(
         &self,
         stored: &Stored,

@@ -1,4 +1,4 @@
-//! Operations on a session's media when a reset archives the session, for the commit of the reset.
+//! Operations on a session's media when a reset archives the session. They are part of the reset's commit.
 
 use std::collections::HashSet;
 
@@ -9,27 +9,27 @@ use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::model::{At, Op, Remove, Seq};
 use garth_engine::path::{TreePath, check_id};
 
-/// Most files that a reset moves or removes. Those behind stay where they are, and are found by their keys.
+/// Limit on the files that a reset moves or removes. The others stay where they are, and are found by their
+/// keys.
 const MAX_FILES: usize = if cfg!(test) { 40 } else { 10_000 };
 
-/// What becomes of a file.
+/// Treatment of a media file by a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It moves beside the archive.
+    /// The file moves next to the archive.
     Moves,
-    /// It is removed.
+    /// The file is removed.
     Goes,
 }
 
 impl Media<'_> {
-    /// What moves and removes the files of the session `session_id` of an agent: to
-    /// `agents/{agent}/sessions/{session_id}/media` whatever is to move. `of` tells what becomes of files
-    /// whose UUIDs are in `referred`, and of all others, of which those that came after `since` stay: the
-    /// message that will refer to one may not be said yet. Files of other sessions stay, whatever key they
-    /// share.
+    /// Returns the operations that move or remove the files of session `session_id` of an agent. Moved files
+    /// go to `agents/{agent}/sessions/{session_id}/media`. The two fates apply to files whose UUIDs are in
+    /// `referred`, and to all others. A file that came after `since` is not removed: the message that will
+    /// refer to it may not be appended yet. Files of other sessions stay, even if they share the session key.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no id; from the filesystem.
+    /// `InvalidArgument` for an invalid id; from the filesystem.
     #[boxed]
     #[doc(hidden)]
     pub async fn after_reset(
@@ -54,6 +54,7 @@ impl Media<'_> {
             }
             let Some(name) = path.name() else { continue };
             ops.push(match fate {
+                // A file that an earlier reset moved is in its place already.
                 Fate::Moves if path.is_within(&to) => continue,
                 Fate::Moves => Op::rename(path.clone(), TreePath::from_row(to.key(), name)).with_parents(),
                 Fate::Goes => Op::Remove { at: At::from(&path), what: Remove::Tree, missing_ok: true },

@@ -12,11 +12,11 @@ use garth_engine::error::Result;
 use garth_engine::model::SearchQuery;
 use garth_engine::path::TreePath;
 
-/// Least share of the words, by weight: a sentence that differs in one word of four is still a possible
+/// Smallest share of the words, by weight: a sentence that differs in one word of four is still a possible
 /// duplicate.
 const MIN_SCORE: f64 = 0.7;
 
-/// Most duplicates that are returned.
+/// Limit on the duplicates returned.
 const MOST: usize = 5;
 
 /// Possible duplicate of a memory.
@@ -30,7 +30,7 @@ pub struct Near {
 }
 
 impl Memories<'_> {
-    /// Returns possible duplicates of a memory with this text; `None` where there is no search.
+    /// Returns possible duplicates of a memory with this text; `None` if the tree has no search.
     pub(super) async fn near(&self, uri: &Uri, content: &str) -> Result<Option<Vec<Near>>> {
         let capabilities = self.fs.capabilities(&uri.dir());
         if !capabilities.search {
@@ -41,8 +41,9 @@ impl Memories<'_> {
             Space::Agent(id) => ("agents", id),
         };
         let memories = TreePath::parse(&format!("/{kind}/{id}/memories"))?;
-        // the sentence that a memory begins with says what it is about
+        // The first sentence of a memory states its subject.
         let query = SearchQuery::new(layers::brief(content)).within(memories).limit(4 * MOST);
+        // A put must not wait for an exhaustive search.
         let query = query.neighbours(false).quick();
         let hits = match self.fs.search(&query).await {
             Ok(answer) => answer.hits,
@@ -59,7 +60,7 @@ impl Memories<'_> {
             let [meta] = read_all(self.fs, &[other.file(META)]).await?;
             let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
             if meta.is_some_and(|meta| meta.status == Status::Active && meta.valid_to.is_none()) {
-                // Four digits, which JSON gives back exactly.
+                // Four digits, which JSON reproduces exactly.
                 near.push(Near { uri: other, score: (hit.score * 1e4).round() / 1e4 });
             }
         }

@@ -1,4 +1,4 @@
-//! `.relations.json` of a memory: the edges that lead from it.
+//! Edges that lead from a memory, in its `.relations.json`.
 
 use std::collections::HashSet;
 
@@ -9,40 +9,41 @@ use super::uri::Uri;
 use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
 
-/// Most edges that lead from one memory.
+/// Limit on the edges that lead from one memory.
 pub const MAX_EDGES: usize = 1000;
 
-/// Most bytes of a relation's type, and of its reason.
+/// Limit on the bytes of a relation's type.
 const MAX_TYPE: usize = 128;
+/// Limit on the bytes of a relation's reason.
 const MAX_REASON: usize = 4096;
 
-/// An edge. There is at most one of a type between two memories.
+/// Edge. At most one of each type leads from one memory to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Edge {
-    /// The memory that it leads from.
+    /// URI of the memory that it leads from.
     pub from_uri: String,
-    /// The memory that it leads to.
+    /// URI of the memory that it leads to.
     pub to_uri: String,
-    /// What it says, such as `related_to`.
+    /// Type, such as `related_to`.
     pub relation_type: String,
-    /// How strong it is, 0 to 1.
+    /// Weight, 0 to 1.
     #[serde(default = "full")]
     pub weight: f64,
-    /// Why it is there.
+    /// Reason.
     #[serde(default)]
     pub reason: String,
-    /// Fields that others have put there.
+    /// Unknown fields, which are preserved.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// Weight of an edge that says none.
+/// Returns the default weight.
 const fn full() -> f64 {
     1.0
 }
 
 impl Edge {
-    /// Refuses what is no edge.
+    /// Checks weight, type and reason.
     ///
     /// # Errors
     /// `InvalidArgument`, `TooLarge`.
@@ -63,8 +64,8 @@ impl Edge {
     }
 }
 
-/// Returns the edges of a memory that an index is told of: those that garth would take. Others may lie in a
-/// file that was edited by hand, and stay there.
+/// Returns the edges of a memory that are delivered to an index: those that garth would accept. A file that
+/// was edited by hand may contain others, which stay there.
 pub fn told(uri: &Uri, edges: &[Edge]) -> Vec<Edge> {
     let own = uri.to_string();
     let leads = |edge: &Edge| {
@@ -73,21 +74,21 @@ pub fn told(uri: &Uri, edges: &[Edge]) -> Vec<Edge> {
     edges.iter().filter(|edge| edge.check().is_ok() && leads(edge)).cloned().collect()
 }
 
-/// Reads `.relations.json`.
+/// Parses `.relations.json`.
 ///
 /// # Errors
-/// `InvalidArgument` for what is none.
+/// `InvalidArgument` if the text is not a list of edges.
 pub fn parse(text: &[u8]) -> Result<Vec<Edge>> {
     serde_json::from_slice(text).map_err(|error| Error::invalid(format!(".relations.json: {error}")))
 }
 
-/// What stands in `.relations.json`: an edge, or what others have written there.
+/// Entry in `.relations.json`: an edge, or a value of another program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Entry {
-    /// An edge.
+    /// Edge.
     Edge(Edge),
-    /// Anything else.
+    /// Any other value.
     Other(Value),
 }
 
@@ -100,7 +101,7 @@ impl Entry {
         }
     }
 
-    /// Whether it leads to a memory.
+    /// Returns true if it leads to a memory.
     pub fn leads_to(&self, uri: &str) -> bool {
         self.field("to_uri") == Some(uri)
     }
@@ -108,13 +109,14 @@ impl Entry {
     fn lead_to(&mut self, uri: &str) {
         match self {
             Self::Edge(edge) => uri.clone_into(&mut edge.to_uri),
+            // Also an entry that is not a valid edge: it would otherwise lead to a URI without a memory.
             Self::Other(value) => value["to_uri"] = uri.into(),
         }
     }
 }
 
-/// Entries without those that lead to a URI, or with them leading to another; of several of a type to one
-/// memory the first stays. `None` if none leads there.
+/// Returns the entries without those that lead to `old`, or with these leading to `new`. Of several entries
+/// of one type to one memory the first is kept. Returns `None` if none leads to `old`.
 pub fn redirected(entries: Vec<Entry>, old: &str, new: Option<&str>) -> Option<Vec<Entry>> {
     if !entries.iter().any(|entry| entry.leads_to(old)) {
         return None;
@@ -126,6 +128,7 @@ pub fn redirected(entries: Vec<Entry>, old: &str, new: Option<&str>) -> Option<V
         }
         let to = entry.field("to_uri").map(str::to_owned);
         let kind = entry.field("relation_type").map(str::to_owned);
+        // Redirected, an edge may repeat one that led to `new` before.
         let is_first = to.is_none() || seen.insert((to, kind));
         is_first.then_some(entry)
     });
@@ -135,7 +138,7 @@ pub fn redirected(entries: Vec<Entry>, old: &str, new: Option<&str>) -> Option<V
 /// Returns the text of `.relations.json`.
 ///
 /// # Errors
-/// `InvalidArgument` for what has no JSON form.
+/// `InvalidArgument` for a value that has no JSON form.
 pub fn to_json<T: Serialize>(edges: &[T]) -> Result<String> {
     pretty(edges)
 }

@@ -1,4 +1,4 @@
-//! The events of `.outbox`: what whoever keeps an index of their own has to hear of.
+//! Events in `.outbox`: changes of memories to be delivered to external indexes.
 
 use std::time::Duration;
 
@@ -14,142 +14,142 @@ use crate::small_file::{pretty, sha256};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, Result};
 
-/// Most bytes of text in a record; of a longer one the event says where it is.
+/// Limit on the bytes of text in a record. For a longer text the event has a reference.
 pub const MAX_RECORD_TEXT: usize = 64 << 10;
 
-/// For how long an event is held, unless told: some time more than a few requests take, little enough that
-/// what a dead process held is soon tried again.
+/// Default lease time of an event: longer than a few requests take, and short enough that the events of a
+/// dead process are soon retried.
 pub const LEASE: Duration = Duration::from_secs(60);
 
-/// What happened to a memory.
+/// Kind of change of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
-    /// It was made or changed.
+    /// Created or changed.
     UpsertContext,
-    /// It is gone.
+    /// Deleted.
     DeleteContext,
-    /// It has another URI.
+    /// Moved to another URI.
     MoveContext,
-    /// Its edges changed.
+    /// Changed edges.
     UpsertRelation,
 }
 
-/// How far an event is.
+/// Delivery status of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventStatus {
-    /// It waits.
+    /// Waiting for delivery.
     Pending,
-    /// Somebody holds it, until `lease_until`.
+    /// Claimed by a worker until `lease_until`.
     Processing,
-    /// It was tried too often; it lies in `dlq`.
+    /// Failed too often; the file is in `dlq`.
     Failed,
 }
 
-/// An event. The fields behind `created_at` are set once it was claimed.
+/// Event. The optional fields after `created_at` are set when it is first claimed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// A UUID; also the name of its file, and the key of its delivery.
+    /// UUID; also the name of its file, and the key of its delivery.
     pub event_id: String,
-    /// What happened.
+    /// Kind of change.
     pub event_type: EventType,
-    /// To which memory; of a move the URI that it had.
+    /// URI of the memory; for a move the old one.
     pub uri: String,
-    /// What of it: see [`Payload`].
+    /// Content.
     pub payload: Payload,
-    /// How far it is.
+    /// Delivery status.
     pub status: EventStatus,
-    /// How often it was tried in vain.
+    /// Number of failed attempts.
     pub retry_count: u32,
-    /// When it happened: RFC 3339, UTC, in seconds.
+    /// Time of the change: RFC 3339, UTC, in seconds.
     pub created_at: String,
-    /// The commit that it happened in, which is the order of events.
+    /// Commit of the change, which defines the order of events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// When it is tried again; RFC 3339.
+    /// Time of the next attempt; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<String>,
-    /// Until when it is held; RFC 3339.
+    /// End of the lease; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<String>,
-    /// Why it was tried in vain.
+    /// Error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Fields that others have put there.
+    /// Unknown fields, which are preserved.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// What an event says; which field there is depends on its type, and of a delete there is none.
+/// Content of an event. The type decides which field is set; a deletion has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
-    /// Of `UPSERT_CONTEXT`: what an index keeps of the memory.
+    /// For `UPSERT_CONTEXT`: records for an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<Vec<Record>>,
-    /// Of `MOVE_CONTEXT`: the URI that it has now.
+    /// For `MOVE_CONTEXT`: the new URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_uri: Option<String>,
-    /// Of `UPSERT_RELATION`: all edges that lead from it.
+    /// For `UPSERT_RELATION`: all edges that lead from the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<Vec<Edge>>,
-    /// Fields that others have put there.
+    /// Unknown fields, which are preserved.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// What an index keeps of one layer of a memory.
+/// Index record of one layer of a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The first 16 hexadecimal digits of the SHA-256 of `{uri}#{level}`.
+    /// First 16 hexadecimal digits of the SHA-256 of `{uri}#{level}`.
     pub id: String,
-    /// The memory.
+    /// URI of the memory.
     pub uri: String,
-    /// 0 abstract, 1 overview, 2 content.
+    /// Layer: 0 abstract, 1 overview, 2 content.
     pub level: u8,
-    /// Its text, if it has at most [`MAX_RECORD_TEXT`] bytes.
+    /// Text, if it has at most [`MAX_RECORD_TEXT`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Else where it is.
+    /// Reference to a longer text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_ref: Option<TextRef>,
-    /// What an index selects by.
+    /// Fields that an index filters by.
     pub filters: Filters,
-    /// What an index shows.
+    /// Fields that an index displays.
     pub metadata: RecordMetadata,
 }
 
-/// Where a long text is.
+/// Reference to a long text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextRef {
-    /// The file, in the account's tree.
+    /// Path of the file in the account's tree.
     pub path: String,
-    /// The memory's version.
+    /// Version of the memory.
     pub version: u64,
-    /// The SHA-256 of the text, 64 hexadecimal digits.
+    /// SHA-256 of the text, 64 hexadecimal digits.
     pub sha256: String,
 }
 
-/// What an index selects by.
+/// Fields that an index filters by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filters {
-    /// The account.
+    /// Account.
     pub account_id: String,
-    /// Whose the memory is.
+    /// Owner of the memory.
     pub owner_space: String,
 }
 
-/// What an index shows.
+/// Fields that an index displays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordMetadata {
-    /// The memory's category.
+    /// Category of the memory.
     pub category: String,
     /// Memory or skill.
     pub context_type: ContextType,
 }
 
 impl Event {
-    /// An event of now.
+    /// Returns an event with the current time.
     ///
     /// # Errors
     /// `Io` if the system has no random bytes.
@@ -171,26 +171,27 @@ impl Event {
         })
     }
 
-    /// Reads an event.
+    /// Parses an event.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is none.
+    /// `InvalidArgument` if the text is not an event.
     pub fn parse(text: &[u8]) -> Result<Self> {
         serde_json::from_slice(text).map_err(|error| Error::invalid(format!("event: {error}")))
     }
 
-    /// Refuses an event that its place does not speak for: whoever writes files in the directory of one
-    /// memory must not tell an index about memories of others. `here` is that memory; none in the account's
-    /// own outbox.
+    /// Checks that an event is valid in its place: a writer of files in one memory's directory must not
+    /// deliver events about memories of other owners. `here` is that memory; `None` for the account's own
+    /// outbox.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason why it is not valid.
     pub fn check(&self, account: &str, file: Option<&str>, here: Option<&Uri>) -> Result<(), String> {
         let memory = |text: &str| -> Result<Uri, String> {
             let uri: Uri = text.parse().map_err(|error: Error| error.message().to_owned())?;
             uri.check_account(account).map_err(|error| error.message().to_owned())?;
             Ok(uri)
         };
+        // The id is the key of its delivery: another file must not use the same.
         if file != Some(&*format!("{}.json", self.event_id)) {
             return Err("event: its file has another name than its event_id".to_owned());
         }
@@ -205,6 +206,7 @@ impl Event {
         if !has {
             return Err("event: its payload is not that of its type".to_owned());
         }
+        // A move to another owner is stored in the account's outbox, so both URIs must be of this owner.
         let is_of_other =
             |here: &&Uri| std::iter::once(&uri).chain(&new).any(|uri| uri.space() != here.space());
         if let Some(here) = here.filter(is_of_other) {
@@ -232,9 +234,9 @@ impl Event {
         Ok(())
     }
 
-    /// Whether it outlives the directory that it lies in: whoever deletes a memory moves it to the account's
-    /// `/.outbox`. An index that never hears of a move would keep what has the old URI, and what is being
-    /// told right now has to end before the deletion is told.
+    /// Returns true if it outlives the directory of its memory: a deletion moves it to the account's
+    /// `/.outbox`. Without a move, an index would keep the old URI; and an event in delivery has to end
+    /// before the deletion is delivered.
     pub fn outlives_memory(&self) -> bool {
         self.event_type == EventType::MoveContext || self.status == EventStatus::Processing
     }
@@ -242,14 +244,14 @@ impl Event {
     /// Returns the text of its file.
     ///
     /// # Errors
-    /// `InvalidArgument` for what has no JSON form.
+    /// `InvalidArgument` for a value that has no JSON form.
     pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 }
 
-/// Returns the layers of a memory as an index is told of them. A layer that was edited by hand may be longer
-/// than any that garth takes: it is cut there.
+/// Returns the layers of a memory as they are delivered to an index. A layer that was edited by hand may
+/// exceed the limits of garth: it is cut to them.
 pub fn told_layers([brief, overview, content]: [&str; 3]) -> [String; 3] {
     let mut end = overview.len().min(MAX_GIVEN_OVERVIEW);
     while !overview.is_char_boundary(end) {

@@ -1,20 +1,20 @@
 //! Names of the files in a memory's directory.
 
-/// The text of a memory, L2.
+/// Text of a memory, L2.
 pub const CONTENT: &str = "content.md";
-/// Its edges.
+/// Edges.
 pub const RELATIONS: &str = ".relations.json";
-/// Its abstract, L0.
+/// Abstract, L0.
 pub const ABSTRACT: &str = ".abstract.md";
-/// Its overview, L1.
+/// Overview, L1.
 pub const OVERVIEW: &str = ".overview.md";
-/// What is known of it. The memory is there once this says so.
+/// Meta. The memory exists as soon as this file says so.
 pub const META: &str = ".meta.json";
-/// Its events.
+/// Directory of events.
 pub const OUTBOX: &str = ".outbox";
-/// In [`OUTBOX`]: events that were tried too often.
+/// Directory in [`OUTBOX`] of events that failed too often.
 pub const DLQ: &str = "dlq";
-/// In [`OUTBOX`]: the version of the memory whose events are done.
+/// File in [`OUTBOX`] with the version of the memory up to which events are delivered.
 pub const DONE: &str = ".done";
-/// The text of a skill; its [`CONTENT`] is a symbolic link to it.
+/// Text of a skill; [`CONTENT`] is a symbolic link to it.
 pub const SKILL: &str = "SKILL.md";

@@ -15,19 +15,19 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt;
 use garth_engine::model::{FindQuery, VersionId};
 
-/// How much of a memory.
+/// Layer of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// L0: a sentence.
     Abstract,
     /// L1: an outline.
     Overview,
-    /// L2: all of it.
+    /// L2: the complete text.
     Content,
 }
 
 impl Level {
-    /// 0, 1 or 2.
+    /// Returns the number: 0, 1 or 2.
     pub const fn number(self) -> u8 {
         match self {
             Self::Abstract => 0,
@@ -36,10 +36,10 @@ impl Level {
         }
     }
 
-    /// The layer of a number.
+    /// Returns the layer with a number.
     ///
     /// # Errors
-    /// `InvalidArgument` for any but 0, 1 and 2.
+    /// `InvalidArgument` for any number but 0, 1 and 2.
     pub fn of(number: u8) -> Result<Self> {
         match number {
             0 => Ok(Self::Abstract),
@@ -49,7 +49,7 @@ impl Level {
         }
     }
 
-    /// The file of a memory that has it.
+    /// Returns the name of the layer's file.
     pub fn file(self, uri: &Uri) -> &'static str {
         match self {
             Self::Abstract => ABSTRACT,
@@ -59,26 +59,29 @@ impl Level {
     }
 }
 
-/// A memory, by one of its layers.
+/// One layer of a memory.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Memory {
-    /// What is known of it.
+    /// Meta.
     pub meta: Meta,
-    /// Which layer this is.
+    /// Layer.
     pub level: Level,
-    /// Its text; an abstract and an overview without the line feed at the end.
+    /// Text; without the final line feed of an abstract or overview.
     pub text: String,
-    /// The version of the file that it was read from.
+    /// Version of the file that it was read from.
     pub version: VersionId,
 }
 
 impl Memories<'_> {
-    /// A memory.
+    /// Returns a memory.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound`, also for one that is not whole;
-    /// `TooLarge` for a text that no memory has: read the file instead; from the filesystem.
+    /// - `InvalidArgument`: the category is unknown.
+    /// - `AccessDenied`: the URI is of another account.
+    /// - `NotFound`: no such memory exists, or it is incomplete.
+    /// - `TooLarge`: the text exceeds the limit of memories. Read the file instead.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn get(&self, uri: &Uri, level: Level) -> Result<Memory> {
         self.check(uri)?;
@@ -88,8 +91,9 @@ impl Memories<'_> {
         }
     }
 
-    /// Returns a memory, if it is there, whole.
+    /// Returns a memory; `None` if it does not exist or is incomplete.
     pub(super) async fn read(&self, uri: &Uri, level: Level) -> Result<Option<Memory>> {
+        // One read, so that meta and text belong to one commit.
         let [meta, text] = read_all(self.fs, &[META, level.file(uri)].map(|name| uri.file(name))).await?;
         let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
         let meta = meta.filter(|meta| meta.status == Status::Active);
@@ -109,21 +113,22 @@ impl Memories<'_> {
         Ok(Some(Memory { meta, level, text, version }))
     }
 
-    /// Whether a memory is there, whole.
+    /// Returns true if a complete memory exists.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; from the filesystem.
+    /// `InvalidArgument`; `AccessDenied` for the URI of another account; from the filesystem.
     #[boxed]
     pub async fn exists(&self, uri: &Uri) -> Result<bool> {
         self.check_place(uri)?;
         let [meta] = read_all(self.fs, &[uri.file(META)]).await?;
-        // as every reader of the folder judges it: by the status alone
+        // By the status alone, as any other reader of the directory would.
         let meta = meta.and_then(|file| serde_json::from_slice::<Value>(file.bytes.as_ref()?).ok());
         let status = meta.as_ref().and_then(|meta| meta.get("status")).and_then(Value::as_str);
         Ok(status == Some(Status::Active.as_str()))
     }
 
-    /// Why a memory is not there: while others still have its old name, where it went.
+    /// Returns the reason why a memory does not exist: for a moved one, its new URI while edges with the old
+    /// one remain.
     pub(super) async fn missing(&self, uri: &Uri) -> Error {
         let [meta] = match read_all(self.fs, &[uri.file(META)]).await {
             Ok(meta) => meta,
@@ -132,6 +137,7 @@ impl Memories<'_> {
         if let Some(error) = damaged(uri, meta.as_ref()) {
             return error;
         }
+        // With a meta that is not pending, the memory was complete once, and other files of it are missing.
         let is_active = |file: &super::state::File| {
             file.bytes
                 .as_deref()
@@ -152,9 +158,9 @@ impl Memories<'_> {
         }
     }
 
-    /// Where a memory went, as long as its move is not done everywhere.
+    /// Returns the new URI of a memory whose move is not finished everywhere.
     async fn moved(&self, uri: &Uri) -> Result<Option<String>> {
-        // what is beside what the caller reaches is told nobody, also where the account's outbox knows of it
+        // A path outside the caller's reach is never revealed, even if the account's outbox contains it.
         let is_reached =
             |uri: &Uri| self.tops.as_ref().is_none_or(|tops| tops.iter().any(|top| uri.dir().is_within(top)));
         if !self.fs.capabilities(&uri.dir()).find || !is_reached(uri) {

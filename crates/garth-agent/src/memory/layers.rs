@@ -1,27 +1,30 @@
-//! The layers that are made of a memory's content without a model: an abstract and an overview.
+//! Layers that are derived from a memory's content without a model: abstract and overview.
 
 use std::fmt::Write as _;
 
-/// Most characters (Unicode scalar values) of an abstract.
+/// Limit on the characters (Unicode scalar values) of an abstract.
 pub const MAX_ABSTRACT: usize = 100;
 
-/// Most characters of an overview that is made here.
+/// Limit on the characters of a derived overview.
 pub const MAX_OVERVIEW: usize = 4000;
 
-/// Largest overview that is given, in bytes.
+/// Limit on the bytes of a given overview.
 pub const MAX_GIVEN_OVERVIEW: usize = 64 << 10;
 
-/// The abstract of a text: its first sentence without front matter, headings and markup, cut at a word.
+/// Returns the abstract of a text: its first sentence without front matter, headings and markup, cut at a
+/// word.
 pub fn brief(text: &str) -> String {
     let lines = plain_lines(text);
+    // A text of headings alone is described by the first of them.
     let first = lines.iter().position(|line| line.heading.is_none()).unwrap_or(0);
     let sentence = first_sentence(&paragraph(&lines[first..]));
     cut_at_word(&sentence, MAX_ABSTRACT)
 }
 
-/// The overview of a text: an outline of its headings, each with its first sentence.
+/// Returns the overview of a text: an outline of its headings, each with its first sentence.
 pub fn overview(text: &str) -> String {
     let lines = plain_lines(text);
+    // A text may begin without a heading.
     let (mut outline, mut wants_sentence) = (String::new(), true);
     for (at, line) in lines.iter().enumerate() {
         match line.heading {
@@ -35,6 +38,7 @@ pub fn overview(text: &str) -> String {
             }
             None => {}
         }
+        // A character has at most four bytes, so this is more than enough for the limit below.
         if outline.len() > MAX_OVERVIEW * 4 {
             break;
         }
@@ -54,19 +58,20 @@ pub fn overview(text: &str) -> String {
     kept.trim_end().to_owned()
 }
 
-/// A line of text without markup.
+/// Line of text without markup.
 struct Line {
     number: usize,
-    /// How deep, if it is a heading.
+    /// Level of a heading; `None` for text.
     heading: Option<usize>,
     text: String,
 }
 
-/// The lines that have words.
+/// Returns the lines that contain words.
 fn plain_lines(text: &str) -> Vec<Line> {
     let (mut lines, mut fenced) = (Vec::new(), false);
     for (number, line) in without_front_matter(text).lines().enumerate() {
         let line = line.trim();
+        // A `#` in a code fence is a comment, not a heading.
         if line.starts_with("```") || line.starts_with("~~~") {
             fenced = !fenced;
             continue;
@@ -82,8 +87,9 @@ fn plain_lines(text: &str) -> Vec<Line> {
     lines
 }
 
-/// What follows a block between two lines `---` at the start.
+/// Returns the text after the front matter, which is between two lines `---` at the start.
 fn without_front_matter(text: &str) -> &str {
+    // Editors may add a byte order mark, after which front matter would not be recognised.
     let text = text.trim_start_matches('\u{feff}');
     let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else { return text };
     let mut at = 0;
@@ -96,7 +102,7 @@ fn without_front_matter(text: &str) -> &str {
     text
 }
 
-/// A line as it reads: without the signs of lists, quotes, emphasis, code and links.
+/// Returns a line without the markup of lists, quotes, emphasis, code and links.
 fn without_markup(line: &str) -> String {
     let mut line = line.trim();
     loop {
@@ -126,11 +132,11 @@ fn without_markup(line: &str) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Longest target of a link that is taken for one, in bytes: a text of signs that begin links is gone over
-/// once.
+/// Limit on the bytes of a link's target. It bounds the search for the end of a link, which would be
+/// quadratic for a text of many brackets.
 const MAX_TARGET: usize = 1000;
 
-/// The text of a link that begins here, and what is behind it.
+/// Returns the text of a link at the start, and the rest after it.
 fn link(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('[')?;
     let (shown, target) = text.split_at(text.find(['[', ']'])?);
@@ -140,14 +146,15 @@ fn link(text: &str) -> Option<(&str, &str)> {
     (!target[..end].contains(char::is_whitespace)).then_some((shown, &target[end + 1..]))
 }
 
-/// The first line and those that follow it without a gap.
+/// Joins the first line and those that follow it without a gap.
 fn paragraph(lines: &[Line]) -> String {
-    /// Longer than any sentence that is kept.
+    /// Length above any sentence that is used.
     const ENOUGH: usize = 4 * 4000;
     let Some(first) = lines.first() else { return String::new() };
     let mut text = first.text.clone();
     for pair in lines.windows(2) {
         let follows = pair[1].number == pair[0].number + 1 && pair[1].heading == pair[0].heading;
+        // A heading is a sentence of its own, and a paragraph ends at a gap.
         if !follows || first.heading.is_some() || text.len() > ENOUGH {
             break;
         }
@@ -157,11 +164,12 @@ fn paragraph(lines: &[Line]) -> String {
     text
 }
 
-/// Up to the first end of a sentence.
+/// Returns the text up to the end of the first sentence.
 fn first_sentence(text: &str) -> String {
     let mut letters = text.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {
         let end = at + letter.len_utf8();
+        // Full stops of other scripts are not followed by a space.
         let ends = match letter {
             '。' | '！' | '？' | '।' | '۔' => true,
             '.' | '!' | '?' | '…' => {
@@ -176,7 +184,7 @@ fn first_sentence(text: &str) -> String {
     text.to_owned()
 }
 
-/// Whether a dot behind this text rather belongs to a short form, as in `Dr.` or `e.g.`.
+/// Returns true if a dot after this text is part of an abbreviation, as in `Dr.` or `e.g.`.
 fn is_short(before: &str) -> bool {
     let word = before.rsplit(char::is_whitespace).next().unwrap_or(before).trim_start_matches(['(', '"']);
     let is_initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
@@ -185,8 +193,7 @@ fn is_short(before: &str) -> bool {
         || matches!(word, "Dr" | "Mr" | "Mrs" | "Ms" | "St" | "Prof" | "vs" | "etc" | "No")
 }
 
-/// At most so many characters, without a part of a word if there is a whole one.
-/// Returns as many characters of a text as `most`, cut at a word.
+/// Returns the first `most` characters of a text, cut at a word. A single long word is cut inside.
 pub(super) fn cut_at_word(text: &str, most: usize) -> String {
     let Some((end, next)) = text.char_indices().nth(most) else { return text.to_owned() };
     let whole = match next.is_whitespace() {
@@ -220,7 +227,7 @@ mod tests {
             assert_eq!(brief(text), due, "{text:?}");
         }
         for sign in ["[", "[a](", "![", "[a](b"] {
-            // quadratic, it would take minutes
+            // If it were quadratic, it would take minutes.
             assert!(brief(&format!("{} Tea.", sign.repeat(250_000))).len() <= MAX_ABSTRACT);
         }
         let long = "word ".repeat(60);

@@ -1,4 +1,4 @@
-//! Lists memories: by prefix of their URIs, category, status and tags.
+//! Lists memories by URI prefix, category, status and tags.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -17,24 +17,24 @@ use garth_engine::model::{At, ByteRange, FindQuery, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 use garth_engine::rule::projection::MAX_FILE;
 
-/// Most memories of a page.
+/// Largest number of memories in a page.
 pub const MAX_LISTED: usize = 1000;
 
-/// Directories that one page looks at: those of memories, and those that have others.
+/// Limit on the directories that one page visits: those of memories, and those above them.
 const LOOKED_AT: usize = if cfg!(test) { 50 } else { 4000 };
 
-/// Meta files that are read at a time.
+/// Number of meta files that are read at a time.
 const READ: usize = 64;
 
-/// Bytes of meta files from which on a page ends, 4 MiB.
+/// Number of bytes of meta files after which a page ends, 4 MiB.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Which URIs: those that begin with some whole parts.
+/// URI prefix, in complete segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prefix {
-    /// All of the account.
+    /// All memories of the account.
     Account,
-    /// Those below a directory of the account's tree.
+    /// Memories below a directory of the account's tree.
     Below(TreePath),
 }
 
@@ -46,10 +46,10 @@ impl Prefix {
         }
     }
 
-    /// Reads a prefix such as `ctx://acme/users/alice`; the account is told, too.
+    /// Parses a prefix such as `ctx://acme/users/alice`. Also returns the account.
     ///
     /// # Errors
-    /// `InvalidArgument` for what no URI begins with.
+    /// `InvalidArgument` for a text with which no URI begins.
     pub fn parse(text: &str) -> Result<(String, Self)> {
         let bad = || {
             let message =
@@ -67,6 +67,7 @@ impl Prefix {
         }
         let dir = TreePath::parse(if path.is_empty() { "/" } else { &path }).map_err(|_| bad())?;
         let names: Vec<&str> = dir.segments().collect();
+        // An encoded `/`, for example, would change the number of segments.
         let is_one = dir.segments().count() == below.len()
             && match *names.as_slice() {
                 [] | ["users" | "agents"] | ["users" | "agents", _] | ["users" | "agents", _, "memories"] => {
@@ -83,49 +84,49 @@ impl Prefix {
     }
 }
 
-/// Which memories to list.
+/// Options of a list.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct List {
-    /// Where.
+    /// URI prefix.
     #[doc(hidden)]
     pub prefix: Prefix,
-    /// Only of this category.
+    /// Category; `None` for all.
     #[doc(hidden)]
     pub category: Option<String>,
-    /// Only with this status.
+    /// Status.
     #[doc(hidden)]
     pub status: Status,
-    /// Only with all of these tags.
+    /// Tags that each memory must have.
     #[doc(hidden)]
     pub tags: Vec<String>,
-    /// Go on behind what was listed before.
+    /// Cursor of the page before.
     #[doc(hidden)]
     pub after: Option<String>,
-    /// Most memories, 1 to [`MAX_LISTED`].
+    /// Limit on the memories of a page, 1 to [`MAX_LISTED`].
     #[doc(hidden)]
     pub limit: usize,
 }
 
 impl List {
-    /// The memories below a prefix that are there, in pages of 100.
+    /// Lists the active memories below a prefix, in pages of 100.
     pub fn new(prefix: Prefix) -> Self {
         Self { prefix, category: None, status: Status::Active, tags: Vec::new(), after: None, limit: 100 }
     }
 
-    /// Lists only this category.
+    /// Restricts the list to a category.
     #[must_use]
     pub fn category(self, category: impl Into<String>) -> Self {
         Self { category: Some(category.into()), ..self }
     }
 
-    /// Lists only memories with this status. Default: those that are active.
+    /// Restricts the list to a status. The default is active memories.
     #[must_use]
     pub fn status(self, status: Status) -> Self {
         Self { status, ..self }
     }
 
-    /// Lists only memories that have all of these tags.
+    /// Restricts the list to memories that have all of these tags.
     #[must_use]
     pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { tags: tags.into_iter().map(Into::into).collect(), ..self }
@@ -144,21 +145,21 @@ impl List {
     }
 }
 
-/// A page of memories.
+/// Page of memories.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// Each with its URI (by its place), in the order of directories.
+    /// Memories with the URIs of their places, in the order of directories.
     pub items: Vec<(Uri, Meta)>,
-    /// Where to go on, if there may be more: a page with few items, or none, is not always the last.
+    /// Cursor of the next page, if there may be more. A page with few items, or none, is not always the last.
     pub next: Option<String>,
 }
 
 impl Memories<'_> {
-    /// A prefix of this account's URIs.
+    /// Parses a prefix of this account's URIs.
     ///
     /// # Errors
-    /// `InvalidArgument` for what no URI begins with; `AccessDenied` for another account's.
+    /// `InvalidArgument` for a text with which no URI begins; `AccessDenied` for another account.
     pub fn prefix(&self, text: &str) -> Result<Prefix> {
         let (account, prefix) = Prefix::parse(text)?;
         if account == self.account {
@@ -168,7 +169,7 @@ impl Memories<'_> {
         Err(Error::new(ErrorKind::AccessDenied, message))
     }
 
-    /// A page of memories.
+    /// Returns a page of memories.
     ///
     /// # Errors
     /// `InvalidArgument`; from the filesystem.
@@ -179,12 +180,15 @@ impl Memories<'_> {
         }
         list.category.as_deref().map_or(Ok(()), |category| self.check_category(category))?;
         own_paths::check(self.fs, &list.prefix.dir(), "open it with AgentTree::memories")?;
+        // The cursor is a directory, so a page can continue even if the memory was deleted since.
         let after = match &list.after {
             Some(text) => Some(TreePath::from_str(text).map_err(|_| {
                 Error::invalid("the cursor is none of a list of memories; begin again without it")
             })?),
             None => None,
         };
+        // Memories that are not active are few, and found by key. For active ones the walk costs no more than
+        // the page.
         let by_status = list.status != Status::Active && self.fs.capabilities(&list.prefix.dir()).find;
         if by_status && let Some(memories) = self.with_status(list).await? {
             let memories = memories
@@ -196,7 +200,7 @@ impl Memories<'_> {
         self.select(list, memories, next).await
     }
 
-    /// Those of `memories` that are asked for.
+    /// Returns those of `memories` that match `list`.
     async fn select(&self, list: &List, memories: Vec<Uri>, next: Option<TreePath>) -> Result<Listed> {
         let (mut items, mut bytes) = (Vec::new(), 0);
         for some in memories.chunks(READ) {
@@ -208,6 +212,7 @@ impl Memories<'_> {
                 }
                 items.push((uri.clone(), meta));
                 bytes += length;
+                // A page ends with a match, whose directory is the cursor.
                 if items.len() == list.limit || bytes >= MAX_PAGE_BYTES {
                     return Ok(Listed { items, next: Some(uri.dir().to_string()) });
                 }
@@ -217,9 +222,9 @@ impl Memories<'_> {
         Ok(Listed { items, next: next.map(|next| next.to_string()) })
     }
 
-    /// What is known of some memories, in their order, each with the length of its file.
+    /// Reads the meta of some memories, in their order, each with the length of its file.
     async fn metas(&self, memories: &[Uri]) -> Result<Vec<(Option<Meta>, usize)>> {
-        // a longer one has no status that is found, either
+        // A longer file has no key of its status either.
         let range = ByteRange { offset: 0, length: MAX_FILE };
         let items: Vec<_> = memories.iter().map(|uri| (At::from(uri.file(META)), range)).collect();
         let mut metas = Vec::with_capacity(items.len());
@@ -236,14 +241,15 @@ impl Memories<'_> {
         Ok(metas)
     }
 
-    /// Returns the memories with a status, in the order of directories; `None` if one look does not find all
-    /// of them. Memories of others have the same status: a walk passes over none of them.
+    /// Returns the memories with a status, in the order of directories; `None` if one query does not find all
+    /// of them. Then a walk lists them, in the same order.
     async fn with_status(&self, list: &List) -> Result<Option<Vec<Uri>>> {
         let mut query = FindQuery::new(projections::MEMORY_STATUS).equal(list.status.as_str());
         if let Prefix::Below(dir) = &list.prefix {
             query = query.within(dir.clone());
         }
         let found = self.fs.find(&query).await?;
+        // Keys of later pages may belong to earlier directories.
         if found.next.is_some() {
             return Ok(None);
         }
@@ -252,8 +258,8 @@ impl Memories<'_> {
         Ok(Some(dirs.into_iter().filter_map(|dir| Uri::of_dir(&self.account, &dir.dir)).collect()))
     }
 
-    /// A page of the directories that may be memories' below a prefix, in order, behind one; and where to go
-    /// on.
+    /// Returns a page of the directories below a prefix that may be memories, in their order, after `after`;
+    /// and the cursor of the next page.
     pub(super) async fn candidates(
         &self,
         prefix: &Prefix,
@@ -280,7 +286,7 @@ impl Memories<'_> {
     }
 }
 
-/// A directory in the order in which directories are visited: segment by segment.
+/// Directory, ordered segment by segment, as directories are visited.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ordered {
     segments: Vec<String>,
@@ -297,22 +303,23 @@ fn is_behind(dir: &TreePath, other: &TreePath) -> bool {
     dir.segments().gt(other.segments())
 }
 
-/// A visit of the directories that may be memories'.
+/// Visit of the directories that may be memories.
 struct Visit<'a> {
     fs: &'a dyn FileSystem,
     account: &'a str,
-    /// Behind this one.
+    /// Cursor: directories up to this one are skipped.
     after: Option<TreePath>,
     memories: Vec<Uri>,
-    /// The last that was visited whole.
+    /// Last directory that was visited completely.
     done: Option<TreePath>,
-    /// Directories that it may still look at.
+    /// Number of directories that may still be visited.
     left: usize,
 }
 
 impl Visit<'_> {
-    /// Whether the whole directory was visited.
+    /// Visits a directory. Returns false if it was not visited completely.
     async fn visit(&mut self, dir: TreePath) -> Result<bool> {
+        // A directory that contains the cursor was begun by an earlier page, and is continued.
         if self.after.as_ref().is_some_and(|after| !is_behind(&dir, after) && !after.is_within(&dir)) {
             return Ok(true);
         }
@@ -322,6 +329,7 @@ impl Visit<'_> {
         if self.left == 0 {
             return Ok(false);
         }
+        // Every directory counts, also one without a memory: a page over a tree full of those ends as well.
         self.left -= 1;
         let memory = Uri::of_dir(self.account, &dir);
         let names: Vec<&str> = dir.segments().collect();
@@ -338,12 +346,14 @@ impl Visit<'_> {
             }
             _ => true,
         };
+        // The cursor of the next page if the visit ends after this directory.
         if whole {
             self.done = Some(dir);
         }
         Ok(whole)
     }
 
+    /// Visits the directories with these names.
     async fn each(&mut self, dir: &TreePath, names: &[&str]) -> Result<bool> {
         for name in names {
             if !Box::pin(self.visit(TreePath::from_row(dir.key(), name))).await? {
@@ -353,8 +363,9 @@ impl Visit<'_> {
         Ok(true)
     }
 
+    /// Visits all directories in a directory.
     async fn listed(&mut self, dir: &TreePath) -> Result<bool> {
-        // one of its directories may not have been visited whole
+        // The directory that contains the cursor may not be complete.
         let inside = self.after.as_ref().filter(|after| after.is_within(dir) && *after != dir);
         let first = inside.and_then(|after| after.segments().nth(dir.segments().count()));
         let first = first.map(Name::parse).transpose()?;

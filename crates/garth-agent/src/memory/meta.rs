@@ -1,4 +1,4 @@
-//! `.meta.json` of a memory: what is known of it besides its text.
+//! Meta of a memory, in its `.meta.json`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,30 +8,30 @@ use crate::small_file::pretty;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 
-/// What kind of memory it is.
+/// Kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ContextType {
-    /// A memory.
+    /// Memory.
     Memory,
-    /// A skill.
+    /// Skill.
     Skill,
 }
 
-/// Whether a memory is there.
+/// Status of a memory. Only an active one is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Status {
-    /// It is being written, step by step.
+    /// The memory is being written, file by file.
     Pending,
-    /// It is whole. Nothing else is visible.
+    /// The memory is complete.
     Active,
-    /// Some of it is missing, and nobody can tell what it was.
+    /// Files are missing and cannot be restored.
     Broken,
 }
 
 impl Status {
-    /// As `.meta.json` says it.
+    /// Returns the text used in `.meta.json`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",
@@ -41,7 +41,7 @@ impl Status {
     }
 }
 
-/// Returns the status of a `.meta.json` if it is none that garth knows, as JSON, or `missing`.
+/// Returns the status of a `.meta.json` as JSON if garth does not know it, or `missing`.
 pub(super) fn unknown_status(fields: &Map<String, Value>) -> Option<String> {
     match fields.get("status") {
         None => Some("missing".to_owned()),
@@ -49,28 +49,28 @@ pub(super) fn unknown_status(fields: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Where the text of a layer comes from.
+/// Origin of a layer's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Somebody gave it: it is never replaced by a derived one.
+    /// Given by a client. It is never replaced by a derived text.
     Given,
-    /// It was made of the content.
+    /// Derived from the content.
     Derived,
-    /// Somebody gave it for content that has changed since.
+    /// Given for content that has changed since.
     Stale,
 }
 
-/// What is known of a layer.
+/// Meta of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Where its text comes from.
+    /// Origin of its text.
     pub origin: Origin,
-    /// The SHA-256 of the content that it describes, 64 hexadecimal digits.
+    /// SHA-256 of the content that it describes, 64 hexadecimal digits.
     pub content_sha256: String,
 }
 
-/// What is known of the layers that describe the content.
+/// Meta of the layers that describe the content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layers {
     /// L0, `.abstract.md`.
@@ -80,62 +80,61 @@ pub struct Layers {
     pub overview: Layer,
 }
 
-/// What in a session a memory was made of.
+/// Entry of a session from which a memory was derived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The user of the session.
+    /// User of the session.
     pub user: String,
-    /// Its agent.
+    /// Agent of the session.
     pub agent: String,
-    /// The session.
+    /// Session.
     pub session: String,
-    /// The fact or decision there.
+    /// Fact or decision in the session.
     pub entry: String,
-    /// The lines and files that it was made of, as `messages:3-5`.
+    /// Lines and files from which the entry was derived, as `messages:3-5`.
     pub sources: Vec<String>,
 }
 
-/// What is known of a memory. Fields in the order in which they are written; those that are not known here
-/// are kept behind them.
+/// Meta of a memory. Fields are written in this order, followed by unknown ones, which are preserved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// The memory's URI.
+    /// URI of the memory.
     pub uri: String,
     /// Memory or skill.
     pub context_type: ContextType,
-    /// The category.
+    /// Category.
     pub category: String,
-    /// How many layers it has: 3 with abstract, overview and content.
+    /// Number of layers: 3 with abstract, overview and content.
     pub level: u8,
-    /// Whose it is: `user:{id}` or `agent:{id}`.
+    /// Owner: `user:{id}` or `agent:{id}`.
     pub owner_space: String,
-    /// Whether it is there.
+    /// Status.
     pub status: Status,
-    /// When it was first made: RFC 3339, UTC, in seconds.
+    /// Time of creation: RFC 3339, UTC, in seconds.
     pub created_at: String,
-    /// When its text, layers, tags or validity changed last.
+    /// Time of the last change of text, layers, tags or validity.
     pub updated_at: String,
-    /// 1, 2, 3: counts these changes.
+    /// Version: 1, 2, 3, incremented by these changes.
     pub version: u64,
     /// Labels.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// What is known of its layers.
+    /// Meta of its layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<Layers>,
-    /// The memory that this one has taken the place of.
+    /// URI of the memory that this one replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
-    /// From when on it is true; RFC 3339.
+    /// Start of its validity; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<String>,
-    /// Until when it was true; RFC 3339.
+    /// End of its validity; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<String>,
-    /// What its text was made of, if it was published from a session.
+    /// Origin of its text, if it was published from a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// Fields that others have put there.
+    /// Unknown fields, which are preserved.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -143,7 +142,7 @@ pub struct Meta {
 impl crate::once::Outcome for Meta {}
 
 impl Meta {
-    /// That of a memory that is made now.
+    /// Returns the meta of a new memory.
     pub fn new(uri: &Uri, now: Timestamp) -> Self {
         let now = seconds(now);
         Self {
@@ -166,10 +165,10 @@ impl Meta {
         }
     }
 
-    /// Reads `.meta.json`.
+    /// Parses `.meta.json`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is none.
+    /// `InvalidArgument` if the text is not a valid meta.
     pub fn parse(text: &[u8]) -> Result<Self> {
         serde_json::from_slice(text).map_err(|error| Error::invalid(format!(".meta.json: {error}")))
     }
@@ -177,13 +176,13 @@ impl Meta {
     /// Returns the text of `.meta.json`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what has no JSON form.
+    /// `InvalidArgument` for a value that has no JSON form.
     pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 
-    /// Whether it was true at a moment: from `valid_from` on (always, without it) up to but without
-    /// `valid_to`. A moment that cannot be read counts as none.
+    /// Returns true if the memory is valid at a time: from `valid_from` up to, but without, `valid_to`. A
+    /// missing or unreadable bound does not limit it.
     pub fn is_valid_at(&self, time: Timestamp) -> bool {
         let moment =
             |text: &Option<String>| text.as_deref().and_then(|text| Timestamp::parse_rfc3339(text).ok());
@@ -192,7 +191,7 @@ impl Meta {
     }
 }
 
-/// A moment as `.meta.json` has it: RFC 3339, UTC, in seconds.
+/// Returns a time in the form of `.meta.json`: RFC 3339, UTC, in seconds.
 pub fn seconds(time: Timestamp) -> String {
     let whole = Timestamp(time.0.div_euclid(1_000_000_000) * 1_000_000_000).to_rfc3339();
     match whole.split_once('.') {

@@ -1,4 +1,4 @@
-//! Moves a memory: another URI, the same memory with its past, and edges that follow it.
+//! Moves a memory to another URI, with its history and the edges that lead to it.
 
 use super::event::{Event, EventType, Payload};
 use super::file_names::{META, RELATIONS};
@@ -15,12 +15,16 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Seq};
 
 impl Memories<'_> {
-    /// Gives a memory another URI, in one commit. The edges that lead to it follow, up to 10,000 in the same
-    /// commit and the rest as its event is done; until then the old URI says where it went.
+    /// Moves a memory to another URI, in one commit. The edges that lead to it follow, up to 10,000 in the
+    /// same commit and the others before its event is delivered; until then a read of the old URI fails with
+    /// the new one.
     ///
     /// # Errors
-    /// `InvalidArgument`, also for a memory that would become a skill; `AccessDenied` for another account's;
-    /// `NotFound`; `AlreadyExists` if there is something at the other; from the filesystem.
+    /// - `InvalidArgument`: an unknown category, or a memory that would become a skill.
+    /// - `AccessDenied`: a URI is of another account.
+    /// - `NotFound`: the memory does not exist.
+    /// - `AlreadyExists`: the new URI is taken.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn move_to(&self, from: &Uri, to: &Uri) -> Result<Seq> {
         for uri in [from, to] {
@@ -54,6 +58,7 @@ impl Memories<'_> {
         let event = Event::new(&self.env, EventType::MoveContext, &from.to_string(), payload)?;
         let (dir, mut conditions) = (to.dir(), state.unchanged());
         let mut ops = Vec::new();
+        // Events of the old owner in the new owner's directory would be rejected there.
         if from.space() != to.space() {
             self.take_events_out(from, &mut ops, &mut conditions).await?;
         }
@@ -69,11 +74,12 @@ impl Memories<'_> {
         }
         let new = to.to_string();
         self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
-        // the meta is what tells where it came from: where a batch can be cut short, all else is done before
+        // The meta names the new URI and completes the move. A batch that is cut short, on a host folder, has
+        // done all else before.
         ops.push(write_event(to, &event)?);
         ops.push(Op::write(to.file(META), meta.to_json()?));
         if from.space() != to.space() {
-            // its records name the owner that it had
+            // Records name the owner, so those of the old one are outdated.
             ops.push(write_event(to, &self.upsert(&state, to, &meta)?)?);
         }
         let batch = self.batch(ops, conditions).message(format!("move {from} to {to}"));

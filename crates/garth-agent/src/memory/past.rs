@@ -1,4 +1,4 @@
-//! The past of a memory: its versions, and reads as of a moment.
+//! Past of a memory: its versions, and reads as of a point in time.
 
 use std::collections::HashSet;
 
@@ -12,35 +12,34 @@ use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{CommitInfo, HistoryPage, Listing, Moment, Seq, VersionId};
 
-/// Most versions of a page of a memory's log: the meta of each is read.
+/// Limit on the versions of a page: the meta of each is read.
 pub const MAX_LOGGED: usize = 100;
 
-/// Most bytes of a meta in a page; of a longer one the version has no meta.
+/// Limit on the bytes of a meta in a page. A version with a longer one has no meta.
 const MAX_META: usize = 64 << 10;
 
 /// Version of a memory: a commit that wrote its meta, or ended it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryVersion {
-    /// Version of the meta. The next page begins behind it.
+    /// Version of the meta; also the cursor of the next page.
     pub id: VersionId,
-    /// Commit that made it.
+    /// Commit that created it.
     pub commit: CommitInfo,
     /// True if the memory was deleted or moved away.
     pub deleted: bool,
-    /// Meta after the commit. `None` for the end of a memory, for a meta that cannot be read, and for one
-    /// whose content retention has removed.
+    /// Meta after the commit. `None` for the end of a memory, for an unreadable meta, and for one whose
+    /// content is beyond retention.
     pub meta: Option<Meta>,
 }
 
 impl Memories<'_> {
-    /// Returns a page of the versions of a memory, newest first, also of one that was deleted. A memory that
-    /// was moved has its versions from before the move. Relations have no version.
+    /// Returns a page of the versions of a memory, newest first, also of a deleted one. A moved memory has
+    /// its versions from before the move. Relations have no version.
     ///
     /// # Errors
-    /// `InvalidArgument` for a limit outside 1 to [`MAX_LOGGED`]; `AccessDenied` for another account's;
-    /// `NotFound` if there never was such a memory; `Unsupported` where there is no history; from the
-    /// filesystem.
+    /// `InvalidArgument` for a limit outside 1 to [`MAX_LOGGED`]; `AccessDenied` for another account;
+    /// `NotFound` if the memory never existed; `Unsupported` if the tree has no history; from the filesystem.
     #[boxed]
     pub async fn log(&self, uri: &Uri, page: &HistoryPage) -> Result<Listing<MemoryVersion>> {
         self.check(uri)?;
@@ -48,6 +47,7 @@ impl Memories<'_> {
             return Err(Error::invalid(format!("a page of a memory's log has 1 to {MAX_LOGGED} versions")));
         }
         let versions = self.fs.history(&uri.file(META).into(), page).await.optional()?;
+        // A deleted memory still has versions; only one that never existed has none.
         let versions = versions.ok_or_else(|| missing(uri))?;
         let mut log = Listing::default();
         log.more = versions.more;
@@ -59,8 +59,8 @@ impl Memories<'_> {
         Ok(log)
     }
 
-    /// Returns the newest meta of a memory that can be read, among its last [`MAX_LOGGED`] versions, if it is
-    /// of the same URI and the memory was not deleted since.
+    /// Returns the newest readable meta of a memory, among its last [`MAX_LOGGED`] versions, if it is of the
+    /// same URI and the memory was not deleted since.
     pub(super) async fn newest_meta(&self, uri: &Uri) -> Result<Option<Meta>> {
         if !self.fs.capabilities(&uri.dir()).log {
             return Ok(None);
@@ -68,6 +68,7 @@ impl Memories<'_> {
         let page = HistoryPage::default().limit(MAX_LOGGED);
         let versions = self.fs.history(&uri.file(META).into(), &page).await.optional()?;
         for version in versions.unwrap_or_default().items {
+            // A memory created after a deletion starts with version 1 again.
             if version.entry.is_none() {
                 return Ok(None);
             }
@@ -100,12 +101,11 @@ impl Memories<'_> {
         }
     }
 
-    /// Returns a memory as it was at a moment, also under the URI that it had then before it was moved.
+    /// Returns a memory as of a point in time, also under the URI that it had then before it was moved.
     ///
     /// # Errors
-    /// As [`Memories::get`]; `NotFound` for a memory that was not there, whole, at the moment, and for a
-    /// moment that is still to come; `Gone` for one that retention has removed; `Unsupported` where there is
-    /// no history.
+    /// As [`Memories::get`]; `NotFound` for a memory that did not exist or was incomplete at that time, and
+    /// for a time in the future; `Gone` if it is beyond retention; `Unsupported` if the tree has no history.
     #[boxed]
     pub async fn get_at(&self, uri: &Uri, level: Level, moment: &Moment) -> Result<Memory> {
         self.check(uri)?;

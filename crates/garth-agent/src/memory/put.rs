@@ -1,4 +1,4 @@
-//! Puts a memory: makes or changes it, whole, in one commit.
+//! Puts a memory: creates or changes it completely, in one commit.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,63 +18,64 @@ use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, Commit, Op, Precondition, Seq, SetAttrs, Timestamp};
 
-/// Most tags, and bytes of one.
+/// Limit on the tags.
 const MAX_TAGS: usize = 64;
+/// Limit on the bytes of a tag.
 const MAX_TAG: usize = 256;
 
-/// What a layer is to be.
+/// Text of a layer in a put.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LayerText {
-    /// What was given before, or made of the content.
+    /// Keep a given text; derive any other from the content.
     #[default]
     Keep,
-    /// Made of the content, whatever was given before.
+    /// Derive the text from the content, even if one was given before.
     Derive,
-    /// This.
+    /// Use this text.
     Given(String),
 }
 
-/// A memory to put. Start from [`Put::new`] and set what differs.
+/// Memory to put. Start from [`Put::new`] and set what differs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Put {
-    /// Its text, Markdown, at most [`MAX_CONTENT`] bytes.
+    /// Text, Markdown, at most [`MAX_CONTENT`] bytes.
     #[doc(hidden)]
     pub content: String,
-    /// Its abstract, at most [`MAX_ABSTRACT`] characters.
+    /// Abstract, at most [`MAX_ABSTRACT`] characters.
     #[doc(hidden)]
     pub brief: LayerText,
-    /// Its overview.
+    /// Overview.
     #[doc(hidden)]
     pub overview: LayerText,
-    /// Its labels; `None` leaves them as they are.
+    /// Labels; `None` leaves them as they are.
     #[doc(hidden)]
     pub tags: Option<Vec<String>>,
-    /// Its edges; `None` leaves them as they are.
+    /// Edges; `None` leaves them as they are.
     #[doc(hidden)]
     pub edges: Option<Vec<Edge>>,
-    /// The memory whose place it takes.
+    /// Memory that it replaces.
     #[doc(hidden)]
     pub replaces: Option<Uri>,
-    /// From when on it is true.
+    /// Start of its validity.
     #[doc(hidden)]
     pub valid_from: Option<Timestamp>,
-    /// Until when it was true.
+    /// End of its validity.
     #[doc(hidden)]
     pub valid_to: Option<Timestamp>,
-    /// What its text was made of. Without it a text that stays keeps its own, a new one has none.
+    /// Origin of the text. Without it an unchanged text keeps its origin, and a new one has none.
     #[doc(hidden)]
     pub provenance: Option<Provenance>,
-    /// The version that it must have; 0 if it must not be there.
+    /// Version that the memory must have; 0 if it must not exist.
     #[doc(hidden)]
     pub if_version: Option<u64>,
-    /// Takes a text that is empty or blank.
+    /// True to accept an empty or blank text.
     #[doc(hidden)]
     pub allow_empty: bool,
 }
 
 impl Put {
-    /// A memory with this text.
+    /// Returns a put of this text.
     pub fn new(content: impl Into<String>) -> Self {
         Self { content: content.into(), ..Self::default() }
     }
@@ -103,37 +104,37 @@ impl Put {
         Self { edges: Some(edges.into_iter().collect()), ..self }
     }
 
-    /// Sets the memory whose place it takes.
+    /// Sets the memory that it replaces.
     #[must_use]
     pub fn replaces(self, uri: Uri) -> Self {
         Self { replaces: Some(uri), ..self }
     }
 
-    /// Sets the time from which on it is true.
+    /// Sets the start of its validity.
     #[must_use]
     pub fn valid_from(self, time: Timestamp) -> Self {
         Self { valid_from: Some(time), ..self }
     }
 
-    /// Sets the time until which it was true.
+    /// Sets the end of its validity.
     #[must_use]
     pub fn valid_to(self, time: Timestamp) -> Self {
         Self { valid_to: Some(time), ..self }
     }
 
-    /// Sets where its text comes from.
+    /// Sets the origin of the text.
     #[must_use]
     pub fn provenance(self, provenance: Provenance) -> Self {
         Self { provenance: Some(provenance), ..self }
     }
 
-    /// Requires this version of the memory; 0 requires that there is none.
+    /// Requires this version of the memory; 0 requires that it does not exist.
     #[must_use]
     pub fn if_version(self, version: u64) -> Self {
         Self { if_version: Some(version), ..self }
     }
 
-    /// Allows a text that is empty or blank.
+    /// Accepts an empty or blank text.
     #[must_use]
     pub fn allow_empty(self) -> Self {
         Self { allow_empty: true, ..self }
@@ -150,6 +151,7 @@ impl Put {
             return too_large(format!("the text of a memory has at most {MAX_CONTENT} bytes"));
         }
         if let LayerText::Given(text) = &self.brief {
+            // The final line feed belongs to the file, not to the text.
             let length = text.trim_end_matches('\n').chars().count();
             if length > MAX_ABSTRACT {
                 let message =
@@ -176,7 +178,7 @@ impl Put {
     }
 }
 
-/// Refuses what are no labels.
+/// Checks number and length of labels.
 pub(super) fn check_tags(tags: &[String]) -> Result<()> {
     if tags.len() <= MAX_TAGS && tags.iter().all(|tag| !tag.is_empty() && tag.len() <= MAX_TAG) {
         return Ok(());
@@ -184,17 +186,17 @@ pub(super) fn check_tags(tags: &[String]) -> Result<()> {
     Err(Error::invalid(format!("a memory has at most {MAX_TAGS} tags, each of 1 to {MAX_TAG} bytes")))
 }
 
-/// What a put did.
+/// Result of a put.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Written {
-    /// The memory as it is known now.
+    /// Meta after the put.
     pub meta: Meta,
-    /// Whether it was made.
+    /// True if the memory was created.
     pub created: bool,
-    /// The commit; none if nothing was to change.
+    /// Commit; `None` if there was nothing to change.
     pub seq: Option<Seq>,
-    /// Memories of the same owner that say much the same, best first; none where there is no search.
+    /// Possible duplicates of the same owner, best first; `None` if the tree has no search.
     pub near: Option<Vec<Near>>,
 }
 
@@ -205,7 +207,7 @@ impl Outcome for Written {
 }
 
 impl Written {
-    /// What the doors answer of it: `created`, `changed`, `seq`, `near` and `meta`.
+    /// Returns the JSON form of the interfaces: `created`, `changed`, `seq`, `near` and `meta`.
     pub fn to_json(&self) -> Map<String, Value> {
         let near = |near: &Near| json!({"uri": near.uri.to_string(), "score": near.score});
         let near = self.near.as_ref().map(|all| all.iter().map(near).collect::<Vec<_>>());
@@ -221,17 +223,21 @@ impl Written {
 }
 
 impl Memories<'_> {
-    /// Makes a memory, or changes it, in one commit. What is given already as it is makes none.
+    /// Creates or changes a memory, in one commit. If nothing differs, there is no commit.
     ///
     /// # Errors
-    /// `InvalidArgument`, `TooLarge`; `AccessDenied` for another account's; `Conflict` for a version that it
-    /// does not have, or a memory to replace that was replaced before; `NotFound` for one to replace that is
-    /// not there; `Corrupt` for one whose status garth does not know; from the filesystem.
+    /// - `InvalidArgument`, `TooLarge`: a field is invalid.
+    /// - `AccessDenied`: the URI is of another account.
+    /// - `Conflict`: the memory has another version, or the one to replace was replaced before.
+    /// - `NotFound`: the memory to replace does not exist.
+    /// - `Corrupt`: garth does not know the status of the memory.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn put(&self, uri: &Uri, put: &Put) -> Result<Written> {
         self.check(uri)?;
         self.check_change(uri)?;
-        // A repeat is answered by the record, and what it would put may be gone.
+        // A repeat returns the recorded outcome before any check: the memory to replace may be deleted by
+        // now.
         let put_it = async {
             put.check(uri)?;
             if let Some(replaced) = &put.replaces {
@@ -246,7 +252,7 @@ impl Memories<'_> {
         let state = State::read(self.fs, uri).await?;
         check_status(uri, state.meta.as_ref())?;
         let known = state.known();
-        // versions count on after those of a meta that cannot be read
+        // Versions continue after those of a meta that cannot be read.
         let before = match known.is_none() && state.meta.is_some() {
             true => self.newest_meta(uri).await?,
             false => known.clone(),
@@ -277,6 +283,8 @@ impl Memories<'_> {
             Some(before) => Meta { level: 3, status: Status::Active, ..before.clone() },
             None => Meta::new(uri, now),
         };
+        // By its URI, not by the old meta: a memory that was copied by other means has the fields of its
+        // origin.
         let about = Meta::new(uri, now);
         meta = Meta {
             uri: about.uri,
@@ -296,6 +304,7 @@ impl Memories<'_> {
             meta.valid_to = Some(seconds(to));
         }
         let same_text = state.content.as_ref().and_then(|file| file.text()) == Some(&put.content);
+        // The origin of the old text does not apply to a new one.
         if put.provenance.is_some() || !same_text {
             meta.provenance.clone_from(&put.provenance);
         }
@@ -306,6 +315,7 @@ impl Memories<'_> {
             (None, Some(_)) => None,
         };
         if let Some(replaced) = &put.replaces {
+            // A repeated put must not end the replaced memory a second time, which would conflict.
             let done = meta.replaces.as_deref() == Some(&*replaced.to_string());
             if !done {
                 let from = put.valid_from.unwrap_or(now);
@@ -314,6 +324,8 @@ impl Memories<'_> {
                 self.end(replaced, from, &mut ops, &mut conditions).await?;
             }
         }
+        // Compared without version and time, which are only changed below: a put of the same values makes no
+        // commit.
         let same_edges = edges.as_ref().is_none_or(|edges| state.edges().as_ref() == Some(edges));
         if there.is_some() && known.as_ref() == Some(&meta) && same_text && same_edges {
             let unchanged = Written { meta, created: false, seq: None, near: None };
@@ -334,7 +346,7 @@ impl Memories<'_> {
         let (first, rest) = (whole.ops()?, link_of(uri).filter(|_| !state.linked));
         let at = ops.len() + 1;
         ops.extend(first);
-        // its text comes first, as in every memory
+        // The text comes first, as in every memory.
         ops.splice(at..at, rest);
         let event = upsert(&self.env, uri, &meta, [&made.brief, &made.overview, &put.content])?;
         ops.push(write_event(uri, &event)?);
@@ -345,7 +357,8 @@ impl Memories<'_> {
         self.commit_put(batch, written, self.near(uri, &put.content)).await
     }
 
-    /// Commits a put, and looks for possible duplicates. A search that fails must not hide what is committed.
+    /// Commits a put, and searches for possible duplicates. A failed search must not hide a successful
+    /// commit.
     async fn commit_put(
         &self,
         batch: Batch,
@@ -353,16 +366,17 @@ impl Memories<'_> {
         near: impl Future<Output = Result<Option<Vec<Near>>>>,
     ) -> Result<Written> {
         if self.once.records() {
+            // Before the commit: the outcome that it records includes the duplicates.
             written.near = near.await.unwrap_or_default();
             return self.once.commit(self.fs, batch, written).await;
         }
-        // The search takes the time that the commit waits for the disk.
+        // Searches while the commit waits for the disk.
         let commit = self.once.commit(self.fs, batch, written);
         let (written, near) = futures::future::join(commit, near).await;
         Ok(Written { near: near.unwrap_or_default(), ..written? })
     }
 
-    /// Notes until when a memory was true, as another takes its place.
+    /// Sets the end of validity of a memory that another one replaces.
     async fn end(
         &self,
         uri: &Uri,
@@ -379,12 +393,12 @@ impl Memories<'_> {
         meta.valid_to = Some(seconds(until));
         let event = self.revised(&state, &mut meta, ops)?;
         ops.push(write_event(uri, &event)?);
+        // Two puts that replace the same memory at once must not both succeed.
         conditions.extend(state.unchanged());
         Ok(())
     }
 
-    /// Writes the meta of a memory whose text stays, as a version of its own; gives the event that tells of
-    /// it.
+    /// Writes the meta of a memory with unchanged text, as a new version. Returns the event about it.
     pub(super) fn revised(&self, state: &State, meta: &mut Meta, ops: &mut Vec<Op>) -> Result<Event> {
         meta.version = meta.version.saturating_add(1);
         meta.updated_at = seconds(self.env.now());
@@ -394,7 +408,7 @@ impl Memories<'_> {
         self.upsert(state, &state.uri, meta)
     }
 
-    /// The event that tells of a memory whose files are as they were read.
+    /// Returns the event about a memory whose files are as they were read.
     pub(super) fn upsert(&self, state: &State, uri: &Uri, meta: &Meta) -> Result<Event> {
         let text = |file: &Option<super::state::File>| {
             file.as_ref().and_then(|file| file.text()).unwrap_or_default().to_owned()
@@ -404,7 +418,7 @@ impl Memories<'_> {
         upsert(&self.env, uri, meta, layers)
     }
 
-    /// Adds labels to a memory and takes others away.
+    /// Adds and removes labels of a memory.
     ///
     /// # Errors
     /// `InvalidArgument`; `AccessDenied`; `NotFound`; from the filesystem.
@@ -412,7 +426,7 @@ impl Memories<'_> {
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
         self.check_change(uri)?;
-        // Before any of them is compared with all others.
+        // Limits the number before each one is compared with all others.
         check_tags(add)?;
         if remove.len() > MAX_TAGS {
             return Err(Error::invalid(format!("at most {MAX_TAGS} tags are taken away at once")));
@@ -442,7 +456,7 @@ impl Memories<'_> {
     }
 }
 
-/// Each once, in their order.
+/// Returns each tag once, in their order.
 fn distinct<'a>(tags: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for tag in tags {

@@ -15,51 +15,52 @@ use crate::retry::{retry, yield_now};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{FindQuery, Op, Precondition, Seq};
 
-/// Most steps from a memory to others.
+/// Limit on the steps from a memory to others.
 pub const MAX_HOPS: usize = 5;
 
-/// Most memories that one call looks at, and so most relations that it returns.
+/// Limit on the memories that one call reads, and on the relations that it returns.
 pub const MAX_LOOKED: usize = 1000;
 
-/// Most bytes of `.relations.json` of other memories that one call reads, 16 MiB: they are held together.
+/// Limit on the bytes of `.relations.json` of other memories that one call reads, 16 MiB: they are held in
+/// memory together.
 const MAX_READ: usize = 16 << 20;
 
-/// Which way edges are followed.
+/// Direction in which edges are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From a memory to those that its edges lead to.
+    /// From the memory.
     Outgoing,
-    /// To a memory from those whose edges lead to it.
+    /// To the memory.
     Incoming,
     /// Both.
     Both,
 }
 
-/// What is around a memory.
+/// Query of the edges around a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Around {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// How many steps, 1 to 5.
+    /// Number of steps, 1 to 5.
     pub hops: usize,
-    /// Most edges, 1 to 1,000.
+    /// Limit on the edges, 1 to 1,000.
     pub limit: usize,
 }
 
 impl Around {
-    /// One step this way, at most 100 edges.
+    /// Returns a query of one step with at most 100 edges.
     pub fn new(direction: Direction) -> Self {
         Self { direction, hops: 1, limit: 100 }
     }
 
-    /// So many steps.
+    /// Sets the number of steps.
     #[must_use]
     pub fn hops(self, hops: usize) -> Self {
         Self { hops, ..self }
     }
 
-    /// At most so many edges.
+    /// Sets the limit on the edges.
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
@@ -70,18 +71,18 @@ impl Around {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Related {
-    /// Each edge once, nearest first, with the number of steps to it. Both of its ends are there.
+    /// Edges, nearest first, each with the number of steps to it. Both ends of each edge exist.
     pub edges: Vec<(usize, Edge)>,
-    /// Whether there may be more.
+    /// True if there may be more.
     pub more: bool,
 }
 
 impl Memories<'_> {
-    /// Makes an edge from a memory to another, or changes the one of the same type.
+    /// Creates an edge from a memory to another, or changes the one of the same type.
     ///
     /// # Errors
-    /// `InvalidArgument`, `TooLarge`; `AccessDenied` for another account's; `NotFound` if either is not
-    /// there; from the filesystem.
+    /// `InvalidArgument`, `TooLarge`; `AccessDenied` for another account; `NotFound` if one of the memories
+    /// does not exist; from the filesystem.
     #[boxed]
     pub async fn relate(&self, edge: &Edge) -> Result<Option<Seq>> {
         let from: Uri = edge.from_uri.parse()?;
@@ -109,11 +110,11 @@ impl Memories<'_> {
         self.write_edges(edges, Some(to), Some(PENDING)).await
     }
 
-    /// Takes the edges from a memory to another away: that of a type, or all. Tells how many.
+    /// Removes the edges from a memory to another: that of a type, or all. Returns their number.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` if the first is not there; from
-    /// the filesystem.
+    /// `InvalidArgument`; `AccessDenied` for another account; `NotFound` if the first memory does not exist;
+    /// from the filesystem.
     #[boxed]
     pub async fn unrelate(&self, from: &Uri, to: &Uri, relation_type: Option<&str>) -> Result<usize> {
         self.check(from)?;
@@ -136,11 +137,11 @@ impl Memories<'_> {
         self.write_edges(edges, None, gone).await
     }
 
-    /// The edges around a memory, nearest first.
+    /// Returns the edges around a memory, nearest first.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` if it is not there; from the
-    /// filesystem.
+    /// `InvalidArgument`; `AccessDenied` for another account; `NotFound` if the memory does not exist; from
+    /// the filesystem.
     #[boxed]
     pub async fn around(&self, uri: &Uri, query: &Around) -> Result<Related> {
         self.check(uri)?;
@@ -162,6 +163,9 @@ impl Memories<'_> {
                     let other = ends.into_iter().find(|end| **end != memory.to_string());
                     let Some(other) = other.and_then(|other| other.parse::<Uri>().ok()) else { continue };
                     let id = (edge.from_uri.clone(), edge.to_uri.clone(), edge.relation_type.clone());
+                    // The next step may read the edge that led there once more.
+                    // Edges may lead to memories that were deleted or moved, until the outbox has rewritten
+                    // them.
                     if known.contains(&id) || !self.is_there(&other).await? {
                         continue;
                     }
@@ -181,18 +185,20 @@ impl Memories<'_> {
         Ok(related)
     }
 
-    /// Whether a memory of this account is there.
+    /// Returns true if a memory of this account exists.
     async fn is_there(&self, uri: &Uri) -> Result<bool> {
         Ok(uri.account() == self.account && self.exists(uri).await?)
     }
 
-    /// The edges at a memory.
+    /// Returns the edges at a memory.
     async fn edges_of(&self, uri: &Uri, direction: Direction, more: &mut bool) -> Result<Vec<Edge>> {
         let mut edges = Vec::new();
         if direction != Direction::Incoming {
             let [file] = read_all(self.fs, &[uri.file(RELATIONS)]).await?;
             let own = file.and_then(|file| edge::parse(file.bytes.as_ref()?).ok()).unwrap_or_default();
+            // A file that was edited by hand may have more edges than garth accepts.
             *more |= own.len() > MAX_EDGES;
+            // A file that was edited or copied by hand may claim edges from other memories.
             edges.extend(own.into_iter().take(MAX_EDGES).filter(|edge| edge.from_uri == uri.to_string()));
         }
         if direction != Direction::Outgoing {
@@ -206,8 +212,8 @@ impl Memories<'_> {
         Ok(edges)
     }
 
-    /// The memories with edges that lead to one, at most so many with at most so many bytes of edges; whether
-    /// there may be more.
+    /// Returns the memories with edges that lead to a memory, at most `most` of them with at most `bytes`
+    /// bytes of edges; and true if there may be more.
     pub(super) async fn incoming(
         &self,
         uri: &Uri,
@@ -222,6 +228,7 @@ impl Memories<'_> {
         for from in dirs {
             let [meta, file] = read_all(self.fs, &[META, RELATIONS].map(|name| from.file(name))).await?;
             let Some(File { etag, bytes: Some(bytes), .. }) = file else { continue };
+            // A broken file cannot be rewritten without losing what it says.
             if edge::parse(&bytes).is_err() {
                 continue;
             }
@@ -233,7 +240,7 @@ impl Memories<'_> {
         Ok((memories, more))
     }
 
-    /// By what is kept of edges in commits.
+    /// Finds the memories with edges to a memory by key.
     async fn found(&self, uri: &Uri, most: usize) -> Result<(BTreeSet<Uri>, bool)> {
         let mut dirs = BTreeSet::new();
         let mut query = FindQuery::new(projections::RELATION_TARGET).equal(&uri.to_string());
@@ -242,6 +249,7 @@ impl Memories<'_> {
             for item in answer.items {
                 let dir = item.path.parent().unwrap_or_default();
                 dirs.extend(Uri::of_dir(&self.account, &dir));
+                // One more than the limit shows that there are more.
                 if dirs.len() > most {
                     dirs.pop_last();
                     return Ok((dirs, true));
@@ -254,7 +262,7 @@ impl Memories<'_> {
         }
     }
 
-    /// By a walk, where no keys are kept.
+    /// Finds the memories with edges to a memory by a walk, in a tree without keys.
     async fn walked(&self, uri: &Uri, most: usize) -> Result<(BTreeSet<Uri>, bool)> {
         let (mut dirs, to) = (BTreeSet::new(), uri.to_string());
         let mut after = None;
@@ -279,12 +287,13 @@ impl Memories<'_> {
         }
     }
 
-    /// The edges of a memory that is there, as they are in its file.
+    /// Returns the edges of an active memory, with its state.
     async fn own_edges(&self, from: &Uri) -> Result<(State, Vec<Edge>)> {
         let state = State::read(self.fs, from).await?;
         self.active(&state)?;
         let edges = match &state.relations {
             None => Vec::new(),
+            // Writing a list in place of an unreadable file would lose the edges in it.
             Some(_) => state.edges().ok_or_else(|| {
                 Error::invalid(format!("{from}: {RELATIONS} is no list of relations; put the memory again"))
             })?,
@@ -306,12 +315,13 @@ impl Memories<'_> {
         let event = upsert_relation(&self.env, uri, &edges)?;
         let ops = vec![Op::write(uri.file(RELATIONS), edge::to_json(&edges)?), write_event(uri, &event)?];
         let mut conditions = state.unchanged();
+        // The target was read before the commit. Deleted in between, it would leave a dangling edge.
         conditions.extend(to.map(|to| (to.file(META).into(), Precondition::Exists)));
         let batch = self.batch(ops, conditions).message(format!("relate {uri}"));
         self.once.commit(self.fs, batch, outcome).await
     }
 
-    /// Edges that lead from a memory, with both ends in this account.
+    /// Checks and returns edges that lead from a memory, with both ends in this account.
     pub(super) fn edges_from(&self, from: &Uri, edges: &[Edge]) -> Result<Vec<Edge>> {
         let from = from.to_string();
         let own = |edge: &Edge| {
@@ -329,13 +339,13 @@ impl Memories<'_> {
     }
 }
 
-/// A memory with edges, some of which lead to another.
+/// Memory with an edge that leads to another one.
 pub(super) struct EdgesOf {
     pub(super) from: Uri,
-    /// Of its relations, as they were read.
+    /// Version of its relations.
     pub(super) etag: garth_engine::model::VersionId,
-    /// Whether it has a meta.
+    /// True if it has a meta.
     pub(super) is_memory: bool,
-    /// The file, which is a list of edges.
+    /// Content of the file, which is a list of edges.
     pub(super) bytes: Vec<u8>,
 }

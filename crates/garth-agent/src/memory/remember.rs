@@ -1,5 +1,5 @@
-//! The short way to keep a fact: `remember` stores a text as a memory of the category `notes`, `forget`
-//! deletes one and says what is left of it.
+//! Short way to store a fact: `remember` stores a text as a memory of the category `notes`, `forget` deletes
+//! one and returns its remains.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,24 +19,24 @@ use garth_engine::model::{Commit, HistoryPage, Seq};
 /// Category of the memories that [`Memories::remember`] creates.
 pub const NOTES: &str = "notes";
 
-/// Bytes of a slug that repeat words of the text, for whoever reads a list of URIs.
+/// Limit on the bytes of a slug that repeat words of the text, for readers of lists of URIs.
 const MAX_SLUG_WORDS: usize = 40;
 
-/// Hexadecimal digits of the SHA-256 of the text in a slug. Two texts share a slug only if they begin with
-/// the same words, too; such texts get a number after it.
+/// Number of hexadecimal digits of the SHA-256 of the text in a slug. Two texts share a slug only if they
+/// also begin with the same words; a number is then appended.
 const SLUG_DIGITS: usize = 12;
 
-/// Memories that may share words and digits: earlier ones that were edited or replaced since.
+/// Limit on the memories that share words and digits: earlier ones that were edited or replaced.
 const MAX_NUMBER: usize = 100;
 
 /// Fact to store. Start from [`Remember::new`] and set what differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remember {
-    /// Text of the fact, Markdown. Whitespace around it is not part of it.
+    /// Text of the fact, Markdown. White space around it is ignored.
     #[doc(hidden)]
     pub text: String,
-    /// Owner of the memory. `None`: the user whom the handle serves.
+    /// Owner of the memory; `None` for the default of the handle.
     #[doc(hidden)]
     pub space: Option<Space>,
     /// Tags to add.
@@ -45,7 +45,7 @@ pub struct Remember {
 }
 
 impl Remember {
-    /// Returns a fact about the user whom the handle serves.
+    /// Returns a fact for the default owner of the handle.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
@@ -78,7 +78,7 @@ pub struct Forgotten {
     pub uri: Uri,
     /// Commit that deleted it.
     pub seq: Seq,
-    /// Versions that can still be read, at most [`MAX_LOGGED`]; 0 where there is no history.
+    /// Number of versions that can still be read, at most [`MAX_LOGGED`]; 0 if the tree has no history.
     pub versions: usize,
     /// True if there are more versions.
     pub more: bool,
@@ -93,7 +93,8 @@ impl Outcome for Forgotten {
 }
 
 impl Forgotten {
-    /// Returns what the interfaces answer: `uri`, `seq`, and `left` with `versions`, `more` and `provenance`.
+    /// Returns the JSON form of the interfaces: `uri`, `seq`, and `left` with `versions`, `more` and
+    /// `provenance`.
     pub fn to_json(&self) -> Value {
         let left = json!({"versions": self.versions, "more": self.more, "provenance": self.provenance});
         json!({"uri": self.uri.to_string(), "seq": self.seq.0, "left": left})
@@ -101,9 +102,9 @@ impl Forgotten {
 }
 
 impl Memories<'_> {
-    /// Stores a fact as a memory of the category `notes`. A fact that is stored already is not stored again.
-    /// [`Written::near`] lists memories that say much the same, which the fact may repeat or contradict;
-    /// nothing is merged or replaced.
+    /// Stores a fact as a memory of the category `notes`. A fact that exists is not stored again.
+    /// [`Written::near`] lists similar memories, which the fact may repeat or contradict; nothing is merged
+    /// or replaced.
     ///
     /// # Errors
     /// As [`Memories::put`]; `InvalidArgument` for an empty text.
@@ -124,18 +125,20 @@ impl Memories<'_> {
             put.check(&uri)?;
             let state = State::read(self.fs, &uri).await?;
             if let Some(meta) = says(&state, text) {
+                // Tags are added to those of the existing memory; without new ones the put changes nothing.
                 let missing = tags.iter().any(|tag| !meta.tags.contains(tag));
                 put.tags = missing.then(|| meta.tags.iter().chain(tags).cloned().collect());
                 return self.put_once(&uri, &put).await;
             }
-            // Edited or replaced since, or damaged: it stays as it is.
+            // It was edited, replaced or damaged since, and is left as it is.
             if state.meta.is_some() || state.content.is_some() {
                 continue;
             }
             put.tags = (!tags.is_empty()).then(|| tags.to_vec());
+            // Fails if another caller has created it since the read.
             put.if_version = Some(0);
             return self.put_once(&uri, &put).await.map_err(|error| match error.kind() {
-                // Another caller remembered it meanwhile; with a path, `retry` looks again.
+                // Another caller has stored it in between. With a path, `retry` tries again.
                 ErrorKind::Conflict => Error::at(ErrorKind::Conflict, &uri.dir(), error.message()),
                 _ => error,
             });
@@ -149,7 +152,7 @@ impl Memories<'_> {
     /// Returns the current memory that `remember` stored for a text.
     ///
     /// # Errors
-    /// `NotFound`, which names the memories that say much the same; from the filesystem.
+    /// `NotFound`, with similar memories in its message; from the filesystem.
     #[boxed]
     pub async fn remembered(&self, fact: &Remember) -> Result<Uri> {
         let space = fact.space.clone().unwrap_or_else(|| self.space.clone());
@@ -176,9 +179,9 @@ impl Memories<'_> {
         Err(Error::new(ErrorKind::NotFound, message))
     }
 
-    /// Deletes a memory as [`Memories::delete`] does, and returns what is left of it. Its versions stay in
-    /// the history, the messages that it was derived from in their session; packs and prompts that were built
-    /// with it keep their text.
+    /// Deletes a memory as [`Memories::delete`] does, and returns its remains. Its versions stay in the
+    /// history, and the messages that it was derived from stay in their session; packs and prompts that were
+    /// built with it keep their text.
     ///
     /// # Errors
     /// As [`Memories::delete`].
@@ -189,7 +192,7 @@ impl Memories<'_> {
         self.once.run(retry(|| self.forget_once(uri))).await
     }
 
-    /// Returns what an earlier try of the request has answered, if it has deleted the memory.
+    /// Returns the outcome of an earlier attempt of the request, if that has deleted the memory.
     ///
     /// # Errors
     /// `Corrupt` for a record of another call.
@@ -199,6 +202,7 @@ impl Memories<'_> {
     }
 
     async fn forget_once(&self, uri: &Uri) -> Result<Forgotten> {
+        // Before the deletion, after which the meta is only in the history.
         let provenance = State::read(self.fs, uri).await?.known().and_then(|meta| meta.provenance);
         let (mut versions, mut more) = (0, false);
         if self.fs.capabilities(&uri.dir()).log {
@@ -211,8 +215,8 @@ impl Memories<'_> {
         self.delete_once(uri, left).await
     }
 
-    /// Returns the URI of a fact: the beginning of its text, and digits of its hash, so that the same text
-    /// has the same URI whoever stores it.
+    /// Returns the URI of a fact: the beginning of its text, and digits of its hash, so that one text has one
+    /// URI whoever stores it.
     fn note(&self, space: &Space, text: &str, number: usize) -> Uri {
         let words = layers::brief(text).to_lowercase();
         let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! Removes a memory, with the edges that lead to it.
+//! Deletes a memory, with the edges that lead to it.
 
 use super::event::{Event, EventType, Payload};
 use super::file_names::{OUTBOX, RELATIONS};
@@ -14,31 +14,32 @@ use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use garth_engine::path::TreePath;
 use garth_engine::rule::projection::MAX_FILE;
 
-/// Most edges of others that one commit rewrites; the rest is done beside it, in steps.
+/// Limit on the edges of other memories that one commit rewrites; the worker of the outbox rewrites the
+/// others.
 const MAX_REWRITTEN: usize = if cfg!(test) { 20 } else { 10_000 };
 
-/// Most bytes of the files that they are in: each is written, and told of.
+/// Limit on the bytes of their files: each is written, and repeated in an event.
 const MAX_REWRITTEN_BYTES: usize = 4 << 20;
 
-/// Most waiting events of a memory that are taken along; one that has more is not at rest.
+/// Limit on the waiting events of a memory that is deleted. One with more is still in use.
 const MAX_TAKEN: usize = 1000;
 
-/// As much of a waiting file as an event can have: one that is longer has no key, and is none.
+/// Range read of a waiting file. A longer one has no key, and is not an event.
 const HEAD: ByteRange = ByteRange { offset: 0, length: MAX_FILE + 1 };
 
-/// What is done with the edges that lead to a memory.
+/// Treatment of the edges that lead to a memory.
 pub(super) enum Incoming<'a> {
-    /// They go.
+    /// Remove them.
     Removed,
-    /// They lead elsewhere.
+    /// Redirect them to this URI.
     To(&'a str),
 }
 
 impl Memories<'_> {
-    /// Removes a memory, whatever its status, with the edges that lead to it. Its past stays.
+    /// Deletes a memory of any status, with the edges that lead to it. Its history stays.
     ///
     /// # Errors
-    /// `AccessDenied` for another account's; `NotFound` if nothing is there; from the filesystem.
+    /// `AccessDenied` for another account; `NotFound` if no file of it exists; from the filesystem.
     #[boxed]
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         self.check_place(uri)?;
@@ -57,7 +58,7 @@ impl Memories<'_> {
         let away = in_account_outbox(&format!("{}.d", event.event_id));
         let (mut ops, mut conditions) = (Vec::new(), state.unchanged());
         ops.extend(outlive(uri, &self.waiting(uri, &mut conditions).await?));
-        // where a batch is not atomic, a directory that is partly removed is no memory
+        // Without atomic commits, on a host folder, a partly removed directory must not count as a memory.
         ops.push(Op::rename(uri.dir(), away.clone()).with_parents());
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
         ops.push(write_event_of_account(&event)?);
@@ -66,8 +67,8 @@ impl Memories<'_> {
         self.once.commit(self.fs, batch, outcome).await
     }
 
-    /// Takes the events of a memory that moved to another owner out of its directory: those that do not
-    /// outlive it are of what it was, and what is told of it now stands for them.
+    /// Removes the events of a memory that moved to another owner from its directory. Those that do not
+    /// outlive it are deleted: they carry old state, and a new event replaces them.
     pub(super) async fn take_events_out(
         &self,
         uri: &Uri,
@@ -81,8 +82,8 @@ impl Memories<'_> {
         Ok(())
     }
 
-    /// The waiting events of a memory. They must be as they are here when it goes: one that is being told by
-    /// then would outlive it, too.
+    /// Returns the waiting events of a memory. `conditions` fixes their content until the commit: one that is
+    /// in delivery by then would have to outlive the memory.
     async fn waiting(
         &self,
         uri: &Uri,
@@ -99,14 +100,14 @@ impl Memories<'_> {
             let at = At::from(&path);
             let (entry, bytes) = match self.fs.fetch(&at, HEAD).await {
                 Ok(found) => found,
-                // done meanwhile
+                // It was delivered in between.
                 Err(error) if error.is(ErrorKind::NotFound) => continue,
                 Err(error) => return Err(error),
             };
             conditions.push((at, Precondition::Etag(entry.etag)));
             events.extend(Event::parse(&bytes).ok().map(|event| (path, event)));
         }
-        // without a worker nobody ever does them, and nobody is told
+        // Without keys no worker delivers them, so they need not be kept.
         if listing.more && self.fs.capabilities(&dir).find {
             let message =
                 format!("{uri}: has more than {MAX_TAKEN} waiting events; run garth outbox run first");
@@ -115,8 +116,8 @@ impl Memories<'_> {
         Ok(events)
     }
 
-    /// Rewrites the edges that lead to a memory, as many as one commit takes; each memory that has such gets
-    /// an event.
+    /// Rewrites the edges that lead to a memory, as many as one commit takes. Each memory with such an edge
+    /// gets an event.
     pub(super) async fn rewrite(
         &self,
         uri: &Uri,
@@ -140,6 +141,7 @@ impl Memories<'_> {
             let text = edge::to_json(&entries)?;
             let edges = edge::parse(text.as_bytes())?;
             let file = memory.from.file(RELATIONS);
+            // Another change of these edges in between must not be overwritten.
             conditions.push((file.clone().into(), Precondition::Etag(memory.etag)));
             ops.push(Op::write(file, text));
             if memory.is_memory {

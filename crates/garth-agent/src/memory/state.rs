@@ -1,4 +1,4 @@
-//! What the directory of a memory holds, read at one moment.
+//! Files of a memory's directory, read at one point in time.
 
 use super::edge::{self, Edge};
 use super::file_names::{ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS, SKILL};
@@ -12,30 +12,30 @@ use garth_engine::fs::{FileSystem, FileSystemExt};
 use garth_engine::model::{At, Precondition};
 use garth_engine::path::TreePath;
 
-/// Largest text of a memory, 4 MiB: of one that is longer no layers are made.
+/// Limit on the bytes of a memory's text, 4 MiB. A longer one has no derived layers.
 pub const MAX_CONTENT: usize = 4 << 20;
 
-/// What the directory of a memory holds.
+/// Files of a memory's directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// The memory.
+    /// URI of the memory.
     pub uri: Uri,
-    /// What is known of it.
+    /// Meta.
     pub meta: Option<File>,
-    /// Its text.
+    /// Text.
     pub content: Option<File>,
-    /// Its edges.
+    /// Edges.
     pub relations: Option<File>,
-    /// L0.
+    /// Abstract (L0).
     pub brief: Option<File>,
-    /// L1.
+    /// Overview (L1).
     pub overview: Option<File>,
-    /// Whether its content is found under [`CONTENT`]: of a skill that is a link.
+    /// True if the text is found as [`CONTENT`]: for a skill that is a link.
     pub linked: bool,
 }
 
 impl State {
-    /// Reads what is there.
+    /// Reads the files of a memory.
     ///
     /// # Errors
     /// From the storage.
@@ -50,22 +50,22 @@ impl State {
         Ok(Self { uri: uri.clone(), meta, content, relations, brief, overview, linked })
     }
 
-    /// What its meta says, if it is there and can be read.
+    /// Returns the meta, if it exists and can be read.
     pub fn known(&self) -> Option<Meta> {
         self.meta.as_ref().and_then(|file| Meta::parse(file.bytes.as_ref()?).ok())
     }
 
-    /// What its meta says, if the memory is there.
+    /// Returns the meta, if the memory is active.
     pub fn active(&self) -> Option<Meta> {
         self.known().filter(|meta| meta.status == Status::Active)
     }
 
-    /// Its edges; none if they cannot be read.
+    /// Returns the edges; `None` if they are missing or cannot be read.
     pub fn edges(&self) -> Option<Vec<Edge>> {
         edge::parse(self.relations.as_ref()?.bytes.as_ref()?).ok()
     }
 
-    /// That all of it is as it was read: what a batch that was made of it asks for.
+    /// Returns the conditions that all files are as they were read, for a batch derived from them.
     pub fn unchanged(&self) -> Vec<(At, Precondition)> {
         let files = [
             (META, &self.meta),
@@ -74,16 +74,17 @@ impl State {
             (ABSTRACT, &self.brief),
             (OVERVIEW, &self.overview),
         ];
+        // Missing files as well: one that is created in between is a change.
         files.map(|(name, file)| (self.uri.file(name).into(), as_read(file.as_ref()))).into()
     }
 }
 
-/// The file that has a memory's text: of a skill [`SKILL`].
+/// Returns the name of the file with a memory's text: for a skill [`SKILL`].
 pub fn text_of(uri: &Uri) -> &'static str {
     if uri.is_skill() { SKILL } else { CONTENT }
 }
 
-/// Reads the files of a memory at one moment: of one that is longer than any that a memory has no bytes.
+/// Reads the files of a memory at one point in time. Files over the limit of memories have no content.
 pub(super) async fn read_all<const N: usize>(
     fs: &dyn FileSystem,
     paths: &[TreePath; N],

@@ -1,4 +1,4 @@
-//! The URI of a memory, and the directory that it stands for.
+//! URI of a memory, and the directory that it identifies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,30 +9,30 @@ use crate::identity::check_audience;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::path::{TreePath, check_id};
 
-/// The categories that every account has. `profile` is one memory; of the others each memory has a slug.
+/// Categories of every account. `profile` is a single memory; in the others each memory has a slug.
 pub const CATEGORIES: [&str; 8] =
     ["profile", "preferences", "entities", "events", "cases", "patterns", "skills", "notes"];
 
-/// The category that takes no slug.
+/// Category without slugs.
 const SINGLETON: &str = "profile";
 
-/// The category of an agent's skills themselves.
+/// Category of an agent's skills.
 const SKILLS: &str = "skills";
 
-/// Most bytes of a category or slug.
+/// Limit on the bytes of a category or slug.
 const MAX_SLUG: usize = 128;
 
-/// Whose a memory is.
+/// Owner of a memory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
-    /// A user's.
+    /// User.
     User(String),
-    /// An agent's.
+    /// Agent.
     Agent(String),
 }
 
 impl fmt::Display for Space {
-    /// As `owner_space` of `.meta.json` says it.
+    /// Writes the form of `owner_space` in `.meta.json`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(id) => write!(f, "user:{id}"),
@@ -41,26 +41,26 @@ impl fmt::Display for Space {
     }
 }
 
-/// What a memory is in the space of its owner.
+/// Part of a URI within the space of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// A memory.
+    /// Memory.
     Memory {
-        /// Its category.
+        /// Category.
         category: String,
-        /// Its name there; none of `profile`.
+        /// Name within the category; `None` for `profile`.
         slug: Option<String>,
     },
-    /// A skill of an agent.
+    /// Skill of an agent.
     Skill(String),
 }
 
-/// The URI of a memory.
+/// URI of a memory.
 ///
 /// `ctx://{account}/{users|agents}/{id}/memories/{category}[/{slug}]` or
-/// `ctx://{account}/agents/{agent}/skills/{name}`. In an id, a byte that is not of `[A-Za-z0-9._~-]` is `%` and
-/// two upper-case hexadecimal digits. A slug, as a category, has 1 to 128 bytes of `[A-Za-z0-9._~-]` and is
-/// neither `.` nor `..`. A memory has one URI: what would be another spelling of it is refused.
+/// `ctx://{account}/agents/{agent}/skills/{name}`. In an id, a byte other than `[A-Za-z0-9._~-]` is written
+/// as `%` and two upper-case hexadecimal digits. A category or slug has 1 to 128 bytes of `[A-Za-z0-9._~-]`
+/// and is neither `.` nor `..`. A memory has one URI: any other spelling of it is rejected.
 ///
 /// ```
 /// use garth::memory::Uri;
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for Uri {
 }
 
 impl Uri {
-    /// The memory of a directory of an account; none if it is no place of a memory.
+    /// Returns the memory in a directory of an account; `None` for any other directory.
     pub fn of_dir(account: &str, dir: &TreePath) -> Option<Self> {
         let segments: Vec<&str> = dir.segments().collect();
         let (space, place) = match *segments.as_slice() {
@@ -101,28 +101,28 @@ impl Uri {
         Some(Self { account: account.to_owned(), space, place })
     }
 
-    /// Returns the URI of a memory. Category and slug are valid ones.
+    /// Returns the URI of a memory. Category and slug must be valid.
     pub(super) fn memory(account: &str, space: Space, category: &str, slug: Option<String>) -> Self {
         let place = Place::Memory { category: category.to_owned(), slug };
         Self { account: account.to_owned(), space, place }
     }
 
-    /// The account.
+    /// Returns the account.
     pub fn account(&self) -> &str {
         &self.account
     }
 
-    /// Whose it is.
+    /// Returns the owner.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// What it is there.
+    /// Returns the part within the space of the owner.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Its category; that of a skill is `skills`.
+    /// Returns the category; for a skill `skills`.
     pub fn category(&self) -> &str {
         match &self.place {
             Place::Memory { category, .. } => category,
@@ -130,12 +130,12 @@ impl Uri {
         }
     }
 
-    /// Whether it is a skill.
+    /// Returns true for a skill.
     pub fn is_skill(&self) -> bool {
         matches!(self.place, Place::Skill(_))
     }
 
-    /// Its directory in the account's tree.
+    /// Returns its directory in the account's tree.
     pub fn dir(&self) -> TreePath {
         let (kind, id) = match &self.space {
             Space::User(id) => ("users", id),
@@ -150,12 +150,12 @@ impl Uri {
         [kind, id].iter().chain(below).fold(top, |dir, name| TreePath::from_row(dir.key(), name))
     }
 
-    /// A file in its directory.
+    /// Returns the path of a file in its directory.
     pub fn file(&self, name: &str) -> TreePath {
         name.split('/').fold(self.dir(), |dir, name| TreePath::from_row(dir.key(), name))
     }
 
-    /// Refuses the URI of another account, whether it has such a memory or not.
+    /// Rejects the URI of another account, even if the memory exists there.
     ///
     /// # Errors
     /// `AccessDenied`.
@@ -169,7 +169,7 @@ impl Uri {
     }
 }
 
-/// What a path below `memories` stands for.
+/// Parses a path below `memories`.
 fn memory(rest: &[&str]) -> Option<Place> {
     let (category, slug) = match *rest {
         [category] if category == SINGLETON => (category, None),
@@ -187,7 +187,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._~-".contains(&byte)
 }
 
-/// An id as a part of a URI.
+/// Returns an id as a segment of a URI.
 pub(super) fn encoded(id: &str) -> String {
     id.bytes().fold(String::new(), |mut text, byte| {
         match is_unreserved(byte) {
@@ -198,7 +198,7 @@ pub(super) fn encoded(id: &str) -> String {
     })
 }
 
-/// An id that a part of a URI stands for; none if it has another spelling.
+/// Returns the id of a segment of a URI; `None` for any other spelling of an id.
 pub(super) fn decoded(part: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), part.bytes());
     while let Some(byte) = rest.next() {
@@ -210,6 +210,7 @@ pub(super) fn decoded(part: &str) -> Option<String> {
             byte => byte,
         });
     }
+    // Each id has one spelling. Otherwise one memory would have several URIs.
     String::from_utf8(bytes).ok().filter(|id| encoded(id) == part)
 }
 
@@ -258,6 +259,7 @@ impl FromStr for Uri {
                         .to_owned())
                 };
                 let user = decoded(owner).ok_or_else(bad)?;
+                // Channels and chats own memories as well, under ids that begin with `:`.
                 check_audience(&user)?;
                 Space::User(user)
             }
@@ -266,6 +268,7 @@ impl FromStr for Uri {
         };
         let place = match below {
             [SKILLS, name] if *kind == "agents" => Place::Skill(id("skill", name)?),
+            // Before the general rule, for a more precise message.
             ["memories", SINGLETON, _, ..] => return Err(bad(format!("{SINGLETON} takes no slug"))),
             ["memories", rest @ ..] => memory(rest).ok_or_else(|| {
                 bad(format!("a category and slug have 1 to {MAX_SLUG} of A-Z a-z 0-9 . _ ~ -"))

@@ -1,5 +1,5 @@
 //! Operations that write a memory, in the order that repair relies on: content, relations, abstract and
-//! overview, meta, event. Pure: it knows no filesystem.
+//! overview, meta, event. Pure: it uses no filesystem.
 
 use super::edge::{self, Edge};
 use super::event::{Event, EventType, Payload, records};
@@ -14,20 +14,20 @@ use garth_engine::error::Result;
 use garth_engine::model::{Op, SetAttrs};
 use garth_engine::path::TreePath;
 
-/// The text of a layer, and what is known of it.
+/// Abstract and overview of a content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// L0.
+    /// Abstract (L0).
     pub brief: String,
-    /// L1.
+    /// Overview (L1).
     pub overview: String,
-    /// What is known of them.
+    /// Meta of both.
     pub layers: Layers,
 }
 
 impl Made {
-    /// The layers of a content. What was given is kept, `stale` where it is of another content; else what was
-    /// there is replaced by what is made of the content.
+    /// Returns the layers of a content. A given layer is kept, and is `stale` if the content has changed;
+    /// others are derived from the content.
     pub fn of(content: &str, before: &State) -> Self {
         let known = before.known().and_then(|meta| meta.layers);
         let text =
@@ -43,7 +43,7 @@ impl Made {
         Self { brief, overview, layers: Layers { brief: brief_layer, overview: overview_layer } }
     }
 
-    /// With this abstract, given for the content.
+    /// Sets an abstract that was given for the content.
     #[must_use]
     pub fn with_brief(mut self, content: &str, text: &str) -> Self {
         self.layers.brief = given(content);
@@ -51,7 +51,7 @@ impl Made {
         self
     }
 
-    /// With this overview, given for the content.
+    /// Sets an overview that was given for the content.
     #[must_use]
     pub fn with_overview(mut self, content: &str, text: &str) -> Self {
         self.layers.overview = given(content);
@@ -59,14 +59,14 @@ impl Made {
         self
     }
 
-    /// With an abstract that is made of the content.
+    /// Derives the abstract from the content.
     #[must_use]
     pub fn derived_brief(mut self, content: &str) -> Self {
         (self.brief, self.layers.brief) = layer(content, None, None, layers::brief);
         self
     }
 
-    /// With an overview that is made of the content.
+    /// Derives the overview from the content.
     #[must_use]
     pub fn derived_overview(mut self, content: &str) -> Self {
         (self.overview, self.layers.overview) = layer(content, None, None, layers::overview);
@@ -78,7 +78,7 @@ fn given(content: &str) -> Layer {
     Layer { origin: Origin::Given, content_sha256: sha256(content.as_bytes()) }
 }
 
-/// One layer of a content.
+/// Returns one layer of a content.
 fn layer(
     content: &str,
     known: Option<&Layer>,
@@ -86,12 +86,13 @@ fn layer(
     make: fn(&str) -> String,
 ) -> (String, Layer) {
     let content_sha256 = sha256(content.as_bytes());
+    // Both are needed: an entry in the meta without its file has no text to keep.
     let given = known.filter(|known| known.origin != Origin::Derived).zip(text);
     match given {
         Some((known, text)) => {
             let same = known.content_sha256 == content_sha256;
             let origin = if same { known.origin } else { Origin::Stale };
-            // it describes what it was given for
+            // The hash is that of the content for which it was given.
             let content_sha256 = known.content_sha256.clone();
             (text.trim_end_matches('\n').to_owned(), Layer { origin, content_sha256 })
         }
@@ -99,20 +100,20 @@ fn layer(
     }
 }
 
-/// A whole memory, to be written.
+/// Files of a memory to be written.
 #[derive(Clone, Debug)]
 pub struct Whole<'a> {
-    /// Which.
+    /// URI of the memory.
     pub uri: &'a Uri,
-    /// Its text; none if it stays as it is.
+    /// Text; `None` if it stays as it is.
     pub content: Option<&'a str>,
-    /// Its edges; none if they stay as they are.
+    /// Edges; `None` if they stay as they are.
     pub edges: Option<&'a [Edge]>,
-    /// Its layers; none if they stay as they are.
+    /// Layers; `None` if they stay as they are.
     pub made: Option<&'a Made>,
-    /// What is known of it.
+    /// Meta.
     pub meta: &'a Meta,
-    /// Whether files have attributes there.
+    /// True if the filesystem supports attributes.
     pub attributes: bool,
 }
 
@@ -120,7 +121,7 @@ impl Whole<'_> {
     /// Returns the operations that write it, without its event.
     ///
     /// # Errors
-    /// `InvalidArgument` for what has no JSON form.
+    /// `InvalidArgument` for a value that has no JSON form.
     pub fn ops(&self) -> Result<Vec<Op>> {
         let mut ops = Vec::new();
         let text = |name: &str, text: &str| Op::write(self.uri.file(name), text.to_owned()).with_parents();
@@ -136,18 +137,19 @@ impl Whole<'_> {
             ops.push(text(ABSTRACT, &format!("{}\n", made.brief)));
             ops.push(text(OVERVIEW, &format!("{}\n", made.overview)));
         }
+        // Last of the files: it makes the memory visible, so all that it vouches for must be written before.
         ops.push(text(META, &self.meta.to_json()?));
         Ok(ops)
     }
 }
 
-/// What makes the content of a skill be found under the name that memories have for it.
+/// Returns the link from [`CONTENT`], the common name of a memory's text, to the text of a skill.
 pub fn link_of(uri: &Uri) -> Option<Op> {
     uri.is_skill().then(|| Op::symlink(uri.file(CONTENT), text_of(uri)))
 }
 
-/// The path of an event of a memory. In a directory of one owner nobody tells of what others have: one of a
-/// memory that came from another lies in the account's own outbox.
+/// Returns the path of an event of a memory. An event about a memory of another owner is stored in the
+/// account's own outbox, because in an owner's directory it would be rejected.
 pub fn event_file(uri: &Uri, event: &Event) -> TreePath {
     let name = format!("{}.json", event.event_id);
     let of_other = event.uri.parse::<Uri>().is_ok_and(|from| from.space() != uri.space());
@@ -157,17 +159,18 @@ pub fn event_file(uri: &Uri, event: &Event) -> TreePath {
     }
 }
 
-/// A name in the account's own outbox.
+/// Returns a path in the account's own outbox.
 pub fn in_account_outbox(name: &str) -> TreePath {
     TreePath::from_row(TreePath::from_row("", OUTBOX).key(), name)
 }
 
-/// Moves events that outlive their memory to the account's own outbox, where nobody asks any more whose they
-/// are: those that speak for another owner stay.
+/// Returns the operations that move events which outlive their memory to the account's own outbox. Events
+/// there are no longer checked against an owner, so those about other owners are not moved.
 pub fn outlive<'a>(
     uri: &Uri,
     events: impl IntoIterator<Item = &'a (TreePath, Event)>,
 ) -> impl Iterator<Item = Op> {
+    // The same check as in the outbox, while the directory still shows who wrote the event.
     let is_own = |path: &TreePath, event: &Event| event.check(uri.account(), path.name(), Some(uri)).is_ok();
     let outliving =
         events.into_iter().filter(move |(path, event)| event.outlives_memory() && is_own(path, event));
@@ -184,7 +187,7 @@ pub fn write_event(uri: &Uri, event: &Event) -> Result<Op> {
     Ok(Op::write(event_file(uri, event), event.to_json()?).with_parents().create_new())
 }
 
-/// Returns the operation that writes an event of a memory that is gone.
+/// Returns the operation that writes an event of a deleted memory.
 ///
 /// # Errors
 /// `InvalidArgument` for an event that has no JSON form.
@@ -193,7 +196,7 @@ pub fn write_event_of_account(event: &Event) -> Result<Op> {
     Ok(Op::write(file, event.to_json()?).with_parents().create_new())
 }
 
-/// The event that tells of a memory as it is: abstract, overview and content.
+/// Returns the event with the current state of a memory: abstract, overview and content.
 ///
 /// # Errors
 /// `Io` if the system has no random bytes.
@@ -204,7 +207,7 @@ pub fn upsert(env: &Env, uri: &Uri, meta: &Meta, layers: [&str; 3]) -> Result<Ev
     Event::new(env, EventType::UpsertContext, &meta.uri, payload)
 }
 
-/// The event that tells of a memory's edges.
+/// Returns the event with the current edges of a memory.
 ///
 /// # Errors
 /// `Io` if the system has no random bytes.

@@ -1,26 +1,25 @@
-//! Answers of models, among thoughts, fences of Markdown and prose. Users of models take the answer
-//! out of it here.
+//! Extraction of answers from the text of a model, which may contain thoughts, Markdown fences and prose.
 
 use std::collections::HashSet;
 
 use garth_engine::compute::working;
 use garth_engine::error::{Error, Result};
 
-/// Longest text of a model, 1 MiB.
+/// Limit on the bytes of a model's text, 1 MiB.
 pub const MAX_ANSWER: usize = 1 << 20;
 
-/// Tags between which models write thoughts.
+/// Tags around the thoughts of models.
 const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
-/// Returns a text of a model without the thoughts before the answer, and without the fence of Markdown if one
-/// encloses all the rest.
+/// Returns the answer in a model's text: without the thoughts before it, and without a Markdown fence around
+/// all of it.
 ///
 /// Thoughts end at the last closing tag at the start of a line; otherwise, if the text begins with the
-/// opening tag, at the first closing tag. Thoughts that do not end leave nothing.
+/// opening tag, at the first closing tag. Thoughts that do not end leave an empty answer.
 pub fn answer_in(text: &str) -> &str {
     let mut text = text.trim();
     for (open, close) in THOUGHTS {
-        // A string in JSON has no line feed: a tag at the start of a line is in none.
+        // A JSON string has no line feed, so a tag at the start of a line cannot be part of one.
         let at_line = text.rmatch_indices(close).find(|(at, _)| text[..*at].ends_with('\n'));
         let end = at_line.map(|(at, _)| at).or_else(|| {
             let thought = text.strip_prefix(open)?;
@@ -32,15 +31,16 @@ pub fn answer_in(text: &str) -> &str {
     }
     let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     let fenced = fenced.and_then(|rest| rest.split_once('\n')).map(|(_, rest)| rest);
+    // With several fences the outer pair does not belong together.
     fenced.filter(|rest| !rest.contains("```")).unwrap_or(text).trim()
 }
 
-/// Finds the JSON object that a model answers with, among thoughts, fences and prose: the last object that
-/// `read` takes, of those that are complete and inside no other object.
+/// Finds the JSON object that answers a request, among thoughts, fences and prose: the last object that
+/// `read` accepts, of those that are complete and inside no other object.
 ///
 /// # Errors
-/// `InvalidArgument` for a text without an object, or of more than [`MAX_ANSWER`] bytes; for objects that are
-/// all refused, the error of the last one.
+/// `InvalidArgument` for a text without an object, or of more than [`MAX_ANSWER`] bytes; if all objects are
+/// rejected, the error of the last one.
 pub fn object_in<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<T> {
     if text.len() > MAX_ANSWER {
         let message = format!("the model's answer has more than {MAX_ANSWER} bytes; nothing was changed");
@@ -48,6 +48,7 @@ pub fn object_in<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<T> {
     }
     working(text.len());
     let mut refused = None;
+    // The last object is the answer: others precede it in thoughts or examples.
     for object in objects_in(answer_in(text)).into_iter().rev() {
         match read(object) {
             Ok(taken) => return Ok(taken),
@@ -58,15 +59,15 @@ pub fn object_in<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<T> {
         .unwrap_or_else(|| Error::invalid("the model's answer has no JSON object; nothing was changed")))
 }
 
-/// Returns the complete JSON objects in a text that are inside no other object, in their order. Takes time in
-/// proportion to the text.
+/// Returns the outermost complete JSON objects in a text, in their order. Takes time in proportion to the
+/// text.
 fn objects_in(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let (mut found, mut tried, mut at): (Vec<(usize, usize)>, _, _) = (Vec::new(), HashSet::new(), 0);
     while let Some(start) = bytes[at..].iter().position(|byte| *byte == b'{').map(|place| at + place) {
         at = start + 1;
-        // Where an attempt failed, the braces that it took for objects fail as well. Those in its strings are
-        // tried on their own, with strings and the rest changing places: so no byte is read by more than two
+        // The braces that a failed attempt took for objects would fail as well. Those in its strings are
+        // tried on their own, with strings and other text exchanged, so that no byte is read by more than two
         // attempts.
         if tried.contains(&start) {
             continue;
@@ -84,11 +85,11 @@ fn objects_in(text: &str) -> Vec<&str> {
         end = if is_outer { *stop } else { end };
         is_outer
     });
-    // What begins with a brace and ends behind one lies between characters.
+    // A slice from a brace to a brace lies between characters.
     found.into_iter().filter_map(|(start, end)| text.get(start..end)).collect()
 }
 
-/// Attempt to read an object from one place on.
+/// Attempt to read an object at one place.
 struct Attempt<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -105,9 +106,9 @@ enum Frame {
 }
 
 impl Attempt<'_> {
-    /// Goes over the object that begins here. Returns `None` where it breaks a rule of JSON.
+    /// Reads the object that begins here. Returns `None` if it is not valid JSON.
     ///
-    /// Numbers and words are not looked at closely: whoever takes an object parses it.
+    /// Numbers and words are not validated: the caller parses the object.
     fn object(&mut self) -> Option<()> {
         let mut frames = Vec::new();
         loop {
@@ -149,6 +150,7 @@ impl Attempt<'_> {
                     (b'}', Frame::Object(start)) => {
                         self.at += 1;
                         let start = *start;
+                        // Inner objects were complete first; now they are part of this one.
                         while self.complete.last().is_some_and(|(inner, _)| *inner > start) {
                             self.complete.pop();
                         }
@@ -174,7 +176,7 @@ impl Attempt<'_> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Goes over a key and its colon.
+    /// Reads a key and its colon.
     fn key(&mut self) -> Option<()> {
         self.string()?;
         (self.skip_space()? == b':').then(|| self.at += 1)
@@ -198,7 +200,7 @@ impl Attempt<'_> {
         Some(())
     }
 
-    /// Goes over a number, `true`, `false` or `null`.
+    /// Reads a number, `true`, `false` or `null`.
     fn word(&mut self) -> Option<()> {
         let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
         let length = self.bytes[self.at..].iter().take_while(is_part).count();
@@ -280,7 +282,7 @@ mod tests {
         for part in
             [r#"{"a":"#, r#"{"a":[{"#, r#"{"a{":""#, "{\"", r#"{"\"#, r#"{"a":{"b":1},"#, "{", "{}", "[{"]
         {
-            // Quadratic, each would take minutes.
+            // If it were quadratic, each would take minutes.
             let text = part.repeat(MAX_ANSWER / part.len());
             assert!(said(&text).is_err(), "{part}");
         }

@@ -1,4 +1,4 @@
-//! What operators do with events: list them, try again what was given up, drop it, tell everything anew.
+//! Commands for operators: list events, retry those in `dlq`, drop one, send the current state again.
 
 use std::collections::BTreeSet;
 
@@ -16,36 +16,37 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Memories that are told anew in one commit.
+/// Number of memories whose events are written again in one call.
 const AT_ONCE: usize = 16;
 
-/// Keys that are looked at in one call.
+/// Number of keys read at a time.
 const PAGE: usize = 1000;
 
-/// An event as it is listed.
+/// Listed event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// Where it lies.
+    /// Path of its file.
     pub path: TreePath,
-    /// The event, without its payload; or why it is none.
+    /// Event without its payload, or the reason why the file is not an event.
     pub event: Result<Event, String>,
-    /// Whether it was given up.
+    /// True if the event is in `dlq`, or its status is `FAILED`.
     pub is_failed: bool,
 }
 
-/// A page of events.
+/// Page of events.
 #[derive(Debug)]
 pub struct Listing {
-    /// What was given up first, in the order in which it was made; then by when it is due.
+    /// Events: failed ones first, by their creation time; then the others by their due time.
     pub items: Vec<Listed>,
-    /// Where to go on. A page with few items, or none, is not always the last.
+    /// Cursor of the next page. A page with few items, or none, is not always the last.
     pub next: Option<FindCursor>,
 }
 
-/// A page of the events of an account, up to 100; with `failed` of those alone that were given up.
+/// Returns a page of the events of an account, up to 100; with `failed` only those in `dlq` or with the
+/// status `FAILED`.
 ///
 /// # Errors
-/// `Unsupported` where nothing is found by key; from the storage.
+/// `Unsupported` if the tree cannot find by key; from the storage.
 #[boxed]
 pub async fn list(
     fs: &dyn FileSystem,
@@ -68,21 +69,24 @@ pub async fn list(
     Ok(Listing { items: items.collect(), next: answer.next })
 }
 
-/// How an event is tried again.
+/// Result of a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retried {
-    /// It waits again.
+    /// The event waits for delivery again.
     Again,
-    /// Its memories have changed since: it is gone, and new events tell what they are now.
+    /// Its memories have changed. The event was removed, and new events carry their current state.
     Anew,
 }
 
-/// Tries an event again that was given up, or waits for its next attempt: at once and as if for the first
-/// time.
+/// Retries an event that failed for good or waits for its next attempt, immediately and with all its
+/// attempts.
 ///
 /// # Errors
-/// `NotFound` without such an event; `InvalidArgument` for a file that is none; `Busy` while a worker holds
-/// it; `Conflict` if it changed meanwhile; from the storage.
+/// - `NotFound`: no such event.
+/// - `InvalidArgument`: the file is not a valid event.
+/// - `Busy`: a worker holds the event.
+/// - `Conflict`: the event changed in between.
+/// - Errors of the storage.
 #[boxed]
 pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<Retried> {
     let queued = match sought(fs, account, id).await? {
@@ -92,8 +96,10 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
         }
     };
     let require = batch().require(&queued.path, Precondition::Etag(queued.etag));
+    // Delivering old state after newer events have been delivered would set the sink's index back.
     if is_overtaken(fs, account, &queued).await? {
         let here = Uri::of_dir(account, &queued.dir).map(|uri| uri.to_string());
+        // All URIs of the event, and the one at which the memory is now.
         let about: BTreeSet<String> = queued.uris.iter().cloned().chain(here).collect();
         let mut batch = require.message("tell anew").op(Op::remove_file(&queued.path));
         for uri in about {
@@ -105,7 +111,8 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
     let mut event = queued.event.clone();
     event.status = EventStatus::Pending;
     event.retry_count = 0;
-    // one that others have passed takes its place behind them
+    // Newer events have passed a dead one. Without its sequence number it takes the place of this commit,
+    // after them.
     event.seq = event.seq.filter(|_| !queued.is_dead);
     (event.next_attempt_at, event.lease_until, event.last_error) = (None, None, None);
     let mut batch = require.message("try again").op(Op::write(&queued.path, event.to_json()?).must_exist());
@@ -117,7 +124,7 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
     Ok(Retried::Again)
 }
 
-/// Removes an event that nobody is to hear of any more; its memory counts as told.
+/// Removes an event without delivering it. Its memory counts as delivered.
 ///
 /// # Errors
 /// As [`retry`].
@@ -127,6 +134,7 @@ pub async fn drop_event(fs: &dyn FileSystem, env: &Env, account: &str, id: &str)
         Found::Event(queued) => {
             let queued = free(env.now(), queued)?;
             let require = batch().require(&queued.path, Precondition::Etag(queued.etag));
+            // Notes the version of the memory as well, or repair would write the event again.
             removed(fs, require.message("drop an event"), &queued).await?
         }
         Found::Refused { path, etag, .. } => {
@@ -145,7 +153,7 @@ fn free(now: Timestamp, queued: Box<Queued>) -> Result<Box<Queued>> {
     Ok(queued)
 }
 
-/// The event of an id, wherever it lies.
+/// Returns the event with an id, in any outbox of the account.
 async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<Found> {
     let (mut after, name) = (None, format!("{id}.json"));
     loop {
@@ -164,13 +172,14 @@ async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<Found> {
     }
 }
 
-/// Whether what an event tells is not so any more.
+/// Returns true if the memories of an event have changed after it.
 async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Result<bool> {
     let here = Uri::of_dir(account, &queued.dir).map(|uri| uri.to_string());
     let memory = async |uri: &str| -> Result<Option<MemoryState>> {
         memory_state(fs, &uri.parse::<Uri>()?.dir()).await
     };
     let (seq, event) = (queued.seq(), &queued.event);
+    // Compares commits: the memory must not have been written after the event's own commit.
     let is_as_then =
         |memory: Option<MemoryState>| memory.is_some_and(|memory| memory.is_active && memory.etag.seq <= seq);
     Ok(!match event.event_type {
@@ -197,11 +206,11 @@ async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Re
     })
 }
 
-/// Tells every ACTIVE memory below a directory anew, some of them in a call. Gives how many, and where to go
-/// on.
+/// Writes events with the current state of `ACTIVE` memories below a directory, a limited number of them in a
+/// call. Returns their number, and the cursor of the next call.
 ///
 /// # Errors
-/// `Unsupported` where nothing is found by key; from the storage.
+/// `Unsupported` if the tree cannot find by key; from the storage.
 #[boxed]
 pub async fn resend(
     fs: &dyn FileSystem,
@@ -220,7 +229,7 @@ pub async fn resend(
         let Some(batch) = tell(fs, env, &uri, &batch).await? else { continue };
         match fs.commit(batch).await {
             Ok(_) => told += 1,
-            // whoever changed it has told so
+            // The commit that changed it has written an event of its own.
             Err(error) if is_lost(&error) => {}
             Err(error) => return Err(error),
         }

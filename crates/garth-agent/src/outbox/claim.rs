@@ -1,4 +1,4 @@
-//! Looks for events that are due, and takes those that are the first of their memories.
+//! Finds due events, and claims the first one of each memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,66 +11,68 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{Author, Batch, FindCursor, FindQuery, Op, Precondition, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
-/// Most events that are claimed, or removed, in one commit.
+/// Limit on the events that are claimed, or removed, in one commit.
 pub const CLAIM: usize = 64;
 
-/// Most bytes of events that are claimed in one commit: they are held in memory until they are done.
+/// Limit on the bytes of events that are claimed in one commit: they stay in memory until they are finished.
 const MAX_CLAIMED: u64 = 8 << 20;
 
-/// Most events of one URI that are looked at; of more, the first made.
+/// Limit on the events of one URI that are read, the oldest first.
 const MAX_SHARED: usize = 1000;
 
-/// Who commits what a worker does.
+/// Author of a worker's commits.
 pub(super) fn author() -> Author {
     Author::agent("outbox")
 }
 
-/// A commit of a worker: of files that are its own, whatever rules say of the memory's directory, and as
-/// durable as what comes next. What a power cut takes back is done again.
+/// Returns a batch for the files of the worker. Rules of the memory's directory do not apply to them. It is
+/// only visible, not durable: a power cut may take it back, and the worker then does it again.
 pub(super) fn batch() -> Batch {
     Batch::default().author(author()).overriding_rules().visible()
 }
 
-/// The key of what waits until a moment.
+/// Returns the key of events that wait until a time, in milliseconds.
 pub(super) fn waiting(from: i64) -> String {
     format!("waiting\0{:015}", from.max(0))
 }
 
-/// A moment in whole milliseconds.
+/// Returns a time in milliseconds since 1970.
 pub(super) fn millis(time: Timestamp) -> i64 {
     time.0.div_euclid(1_000_000)
 }
 
-/// Events that may be claimed.
+/// Limits on the events to claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Limit on all events.
     pub all: usize,
-    /// Limit on the events among these that failed before.
+    /// Limit on the events that have failed before.
     pub again: usize,
 }
 
-/// A page of what is due.
+/// Page of due events.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     pub(super) events: Vec<Queued>,
-    /// Files that are no events, or must not lie where they do.
+    /// Files that are not events, or are not valid in their place.
     pub(super) refused: Vec<(TreePath, VersionId)>,
     pub(super) next: Option<FindCursor>,
 }
 
-/// Reads a page of what is due.
+/// Reads a page of due events.
 pub(super) async fn due(
     fs: &dyn FileSystem,
     account: &str,
     now: Timestamp,
     after: Option<FindCursor>,
 ) -> Result<Due> {
+    // `to` is excluded, so the current millisecond is included.
     let query = FindQuery::new(projections::EVENT_DUE).from(waiting(0)).to(waiting(millis(now) + 1));
     let answer = fs.find(&query.after(after).limit(CLAIM)).await?;
     let mut due = Due { next: answer.next, ..Due::default() };
     for found in load(fs, account, places(answer.items), Keep::Head).await? {
         match found {
+            // Found by key, which may be outdated by now: the file decides.
             Found::Event(event) if !event.is_dead && event.is_due(now) => due.events.push(*event),
             Found::Refused { path, etag, is_dead: false, why } => {
                 tracing::warn!(account, %path, %why, "an event cannot be read; it is moved to dlq");
@@ -82,15 +84,15 @@ pub(super) async fn due(
     Ok(due)
 }
 
-/// What is to be done with the events of a page.
+/// Decisions on the events of a page.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     pub(super) claims: Vec<Queued>,
-    /// For which newer ones stand.
+    /// Events that newer ones replace.
     pub(super) superseded: Vec<Queued>,
 }
 
-/// Chooses by the other events of each memory, as many to claim as there is room for.
+/// Selects the events to claim, within `room`, by the other events of each memory.
 pub(super) async fn choose(
     fs: &dyn FileSystem,
     account: &str,
@@ -108,6 +110,8 @@ pub(super) async fn choose(
         }
         let shared = || event.uris.iter().filter_map(|uri| by_uri.get(&**uri));
         let is_known = |shared: &Shared| shared.events.iter().any(|other| other.ino == event.ino);
+        // More than [`MAX_SHARED`] events share the URI. An event that is not among the oldest of them has
+        // others before it, so it is left for later.
         if shared().any(|shared| !shared.is_whole && !is_known(shared)) {
             continue;
         }
@@ -122,11 +126,13 @@ pub(super) async fn choose(
             Verdict::Superseded => drop(event),
             Verdict::Claim if choice.claims.len() >= room.all => {}
             Verdict::Claim if event.event.retry_count > 0 && again >= room.again => {}
+            // One event may exceed the limit, or it would never be claimed.
             Verdict::Claim if bytes + event.size > MAX_CLAIMED && !choice.claims.is_empty() => {}
             Verdict::Claim => {
                 again += usize::from(event.event.retry_count > 0);
                 bytes += event.size;
-                // also those that another stands for: who has not seen that one must not claim them now
+                // Removed in the same commit as the claim: a worker that does not see the newer event yet
+                // must not claim the older one now.
                 for old in all.iter().filter(|old| old.place() < event.place()) {
                     if !old.is_held(now) && is_superseded(old, &all) {
                         drop(old);
@@ -139,10 +145,10 @@ pub(super) async fn choose(
     Ok(choice)
 }
 
-/// The events about a URI.
+/// Events about a URI.
 struct Shared {
     events: Vec<Queued>,
-    /// Whether these are all.
+    /// True if no others exist.
     is_whole: bool,
 }
 
@@ -163,7 +169,7 @@ async fn shared(fs: &dyn FileSystem, account: &str, uri: &str) -> Result<Shared>
     }
 }
 
-/// Claims events until a moment, and removes what they stand for. `None` if others were faster.
+/// Claims events until a time, and removes the superseded ones. Returns `None` if another worker was faster.
 ///
 /// # Errors
 /// From the storage.
@@ -180,12 +186,16 @@ pub(super) async fn take(
             claimed.push(*event);
         }
     }
+    // Selected without payload, and read again with it: a file that changed in between was claimed by another
+    // worker.
     let is_same = |event: &Queued| choice.claims.iter().any(|chosen| chosen.etag == event.etag);
     if claimed.len() != choice.claims.len() || !claimed.iter().all(is_same) {
         return Ok(None);
     }
     let mut batch = batch().message("claim events");
     for Queued { event, etag, path, .. } in &mut claimed {
+        // The write below gives the file a new version. The place in the order is that of the commit that
+        // wrote the event.
         event.seq.get_or_insert(etag.seq.0);
         event.status = EventStatus::Processing;
         event.lease_until = Some(until.to_rfc3339());
@@ -194,6 +204,7 @@ pub(super) async fn take(
             .op(Op::write(&*path, event.to_json()?).must_exist());
     }
     for old in &choice.superseded {
+        // On the condition that it is still as it was: another worker may deliver it by now.
         batch = batch.require(&old.path, Precondition::Etag(old.etag)).op(Op::remove_file(&old.path));
     }
     let commit = match fs.commit(batch).await {
@@ -201,13 +212,14 @@ pub(super) async fn take(
         Err(error) if is_lost(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
+    // The first operations of the batch wrote the claimed events, in this order.
     for (number, event) in claimed.iter_mut().enumerate() {
         event.etag = commit.version(number);
     }
     Ok(Some(claimed))
 }
 
-/// Returns true if a commit failed because others have changed what it is about.
+/// Returns true if a commit failed because another writer has changed its files.
 pub(super) fn is_lost(error: &garth_engine::error::Error) -> bool {
     let kinds = [ErrorKind::Conflict, ErrorKind::IsADirectory, ErrorKind::AlreadyExists, ErrorKind::NotEmpty];
     error.is_absent() || kinds.contains(&error.kind())

@@ -1,4 +1,4 @@
-//! How much waits and how much was given up.
+//! Counts the events that wait and those that failed.
 
 use super::queued::lies;
 use crate::boxed;
@@ -8,24 +8,24 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Up to how many events are counted.
+/// Limit up to which events are counted.
 pub const MAX_COUNTED: usize = 10_000;
 
-/// A number of events.
+/// Number of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// So many at least.
+    /// Number counted.
     pub events: usize,
-    /// Whether there may be more than were counted.
+    /// True if more may exist than were counted.
     pub more: bool,
 }
 
-/// How an account's outboxes stand.
+/// State of an account's outboxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Events that are not done, those that are held among them.
+    /// Unfinished events, claimed ones included.
     pub waiting: Count,
-    /// When the oldest of these was made, as its id says; of an event with another id, when it is due.
+    /// Creation time of the oldest of these, from its id; for an event with another kind of id its due time.
     pub oldest: Option<Timestamp>,
     /// Events in `dlq`.
     pub failed: Count,
@@ -34,7 +34,7 @@ pub struct Counters {
 /// Counts the events of an account, up to [`MAX_COUNTED`] of each kind.
 ///
 /// # Errors
-/// `Unsupported` where nothing is found by key; from the storage.
+/// `Unsupported` if the tree cannot find by key; from the storage.
 #[boxed]
 pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
     let mut counters = Counters::default();
@@ -44,7 +44,8 @@ pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
             let query = FindQuery::new(projections::EVENT_DUE).from(from).to(to);
             let answer = fs.find(&query.after(after)).await?;
             for item in &answer.items {
-                // what cannot be read is due at once, also where it was set aside
+                // The key of an unreadable file is `waiting`, due at once, even in `dlq`. Its place tells
+                // them apart.
                 let is_dead = from.starts_with('f') || lies(&item.path).is_some_and(|(_, is_dead)| is_dead);
                 let count = if is_dead { &mut counters.failed } else { &mut counters.waiting };
                 count.events += 1;
@@ -65,7 +66,7 @@ pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
     Ok(counters)
 }
 
-/// When an event was made: an id of version 7 begins with its milliseconds.
+/// Returns the creation time of an event: an id of version 7 begins with its milliseconds.
 fn made(path: &TreePath, key: &str) -> Timestamp {
     let id: String = path.name().unwrap_or_default().chars().filter(|c| *c != '-').collect();
     let of_id = id.get(12..13).filter(|version| *version == "7").and_then(|_| id.get(..12));

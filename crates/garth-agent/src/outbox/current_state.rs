@@ -1,5 +1,5 @@
-//! Events that tell the current state of memories: for indexes that are set up later, and in place of events
-//! that were overtaken.
+//! Events that carry the current state of memories: for indexes that are set up later, and as replacement of
+//! outdated events.
 
 use crate::memory::event::Payload;
 use crate::memory::write_ops::{upsert, upsert_relation, write_event, write_event_of_account};
@@ -9,8 +9,8 @@ use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Batch;
 
-/// Adds to a batch the events that tell what a memory is now; `None` if it is not there, or has no text that
-/// can be told.
+/// Adds to a batch the events with the current state of a memory. Returns `None` if it does not exist, or has
+/// no text that can be delivered.
 pub(super) async fn tell(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: &Batch) -> Result<Option<Batch>> {
     let state = State::read(fs, uri).await?;
     let content = state.content.as_ref().and_then(|file| file.text());
@@ -21,6 +21,7 @@ pub(super) async fn tell(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: &Batc
     };
     let layers = [&*layer(&state.brief), &*layer(&state.overview), content];
     let mut batch = batch.clone();
+    // The commit fails if the memory changes after this read, so the events never carry older state.
     batch.preconditions.extend(state.unchanged());
     batch = batch.op(write_event(uri, &upsert(env, uri, &meta, layers)?)?);
     if let Some(edges) = state.edges().filter(|edges| !edges.is_empty()) {
@@ -29,7 +30,7 @@ pub(super) async fn tell(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: &Batc
     Ok(Some(batch))
 }
 
-/// The same for whatever is under a URI: also that nothing is.
+/// Adds to a batch the events with the current state of any URI. For one without a memory that is a deletion.
 pub(super) async fn tell_whatever(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: Batch) -> Result<Batch> {
     if let Some(batch) = tell(fs, env, uri, &batch).await? {
         return Ok(batch);

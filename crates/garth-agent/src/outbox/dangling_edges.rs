@@ -1,5 +1,5 @@
-//! Edges that still lead to a memory which moved or was removed. The commit that moved it rewrote as many as
-//! fit; the worker rewrites the rest before the event counts as done.
+//! Edges to the old URI of a memory that was moved or removed. The commit of the move rewrote as many as fit;
+//! the worker rewrites the rest before it delivers the event.
 
 use super::claim::{batch, is_lost};
 use super::queued::{Queued, memory_state};
@@ -13,18 +13,18 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, ByteRange, FindQuery, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
-/// Most memories whose edges are rewritten between two looks for other events.
+/// Limit on the memories whose edges are rewritten in one call, so that other events are not delayed.
 pub(super) const STEP: usize = 1000;
 
-/// Most memories whose edges are rewritten in one commit.
+/// Limit on the memories whose edges are rewritten in one commit.
 const AT_ONCE: usize = 50;
 
-/// Rewrites edges to the URI that an event took away, those of up to [`STEP`] memories. Whether these were
-/// all.
+/// Rewrites edges to the URI that an event has ended, in up to [`STEP`] memories. Returns true if none are
+/// left.
 pub(super) async fn end(fs: &dyn FileSystem, env: &Env, account: &str, event: &Queued) -> Result<bool> {
     let old = &event.event.uri;
     let new = event.uris.get(1).filter(|_| event.event.event_type == EventType::MoveContext);
-    // a memory that was made under that URI since has edges of its own
+    // A newer memory under that URI has edges of its own, written after the event.
     let is_taken = match old.parse::<Uri>() {
         Ok(uri) => memory_state(fs, &uri.dir()).await?.is_some(),
         Err(_) => return Ok(true),
@@ -37,6 +37,8 @@ pub(super) async fn end(fs: &dyn FileSystem, env: &Env, account: &str, event: &Q
         looked += answer.items.len();
         let files: Vec<TreePath> = answer.items.into_iter().map(|item| item.path).collect();
         let ending = Ending { account, old, new: new.map(String::as_str), until };
+        // One changed file fails the whole commit. One by one, only that file is left, and its new content is
+        // found again.
         if !rewrite(fs, env, &ending, &files).await? {
             for file in &files {
                 rewrite(fs, env, &ending, std::slice::from_ref(file)).await?;
@@ -52,17 +54,17 @@ pub(super) async fn end(fs: &dyn FileSystem, env: &Env, account: &str, event: &Q
     }
 }
 
-/// What is rewritten.
+/// Edges to rewrite.
 struct Ending<'a> {
     account: &'a str,
     old: &'a str,
-    /// What takes its place; edges to what is gone go, too.
+    /// New URI; without one, the edges are removed.
     new: Option<&'a str>,
-    /// Only in files that were written by then.
+    /// Only files written up to this commit are changed.
     until: Option<Seq>,
 }
 
-/// Rewrites some files in one commit. Whether none changed meanwhile.
+/// Rewrites some files in one commit. Returns false if one of them changed in between.
 async fn rewrite(fs: &dyn FileSystem, env: &Env, ending: &Ending<'_>, files: &[TreePath]) -> Result<bool> {
     let mut batch = batch().message("end edges");
     for file in files {
@@ -78,7 +80,7 @@ async fn rewrite(fs: &dyn FileSystem, env: &Env, ending: &Ending<'_>, files: &[T
     }
 }
 
-/// Adds to a batch what ends the edges of a file, with an event of its memory.
+/// Adds to a batch the write that ends the edges of a file, and an event of its memory.
 async fn rewritten(
     fs: &dyn FileSystem,
     env: &Env,

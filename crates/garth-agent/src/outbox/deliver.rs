@@ -1,5 +1,4 @@
-//! Makes a claimed event what a sink gets: with the texts that it only refers to, and without secrets; and
-//! hands it over.
+//! Delivers a claimed event to a sink: adds the texts that it only refers to, and masks secrets.
 
 use super::queued::{Queued, memory_state};
 use super::sink::{Sink, SinkError};
@@ -12,17 +11,17 @@ use garth_engine::model::{At, ByteRange};
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Clone, Debug)]
 pub(super) enum End {
-    /// It has had its effect.
+    /// The sink has accepted the event.
     Done,
-    /// There is nothing to tell: the memory is not visible any more, or its text is another. Whoever changed
-    /// that made a newer event, or repair makes one, since no version is noted for this one.
+    /// There is nothing to deliver: the memory is not visible any more, or its text was replaced. The commit
+    /// that did so wrote a newer event. Otherwise repair does, because no version is noted for this one.
     Hidden,
-    /// It was not tried: too little time was left, or it lies elsewhere by now.
+    /// It was not attempted: too little time was left, or its file has moved.
     Untried,
-    /// It is to be tried again.
+    /// The sink did not accept the event.
     Failed(SinkError),
 }
 
@@ -33,14 +32,15 @@ pub(super) async fn deliver(fs: &dyn FileSystem, sink: &dyn Sink, queued: &Queue
             Ok(()) => End::Done,
             Err(error) => End::Failed(error),
         },
-        // what it was looked for beside has moved on
+        // The memory may have moved with its outbox after the claim. The event is given back, to be delivered
+        // from its new path.
         Ok(Ready::Hidden) if !lies_there(fs, queued).await => End::Untried,
         Ok(Ready::Hidden) => End::Hidden,
         Err(error) => End::Failed(SinkError::new(format!("the tree could not be read: {error}"))),
     }
 }
 
-/// Whether an event is where it was claimed.
+/// Returns true if the file of an event is unchanged since the claim.
 async fn lies_there(fs: &dyn FileSystem, queued: &Queued) -> bool {
     fs.stat(&At::from(&queued.path)).await.is_ok_and(|entry| entry.etag == queued.etag)
 }
@@ -53,7 +53,7 @@ enum Ready {
 async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
     let mut event = queued.event.clone();
     let is_upsert = matches!(event.event_type, EventType::UpsertContext | EventType::UpsertRelation);
-    // an upsert that outlived its memory's directory lies in the account's outbox
+    // An upsert that outlived its memory's directory is in the outbox of the account.
     if is_upsert && !memory_state(fs, &queued.dir).await?.is_some_and(|memory| memory.is_active) {
         return Ok(Ready::Hidden);
     }
@@ -66,7 +66,7 @@ async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
     Ok(Ready::Event(Box::new(event)))
 }
 
-/// Puts marks in the place of secrets, in all that is text.
+/// Masks secrets in all texts and reasons.
 fn mask(payload: &mut Payload) {
     let texts = payload.records.iter_mut().flatten().filter_map(|record| record.text.as_mut());
     let reasons = payload.edges.iter_mut().flatten().map(|edge| &mut edge.reason);
@@ -75,10 +75,10 @@ fn mask(payload: &mut Payload) {
     }
 }
 
-/// Gives a record the text that it refers to. Whether the text is still that one.
+/// Sets the text that a record refers to. Returns false if the file has another text by now.
 async fn fill(fs: &dyn FileSystem, dir: &TreePath, record: &mut Record) -> Result<bool> {
     let (None, Some(wanted)) = (&record.text, &record.text_ref) else { return Ok(true) };
-    // the memory may have moved since: its text is where it is now
+    // The memory may have moved since the event was written: its text is at its current place.
     let name = wanted.path.rsplit_once('/').map_or("", |(_, name)| name);
     if name != CONTENT && name != SKILL {
         return Ok(false);
@@ -89,6 +89,7 @@ async fn fill(fs: &dyn FileSystem, dir: &TreePath, record: &mut Record) -> Resul
         Err(error) if is_no_file(&error) => return Ok(false),
         Err(error) => return Err(error),
     };
+    // An event must not deliver text that is newer than itself: a later event carries that.
     if sha256(&bytes) != wanted.sha256 {
         return Ok(false);
     }

@@ -1,4 +1,5 @@
-//! What becomes of events once they were tried: removed, with the memory's version noted; put off; given up.
+//! Finishes events after an attempt: removes them and notes the memory's version, puts them off, or moves
+//! them to `dlq`.
 
 use super::claim::{CLAIM, batch, is_lost};
 use super::deliver::End;
@@ -11,40 +12,42 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, ByteRange, NamesPage, Op, Precondition, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
-/// How often an event is tried again before it is given up: after 1, 4, 16, 64 and 256 seconds.
+/// Limit on the retries of an event: after 1, 4, 16, 64 and 256 seconds.
 pub const MAX_RETRIES: u32 = 5;
 
-/// How much of the name of a file is kept that was no event: with a version behind it that is still a name.
+/// Limit on the bytes that are kept of the name of an invalid event file, so that a version can follow in a
+/// name.
 const MAX_STEM: usize = 200;
 
-/// Longest time that a sink can ask to be left alone for, in seconds.
+/// Limit on the time that a sink can ask to wait, in seconds.
 const MAX_ASKED: u64 = 3600;
 
-/// How many seconds an event waits that failed for the nth time, from 1.
+/// Returns the delay after failure number `failures`, counted from 1, in seconds.
 pub fn delay(failures: u32) -> i64 {
     4_i64.saturating_pow(failures.clamp(1, MAX_RETRIES) - 1)
 }
 
-/// What was made of some events.
+/// Counts of finished events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finished {
     pub(super) removed: usize,
     pub(super) put_off: usize,
     pub(super) given_up: usize,
-    /// Which another worker has taken meanwhile.
+    /// Events that another worker has claimed by now.
     pub(super) lost: usize,
 }
 
-/// An event, and how trying it ended.
+/// Event, with the result of its attempt.
 pub(super) type Ended = (Queued, End);
 
-/// Notes how events ended, up to [`CLAIM`] in a commit. What changed meanwhile is left alone.
+/// Records the results of events, up to [`CLAIM`] in a commit. Events that changed in between are left alone.
 pub(super) async fn finish(fs: &dyn FileSystem, ended: &[Ended], now: Timestamp) -> Result<Finished> {
     let mut finished = Finished::default();
     for chunk in ended.chunks(CLAIM) {
         if commit(fs, chunk, now, &mut finished).await? {
             continue;
         }
+        // One lost lease fails the commit of all, so each is tried alone.
         for one in chunk {
             if !commit(fs, std::slice::from_ref(one), now, &mut finished).await?
                 && !commit_moved(fs, one, now, &mut finished).await?
@@ -56,13 +59,14 @@ pub(super) async fn finish(fs: &dyn FileSystem, ended: &[Ended], now: Timestamp)
     Ok(finished)
 }
 
-/// Tries it where the memory has moved to.
+/// Records the result where the memory has moved to.
 async fn commit_moved(
     fs: &dyn FileSystem,
     (event, end): &Ended,
     now: Timestamp,
     finished: &mut Finished,
 ) -> Result<bool> {
+    // A move keeps the inode, so the file is found even though its path is unknown.
     let names = match fs.names(&At::Node(event.ino), &NamesPage::default()).await {
         Ok(names) => names.items,
         Err(error) if is_no_file(&error) => return Ok(false),
@@ -75,7 +79,7 @@ async fn commit_moved(
     commit(fs, &[(moved, end.clone())], now, finished).await
 }
 
-/// Whether all of these were as they were claimed.
+/// Records results in one commit. Returns false if one of the events has changed since its claim.
 async fn commit(
     fs: &dyn FileSystem,
     ended: &[Ended],
@@ -84,6 +88,7 @@ async fn commit(
 ) -> Result<bool> {
     let (mut batch, mut sum) = (batch().message("finish events"), *finished);
     for (event, end) in ended {
+        // A worker whose lease has ended must not remove what another one has claimed.
         batch = batch.require(&event.path, Precondition::Etag(event.etag));
         batch = match end {
             End::Done => {
@@ -110,6 +115,7 @@ async fn commit(
     }
     match fs.commit(batch).await {
         Ok(_) => {
+            // Counted only now: after a failed commit the events are tried one by one.
             *finished = sum;
             Ok(true)
         }
@@ -118,25 +124,27 @@ async fn commit(
     }
 }
 
-/// Removes an event that was told, and notes the version of its memory.
+/// Removes a delivered event, and notes the version of its memory.
 pub(super) async fn removed(fs: &dyn FileSystem, batch: Batch, event: &Queued) -> Result<Batch> {
     let batch = batch.op(Op::remove_file(&event.path));
     let is_whole = matches!(event.event.event_type, EventType::UpsertContext | EventType::MoveContext);
+    // Edges have no version, and the account's outbox belongs to no memory.
     if event.dir.is_root() || !is_whole {
         return Ok(batch);
     }
     let Some(version) = version_of(fs, event).await? else { return Ok(batch) };
     let noted = noted(fs, &event.dir).await?;
-    // a move tells no texts: it notes its own version, and none that was not told
+    // A move carries no texts. It notes its version only if all earlier ones were delivered.
     let is_gap = event.event.event_type == EventType::MoveContext && noted.saturating_add(1) < version;
+    // Events end in any order; the noted version must not go back.
     if version <= noted || is_gap {
         return Ok(batch);
     }
-    // the directory is there while the event is
+    // The directory exists as long as the event does.
     Ok(batch.op(Op::write(in_outbox(&event.dir, DONE), format!("{version}\n"))))
 }
 
-/// The version that the memory of an event had once the event was made; `None` if nobody knows, or the memory
+/// Returns the version that the memory had in the commit of the event; `None` if it is unknown, or the memory
 /// is not ACTIVE.
 async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> {
     let Some(now) = memory_state(fs, &event.dir).await?.filter(|memory| memory.is_active) else {
@@ -145,7 +153,8 @@ async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> 
     if now.etag.seq <= event.seq() {
         return Ok(Some(now.version));
     }
-    // its meta was written since, and the directory may have had another name
+    // The memory was written after the event, and the directory may have had another name then: it is found
+    // by its inode.
     let dir = fs.stat(&At::from(&event.dir)).await?.ino;
     let then = match fs.as_of(&event.seq().into()).await {
         Ok(then) => then,
@@ -165,7 +174,7 @@ async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> 
     Ok(memory_state(&*then, path).await?.map(|memory| memory.version))
 }
 
-/// The version whose events are done; 0 if nothing says so.
+/// Returns the version up to which events are delivered; 0 without a valid note.
 pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
     match fs.fetch(&At::Path(in_outbox(dir, DONE)), ByteRange { offset: 0, length: 64 }).await {
         Ok((_, bytes)) => {
@@ -176,7 +185,7 @@ pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
     }
 }
 
-/// Returns what writes an event as it was before it was claimed.
+/// Returns the write of an event in its state before the claim.
 fn given_back(event: &Queued) -> Result<Op> {
     let mut back = event.event.clone();
     back.status = EventStatus::Pending;
@@ -203,24 +212,26 @@ fn given_up(batch: Batch, event: &Queued, error: &SinkError) -> Result<Batch> {
     failed.next_attempt_at = None;
     failed.retry_count = failed.retry_count.saturating_add(1);
     failed.last_error = Some(error.message().to_owned());
+    // Written before the rename, in one commit: an event in `dlq` always has its error.
     let batch = batch.op(Op::write(&event.path, failed.to_json()?).must_exist());
     Ok(batch.op(Op::rename(&event.path, in_dlq(&event.dir, &event.path)).with_parents()))
 }
 
-/// The place of an event that was given up.
+/// Returns the path of an event in `dlq`.
 pub(super) fn in_dlq(dir: &TreePath, path: &TreePath) -> TreePath {
     TreePath::from_row(in_outbox(dir, DLQ).key(), path.name().unwrap_or_default())
 }
 
-/// A name in `dlq` that no event has.
+/// Returns a path in `dlq` that cannot be that of an event.
 fn aside(dir: &TreePath, path: &TreePath, version: VersionId) -> TreePath {
     let dlq = in_outbox(dir, DLQ);
     let stem = path.name().and_then(|name| name.strip_suffix(".json")).unwrap_or_default();
     let stem = &stem[..stem.floor_char_boundary(MAX_STEM)];
+    // The version makes the name unique, and no event id has this form.
     TreePath::from_row(dlq.key(), &format!("{stem}.{version}.json"))
 }
 
-/// Moves what is no event to `dlq`, byte for byte.
+/// Moves files that are not valid events to `dlq`, byte for byte.
 pub(super) async fn set_aside(fs: &dyn FileSystem, refused: &[(TreePath, VersionId)]) -> Result<usize> {
     let mut done = 0;
     for (path, etag) in refused {

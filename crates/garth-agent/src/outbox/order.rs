@@ -1,6 +1,6 @@
 //! Delivery order of the outbox: which event of a memory comes next, and which events a newer one replaces.
 //!
-//! A sink gets the events of a memory in the order of commits. An upsert carries the whole state of the
+//! A sink gets the events of a memory in the order of commits. An upsert carries the complete state of the
 //! memory, or all of its edges, so of several in a row only the newest is delivered. Events belong to one
 //! memory if they share a URI; a move has two, and so orders the events under both. Everything here is pure:
 //! `claim` reads the events, and the tests below cover the cases.
@@ -31,7 +31,7 @@ pub(super) fn verdict(event: &Queued, all: &[&Queued], now: Timestamp) -> Verdic
     // overtaken by its successors. A dead one waits for an operator; if it blocked, one event that the sink
     // cannot take would stop its memory for good.
     let mut before = all.iter().filter(|other| !other.is_dead && other.place() < place);
-    // A superseded event does not block, since the claim deletes it in its own commit (`claim::choose`).
+    // A superseded event does not block, because the claim deletes it in its own commit (`claim::choose`).
     // While a worker holds it, it does: the sink may be receiving it right now, and would get its older state
     // last.
     if before.any(|other| other.is_held(now) || !is_superseded(other, all)) {
@@ -63,7 +63,7 @@ fn stands_for(newer: &Queued, older: &Queued) -> bool {
     newer.event.event_type == older.event.event_type
         && newer.event.uri == older.event.uri
         // Two directories with one URI are two memories: one was moved or removed, and the other created
-        // since.
+        // later.
         && newer.dir == older.dir
         && newer.is_upsert()
 }

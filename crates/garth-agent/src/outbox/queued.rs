@@ -1,4 +1,4 @@
-//! An event as it lies in an outbox: where, for which memory, in which state, and whether it may lie there.
+//! Event file in an outbox: its place, memory and state, and the check that it is valid there.
 
 use bytes::Bytes;
 
@@ -10,32 +10,32 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, FindItem, Ino, Seq, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
-/// Where in the order of events one is: the commit that made it; of one commit what moved or went comes
-/// first, then the memory, then its edges; then by id.
+/// Position in the order of events: the commit that wrote the event; within a commit moves and deletions,
+/// then memories, then edges; then by id.
 pub(super) type Place = (u64, u8, String);
 
-/// An event file.
+/// Event file.
 #[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub(super) path: TreePath,
-    /// The directory that has the outbox: a memory's, or the root.
+    /// Directory of the outbox: that of a memory, or the root.
     pub(super) dir: TreePath,
     pub(super) ino: Ino,
     pub(super) etag: VersionId,
     pub(super) size: u64,
-    /// Whether it was given up.
+    /// True if the event is in `dlq`, or its status is `FAILED`.
     pub(super) is_dead: bool,
-    /// The URI that it had before, and if it moved, the one that it has.
+    /// URI of the event; for a move the old and the new one.
     pub(super) uris: Vec<String>,
-    /// The event; without its payload unless that was asked for.
+    /// Event; without its payload if read with [`Keep::Head`].
     pub(super) event: Event,
 }
 
-/// What a file of an outbox is.
+/// Content of a file in an outbox.
 #[derive(Debug)]
 pub(super) enum Found {
     Event(Box<Queued>),
-    /// No event, or one that must not lie there.
+    /// Not an event, or not valid in its place.
     Refused {
         path: TreePath,
         etag: VersionId,
@@ -44,7 +44,7 @@ pub(super) enum Found {
     },
 }
 
-/// Whether the payload is kept.
+/// Part of an event to keep in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     All,
@@ -52,27 +52,30 @@ pub(super) enum Keep {
 }
 
 impl Queued {
-    /// Where it is in the order of events.
+    /// Returns its position in the order of events.
     pub(super) fn place(&self) -> Place {
         let rank = match self.event.event_type {
             EventType::MoveContext | EventType::DeleteContext => 0,
             EventType::UpsertContext => 1,
             EventType::UpsertRelation => 2,
         };
+        // The id breaks ties, so that all workers agree on one order.
         (self.seq().0, rank, self.event.event_id.clone())
     }
 
-    /// The commit that made it.
+    /// Returns the commit that wrote the event.
     pub(super) fn seq(&self) -> Seq {
+        // A claim rewrites the file, so it stores the first commit in `seq`. Before that, the version of the
+        // file is the commit.
         Seq(self.event.seq.unwrap_or(self.etag.seq.0))
     }
 
-    /// Whether somebody holds it.
+    /// Returns true while a worker's lease on it lasts.
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
         self.event.status == EventStatus::Processing && is_later(self.event.lease_until.as_deref(), now)
     }
 
-    /// Whether it can be claimed by now.
+    /// Returns true if it can be claimed.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         match self.event.status {
             EventStatus::Pending => !is_later(self.event.next_attempt_at.as_deref(), now),
@@ -81,18 +84,19 @@ impl Queued {
         }
     }
 
-    /// Whether it says what the memory, or its edges, are now: a later one of the same kind stands for it.
+    /// Returns true if it carries the current state of the memory or of its edges, so that a later event of
+    /// the same kind replaces it.
     pub(super) fn is_upsert(&self) -> bool {
         matches!(self.event.event_type, EventType::UpsertContext | EventType::UpsertRelation)
     }
 }
 
-/// Whether a moment is later than now; one that cannot be read is not.
+/// Returns true if a time is later than `now`. A time that cannot be parsed is not.
 fn is_later(moment: Option<&str>, now: Timestamp) -> bool {
     moment.and_then(|text| Timestamp::parse_rfc3339(text).ok()).is_some_and(|moment| moment > now)
 }
 
-/// The directory that has the outbox of an event file, and whether it is of events that were given up.
+/// Returns the directory that has the outbox of an event file, and true for a file in `dlq`.
 pub(super) fn lies(path: &TreePath) -> Option<(TreePath, bool)> {
     let above = path.parent()?;
     let is_dead = above.name() == Some(DLQ);
@@ -103,7 +107,7 @@ pub(super) fn lies(path: &TreePath) -> Option<(TreePath, bool)> {
     Some((outbox.parent()?, is_dead))
 }
 
-/// Reads event files; leaves out what is there no more.
+/// Reads event files; skips those that no longer exist.
 pub(super) async fn load(
     fs: &dyn FileSystem,
     account: &str,
@@ -120,17 +124,18 @@ pub(super) async fn load(
             match answer {
                 Ok((entry, bytes)) => found.extend(read(account, path, &entry, &bytes, keep)),
                 Err(error) if is_no_file(&error) => {}
-                // a file that is no event, such as one of 20 MiB
+                // Too large for an answer, such as 20 MiB, and so not an event.
                 Err(error) if error.is(ErrorKind::TooLarge) => {}
                 Err(error) => return Err(error),
             }
         }
+        // One answer may hold fewer items than asked for.
         rest = &rest[answered..];
     }
     Ok(found)
 }
 
-/// The paths and numbers that were found.
+/// Returns the paths and inodes of found items.
 pub(super) fn places(items: Vec<FindItem>) -> impl Iterator<Item = (TreePath, Ino)> {
     items.into_iter().map(|item| (item.path, item.ino))
 }
@@ -146,10 +151,12 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
         true => Ok(None),
         false => Uri::of_dir(account, &dir).map(Some).ok_or("event: its directory is no memory's".to_owned()),
     };
+    // Anyone who may write to the memory's directory can put a file here.
     if let Err(why) = here.and_then(|here| event.check(account, path.name(), here.as_ref())) {
         return Some(refused(why));
     }
     let uris = std::iter::once(event.uri.clone()).chain(event.payload.new_uri.clone()).collect();
+    // A page of events is held in memory; most payloads are not needed to decide on their order.
     if keep == Keep::Head {
         event.payload = Payload::default();
     }
@@ -166,7 +173,7 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
     })))
 }
 
-/// What is known of the memory whose outbox an event lies in.
+/// State of the memory whose outbox contains an event.
 #[derive(Clone, Debug)]
 pub(super) struct MemoryState {
     pub(super) etag: VersionId,
@@ -174,7 +181,7 @@ pub(super) struct MemoryState {
     pub(super) is_active: bool,
 }
 
-/// The memory of a directory, as its meta says; none without a meta that can be read.
+/// Returns the state of the memory in a directory; `None` without a readable `.meta.json`.
 pub(super) async fn memory_state(fs: &dyn FileSystem, dir: &TreePath) -> Result<Option<MemoryState>> {
     let (entry, bytes) = match fs.fetch(&At::Path(meta_of(dir)), ByteRange::ALL).await {
         Ok(found) => found,
@@ -192,7 +199,7 @@ pub(super) fn meta_of(dir: &TreePath) -> TreePath {
     TreePath::from_row(dir.key(), META)
 }
 
-/// A name in the outbox of a directory.
+/// Returns a path in the outbox of a directory.
 pub(super) fn in_outbox(dir: &TreePath, name: &str) -> TreePath {
     TreePath::from_row(TreePath::from_row(dir.key(), OUTBOX).key(), name)
 }

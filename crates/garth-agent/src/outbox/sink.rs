@@ -1,4 +1,4 @@
-//! Where events go.
+//! Interface of event receivers.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,25 +7,26 @@ use async_trait::async_trait;
 
 use crate::memory::Event;
 
-/// Most bytes of what is kept of a failure.
+/// Limit on the bytes that are stored of a failure message.
 const MAX_MESSAGE: usize = 500;
 
-/// Somebody's index. An event may come again, under the same `event_id`: delivering it twice is as delivering
-/// it once.
+/// External index. An event may be delivered again under the same `event_id`; the second delivery must have
+/// no further effect.
 #[async_trait]
 pub trait Sink: Send + Sync + fmt::Debug {
-    /// The longest time that [`Sink::deliver`] takes, however it ends. The worker holds a lease for longer.
+    /// Returns the longest time that [`Sink::deliver`] takes, whatever its result. The worker's lease is
+    /// longer.
     fn timeout(&self) -> Duration;
 
-    /// Delivers an event. Once this returns `Ok`, the event is never delivered again, unless the worker's
-    /// process ends before it has noted that.
+    /// Delivers an event. After `Ok` it is never delivered again, unless the worker's process ends before it
+    /// has recorded that.
     ///
     /// # Errors
-    /// Why it was not taken; it is tried again.
+    /// The reason why the event was not accepted; it is retried.
     async fn deliver(&self, event: &Event) -> Result<(), SinkError>;
 }
 
-/// Why an event was not taken.
+/// Failure of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkError {
     message: String,
@@ -33,26 +34,26 @@ pub struct SinkError {
 }
 
 impl SinkError {
-    /// What went wrong, kept in the event's `last_error`: of text at most 500 bytes, without control
-    /// characters. It must hold no secret.
+    /// Returns a failure. The message is stored in the event's `last_error`: at most 500 bytes, without
+    /// control characters. It must not contain secrets.
     pub fn new(message: impl Into<String>) -> Self {
         let message: String = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let message = message[..message.floor_char_boundary(MAX_MESSAGE)].to_owned();
         Self { message, retry_after: None }
     }
 
-    /// The sink asks to be left alone for this long.
+    /// Sets the time that the sink asks to wait before the next attempt.
     #[must_use]
     pub fn retry_after(self, time: Duration) -> Self {
         Self { retry_after: Some(time), ..self }
     }
 
-    /// What went wrong.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// How long the sink asks to be left alone.
+    /// Returns the time that the sink asks to wait.
     pub fn asked_for(&self) -> Option<Duration> {
         self.retry_after
     }

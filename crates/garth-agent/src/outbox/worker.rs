@@ -1,7 +1,7 @@
-//! The worker: looks for events that are due, claims them, delivers them and notes how that ended.
+//! Worker: finds due events, claims them, delivers them and records the results.
 //!
-//! Each claimed event is delivered by itself and noted when it has ended, while the worker looks for more: an
-//! event that its sink is slow to take delays what comes after it on its own memory, and nothing else.
+//! Each claimed event is delivered by itself and recorded when its delivery ends, while the worker looks for
+//! more. An event that its sink is slow to accept delays only later events of its own memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,23 +28,23 @@ use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 
-/// Events of an account that are delivered at once, each of another memory.
+/// Limit on the events of an account that are delivered concurrently, each of another memory.
 pub const AT_ONCE: usize = 16;
 
-/// Events of an account that failed before and are delivered at once: a sink that takes none of some memories
-/// leaves room for the others.
+/// Limit on the concurrent events of an account that failed before. A sink that rejects the events of some
+/// memories leaves room for the others.
 pub const AGAIN: usize = 4;
 
-/// How often a claim that others were faster with is tried again at once.
+/// Attempts of a claim at which other workers were faster.
 const TRIES: usize = 4;
 
-/// Most pages of due events that one run looks at.
+/// Limit on the pages of due events that one run reads.
 const PAGES: usize = 16;
 
-/// What a worker keeps to.
+/// Options of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// For how long an event is held. More than the sink's [`timeout`](Sink::timeout).
+    /// Lease time of an event. Longer than the sink's [`timeout`](Sink::timeout).
     pub lease: Duration,
 }
 
@@ -54,15 +54,15 @@ impl Default for Options {
     }
 }
 
-/// Works on the outboxes of one account. Any number may, in any number of processes.
+/// Worker on the outboxes of one account. Any number of workers may run, in any number of processes.
 #[derive(Debug)]
 pub struct Worker {
     env: Env,
     account: String,
     options: Options,
-    /// Set once it is to end: what it has claimed and not begun to deliver is given back.
+    /// Set to stop the worker: events that are claimed but not in delivery are given back.
     stopped: Arc<AtomicBool>,
-    /// How far it looked in what is due, and whether it found work on the way.
+    /// Position in the list of due events, and if there was work before it.
     pass: Pass,
 }
 
@@ -72,8 +72,7 @@ struct Pass {
     worked: bool,
 }
 
-/// An event that a worker holds until its lease ends. One that is dropped is delivered by another worker
-/// after that.
+/// Event that a worker holds until its lease ends. If it is dropped, another worker delivers it after that.
 #[derive(Debug)]
 pub struct Claimed {
     event: Queued,
@@ -83,40 +82,41 @@ pub struct Claimed {
     stopped: Arc<AtomicBool>,
 }
 
-/// What one run did.
+/// Result of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Events that had their effect, or have none any more, and are removed.
+    /// Events that were delivered, or became unnecessary, and are removed.
     pub finished: usize,
-    /// Events that are not needed any more, since newer ones stand for them.
+    /// Events that newer ones replaced.
     pub superseded: usize,
-    /// Events that failed and wait for the next try, or were given back.
+    /// Events that failed and wait for the next attempt, or were given back.
     pub put_off: usize,
-    /// Events that were tried too often, or are none: they lie in `dlq`.
+    /// Events that failed too often, or are invalid; they are in `dlq`.
     pub given_up: usize,
-    /// Whether to run again at once.
+    /// True if the worker should run again immediately.
     pub more: bool,
-    /// When something waits for its time: the first such moment. Only without `more`.
+    /// Earliest time at which a waiting event is due. Only set if `more` is false.
     pub next: Option<Timestamp>,
 }
 
 impl Worker {
-    /// A worker for an account, whose id URIs name.
+    /// Returns a worker for the account with this id, as URIs name it.
     pub fn new(env: Env, account: impl Into<String>, options: Options) -> Self {
         Self { env, account: account.into(), options, stopped: Arc::default(), pass: Pass::default() }
     }
 
-    /// Until this is set: then nothing more is delivered, and what was only claimed is given back.
+    /// Sets the flag that stops the worker: then no more events are delivered, and claimed ones are given
+    /// back.
     #[must_use]
     pub fn until(self, stopped: Arc<AtomicBool>) -> Self {
         Self { stopped, ..self }
     }
 
-    /// Works on what is due, at most [`AT_ONCE`] events, and waits for all of them; without a sink, on a page
-    /// of events, which are finished at once.
+    /// Works on due events, at most [`AT_ONCE`], and waits for all of them. Without a sink, finishes a page
+    /// of events undelivered.
     ///
     /// # Errors
-    /// `Unsupported` where nothing is found by key; from the storage.
+    /// `Unsupported` if the tree cannot find by key; from the storage.
     #[boxed]
     pub async fn run_once(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
         let Some(sink) = sink else { return Ok(self.look(fs, None).await?.0) };
@@ -130,7 +130,7 @@ impl Worker {
         Ok(progress)
     }
 
-    /// Runs until nothing is due, or it is to end.
+    /// Runs until nothing is due, or the worker is stopped.
     ///
     /// # Errors
     /// As [`Worker::run_once`].
@@ -148,10 +148,11 @@ impl Worker {
                 let claimed = claimed.into_iter().filter_map(|event| Some(event.deliver(fs, sink?)));
                 under_way.extend(claimed);
             }
+            // Waits for a delivery only if there is nothing else to do: no room, nothing due, or stopped.
             let is_full = under_way.len() == AT_ONCE || !more || self.is_stopped();
             if is_full && let Some(ended) = under_way.next().await {
                 sum.add(&ended?);
-                // one look for all that have ended, rather than one for each
+                // One look for all deliveries that have ended, rather than one for each.
                 while let Some(Some(ended)) = under_way.next().now_or_never() {
                     sum.add(&ended?);
                 }
@@ -162,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// Claims events that are due, as many as there is room for. The caller delivers each of them, beside
-    /// each other, and calls this again when some have ended.
+    /// Claims due events, within `room`. The caller delivers them concurrently, and calls this again when
+    /// some have ended.
     ///
     /// # Errors
     /// As [`Worker::run_once`].
@@ -172,7 +173,7 @@ impl Worker {
         self.look(fs, Some(room)).await
     }
 
-    /// Looks for work on at most [`PAGES`] pages of what is due. Without `room` nobody is told of it.
+    /// Looks for work on at most [`PAGES`] pages of due events. Without `room`, finishes events undelivered.
     async fn look(&mut self, fs: &dyn FileSystem, room: Option<Room>) -> Result<(Progress, Vec<Claimed>)> {
         let (mut progress, mut claimed) = (Progress::default(), Vec::new());
         for _ in 0..PAGES {
@@ -183,6 +184,8 @@ impl Worker {
                 None => self.finish_all(fs, &found.events, &mut progress).await?,
             };
             let has_worked = progress.has_work() || !claimed.is_empty();
+            // A pass that found work may have made more, such as events that waited for those just delivered.
+            // Another pass follows at once.
             self.pass.worked |= has_worked || !is_ready;
             self.pass.after = found.next;
             if self.pass.after.is_none() {
@@ -192,6 +195,7 @@ impl Worker {
                 }
                 return Ok((progress, claimed));
             }
+            // Delivers what it has before it looks further.
             if has_worked {
                 break;
             }
@@ -204,7 +208,7 @@ impl Worker {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Claims events that are due. Whether all of them could be: not while edges are left to be rewritten.
+    /// Claims due events. Returns false if edges are left to be rewritten, or other workers were faster.
     async fn work(
         &self,
         fs: &dyn FileSystem,
@@ -216,6 +220,7 @@ impl Worker {
         for _ in 0..TRIES {
             let now = self.env.now();
             let mut choice = choose(fs, &self.account, due, room, now).await?;
+            // Before the claim, so that a lease does not run out while edges are rewritten.
             let is_ready = self.end_edges(fs, &mut choice.claims).await?;
             if choice.claims.is_empty() && choice.superseded.is_empty() {
                 return Ok(is_ready);
@@ -234,11 +239,11 @@ impl Worker {
             }));
             return Ok(is_ready);
         }
-        // others work on the same page
+        // Other workers claim events of the same page.
         Ok(false)
     }
 
-    /// Without a sink: nobody has to hear of them, in whatever order.
+    /// Finishes events without a sink. Nothing is delivered, so no order has to be kept.
     async fn finish_all(&self, fs: &dyn FileSystem, due: &[Queued], progress: &mut Progress) -> Result<bool> {
         let mut events = due.to_vec();
         let is_ready = self.end_edges(fs, &mut events).await?;
@@ -247,8 +252,8 @@ impl Worker {
         Ok(is_ready)
     }
 
-    /// Rewrites edges that moves and deletions have left. Leaves out those with more to do. Whether there are
-    /// none of these.
+    /// Rewrites edges that moves and deletions have left. Removes events with more to do from `events`.
+    /// Returns true if there were none of these.
     async fn end_edges(&self, fs: &dyn FileSystem, events: &mut Vec<Queued>) -> Result<bool> {
         let mut unfinished = Vec::new();
         for event in events.iter().filter(|event| ends_edges(event)) {
@@ -260,10 +265,11 @@ impl Worker {
         Ok(unfinished.is_empty())
     }
 
-    /// The first moment at which something that waits now is due.
+    /// Returns the earliest time at which a waiting event is due.
     async fn next(&self, fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
         let query = FindQuery::new(projections::EVENT_DUE).from(waiting(millis(self.env.now()) + 1));
         let answer = fs.find(&query.to("waiting\u{1}").limit(CLAIM)).await?;
+        // Unreadable files in `dlq` have waiting keys, but are never due.
         let alive = answer.items.iter().find(|item| lies(&item.path).is_some_and(|(_, is_dead)| !is_dead));
         let millis = alive.and_then(|item| item.key.split('\0').nth(1)?.parse::<i64>().ok());
         Ok(millis.map(|millis| Timestamp(millis.saturating_mul(1_000_000))))
@@ -271,18 +277,20 @@ impl Worker {
 }
 
 impl Claimed {
-    /// Returns true if an attempt to deliver it has failed.
+    /// Returns true if an earlier delivery of it has failed.
     pub fn failed_before(&self) -> bool {
         self.event.event.retry_count > 0
     }
 
-    /// Delivers the event, if that is sure to end before its lease does, and notes how it ended.
+    /// Delivers the event if that is certain to end before its lease, and records the result.
     ///
     /// # Errors
-    /// From the storage, when it cannot be noted: the event is delivered again.
+    /// From the storage, if the result cannot be recorded: the event is delivered again.
     pub async fn deliver(self, fs: &dyn FileSystem, sink: &dyn Sink) -> Result<Progress> {
         let held = self.env.instant().saturating_duration_since(self.begun);
         let is_stopped = self.stopped.load(Ordering::Acquire);
+        // Another worker may claim the event when the lease ends. If the sink were still busy then, the older
+        // delivery could arrive last.
         let end = match is_stopped || held + sink.timeout() >= self.lease {
             true => End::Untried,
             false => deliver(fs, sink, &self.event).await,
@@ -301,7 +309,7 @@ impl Progress {
         self.given_up += other.given_up;
     }
 
-    /// Whether anything was done.
+    /// Returns true if any event was worked on.
     pub fn has_work(&self) -> bool {
         self.finished + self.superseded + self.put_off + self.given_up > 0
     }

@@ -11,63 +11,63 @@ use crate::count::count;
 use garth_engine::model::{ScoreParts, VersionId};
 use garth_engine::path::TreePath;
 
-/// A piece of what is known.
+/// Piece of evidence: a text, its source and its score.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// The URI of the memory, or the path of the file.
+    /// URI of the memory, or path of the file.
     pub source: String,
-    /// The file that it was read from.
+    /// File from which it was read.
     pub path: TreePath,
-    /// Of a memory which layer: 0, 1 or 2.
+    /// Layer of a memory: 0, 1 or 2; `None` for a file.
     pub layer: Option<u8>,
-    /// The version of the file.
+    /// Version of the file.
     pub version: VersionId,
-    /// The SHA-256 of `text`, 64 hexadecimal digits.
+    /// SHA-256 of `text`, 64 hexadecimal digits.
     pub sha256: String,
-    /// Which bytes of the file.
+    /// Bytes of the file that it covers.
     pub bytes: Range<u64>,
-    /// Which lines; the first of a file is 1, the end is excluded.
+    /// Lines of the file that it covers, from 1; the end is excluded.
     pub lines: Range<u64>,
-    /// Whether this is all of the file.
+    /// True if it covers the complete file.
     pub whole: bool,
-    /// How much of the question the source has: see [`Hit::score`](garth_engine::model::Hit::score). Of several
-    /// passages and layers that were found the best.
+    /// Share of the question that the source covers: see [`Hit::score`](garth_engine::model::Hit::score). The
+    /// best of the passages and layers that were found.
     pub score: f64,
-    /// What the score is the sum of, of the best of them.
+    /// Terms of the score of the best passage.
     pub parts: ScoreParts,
-    /// In which files of the source words of the question were found, and the score of each.
+    /// Files of the source that contain words of the question, each with its score.
     pub found_in: Vec<(String, f64)>,
-    /// Why it was chosen.
+    /// Reason why it was chosen.
     pub why: String,
-    /// What it says: secrets are marked, and lines like those of a fence have a backslash before them.
+    /// Text. Secrets are masked, and lines that look like a fence start with a backslash.
     pub text: String,
     /// Tokens of the text with its fence.
     pub tokens: usize,
 }
 
-/// What is known about a question.
+/// Answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recalled {
-    /// The pieces, the best source first. Empty if nothing fits.
+    /// Pieces, those of the best source first. Empty if nothing fits.
     pub items: Vec<Evidence>,
-    /// All of it as text for a model: each piece in its fence.
+    /// All pieces as text for a model, each in its fence.
     pub text: String,
     /// Tokens of `text`.
     pub tokens: usize,
-    /// The score of the best source that may be shown, whether it fits or not.
+    /// Score of the best source that may be shown, even if it does not fit.
     pub best: Option<f64>,
-    /// What is to be known about the answer.
+    /// Remarks on the answer.
     pub notes: Vec<&'static str>,
-    /// Whether there may be more that fits.
+    /// True if more pieces may fit the question.
     pub more: bool,
-    /// Files of which some text is not indexed yet, counted up to 1,000.
+    /// Number of files with text that is not indexed yet, counted up to 1,000.
     pub missing: u64,
 }
 
 impl Recalled {
-    /// As interfaces give it, with the key by which fences can be checked.
+    /// Returns the answer as interfaces present it, with the key that checks its fences.
     pub fn to_json(&self, key: &Key) -> Value {
         json!({
             "items": self.items.iter().map(Evidence::to_json).collect::<Vec<_>>(),
@@ -81,7 +81,7 @@ impl Recalled {
         })
     }
 
-    /// Nothing fits.
+    /// Returns an answer without pieces.
     pub(super) fn nothing(asked: &Recall, gathered: &Gathered) -> Self {
         let text = head("Nothing fits the question.\n", &gathered.notes, asked.budget);
         Self {
@@ -119,12 +119,12 @@ impl Evidence {
     }
 }
 
-/// What stands before the pieces, with as many of the notes as there is room for.
+/// Returns the text before the pieces: `first`, and the notes while they take at most half of the budget.
 pub(super) fn head(first: &str, notes: &[&str], budget: usize) -> String {
     let mut head = first.to_owned();
     for note in notes {
         let longer = format!("{head}{note}\n");
-        // most of the room is for what was found
+        // At least half of the budget is left for the pieces.
         if count(&longer) <= budget / 2 {
             head = longer;
         }

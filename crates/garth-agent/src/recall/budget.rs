@@ -1,5 +1,5 @@
-//! Spends the token budget of a recall: on the best source first, then on a sentence of each other source,
-//! then on more of those where it pays.
+//! Spends the token budget of a recall: first on the best source, then on a sentence of each other source,
+//! then on longer parts in the order of their score per token.
 
 use super::answer::{Evidence, Recalled, head};
 use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, word};
@@ -9,10 +9,10 @@ use super::request::Recall;
 use crate::count::count;
 use crate::memory::{Level, sha256};
 
-/// A whole text is taken for a shorter part of it if it costs at most so many tokens more.
+/// Number of extra tokens for which a complete text is preferred to a part of it.
 const LITTLE: usize = 48;
 
-/// A part that may be shown.
+/// Part of a source that may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Brief,
@@ -22,23 +22,25 @@ enum Part {
     Whole,
 }
 
-/// What a source gives, with what each part costs.
+/// Parts of a source with their costs.
 struct Offer {
     parts: Vec<(Part, Evidence, String)>,
     taken: Vec<Part>,
-    /// The layer that has more of the question than the content.
+    /// Layer that covers more of the question than the content does.
     found: Option<Part>,
 }
 
-/// Spends the budget of a recall on what was gathered.
+/// Spends the budget of a recall on the gathered candidates.
 pub(super) fn spend(asked: &Recall, gathered: Gathered, key: &Key) -> Recalled {
     let Gathered { candidates, best, notes, more, missing } = gathered;
     let before = head(PREAMBLE, &notes, asked.budget);
     let mut room = asked.budget.saturating_sub(count(&before));
     let mut offers: Vec<Offer> = candidates.iter().map(|candidate| Offer::new(candidate, key)).collect();
     if let Some(first) = offers.first_mut() {
-        // what was found is worth more than that there is something, but not all of the room
+        // A complete text takes at most half of the room, or the best source would leave none for others. The
+        // part that was found is preferred to a description.
         let short = |part: Part, cost: usize| part != Part::Whole || cost <= room / 2;
+        // From the most to the least of the content; descriptions come last.
         let wanted = [Part::Whole, Part::Passage, Part::Excerpt, Part::Brief, Part::Overview];
         let part = first
             .found
@@ -47,6 +49,7 @@ pub(super) fn spend(asked: &Recall, gathered: Gathered, key: &Key) -> Recalled {
             .find(|part| first.cost(*part).is_some_and(|cost| cost <= room && short(*part, cost)));
         room -= part.map_or(0, |part| first.take(part));
     }
+    // Each other source gets its shortest part before any source gets more.
     for offer in offers.iter_mut().filter(|offer| offer.taken.is_empty()) {
         let Some((part, cost)) = offer.shallow() else { continue };
         if cost <= room {
@@ -54,6 +57,7 @@ pub(super) fn spend(asked: &Recall, gathered: Gathered, key: &Key) -> Recalled {
             room -= cost;
         }
     }
+    // A longer part replaces shorter ones of its source, so their tokens are free again.
     while let Some((offer, part, _)) = deepest(&offers, room) {
         room = room + offers[offer].spent() - {
             offers[offer].take(part);
@@ -77,14 +81,15 @@ pub(super) fn spend(asked: &Recall, gathered: Gathered, key: &Key) -> Recalled {
     Recalled { items, tokens: count(&text), text, best, notes, more, missing }
 }
 
-/// What to take next: the part with the most score for its tokens, of those that fit.
+/// Returns the part to take next, with the most score for its extra tokens among those that fit.
 fn deepest(offers: &[Offer], room: usize) -> Option<(usize, Part, f64)> {
     let mut best: Option<(usize, Part, f64)> = None;
     for (at, offer) in offers.iter().enumerate() {
         for (part, evidence, _) in &offer.parts {
             let Some(cost) = offer.more_for(*part).filter(|cost| *cost <= room) else { continue };
-            // an outline says less than what was found
+            // An overview covers less of the question than the passage that was found.
             let worth = if *part == Part::Overview { 0.5 } else { 1.0 };
+            // The score counts squared: a cheap part of a weak source must not beat a part of a good one.
             let pays = worth * evidence.score * evidence.score / cost.max(1) as f64;
             if best.is_none_or(|(.., known)| pays > known) {
                 best = Some((at, *part, pays));
@@ -123,8 +128,8 @@ impl Offer {
         self.taken.iter().filter_map(|part| self.cost(*part)).sum()
     }
 
-    /// The part that says least: a sentence of a memory, the best lines of a file; all of it where that is
-    /// hardly more.
+    /// Returns the shortest part: a sentence of a memory, or the best lines of a file. Returns the complete
+    /// text if it costs little more.
     fn shallow(&self) -> Option<(Part, usize)> {
         let least = [Part::Brief, Part::Excerpt].into_iter().find_map(|part| Some((part, self.cost(part)?)));
         let whole = self.cost(Part::Whole).map(|cost| (Part::Whole, cost));
@@ -137,11 +142,12 @@ impl Offer {
         }
     }
 
-    /// What a part costs besides what it takes the place of; `None` for one that adds nothing.
+    /// Returns the extra cost of a part, over the parts that it replaces; `None` if it adds nothing.
     fn more_for(&self, part: Part) -> Option<usize> {
         let covers = |taken: &Part| {
             *taken == part || *taken == Part::Whole || (*taken == Part::Passage && part == Part::Excerpt)
         };
+        // An offer without any part did not fit its shortest one.
         if self.taken.is_empty() || self.taken.iter().any(covers) {
             return None;
         }
@@ -162,9 +168,10 @@ impl Offer {
         self.cost(part).unwrap_or(0)
     }
 
-    /// Whether a part says what another says, too.
+    /// Returns true if a part includes the text of another one.
     fn replaces(&self, part: Part, taken: Part) -> bool {
         match part {
+            // Not the layer that was found: it covers words of the question that the content does not.
             Part::Whole => self.found != Some(taken),
             Part::Passage => taken == Part::Excerpt,
             Part::Brief | Part::Overview | Part::Excerpt => false,

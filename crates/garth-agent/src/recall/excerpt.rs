@@ -5,17 +5,19 @@ use std::ops::Range;
 use garth_engine::text::question::Question;
 use garth_engine::text::token::{of_word, words};
 
-/// Returns at most `most` bytes of a text around the place with the most different words of the question.
-/// They begin and end with a line, or else with a word.
+/// Returns a range of at most `most` bytes around the place with the most different words of the question. It
+/// begins and ends with a line, or else with a word.
 pub(super) fn excerpt(text: &str, question: &Question, most: usize) -> Range<usize> {
     if text.len() <= most {
         return 0..text.len();
     }
+    // A quarter of the excerpt precedes the place, as context.
     let best = best_place(text, question, most - most / 4);
     let lead = text.floor_char_boundary(best.saturating_sub(most / 4));
     let before = &text[lead..best];
     let start = match (before.rfind('\n'), before.find(' ')) {
         (Some(line), _) => lead + line + 1,
+        // The cut may be inside a word, which is left out.
         (None, Some(space)) if lead > 0 => lead + space + 1,
         (None, _) if lead == 0 => 0,
         (None, _) => best,
@@ -25,6 +27,7 @@ pub(super) fn excerpt(text: &str, question: &Question, most: usize) -> Range<usi
         return start..reached;
     }
     let inside = &text[start..reached];
+    // Cut back in the second half only, so that a long line does not shorten the excerpt to little.
     let half = inside.floor_char_boundary(inside.len() / 2);
     let end = inside[half..].rfind('\n').or_else(|| inside[half..].rfind(' '));
     start..end.map_or(reached, |end| start + half + end + 1)
@@ -41,6 +44,7 @@ fn best_place(text: &str, question: &Question, length: usize) -> usize {
     }
     let (mut counts, mut different, mut last) = (vec![0_u32; question.terms().len()], 0, 0);
     let mut best = (0, 0);
+    // A window over the found terms: `counts` has those from `first` to `last`.
     for (first, (at, term)) in found.iter().enumerate() {
         while let Some((next, term)) = found.get(last).filter(|(next, _)| next - at < length) {
             debug_assert!(next >= at);

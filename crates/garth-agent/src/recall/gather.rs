@@ -14,57 +14,58 @@ use garth_engine::model::{Hit, ScoreParts};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
-/// From this score on something fits a question: the share of the question's words, by weight, that a passage
-/// has. Words that nothing holds weigh most: one common word beside two of these is less.
+/// Score from which a source fits a question. A score is the share of the question's words, by weight, that a
+/// passage has. Words that occur nowhere weigh most, so one common word next to two of these scores lower.
 pub const FITS: f64 = 0.15;
-/// Memories and files that are read to see whether they may be shown, and to show them: about 80 KiB of each.
+/// Limit on the memories and files that are read: about 80 KiB of each.
 const READ: usize = 100;
-/// Memories and files that are read together: what one answer holds of them, and few that are not needed.
+/// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
 const AHEAD: usize = 16;
-/// What has less of the question than this share of the best is left out.
+/// Share of the best score below which sources are omitted.
 const BESIDE: f64 = 0.4;
 
 const PAST: &str = "Found among what is known now: what was deleted or reworded since is not searched.";
 const UNINDEXED: &str = "Some text is not indexed yet; ask again in a while.";
 
-/// What may be shown, best first.
+/// Candidates, best first.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) candidates: Vec<Candidate>,
-    /// The best score, also of what does not fit.
+    /// Best score of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
     pub(super) notes: Vec<&'static str>,
     pub(super) more: bool,
     pub(super) missing: u64,
 }
 
-/// A memory or a file.
+/// Memory or file that may be shown.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// The URI of a memory, or a path.
+    /// URI of a memory, or path of a file.
     pub(super) source: String,
     pub(super) score: f64,
-    /// What that is the sum of.
+    /// Terms of the score.
     pub(super) score_parts: ScoreParts,
-    /// In which layer of a memory there is more of the question than in its content.
+    /// Layer of a memory that covers more of the question than its content does.
     pub(super) layer: Option<Level>,
-    /// Files in which words were found.
+    /// Files with words of the question, and their scores.
     pub(super) found_in: Vec<(String, f64)>,
-    /// L0 of a memory.
+    /// Abstract of a memory (L0).
     pub(super) brief: Option<Shown>,
-    /// L1.
+    /// Overview of a memory (L1).
     pub(super) overview: Option<Shown>,
-    /// All of its text, if it is short.
+    /// Complete text, if it is short.
     pub(super) whole: Option<Shown>,
-    /// The passage that was found, and the best part of it, or of the beginning.
+    /// Passage that was found.
     pub(super) passage: Option<Shown>,
+    /// Best lines of the passage, or of the beginning.
     pub(super) excerpt: Option<Shown>,
 }
 
-/// What was found of one source.
+/// Hits in one memory or file.
 struct Source {
     memory: Option<Uri>,
-    /// The directory of the memory, or the file.
+    /// Directory of the memory, or path of the file.
     path: TreePath,
     score: f64,
     hits: Vec<(Option<Level>, Hit)>,
@@ -86,6 +87,7 @@ impl Recaller<'_> {
             None => self.env.now(),
         };
         let time = asked.valid_at.unwrap_or(now);
+        // Files have no time of validity, and their past is not searched.
         let memories_alone = asked.valid_at.is_some() || past.is_some();
         let is_left_out = |source: &Source| source.memory.is_none() && memories_alone;
         let (mut read, mut ahead) = (0, VecDeque::new());
@@ -93,14 +95,16 @@ impl Recaller<'_> {
         while let Some(source) = sources.pop_front() {
             let least = gathered.best.map_or(0.0, |best| FITS.max(best * BESIDE));
             if gathered.candidates.len() == asked.limit || read == READ || source.score < least {
+                // Sources below `least` would not be shown with a larger limit either.
                 gathered.more |= source.score >= least;
                 break;
             }
             if is_left_out(&source) {
                 continue;
             }
+            // Sources are read in groups: one read of several costs less than one for each.
             if ahead.is_empty() {
-                // `least` only grows, so that the answers stay in step with the sources until the end.
+                // `least` only grows, so the answers stay in step with the sources until the end.
                 let due = AHEAD.min(asked.limit - gathered.candidates.len()).min(READ - read);
                 let next = iter::once(&source).chain(&sources).filter(|source| !is_left_out(source));
                 let next = next.take_while(|source| source.score >= least).take(due);
@@ -117,7 +121,9 @@ impl Recaller<'_> {
                     super::read::file(&source.path, &found, answers)
                 }
             };
+            // The index may be older than the tree.
             let Some(parts) = gone(candidate)? else { continue };
+            // Sources come best first, so the first one that may be shown has the best score.
             gathered.best = Some(gathered.best.unwrap_or(source.score));
             if source.score >= FITS {
                 gathered.candidates.push(source.candidate(parts));
@@ -126,11 +132,12 @@ impl Recaller<'_> {
         Ok(gathered)
     }
 
-    /// The memories and files of some hits, best first.
+    /// Groups hits by their memory or file, best first.
     fn sources(&self, hits: Vec<Hit>) -> Vec<Source> {
         let mut sources: Vec<Source> = Vec::new();
         let mut known: HashMap<TreePath, usize> = HashMap::new();
         for hit in hits {
+            // Events repeat the text of memories.
             if hit.path.segments().any(|name| name == OUTBOX) {
                 continue;
             }
@@ -151,11 +158,11 @@ impl Recaller<'_> {
             if at == sources.len() {
                 sources.push(Source { memory, path, score: 0.0, hits: Vec::new() });
             }
-            // a layer counts once, for its memory
+            // A memory scores as its best layer; several layers of one text do not add up.
             sources[at].score = sources[at].score.max(hit.score);
             sources[at].hits.push((level, hit));
         }
-        // by share of the question; among equals in the order of the search
+        // By share of the question. The sort is stable, so equals stay in the order of the search.
         sources.sort_by(|one, other| other.score.total_cmp(&one.score));
         sources
     }
@@ -179,7 +186,7 @@ impl Source {
         };
         let super::read::Parts { brief, overview, whole, passage, excerpt } = parts;
         let found_in = self.hits.iter().map(|(_, hit)| (name(hit), hit.score)).collect();
-        // the content is first among equals
+        // Among equals the content is first.
         let rank = |level: Option<Level>| level.map_or(2, Level::number);
         let best = self.hits.iter().max_by(|(one, first), (other, second)| {
             first.score.total_cmp(&second.score).then(rank(*one).cmp(&rank(*other)))
@@ -190,7 +197,7 @@ impl Source {
     }
 }
 
-/// Returns nothing of a source that is gone by now, or was not there at that time.
+/// Maps the error of a source that no longer exists, or did not exist at that time, to `None`.
 fn gone<T>(read: Result<Option<T>>) -> Result<Option<T>> {
     match read {
         Err(error) if is_no_file(&error) => Ok(None),

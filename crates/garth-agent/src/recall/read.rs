@@ -1,5 +1,5 @@
-//! Reads what there is to show of a memory or a file, at one moment and in bounded pieces. Secrets are marked
-//! here, before anything else sees the text.
+//! Reads the parts of a memory or a file that may be shown, at one point in time and in bounded pieces.
+//! Secrets are masked here, before anything else sees the text.
 
 use std::ops::Range;
 
@@ -12,20 +12,20 @@ use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
 
-/// Longest text that may be shown whole, 8 KiB: about 2,000 tokens.
+/// Limit on a text that may be shown completely, 8 KiB: about 2,000 tokens.
 const WHOLE: u64 = 8 << 10;
-/// Longest abstract, overview and meta that are read.
+/// Limit on the bytes that are read of an abstract, overview or meta.
 const LAYER: u64 = 64 << 10;
-/// Bytes that the best part of a passage has at most: two or three sentences.
+/// Limit on the bytes of the best part of a passage: two or three sentences.
 const EXCERPT: usize = 480;
 
-/// What was found of a memory or file.
+/// Hits in a memory or file, with the question.
 pub(super) struct Found<'a> {
     pub(super) hits: &'a [(Option<Level>, Hit)],
     pub(super) question: &'a Question,
 }
 
-/// A file, or a part of it, as it may be shown.
+/// File or part of a file, ready to be shown.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) path: TreePath,
@@ -34,11 +34,11 @@ pub(super) struct Shown {
     pub(super) bytes: Range<u64>,
     pub(super) lines: Range<u64>,
     pub(super) whole: bool,
-    /// Secrets are marked.
+    /// Text with masked secrets.
     pub(super) text: String,
 }
 
-/// What there is to show of a memory or file.
+/// Parts of a memory or file that may be shown.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) brief: Option<Shown>,
@@ -48,10 +48,10 @@ pub(super) struct Parts {
     pub(super) excerpt: Option<Shown>,
 }
 
-/// Parts of the files of one source to read.
+/// Byte ranges to read of the files of one source.
 pub(super) type Wanted = Vec<(At, ByteRange)>;
 
-/// Answers to the parts of one source, in their order. They are all of one moment.
+/// Answers to the ranges of one source, in their order, all of one point in time.
 pub(super) struct Answers(std::vec::IntoIter<Result<(Entry, bytes::Bytes)>>);
 
 impl From<Vec<Result<(Entry, bytes::Bytes)>>> for Answers {
@@ -74,7 +74,7 @@ impl Answers {
     }
 }
 
-/// Returns the parts that [`memory`] takes: meta, abstract, overview and the content.
+/// Returns the ranges that [`memory`] needs: meta, abstract, overview and the content.
 pub(super) fn wanted_of_memory(uri: &Uri, dir: &TreePath, found: &Found<'_>) -> Wanted {
     let file = |name: &str| TreePath::from_row(dir.key(), name);
     let layer = ByteRange { offset: 0, length: LAYER };
@@ -82,7 +82,7 @@ pub(super) fn wanted_of_memory(uri: &Uri, dir: &TreePath, found: &Found<'_>) -> 
     layers.into_iter().chain(content(&file(text_of(uri)), found.hit(Level::Content))).collect()
 }
 
-/// Returns what there is to show of a memory in this directory, if it is there and was true at that time.
+/// Returns the parts of a memory in this directory; `None` if it does not exist, or is not valid at `time`.
 pub(super) fn memory(
     uri: &Uri,
     dir: &TreePath,
@@ -94,7 +94,9 @@ pub(super) fn memory(
     let text = file(text_of(uri));
     let hit = found.hit(Level::Content);
     let meta = answers.due()?;
+    // Layers may be missing, and are then left out.
     let [brief, overview] = [answers.due(), answers.due()].map(Result::ok);
+    // The answers come in the order of `wanted_of_memory`.
     let Ok(meta) = Meta::parse(&meta.1) else { return Ok(None) };
     if meta.status != Status::Active || !meta.is_valid_at(time) {
         return Ok(None);
@@ -102,12 +104,15 @@ pub(super) fn memory(
     let start = answers.due()?;
     let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
     let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
+    // A layer is shown only if it describes the current content. It may be older after the content was edited
+    // by hand.
     let holds = |of: fn(&crate::memory::Layers) -> &crate::memory::Layer| {
         let Some(layers) = &meta.layers else { return true };
         let describes = |whole: &Unmarked| of(layers).content_sha256 == whole.sha256;
         of(layers).origin != Origin::Stale && parts.unmarked.as_ref().is_none_or(describes)
     };
     let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
+    // A layer over the read limit is omitted, not cut.
     let shown = |read: Option<(Entry, bytes::Bytes)>, name: &str, level: Level| {
         let (entry, bytes) =
             read.filter(|(entry, bytes)| entry.size == bytes.len() as u64 && !bytes.is_empty())?;
@@ -118,12 +123,12 @@ pub(super) fn memory(
     Ok(Some(parts.parts))
 }
 
-/// Returns the parts that [`file()`] takes.
+/// Returns the ranges that [`file()`] needs.
 pub(super) fn wanted_of_file(path: &TreePath, found: &Found<'_>) -> Wanted {
     content(path, found.hits.first().map(|(_, hit)| hit))
 }
 
-/// Returns what there is to show of a file that is no memory's.
+/// Returns the parts of a file that belongs to no memory.
 pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> Result<Option<Parts>> {
     let hit = found.hits.first().map(|(_, hit)| hit);
     let start = answers.due()?;
@@ -148,23 +153,23 @@ fn without_withheld(text: &str) -> String {
 }
 
 impl<'a> Found<'a> {
-    /// The best hit in a file that is no memory's.
+    /// Returns the best hit in a file that belongs to no memory.
     pub(super) fn first_hit(&self) -> Option<&'a Hit> {
         self.hits.first().map(|(_, hit)| hit)
     }
 
-    /// The first byte of what is read around a hit.
+    /// Returns the first byte that is read around a hit.
     pub(super) fn start_around(hit: &Hit) -> u64 {
         hit.bytes.start.saturating_sub(CONTEXT as u64)
     }
 
-    /// The best hit in a layer.
+    /// Returns the best hit in a layer.
     fn hit(&self, level: Level) -> Option<&'a Hit> {
         self.hits.iter().find(|(own, _)| *own == Some(level)).map(|(_, hit)| hit)
     }
 }
 
-/// The beginning of a text, and what is around a hit in it.
+/// Returns the ranges to read of a text: its beginning, and the surroundings of a hit.
 fn content(path: &TreePath, hit: Option<&Hit>) -> Vec<(At, ByteRange)> {
     let start = (At::from(path), ByteRange { offset: 0, length: WHOLE + CONTEXT as u64 });
     let around = hit.map(|hit| {
@@ -174,14 +179,15 @@ fn content(path: &TreePath, hit: Option<&Hit>) -> Vec<(At, ByteRange)> {
     [Some(start), around].into_iter().flatten().collect()
 }
 
-/// Reads the parts of several sources, those of one source at one moment: together they are far less than an
-/// answer holds. Returns the answers to each source.
+/// Reads the ranges of several sources, those of one source at one point in time. Together they are far
+/// smaller than the limit of an answer. Returns the answers to each source.
 pub(super) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Vec<Answers>> {
     let mut read = Vec::with_capacity(wanted.len());
     while read.len() < wanted.len() {
         let left = &wanted[read.len()..];
         let mut answers = fs.fetch_many(&left.concat()).await?.items.into_iter();
-        // at least the first: with some of its answers missing it is refused, and not asked for without end
+        // Always takes the first source. If some of its answers are missing it fails later; asked again, it
+        // would loop forever.
         for (place, of_source) in left.iter().enumerate() {
             if place > 0 && answers.len() < of_source.len() {
                 break;
@@ -192,7 +198,7 @@ pub(super) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Ve
     Ok(read)
 }
 
-/// The checksum of what a text is without marks, where all of it was read.
+/// Checksum of a complete text before its secrets are masked.
 struct Unmarked {
     sha256: String,
 }
@@ -202,7 +208,7 @@ struct OfContent {
     unmarked: Option<Unmarked>,
 }
 
-/// What there is to show of a text, of which the beginning was read, and what is around a hit.
+/// Returns the parts of a text, from its beginning and the surroundings of a hit.
 fn of_content(
     path: &TreePath,
     level: Option<Level>,
@@ -216,7 +222,7 @@ fn of_content(
     if is_whole {
         parts.whole = Some(whole(path.clone(), level, &entry, &start));
     }
-    // a hit of another version says nothing about this one
+    // The positions of a hit are only valid in its own version.
     let around = around.filter(|((read, _), hit)| read.version == hit.version);
     let (bytes, piece, first) = match &around {
         Some(((_, bytes), hit)) => {
@@ -240,6 +246,7 @@ fn of_content(
             bytes: from + inside.start as u64..from + inside.end as u64,
             lines,
             whole: false,
+            // Masked with its surroundings, because a secret may be cut at the edge of the piece.
             text: String::from_utf8_lossy(&masked_in_context(front, text, behind)).into_owned(),
         }
     };

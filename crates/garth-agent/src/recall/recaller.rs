@@ -1,11 +1,11 @@
-//! Account to recall from: a tree, and where in it the directories of memories are.
+//! Account to recall from: a tree, and the places of its memories.
 
 use crate::memory::Uri;
 use garth_engine::env::Env;
 use garth_engine::fs::FileSystem;
 use garth_engine::path::TreePath;
 
-/// Recalls from one account.
+/// Handle to recall from one account.
 ///
 /// ```
 /// use garth::memory::{Memories, Put};
@@ -39,25 +39,25 @@ pub struct Recaller<'a> {
 }
 
 impl<'a> Recaller<'a> {
-    /// Recalls from the tree of `account`.
+    /// Returns a handle to recall from the tree of `account`.
     pub fn new(fs: &'a dyn FileSystem, account: &str) -> Self {
         Self { fs, account: account.to_owned(), env: Env::system(), places: None }
     }
 
-    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    /// Sets the clock, the randomness and the threads to compute on. The default is those of the machine.
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// Recalls from a view that has these directories of the account's tree: the path of each in the view,
-    /// and in the account.
+    /// Sets the directories of the account's tree that a view contains: the path of each in the view, and in
+    /// the account.
     #[must_use]
     pub fn places(self, places: Vec<(TreePath, TreePath)>) -> Self {
         Self { places: Some(places), ..self }
     }
 
-    /// Returns the memory that has a directory.
+    /// Returns the memory in a directory of the view.
     pub(super) fn memory_at(&self, dir: &TreePath) -> Option<Uri> {
         let Some(places) = &self.places else { return Uri::of_dir(&self.account, dir) };
         let dir = places.iter().find_map(|(shown, own)| dir.rebase(shown, own))?.ok()?;

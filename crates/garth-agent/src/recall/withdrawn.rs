@@ -1,4 +1,4 @@
-//! Leaves withdrawn messages out of what recall shows of a session.
+//! Removes withdrawn messages from the text of a session that recall shows.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use garth_engine::model::FindQuery;
 use garth_engine::path::TreePath;
 use garth_engine::text::withheld::blanked;
 
-/// Returns the answers to the parts of a file without the messages that were withdrawn from it.
+/// Returns the answers to the ranges of a file, with the messages that were withdrawn from it blanked.
 pub(super) async fn without_withdrawn(
     fs: &dyn FileSystem,
     path: &TreePath,
@@ -29,6 +29,7 @@ pub(super) async fn without_withdrawn(
         let query = FindQuery::new(SESSION_LINE).equal(key).within(events.clone()).limit(1);
         Ok(!fs.find(&query).await?.items.is_empty())
     };
+    // One lookup is enough for a session without withdrawals.
     if !has(WITHDRAWN).await? {
         return Ok(answers);
     }
@@ -38,7 +39,7 @@ pub(super) async fn without_withdrawn(
             left.push(answer);
             continue;
         };
-        // The second part is what is around the hit, whose first line is known.
+        // The second range is the surroundings of the hit, whose first line is known.
         let first = match found.first_hit().filter(|_| place == 1) {
             Some(hit) => {
                 let from = Found::start_around(hit);
@@ -52,6 +53,7 @@ pub(super) async fn without_withdrawn(
         let mut block = 0;
         let mut is_touched = false;
         for line in lines {
+            // A lookup for each block of lines first; most blocks have no withdrawn line.
             if line_key(line).1 != block {
                 block = line_key(line).1;
                 is_touched = has(&withdrawn_key(line)).await?;
@@ -67,6 +69,7 @@ pub(super) async fn without_withdrawn(
         }
         let text = match withdrawn.is_empty() {
             true => text,
+            // Blanked rather than cut, so that byte positions and line numbers still hold.
             false => Bytes::from(blanked(text.to_vec(), first, |line| withdrawn.contains(&line))),
         };
         left.push(Ok((entry, text)));

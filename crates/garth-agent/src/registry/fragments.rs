@@ -1,13 +1,13 @@
-//! Instruction fragments: the schema of a line. A file is judged as a whole, since no two lines may have one
-//! `id`.
+//! Instruction fragments: the schema of a line. A file is checked as a unit, because no two lines may have
+//! the same `id`.
 
-/// Largest file of fragments, in bytes.
+/// Limit on the bytes of a file of fragments.
 pub const MAX_FRAGMENTS: u64 = 1 << 20;
 
-/// The field whose values differ among the lines of a file.
+/// Field whose values differ among the lines of a file.
 pub const UNIQUE: &str = "id";
 
-/// The schema of a line, as JSON.
+/// Schema of a line, as JSON.
 pub const SCHEMA: &str = r#"{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "An instruction fragment",
@@ -33,7 +33,7 @@ mod tests {
     use garth_engine::rule::lines::{Lines, Place};
     use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 
-    /// What is wrong about a file of fragments; empty for nothing.
+    /// Returns the violation of a file of fragments; an empty string if there is none.
     fn wrong(text: &str) -> String {
         let mut budget = Budget::new(MAX_STEPS);
         let schema = Schema::compile(SCHEMA).expect("the schema of fragments is one");
@@ -42,7 +42,7 @@ mod tests {
         judged.err().map(|wrong| wrong.to_string()).unwrap_or_default()
     }
 
-    /// A fragment with another field, or another value of one.
+    /// Returns a fragment with another field, or another value of a field.
     fn with(field: &str, value: impl Into<serde_json::Value>) -> String {
         let mut fragment = serde_json::json!({"id": "a", "type": "term", "text": "b"});
         fragment[field] = value.into();

@@ -1,4 +1,4 @@
-//! The projections of files of agents: keys that memories, events and sessions are found by.
+//! Projections of the files of agents: keys by which memories, events and sessions are found.
 //! `docs/specs/projections.md` lists them.
 
 pub mod memories;
@@ -9,7 +9,7 @@ pub use self::sessions::{SESSION, SESSION_LINE};
 
 use garth_engine::rule::projection::ContentProjection;
 
-/// Returns all of them.
+/// Returns the projections of memories and of sessions.
 pub(super) fn all() -> Vec<ContentProjection> {
     memories::all().into_iter().chain(sessions::all()).collect()
 }

@@ -1,6 +1,6 @@
-//! Search exclusions: text files that search does not find. These are the files beside the text of context
-//! memories and sessions, and archives. The set is closed and in every tree. A file of these classes that has
-//! another name, too, is found by that.
+//! Search exclusions: text files that search does not find. These are the files next to the text of memories
+//! and sessions, and archives. The set is fixed and applies to every tree. A file that matches one of these
+//! patterns but also has another name is found by that name.
 
 use std::sync::LazyLock;
 
@@ -11,15 +11,15 @@ use super::projections::memories::{MEMORIES, MEMORY_STATUS};
 use super::projections::sessions::{SESSION_LINE, WITHDRAWN, withdrawn_keys};
 use super::session_lines;
 
-/// What lies in a memory besides its text.
+/// Files of a memory other than its text.
 const OF_MEMORIES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
-/// The layers of a memory's text.
+/// Layers of a memory's text.
 const LAYERS: [&str; 2] = [".abstract.md", ".overview.md"];
-/// A memory's text. (`SKILL.md` is a skill without a memory, too.)
+/// Text of a memory. (`SKILL.md` also occurs as a skill without a memory.)
 const TEXT: &str = "content.md";
-/// What tells that a memory is there.
+/// File that makes a directory a memory.
 const META: &str = ".meta.json";
-/// What of a session is made of its messages and events.
+/// Files of a session that are derived from its messages and events.
 const OF_SESSIONS: [&str; 7] = [
     "latest.md",
     "native/**",
@@ -29,10 +29,10 @@ const OF_SESSIONS: [&str; 7] = [
     "context/swap/**",
     "context/dedup/**",
 ];
-/// Other places.
+/// Excluded files in other places.
 const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
 
-/// The status of a memory that is there.
+/// Status of an active memory.
 const ACTIVE: &str = "ACTIVE";
 
 struct Patterns {
@@ -51,11 +51,12 @@ impl Patterns {
     }
 }
 
-/// Returns whether search finds the file at a path: the text of a memory while the memory is active.
+/// Returns if search finds the file at a path. The text of a memory is found while the memory is active.
 pub(super) fn searchable(path: &TreePath) -> Searchable {
     static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
     let name = path.name().unwrap_or_default();
     let layer = LAYERS.contains(&name);
+    // Not `SKILL.md`: a skill that is not published as a memory is searchable as well.
     if (layer || name == TEXT)
         && let Some(dir) = path.parent()
         && PATTERNS.memories.iter().any(|pattern| pattern.has(&dir))
@@ -69,8 +70,7 @@ pub(super) fn searchable(path: &TreePath) -> Searchable {
     }
 }
 
-/// Returns what says which lines of the file at a path search leaves out: of messages those that events
-/// withdrew.
+/// Returns which lines of the file at a path search omits: the messages that events have withdrawn.
 pub(super) fn withheld(path: &TreePath) -> Option<WithheldLines> {
     static MESSAGES: LazyLock<PathPattern> = LazyLock::new(|| PathPattern::built_in(session_lines::MESSAGES));
     let dir = path.parent().filter(|_| path.name() == Some("messages.jsonl") && MESSAGES.has(path))?;

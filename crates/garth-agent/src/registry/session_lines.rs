@@ -1,20 +1,19 @@
-//! Schemas of the lines of a session's files: messages, events, and what an SDK stored. They are closed.
-//! `docs/specs/sessions.md` describes them.
+//! Schemas of the lines of a session's files: messages, events, and native lines of an SDK. They reject
+//! unknown fields. `docs/specs/sessions.md` describes them.
 
-/// Where sessions are.
+/// Pattern of session directories.
 pub const SESSIONS: &str = "/users/*/agents/*/session/*";
 
-/// Of messages, below a session.
+/// Pattern of files of messages.
 pub const MESSAGES: &str = "/users/*/agents/*/session/*/messages.jsonl";
-/// Of events.
+/// Pattern of files of events.
 pub const EVENTS: &str = "/users/*/agents/*/session/*/events.jsonl";
-/// Of messages as an SDK stored them.
+/// Pattern of files of messages in the native form of an SDK.
 pub const NATIVE: &str = "/users/*/agents/*/session/*/native/*.jsonl";
 
-/// Metadata of a session.
+/// Pattern of files of session metadata.
 pub const META: &str = "/users/*/agents/*/session/*/meta.json";
-/// Fields of metadata that decide whose a session is, who listens in it, what it belongs to, and if it takes
-/// messages.
+/// Fields of metadata that decide on a session's owner, audience and relations, and if it accepts messages.
 pub const DECIDING: [&str; 12] = [
     "id",
     "class",
@@ -30,14 +29,15 @@ pub const DECIDING: [&str; 12] = [
     COLLECTED,
 ];
 
-/// Field of `meta.json` of a session whose messages were collected, `archive` or `delete`: it takes no more.
+/// Field of `meta.json`, `archive` or `delete`, of a session whose messages were collected: it accepts no
+/// more.
 pub const COLLECTED: &str = "history_collected";
 
-/// Field of `meta.json`: `true` for a session whose key alone leads to another audience, since a request
-/// named a user or a class as well.
+/// Field of `meta.json`: `true` for a session that its key alone does not lead to, because the request that
+/// created it also named a user or a class.
 pub const NAMED: &str = "named";
 
-/// The schema of a line of messages, as JSON.
+/// Schema of a line of messages, as JSON.
 pub const MESSAGE: &str = r##"{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "A message of a session",
@@ -166,7 +166,7 @@ pub const MESSAGE: &str = r##"{
   }
 }"##;
 
-/// The schema of a line of events, as JSON. What an event says besides is up to its type.
+/// Schema of a line of events, as JSON. The type of an event decides on its other fields.
 pub const EVENT: &str = r##"{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "An event of a session",
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 
-    /// What is wrong about a line; empty for nothing.
+    /// Returns the violation of a line; an empty string if there is none.
     fn wrong(schema: &str, line: &Value) -> String {
         let schema = Schema::compile(schema).unwrap();
         let judged = schema.check_text(line.to_string().as_bytes(), &mut Budget::new(MAX_STEPS));

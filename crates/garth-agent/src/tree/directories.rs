@@ -1,4 +1,4 @@
-//! Directories of an account that an agent's tree is made of. Creates those that are missing.
+//! Creates missing directories of an account that an agent's tree is built from.
 
 use crate::chat::{self, ChatOwner};
 use crate::identity::places::Places;
@@ -9,22 +9,23 @@ use garth_engine::fs::{AccountStore, FileSystem, SYSTEM};
 use garth_engine::model::{Batch, ByteRange, Op};
 use garth_engine::path::TreePath;
 
-/// How many paths are looked up at once: so few are a short read, which no other thread has to do.
+/// Number of paths looked up at a time. A read of so few is short and needs no other thread.
 const STEP: usize = 32;
 
-/// Where garth keeps what an agent's skills hide, and what was copied up in them.
+/// Returns the directory with the overlay state of an agent's skills: hidden files, and files copied up.
 pub(super) fn kept(agent: &str) -> Result<TreePath> {
     Ok(TreePath::parse(&format!("{SYSTEM}/skills/{agent}"))?)
 }
 
-/// Makes what is missing of a tree, in one commit. A chat is its maker's.
+/// Creates the missing directories of a tree, in one commit. A new chat belongs to the audience that creates
+/// it.
 pub(super) async fn make(
     account: &dyn AccountStore,
     (policy, who, places): (&AccessPolicy, &Identity, &Places),
     with_skills: bool,
 ) -> Result<()> {
     let mut wanted = vec![places.user.clone(), places.memories.clone()];
-    // what is the agent's own, others do not make
+    // Only the owner creates the agent's own directory.
     if who.is_main() {
         wanted.push(places.agent.clone());
     }
@@ -37,9 +38,10 @@ pub(super) async fn make(
     let had_chat = is_there().await?;
     let chat = Op::mkdir(places.chat.clone()).with_parents().with_attrs(owner.attrs());
     let made = make_with(account, (&wanted, (!had_chat).then_some(chat)), who, message).await;
-    // another audience can have made the chat meanwhile
+    // Checked again after the commit: another audience may have created the chat in between.
     chat::check(&*raw, policy, who, &places.chat).await?;
     match made {
+        // It is the own audience's, so only the other directories are still to be created.
         Err(error) if !had_chat && error.is(ErrorKind::AlreadyExists) && is_there().await? => {
             make_with(account, (&wanted, None), who, message).await
         }
@@ -47,7 +49,7 @@ pub(super) async fn make(
     }
 }
 
-/// Makes those of some directories that are missing, in one commit.
+/// Creates the missing ones of some directories, in one commit.
 pub(crate) async fn make_missing(
     account: &dyn AccountStore,
     wanted: &[TreePath],
@@ -68,6 +70,8 @@ async fn make_with(
     let missing = || wanted.iter().zip(&there).filter(|(_, there)| !**there).map(|(path, _)| path);
     let of_garth = TreePath::parse(SYSTEM)?;
     if missing().any(|path| path.is_within(&of_garth)) {
+        // The system directory has to be claimed first, or an account with its own `/.garth` would be mixed
+        // up with it.
         system(account).await?;
     }
     let ops: Vec<Op> = more.into_iter().chain(missing().map(|path| Op::mkdir_all(path.clone()))).collect();
@@ -84,13 +88,13 @@ async fn make_with(
     })
 }
 
-/// Whether a directory is at each of these paths.
+/// Returns for each path if it is a directory.
 pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result<Vec<bool>> {
     let kinds = kinds_at(fs, paths).await?;
     Ok(kinds.into_iter().map(|there| there == There::Directory).collect())
 }
 
-/// What is at a path.
+/// Kind of the file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
     Nothing,
@@ -98,13 +102,14 @@ pub(super) enum There {
     Other,
 }
 
-/// Returns what is at each of these paths.
+/// Returns the kind of the file at each path.
 pub(super) async fn kinds_at(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result<Vec<There>> {
     let mut there = Vec::with_capacity(paths.len());
     while there.len() < paths.len() {
         let items: Vec<_> = paths[there.len()..]
             .iter()
             .take(STEP)
+            // No content is needed: the error of a fetch shows the kind.
             .map(|path| ((*path).into(), ByteRange { offset: 0, length: 0 }))
             .collect();
         let fetched = fs.fetch_many(&items).await?.items;
@@ -114,7 +119,8 @@ pub(super) async fn kinds_at(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result
         for answer in fetched {
             there.push(match answer {
                 Err(error) if error.is(ErrorKind::IsADirectory) => There::Directory,
-                // a file, a link or another node; to make a directory there, or below it, tells why not
+                // A file, a link or another node. An attempt to create a directory there, or below it, fails
+                // with the reason.
                 Ok(_) => There::Other,
                 Err(error) if error.is(ErrorKind::NotPermitted) => There::Other,
                 Err(error) if error.is_absent() => There::Nothing,

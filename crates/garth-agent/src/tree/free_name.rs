@@ -6,14 +6,14 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, Commit};
 use garth_engine::path::{MAX_NAME, Name, TreePath};
 
-/// Writes a new file at `path`, or beside it if something is there: `notes.md`, `notes (2).md`,
-/// `notes (3).md`. Gives the path that it got. `write` makes the batch for a path; it must
+/// Writes a new file at `path` or, if that exists, next to it: `notes.md`, `notes (2).md`, `notes (3).md`.
+/// Returns the path of the file. `write` returns the batch for a path; it must
 /// [create](garth_engine::model::Op::create_new) the file.
 ///
-/// The number is the first free one in a row, found in a few look-ups however many are taken.
+/// The number follows a taken one. A few lookups find it, however many are taken.
 ///
 /// # Errors
-/// `Busy` for the root; as [`FileSystem::commit`], but for `AlreadyExists`.
+/// `Busy` for the root; as [`FileSystem::commit`], except for `AlreadyExists`.
 pub async fn write_free(
     fs: &dyn FileSystem,
     path: &TreePath,
@@ -22,6 +22,7 @@ pub async fn write_free(
     let mut free = path.clone();
     for _ in 0..ATTEMPTS_AT_NAMES {
         match fs.commit(write(&free)).await {
+            // Another writer may have taken the name since the last lookup.
             Err(error) if error.is(ErrorKind::AlreadyExists) => free = numbered(fs, path).await?,
             commit => return Ok((free, commit?)),
         }
@@ -29,7 +30,7 @@ pub async fn write_free(
     Err(Error::at(ErrorKind::WouldBlock, path, "others take the free names all the time; try again"))
 }
 
-/// A free name of the same kind.
+/// Returns a free path with a number.
 async fn numbered(fs: &dyn FileSystem, path: &TreePath) -> Result<TreePath> {
     let is_taken = async |number: u64| {
         let at = At::Path(with_number(path, number)?);
@@ -39,7 +40,7 @@ async fn numbered(fs: &dyn FileSystem, path: &TreePath) -> Result<TreePath> {
             Err(error) => Err(error),
         }
     };
-    // taken up to `below`, free at `free`: of those in between one is free that follows a taken one
+    // `below` is taken and `free` is free. Between them is a free number that follows a taken one.
     let (mut below, mut free) = (1, 2);
     while is_taken(free).await? {
         (below, free) = (free, free * 2);
@@ -51,15 +52,16 @@ async fn numbered(fs: &dyn FileSystem, path: &TreePath) -> Result<TreePath> {
     with_number(path, free)
 }
 
-/// `notes.md` as `notes (2).md`; a name that is too long loses the end of its stem.
+/// Returns `notes (2).md` for `notes.md`; a long name loses the end of its stem.
 fn with_number(path: &TreePath, number: u64) -> Result<TreePath> {
     let Some((dir, name)) = path.split() else {
         return Err(Error::at(ErrorKind::Busy, path, "the root is there already"));
     };
     let name = name.as_str();
-    // what begins with the only dot has no extension
+    // In a name like `.profile` the dot starts no extension.
     let end = name.rfind('.').filter(|end| *end > 0).unwrap_or(name.len());
     let (mut stem, mut extension) = name.split_at(end);
+    // A very long extension leaves no room for the stem and number.
     if extension.len() > MAX_NAME / 2 {
         (stem, extension) = (name, "");
     }

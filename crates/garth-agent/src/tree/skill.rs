@@ -1,4 +1,4 @@
-//! Skills in an agent's tree: layers of the account or the host, of the agent, and one that is written.
+//! Skills in an agent's tree: layers of the account or the host, of the agent, and a writable one.
 
 use std::sync::Arc;
 
@@ -12,64 +12,68 @@ use garth_engine::view::mount::Builder;
 use garth_engine::view::overlay::Places;
 use garth_engine::view::{Overlay, Scope};
 
-/// A skill that an agent may use, and where what it changes in it goes.
+/// Skill that an agent may use, with the place of its changes.
 #[derive(Clone, Debug)]
 pub struct Skill {
     id: String,
-    /// What lies at the bottom, if not the account's skill.
+    /// Bottom layer in place of the account's skill.
     from: Option<Arc<dyn FileSystem>>,
-    /// What is written and lost with it; else the agent's copy is written.
+    /// Writable layer that is discarded with the tree; without it, changes go to the agent's copy.
     scratch: Option<Arc<dyn FileSystem>>,
 }
 
 impl Skill {
-    /// A skill whose changes are kept in the agent's copy, `agents/{agent}/skills/{skill}`, file by file.
+    /// Returns a skill whose changes are stored in the agent's copy, `agents/{agent}/skills/{skill}`, file by
+    /// file.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no id.
+    /// `InvalidArgument` for an invalid id.
     pub fn overriding(id: &str) -> Result<Self> {
         check_id("skill", id)?;
         Ok(Self { id: id.to_owned(), from: None, scratch: None })
     }
 
-    /// A skill whose changes go to `scratch`, such as a tree in memory, and end with it. Several skills may
-    /// share one.
+    /// Returns a skill whose changes go to `scratch`, such as a tree in memory, and are lost with it. Several
+    /// skills may share one.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no id.
+    /// `InvalidArgument` for an invalid id.
     pub fn ephemeral(id: &str, scratch: Arc<dyn FileSystem>) -> Result<Self> {
         Ok(Self { scratch: Some(scratch), ..Self::overriding(id)? })
     }
 
-    /// The same with this tree at the bottom, such as a folder of the host, in place of the account's skill.
+    /// Sets a tree, such as a folder of the host, as the bottom layer in place of the account's skill.
     #[must_use]
     pub fn from(self, fs: Arc<dyn FileSystem>) -> Self {
         Self { from: Some(fs), ..self }
     }
 }
 
-/// A skill that is there.
+/// Existing skill, with the places of its layers.
 pub(super) struct Found<'a> {
     skill: &'a Skill,
-    /// Where it shows.
+    /// Path in the tree.
     at: TreePath,
-    /// The account's, if that lies at the bottom.
+    /// Path of the account's skill, if that is the bottom layer.
     of_account: Option<TreePath>,
     of_agent: TreePath,
-    /// Whether the agent has a copy, or hides something of what lies below.
+    /// True if the agent has a copy, or hides a file of the lower layer.
     is_changed: bool,
-    /// What belongs to the copy, for what it hides.
+    /// Directory of the overlay state of the copy.
     kept: TreePath,
 }
 
-/// Where each skill is.
+/// Returns the places of each skill.
+///
+/// # Errors
+/// `NotFound` for a skill that neither the account nor the agent has; from the storage.
 pub(super) async fn find<'a>(
     raw: &dyn FileSystem,
     who: &Identity,
     skills: &'a [Skill],
 ) -> Result<Vec<Found<'a>>> {
     let path = |text: String| TreePath::parse(&text);
-    // most agents have changed few skills, if any
+    // The three parent directories first: most agents have changed no skill, which saves the lookups of each.
     let homes =
         [path("/skills".into())?, path(format!("/agents/{}/skills", who.agent()))?, kept(who.agent())?];
     let made = are_there(raw, &homes.each_ref()).await?;
@@ -104,24 +108,24 @@ pub(super) async fn find<'a>(
     Ok(found)
 }
 
-/// Whether anything is kept for some of these skills beside the agent's copies.
+/// Returns true if a skill needs overlay state besides the agent's copy.
 pub(super) fn keeps(found: &[Found<'_>]) -> bool {
     found.iter().any(|found| found.skill.scratch.is_none() && found.has_lower())
 }
 
 impl Found<'_> {
-    /// Whether something lies below the agent's copy.
+    /// Returns true if a layer lies below the agent's copy.
     fn has_lower(&self) -> bool {
         self.of_account.is_some() || self.skill.from.is_some()
     }
 
-    /// The paths of the account that it is made of, besides the agent's.
+    /// Returns the paths of the account that the skill needs besides the agent's.
     pub(super) fn reach(&self) -> Result<Vec<TreePath>> {
         let kept = self.kept.parent().filter(|_| self.has_lower());
         Ok(self.of_account.iter().cloned().chain(kept).collect())
     }
 
-    /// Shows it in a tree over `base`, which reaches all of it.
+    /// Mounts the skill in a tree over `base`, which reaches all its layers.
     pub(super) async fn mounted<'b>(
         self,
         tree: Builder<'b>,
@@ -133,7 +137,7 @@ impl Found<'_> {
             (None, Some(root)) => Some(scope(root).await?),
             (None, None) => None,
         };
-        // the agent writes its copy by other paths, too
+        // The agent also writes its copy through `/.agent`, so the overlay is not the only writer.
         let copy = Places { tree: self.of_agent.clone(), alone: false, ..Places::below(&self.kept)? };
         let with_copy = |lower: Arc<dyn FileSystem>| Overlay::layered(lower, Arc::clone(base), copy);
         let Some(scratch) = &self.skill.scratch else {
@@ -145,6 +149,7 @@ impl Found<'_> {
         let lower = match lower {
             Some(lower) if self.is_changed => with_copy(lower).await?,
             Some(lower) => lower,
+            // Without a lower layer the agent's copy is the skill itself.
             None => scope(&self.of_agent).await?,
         };
         let above = Places::below(&TreePath::root().join(&Name::parse(&self.skill.id)?)?)?;

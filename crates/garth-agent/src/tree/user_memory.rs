@@ -1,27 +1,26 @@
-//! Memory that an agent keeps about a user, or a template for it if the file does not exist yet.
+//! Notes that an agent keeps about a user, or a template for them if the file does not exist yet.
 
 use crate::boxed;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
 
-/// Where it is in the agent's tree.
+/// Path in the agent's tree.
 pub const USER_MEMORY: &str = "/.user/memory/MEMORY.md";
 
-/// What to begin with.
+/// Initial content.
 const TEMPLATE: &str = "# Memory\n\nWhat to remember about this user, one fact a line.\n\n\
                         ## Preferences\n\n## People\n\n## Projects\n";
 
-/// The text of [`USER_MEMORY`].
+/// Text of [`USER_MEMORY`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct UserMemory {
-    /// The text.
+    /// Text of the file, or the template.
     pub content: String,
-    /// Whether it is a template: no such file is there.
+    /// True if it is the template, because the file does not exist.
     pub synthetic: bool,
 }
 
-/// The memory of an agent's tree, or a template for it. Whoever reads the file itself finds nothing where
-/// nothing is.
+/// Returns the notes in an agent's tree, or a template. Reading the file itself fails if it does not exist.
 ///
 /// # Errors
 /// From reading the file; `InvalidData` if it is not UTF-8.

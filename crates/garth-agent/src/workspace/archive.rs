@@ -1,5 +1,5 @@
-//! Archives of sessions: what was said, as JSON Lines of pi-ai, compressed with gzip. They are written and
-//! read piece by piece, so that memory does not grow with a session.
+//! Archives of sessions: messages as JSON Lines of pi-ai, compressed with gzip. They are written and read in
+//! pieces, so that memory use does not grow with a session.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write as _;
@@ -16,39 +16,42 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Body, Op, SetAttrs, StagedBody, Timestamp};
 use garth_engine::path::TreePath;
 
-/// What the name of an archive ends with.
+/// Extension of an archive.
 pub(super) const ENDING: &str = ".jsonl.gz";
 
-/// In the custom metadata of an archive: the audience and the class of its session.
+/// Custom metadata of an archive: audience of its session.
 pub(super) const AUDIENCE: &str = "garth.audience";
+/// Custom metadata of an archive: class of its session.
 pub(super) const CLASS: &str = "garth.class";
 
-/// The content type of an archive.
+/// Content type of an archive.
 const TYPE: &str = "application/gzip";
 
-/// Longest line of an archive, 32 MiB: twice what a line of messages has.
+/// Limit on the bytes of a line of an archive, 32 MiB: twice that of a line of messages.
 const MAX_LINE: usize = 32 << 20;
 
-/// Compressed bytes that are read at once. None becomes more than 1,032: so one piece becomes 4 MiB at most.
+/// Number of compressed bytes that are decompressed at a time. A byte yields at most 1,032, so one piece
+/// yields at most 4 MiB.
 const PIECE: usize = 4 << 10;
 
-/// Bytes of messages that are written at once: parsed and written anew they take some times as many.
+/// Number of bytes of messages that are converted at a time: parsed and serialized they take several times as
+/// many.
 const PAGE: usize = 1 << 20;
 
-/// Compressed bytes that are handed on at once.
+/// Number of compressed bytes that are uploaded at a time.
 const FLUSH: usize = 256 << 10;
 
-/// An archive that waits for its commit.
+/// Archive that is written, but not committed.
 #[derive(Debug)]
 pub(super) struct StagedArchive {
     pub(super) body: StagedBody,
-    /// How many messages it has.
+    /// Number of messages in it.
     pub(super) messages: u64,
-    /// What of media they refer to.
+    /// Keys of the media that the messages refer to.
     pub(super) media: HashSet<String>,
 }
 
-/// Writes these messages of a session, which stay as they are, as an archive that `fs` takes.
+/// Writes messages of a session as a staged archive for `fs`. The messages stay as they are.
 pub(super) async fn write(
     sessions: &Sessions<'_>,
     session: &str,
@@ -57,7 +60,7 @@ pub(super) async fn write(
     path: &TreePath,
 ) -> Result<StagedArchive> {
     let mut upload = fs.stage(&At::from(path)).await?;
-    // without a time, so that the same messages make the same bytes
+    // The header has no time, so that the same messages yield the same bytes.
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let (mut messages, mut media) = (0, HashSet::new());
     let mut export = Export::new(TranscriptFormat::Pi).lines(lines.clone()).page_bytes(PAGE);
@@ -82,7 +85,7 @@ pub(super) async fn write(
 }
 
 impl StagedArchive {
-    /// What makes it a file that was not there.
+    /// Returns the write of the archive. It must not exist yet.
     pub(super) fn op(&self, path: &TreePath, metadata: BTreeMap<&str, String>) -> Op {
         let attrs = SetAttrs::new().content_type(TYPE);
         let attrs = metadata.into_iter().fold(attrs, |attrs, (key, value)| attrs.metadata(key, value));
@@ -91,10 +94,10 @@ impl StagedArchive {
     }
 }
 
-/// What every archive says of itself.
+/// Returns the metadata that every archive has.
 pub(super) fn metadata(meta: &Meta, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
-        // a session without a key is known by its id
+        // A session without a key is identified by its id.
         ("sessionKey", meta.session_key.clone().unwrap_or_else(|| meta.id.clone())),
         ("sessionId", meta.id.clone()),
         ("agentId", meta.agent.clone()),
@@ -105,24 +108,24 @@ pub(super) fn metadata(meta: &Meta, messages: u64, now: Timestamp) -> BTreeMap<&
     ])
 }
 
-/// Returns the attributes that say whose an archive is.
+/// Returns the attributes with the owner of an archive.
 pub(crate) fn archive_attrs(audience: &str, class: Class) -> SetAttrs {
     SetAttrs::new().metadata(AUDIENCE, audience).metadata(CLASS, class.as_str())
 }
 
-/// Returns the UUID of the session that the file of an archive, or of a part of one, is named by.
+/// Returns the UUID of a session from the file name of its archive, or of a part of one.
 pub(crate) fn archived_session(file: &str) -> Option<&str> {
     let name = file.strip_suffix(ENDING)?;
     Some(part_of(name).map_or(name, |(session, _)| session))
 }
 
-/// Returns the session and number of a part: `{session}-part{number}`.
+/// Returns the session and number of a part, from `{session}-part{number}`.
 pub(super) fn part_of(name: &str) -> Option<(&str, u64)> {
     let (session, number) = name.rsplit_once("-part")?;
     Some((session, number.parse().ok()?))
 }
 
-/// Notes the media that a message refers to.
+/// Adds the media that a message refers to.
 fn refer(item: &str, media: &mut HashSet<String>) {
     fn walk(value: &Value, media: &mut HashSet<String>) {
         match value {
@@ -138,7 +141,7 @@ fn refer(item: &str, media: &mut HashSet<String>) {
             _ => {}
         }
     }
-    // most messages refer to none
+    // Most messages refer to none, and are not parsed.
     if item.contains("\"r2Key\"")
         && let Ok(value) = serde_json::from_str(item)
     {
@@ -150,11 +153,11 @@ fn gzip(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, "the archive cannot be compressed").with_source(error)
 }
 
-/// Takes the lines out of a compressed archive, piece by piece.
+/// Reader of the lines of a compressed archive, in pieces.
 #[derive(Debug)]
 pub struct Unpacked {
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// How many bytes of a line that has not ended were looked at.
+    /// Number of bytes of the incomplete last line that were searched for a line feed.
     seen: usize,
 }
 
@@ -165,14 +168,15 @@ impl Default for Unpacked {
 }
 
 impl Unpacked {
-    /// Hands on the lines that end in the next piece of compressed bytes, until `line` wants no more: then it
-    /// is `false`.
+    /// Passes the lines that end in the next piece of compressed bytes to `line`. Returns false if `line`
+    /// did, after which no more lines are wanted.
     ///
     /// # Errors
-    /// `Corrupt` for what is no gzip, or no UTF-8; `TooLarge` for a line of more than 32 MiB; those of
+    /// `Corrupt` if the bytes are not gzip or not UTF-8; `TooLarge` for a line of more than 32 MiB; errors of
     /// `line`.
     pub fn feed(&mut self, compressed: &[u8], mut line: impl FnMut(String) -> Result<bool>) -> Result<bool> {
         for piece in compressed.chunks(PIECE) {
+            // Flushed, so that all lines of the piece are passed on before the next one.
             let written = self.decoder.write_all(piece).and_then(|()| self.decoder.flush());
             written.map_err(|error| corrupt(&error))?;
             if !self.hand_on(&mut line)? {
@@ -182,10 +186,10 @@ impl Unpacked {
         Ok(true)
     }
 
-    /// The lines that are left; the last one may have no line feed.
+    /// Passes the remaining lines to `line`; the last one may have no line feed.
     ///
     /// # Errors
-    /// `Corrupt` for an archive that breaks off, or is no UTF-8; those of `line`.
+    /// `Corrupt` if the archive is incomplete or not UTF-8; errors of `line`.
     pub fn end(mut self, mut line: impl FnMut(String) -> Result<bool>) -> Result<()> {
         self.decoder.try_finish().map_err(|error| corrupt(&error))?;
         if !self.hand_on(&mut line)? {
@@ -199,8 +203,10 @@ impl Unpacked {
         Ok(())
     }
 
+    /// Passes the complete lines in the output of the decoder to `line`.
     fn hand_on(&mut self, line: &mut impl FnMut(String) -> Result<bool>) -> Result<bool> {
         let out = self.decoder.get_mut();
+        // Only new bytes are searched, so that a long line takes linear time.
         let Some(end) = out[self.seen..].iter().rposition(|byte| *byte == b'\n') else {
             self.seen = out.len();
             if out.len() > MAX_LINE {

@@ -1,6 +1,6 @@
-//! Compaction: once a prompt comes near the end of a model's window, older messages leave the packs of their
-//! session. What they said is in the summary and, word for word, in a part archive, both in one commit; the
-//! history of the session stays as it is.
+//! Compaction: when a prompt comes near the end of a model's window, older messages leave the packs of their
+//! session. Their summary is updated, and a part archive stores them word for word, both in one commit. The
+//! history of the session does not change.
 
 use std::ops::RangeInclusive;
 
@@ -16,65 +16,67 @@ use garth_engine::error::Result;
 use garth_engine::model::Seq;
 use garth_engine::path::TreePath;
 
-/// How to compact a session.
+/// Options of a compaction.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Trim<'m> {
-    /// The model that writes the summary and says what is to be remembered, if one is set.
+    /// Model that writes the summary and extracts memories, if one is configured.
     pub asking: Option<Asking<'m>>,
-    /// Only if the last prompt came near the end of the model's window.
+    /// True to compact only if the last prompt came near the end of the model's window.
     pub if_due: bool,
 }
 
 impl<'m> Trim<'m> {
-    /// Only if it is due.
+    /// Compacts only if it is due.
     #[must_use]
     pub fn if_due(self) -> Self {
         Self { if_due: true, ..self }
     }
 
-    /// With this model.
+    /// Sets the model.
     #[must_use]
     pub fn asking(self, asking: Option<Asking<'m>>) -> Self {
         Self { asking, ..self }
     }
 }
 
-/// What a compaction did.
+/// Result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trimmed {
-    /// The first and last message that left the packs.
+    /// First and last message that left the packs.
     pub lines: (u64, u64),
-    /// The part archive that has them.
+    /// Part archive with these messages.
     pub part: TreePath,
-    /// How many messages it has.
+    /// Number of messages in it.
     pub messages: u64,
-    /// Whether a model wrote the summary.
+    /// True if a model wrote the summary.
     pub by_model: bool,
-    /// The daily memory to which something was added.
+    /// File of daily memory to which a section was added.
     pub memory: Option<TreePath>,
-    /// The job that adds something to it later, because no file of the day took it.
+    /// Job that adds memories later, because no file of the day had room.
     pub job: Option<String>,
-    /// The commit.
+    /// Commit.
     pub seq: Seq,
-    /// Whether there is more to compact.
+    /// True if more is to be compacted.
     pub more: bool,
 }
 
-/// Whether the last prompt of a session left less of its window than is reserved.
+/// Returns true if the last prompt of a session left fewer tokens of its window than are reserved.
 pub(super) fn is_due(meta: &Meta, settings: &Settings) -> bool {
     let Some((tokens, window)) = meta.last_input_tokens.zip(meta.context_window) else { return false };
     tokens > window.saturating_sub(settings.compaction.reserve)
 }
 
 impl Workspace<'_> {
-    /// Takes older messages of a session out of its packs, as many as one step takes: whole steps with tools
-    /// together, and the last turn stays. `None` if there is nothing to do.
+    /// Moves older messages of a session out of its packs, as many as one step allows. Steps with tools stay
+    /// together, and the last turn stays. Returns `None` if there is nothing to do.
     ///
     /// # Errors
-    /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument`,
-    /// `Unavailable` for what the model answers: then nothing has changed; from the filesystem.
+    /// - `NotFound`: the session does not exist.
+    /// - `AccessDenied`: the session is of another class than the author's.
+    /// - `InvalidArgument`, `Unavailable`: the model's answer is invalid or missing. Nothing has changed.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn compact(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {
         retry(|| self.compact_once(user, session, trim)).await
@@ -83,6 +85,7 @@ impl Workspace<'_> {
     async fn compact_once(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
         let (file, Listed { mut meta, .. }) = sessions.with_meta(session).await?;
+        // Fails for a session that the author must not see.
         self.keeper(Some(&meta))?;
         if trim.if_due && !is_due(&meta, &settings) {
             return Ok(None);
@@ -94,19 +97,21 @@ impl Workspace<'_> {
         let made = sessions.compaction(session, &how, end).await?;
         let end = match &made {
             Some(made) if *made.lines.end() < first => {
-                // somebody wrote the summary anew: it is brought up to here first
+                // The summary was replaced by an older one. It is brought up to this point first.
                 sessions.derive(session, &made.derive).await?;
                 return Box::pin(self.compact_once(user, session, trim)).await;
             }
             Some(made) => *made.lines.end(),
             None => end,
         };
-        // the summary may be further than what left the packs
+        // The summary may cover more than the messages that left the packs.
         let last = if first > end { end } else { sessions.last_complete_step(session, first..=end).await? };
         if first > last {
             return Ok(None);
         }
         let memory = self.memory_of(&sessions, session, first..=last, trim.asking).await?;
+        // Parts sort by their number. It is a time, but always greater than the last one, even if the clock
+        // went back.
         let now = u64::try_from(self.env.now().0 / 1_000_000).unwrap_or(0);
         let number = meta.last_part.map_or(now, |before| now.max(before + 1));
         let part = self.file(&format!("sessions/{}-part{number}{}", meta.id, archive::ENDING))?;
@@ -114,7 +119,10 @@ impl Workspace<'_> {
         let mut metadata = archive::metadata(&meta, written.messages, self.env.now());
         metadata.insert("partNumber", number.to_string());
         (meta.compacted_to, meta.last_part) = (Some(last), Some(number));
+        // The count is that of a prompt with the old messages. Kept, it would make the next compaction due at
+        // once.
         meta.last_input_tokens = None;
+        // A pinned prompt may change at a compaction.
         meta.other.remove(prompt::PINNED_SINCE);
         let of = meta.clone();
         let trimming =
@@ -126,6 +134,7 @@ impl Workspace<'_> {
                 let zone = settings.zone()?;
                 let day = (zone.day(self.env.now()), &zone);
                 let to = (&mut ops, &mut conditions);
+                // A later job would read the part, from its first line on.
                 self.remember_or_later(&text, day, (&of, &part, 1), to).await?
             }
             None => Held::Nothing,

@@ -1,5 +1,6 @@
-//! Daily memory: what sessions left for the days after, a file a day, and further ones where that is full.
-//! The commits say which class wrote each part. The text never does, so that no text can pass for another's.
+//! Daily memory: notes that sessions leave for later days, in one file a day, and further ones where that is
+//! full. The class of each part follows from the commits, never from the text, so that no text can pass for
+//! that of another class.
 
 use std::ops::Range;
 
@@ -22,57 +23,57 @@ use garth_engine::model::{
 };
 use garth_engine::path::{Name, TreePath};
 
-/// Most days of one look at which there are.
+/// Limit on the days of one list.
 pub const MAX_DAYS: usize = 100;
 
-/// Most files of a day: the next is begun where one has no room.
+/// Limit on the files of a day. The next one is begun where one has no room.
 const MAX_DAY_FILES: usize = 4;
 
-/// Custom metadata of a file of which all was written for main sessions: the hash of its path and that
-/// content, so that it vouches for no copy. Where it is not that of what is there, the commits are asked.
+/// Custom metadata of a file that was written for main sessions only: the hash of its path and content. It is
+/// not valid for a copy or for other content; then the commits are read.
 const OF_MAIN: &str = "garth.of_main";
 
-/// Custom metadata of an audience's day: the agent, the day and how late it was written.
+/// Custom metadata of an audience's day: the agent, the day and the commit that wrote it.
 pub(super) const DAY_OF: &str = "garth.day_of";
 
-/// Heading of what a model found worth remembering in what was said, at compaction or reset.
+/// Heading of memories that a model extracted from messages, at compaction or reset.
 const EXTRACTED: &str = "Extracted from context compaction";
-/// Heading of what a person or an agent wrote down.
+/// Heading of memories that a person or an agent wrote.
 const BY_HAND: &str = "Remembered";
 
-/// Runs of one look at the commits.
+/// Number of runs in one read of the commits.
 const RUNS: usize = 1000;
 
-/// A part of a day's memory.
+/// Part of a day's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DailySection {
-    /// The class of the sessions that wrote it, `main` for what people wrote outside of sessions; `None` if
-    /// the commit is no longer known.
+    /// Class of the sessions that wrote it, `main` for text written outside of sessions; `None` if the commit
+    /// is no longer known.
     pub class: Option<Class>,
-    /// True if it is of whoever keeps it, or of a main session; else it is evidence.
+    /// True if the reader's own audience or a main session wrote it. Otherwise it is evidence.
     pub own: bool,
-    /// What it says.
+    /// Text.
     pub text: String,
 }
 
-/// A day of which there is memory.
+/// Day with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DailyFile {
-    /// The day.
+    /// Day.
     pub day: Day,
-    /// How many bytes it has for the author.
+    /// Bytes that the author may see.
     pub bytes: u64,
 }
 
-/// What was remembered.
+/// Result of adding to daily memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DailyWrite {
-    /// The file.
+    /// File.
     pub path: TreePath,
-    /// The commit.
+    /// Commit.
     pub seq: Seq,
 }
 
@@ -82,18 +83,18 @@ impl Outcome for DailyWrite {
     }
 }
 
-/// Choice for a file of a day that garth does not write to, because a directory or link is in its place, or
+/// Treatment of a file of a day that garth must not write, because a directory or link is in its place, or
 /// because it has other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocked {
-    /// Fail, and say how to set it right: for whoever asked to remember something.
+    /// Fail with advice, for a request to remember something.
     Refuse,
-    /// Go on in the next file of the day: what a session left is not lost for it.
+    /// Continue with the next file of the day, so that the memories of a session are not lost.
     GoOn,
 }
 
 impl Workspace<'_> {
-    /// Returns the files that a day may have, in their order: `memory/{day}.md`, `memory/{day}-2.md`, ...
+    /// Returns the possible files of a day, in their order: `memory/{day}.md`, `memory/{day}-2.md`, ...
     pub(super) fn day_files(&self, keeper: &Keeper, day: Day) -> Result<Vec<TreePath>> {
         let name = |number| match number {
             1 => format!("memory/{day}.md"),
@@ -102,13 +103,14 @@ impl Workspace<'_> {
         (1..=MAX_DAY_FILES).map(|number| self.kept_file(keeper, &name(number))).collect()
     }
 
-    /// Adds a section to the memory of a day, which is today if none is given, in one commit. Where a file of
-    /// the day has no room, the next one takes it.
+    /// Adds a section to the memory of a day, by default of today, in one commit. If a file of the day has no
+    /// room, the next one is used.
     ///
     /// # Errors
-    /// `InvalidArgument` for no text, and settings that cannot be read; `TooLarge` if no file of the day has
-    /// room; `AlreadyExists` for a file that has other names, and for what is no file in its place; from the
-    /// filesystem.
+    /// - `InvalidArgument`: the text is empty, or the settings cannot be read.
+    /// - `TooLarge`: no file of the day has room.
+    /// - `AlreadyExists`: a file has other names, or another object is in its place.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn add_daily(&self, day: Option<Day>, text: &str) -> Result<DailyWrite> {
         let done = self.once.run(retry(|| self.add_daily_once(day, text))).await?;
@@ -125,7 +127,7 @@ impl Workspace<'_> {
         self.once.commit(self.fs, batch, DailyWrite { path, seq: PENDING }).await
     }
 
-    /// Returns what adds a section of what was extracted to a day's memory.
+    /// Returns the operations that add a section of extracted memories to a day.
     pub(super) async fn remember_ops(
         &self,
         (day, zone): (Day, &Zone),
@@ -136,7 +138,8 @@ impl Workspace<'_> {
         self.added_ops((day, zone), (EXTRACTED, text), keeper, blocked).await
     }
 
-    /// Returns what adds a section with a heading to a day's memory: to the first of its files that has room.
+    /// Returns the operations that add a section with a heading to a day: to the first of its files that has
+    /// room.
     async fn added_ops(
         &self,
         (day, zone): (Day, &Zone),
@@ -153,7 +156,7 @@ impl Workspace<'_> {
                 Err(error) if blocked == Blocked::Refuse && !error.is(ErrorKind::TooLarge) => {
                     return Err(error);
                 }
-                // That the day is full says more than that something is in the way of one of its files.
+                // A full day is more important to report than an obstacle at one of its files.
                 Err(error) if refused.is_none() || error.is(ErrorKind::TooLarge) => refused = Some(error),
                 Err(_) => {}
             }
@@ -161,7 +164,7 @@ impl Workspace<'_> {
         Err(refused.unwrap_or_else(|| Error::invalid("a day has no files")))
     }
 
-    /// Returns what adds a section to a file.
+    /// Returns the operations that add a section to a file.
     async fn section_ops(
         &self,
         (day, keeper): (Day, &Keeper),
@@ -174,14 +177,17 @@ impl Workspace<'_> {
         let mut ops = vec![Op::append(path.clone(), added.clone()).with_parents()];
         let has = self.fs.capabilities(&path);
         if keeper.class != Class::Main && has.attributes {
+            // The mark holds the earliest commit that this write can be: main sessions sort the days of other
+            // audiences by it.
             let next = Seq(self.fs.head().await?.seq.0 + 1);
             ops.push(Op::set_attrs(path.clone(), day_attrs(&self.agent, day, next)));
         }
         if keeper.class == Class::Main && has.history && has.attributes {
             let of_main = match &file {
                 None => true,
-                // what is no text is left to who reads it
+                // A file that is not text is left to its readers.
                 Some(_) if std::str::from_utf8(before).is_err() => false,
+                // One foreign part is enough: the file must then be read by its commits.
                 Some(file) => parts(self.fs, &path, file, keeper).await?.iter().all(|part| part.own),
             };
             if of_main {
@@ -192,8 +198,8 @@ impl Workspace<'_> {
         Ok((ops, (path, as_read(file.as_ref()))))
     }
 
-    /// The memory of a day, in the order in which it is written there, or `None` if there is none: the
-    /// agent's for an author of the class `main`, else that of the author's audience.
+    /// Returns the memory of a day, in the order of its files, or `None` if there is none. It is the agent's
+    /// for an author of the class `main`, else that of the author's audience.
     ///
     /// # Errors
     /// `TooLarge`; from the filesystem.
@@ -214,11 +220,11 @@ impl Workspace<'_> {
         Ok(found)
     }
 
-    /// The days of which there is memory, from the first behind `after` on, and where to go on. At most
-    /// `limit` of them are looked at, 1 to [`MAX_DAYS`].
+    /// Returns the days with memory, from the first one after `after` on, and the cursor of the next page. At
+    /// most `limit` days are read, 1 to [`MAX_DAYS`].
     ///
     /// # Errors
-    /// `InvalidArgument` for another limit; `TooLarge` for a day that is; from the filesystem.
+    /// `InvalidArgument` for another limit; from the filesystem.
     #[boxed]
     pub async fn list_daily(
         &self,
@@ -236,11 +242,11 @@ impl Workspace<'_> {
             let Some(listing) = moment.list(&At::from(&dir), &page).await.optional()? else {
                 return Ok((days, None));
             };
-            // Other names lie between the days, more than a page of them perhaps.
+            // Other names may be between the days, even more than a page of them.
             let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
             for item in listing.items {
                 let (Some(day), Kind::File) = (day_of_file(item.name.as_str()), item.kind) else { continue };
-                // The further files of a day come before its first, by name.
+                // Further files of a day sort before its first one.
                 if seen != Some(day) {
                     if looked == limit {
                         return Ok((days, seen));
@@ -260,10 +266,10 @@ impl Workspace<'_> {
         }
     }
 
-    /// What is set for the agent.
+    /// Returns the settings of the agent.
     ///
     /// # Errors
-    /// `Corrupt` for a file that [`Settings::parse`] refuses, or that is too long; from the filesystem.
+    /// `Corrupt` for a file that is too long or that [`Settings::parse`] rejects; from the filesystem.
     #[boxed]
     pub async fn settings(&self) -> Result<Settings> {
         let path = self.file(SETTINGS)?;
@@ -271,7 +277,7 @@ impl Workspace<'_> {
         Settings::read(&path, file.as_ref())
     }
 
-    /// The day of a moment, by the agent's time zone.
+    /// Returns the day of a time, in the agent's time zone.
     ///
     /// # Errors
     /// As [`Workspace::settings`].
@@ -281,7 +287,7 @@ impl Workspace<'_> {
     }
 }
 
-/// A section as it is added.
+/// Returns a section with its heading.
 fn section(heading: &str, time: &str, text: &str) -> Result<String> {
     let text = text.trim();
     if text.is_empty() {
@@ -290,10 +296,10 @@ fn section(heading: &str, time: &str, text: &str) -> Result<String> {
     Ok(format!("### {heading} ({time})\n\n{text}\n"))
 }
 
-/// Returns the line feeds that go before a section in a file.
+/// Returns the line feeds to write before a section in a file.
 ///
 /// # Errors
-/// `AlreadyExists` for a file that nothing is written to; `TooLarge` if it has no room.
+/// `AlreadyExists` for a file that must not be written; `TooLarge` if it has no room.
 fn start_of(path: &TreePath, file: Option<&File>, section: usize) -> Result<&'static str> {
     let too_large = || {
         let message = format!(
@@ -307,7 +313,7 @@ fn start_of(path: &TreePath, file: Option<&File>, section: usize) -> Result<&'st
             let message = "is no regular file, so no memory is kept here; move it away";
             return Err(Error::at(ErrorKind::AlreadyExists, path, message));
         }
-        // The other name may lie where other people read, or be a file that only garth changes.
+        // The other name may be where other people read, or be that of a file that only garth changes.
         Some(file) if file.nlink > 1 => {
             let message = "has other names too, so no memory is kept here; replace it by a copy";
             return Err(Error::at(ErrorKind::AlreadyExists, path, message));
@@ -325,7 +331,7 @@ fn start_of(path: &TreePath, file: Option<&File>, section: usize) -> Result<&'st
     if before.len() + start.len() + section > MAX_FILE { Err(too_large()) } else { Ok(start) }
 }
 
-/// Returns the day whose file has a name.
+/// Returns the day from the name of one of its files.
 fn day_of_file(name: &str) -> Option<Day> {
     let name = name.strip_suffix(".md")?;
     let further = || {
@@ -336,11 +342,11 @@ fn day_of_file(name: &str) -> Option<Day> {
     name.parse().ok().or_else(further)
 }
 
-/// Class of a commit that wrote some text, and whether it was the keeper's.
+/// Class of the commit that wrote a text, and true if the keeper owns it.
 type Writer = (Option<Class>, bool);
 
-/// The parts of a file of daily memory, by the classes that wrote them and whether they are the keeper's.
-/// `fs` is of the moment of the file.
+/// Returns the parts of a file of daily memory, by class and owner of the commits that wrote them. `fs` is of
+/// the same point in time as the file.
 pub(super) async fn parts(
     fs: &dyn FileSystem,
     path: &TreePath,
@@ -363,10 +369,12 @@ pub(super) async fn parts(
             let start = usize::try_from(run.range.offset).unwrap_or(usize::MAX);
             let end = start.saturating_add(usize::try_from(run.range.length).unwrap_or(usize::MAX));
             match parts.last_mut() {
+                // Consecutive runs by one writer form one part.
                 Some((last, bytes)) if *last == of && bytes.end == start => bytes.end = end,
                 _ => parts.push((of, start..end)),
             }
         }
+        // Blame returns a limited number of runs at a time.
         offset = blame.next.unwrap_or(u64::MAX);
     }
     let bytes = text.as_bytes();
@@ -376,10 +384,10 @@ pub(super) async fn parts(
     Ok(parts.into_iter().map(part).collect())
 }
 
-/// Most files of other audiences that a prompt looks at.
+/// Limit on the files of other audiences in a prompt.
 const MAX_OTHERS: usize = 64;
 
-/// Returns the newest files of what other audiences remember of some days, newest first: for a main session.
+/// Returns the newest files of other audiences' memory of some days, newest first, for a main session.
 pub(super) async fn others(fs: &dyn FileSystem, agent: &str, days: &[Day]) -> Result<Vec<TreePath>> {
     let mut found = Vec::new();
     for day in days {
@@ -392,7 +400,7 @@ pub(super) async fn others(fs: &dyn FileSystem, agent: &str, days: &[Day]) -> Re
         };
         found.extend(answer.items.into_iter().map(|item| (item.key, item.path)));
     }
-    // the latest first, of whichever day
+    // By the last part of the key, so the newest come first across all days.
     found.sort_by(|(one, _), (other, _)| one.rsplit('/').next().cmp(&other.rsplit('/').next()));
     Ok(found.into_iter().map(|(_, path)| path).take(MAX_OTHERS).collect())
 }
@@ -407,20 +415,20 @@ pub(super) fn of_audience(path: &TreePath, agent: &str) -> Option<(String, Day)>
     }
 }
 
-/// Returns the mark by which a main session finds a day of another audience; the latest sorts first.
+/// Returns the mark by which main sessions find a day of another audience. The newest sorts first.
 fn day_attrs(agent: &str, day: Day, written: Seq) -> SetAttrs {
     let before = format!("{:020}", u64::MAX - written.0);
     SetAttrs::new().metadata(DAY_OF, day_mark(agent, day, &before))
 }
 
-/// Returns true if a mark is not of before a file's content was written.
+/// Returns true if a mark is not older than a file's content.
 pub(super) fn is_mark_of(mark: &str, written: Seq) -> bool {
     let before = mark.rsplit('/').next().and_then(|before| before.parse::<u64>().ok());
     before.is_some_and(|before| u64::MAX - before >= written.0)
 }
 
 impl Workspace<'_> {
-    /// Marks days of an audience that were written as files, so that main sessions find them.
+    /// Marks days of an audience that were written as plain files, so that main sessions find them.
     pub(super) async fn mark_days(&self, days: &[(TreePath, VersionId, Day)]) -> Result<()> {
         if days.is_empty() {
             return Ok(());
@@ -434,7 +442,7 @@ impl Workspace<'_> {
             .iter()
             .fold(batch, |batch, (path, etag, _)| batch.require(path.clone(), Precondition::Etag(*etag)));
         match self.fs.commit(batch).await {
-            // it was written or removed meanwhile: the next prompt marks it
+            // It was written or removed in between: the next prompt marks it.
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
             marked => marked.map(drop),
         }
@@ -445,12 +453,12 @@ fn day_mark(agent: &str, day: Day, before: &str) -> String {
     format!("{agent}/{day}/{before}")
 }
 
-/// What [`OF_MAIN`] says of this content there.
+/// Returns the value of [`OF_MAIN`] for a path and its content.
 fn known_as(path: &TreePath, content: &[u8]) -> String {
     sha256(&[path.as_str().as_bytes(), b"\0", content].concat())
 }
 
-/// The class that wrote: `main` for people who wrote outside of any session.
+/// Returns the class of an author: `main` for text written outside of any session.
 fn class_of(author: &Author) -> Class {
     author.class.as_deref().map_or(Class::Main, Class::named)
 }

@@ -1,5 +1,4 @@
-//! Asks a model what is worth remembering of a session. Without a model nothing is remembered: nothing is
-//! invented.
+//! Extracts memories from messages with a model. Without a model nothing is extracted.
 
 use std::ops::RangeInclusive;
 
@@ -7,15 +6,15 @@ use crate::models::{Allowance, Ask, ChatModel, answer_in, asked};
 use crate::session::Sessions;
 use garth_engine::error::{Error, ErrorKind, Result};
 
-/// Most tokens of messages that a model is asked about at once.
+/// Limit on the tokens of messages in one question to a model.
 pub(super) const MAX_ASKED: u64 = 60_000;
-/// Most questions about one session: what was said before that was compacted, and asked about then.
+/// Limit on the questions about one session. Older messages were compacted, and extracted then.
 pub(super) const MAX_QUESTIONS: usize = 32;
-/// Most tokens of an answer.
+/// Limit on the tokens of an answer.
 const ANSWER: u64 = 2_000;
-/// Longest answer, in bytes.
+/// Limit on the bytes of an answer.
 const MAX_ANSWER: usize = 64 << 10;
-/// What it answers if there is nothing.
+/// Answer of the model if there is nothing to remember.
 const NOTHING: &str = "NONE";
 
 const SYSTEM: &str = "You keep the memory of an agent. You get messages of a session that is about to be put away. \
@@ -24,17 +23,17 @@ const SYSTEM: &str = "You keep the memory of an agent. You get messages of a ses
     promises, open work. Leave out what is only of the moment, passwords and keys. Invent nothing. If there is nothing \
     to remember, answer NONE.";
 
-/// A model to ask, and what it may take.
+/// Model, with its allowance.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'m> {
-    /// The model.
+    /// Model.
     pub model: &'m dyn ChatModel,
-    /// How many tokens it may take a day.
+    /// Daily token allowance.
     pub allowance: Option<&'m Allowance>,
 }
 
-/// What is worth remembering of these messages, if there is anything. `Unavailable` if the day's tokens are
-/// used up, or the model does not answer.
+/// Returns the memories that a model extracts from messages; `None` if there are none. Fails with
+/// `Unavailable` if the day's tokens are used up, or the model does not answer.
 pub(super) async fn extract(
     sessions: &Sessions<'_>,
     session: &str,
@@ -57,7 +56,7 @@ pub(super) async fn extract(
     Ok((!found.is_empty()).then(|| found.join("\n")))
 }
 
-/// Asks about some text.
+/// Asks the model about a text.
 pub(super) async fn ask(said: &str, asking: Asking<'_>) -> Result<Option<String>> {
     let ask = Ask { system: SYSTEM.to_owned(), user: format!("# Messages\n{said}"), max_tokens: ANSWER };
     let used_up =
@@ -72,6 +71,7 @@ fn read(answer: &str) -> Result<Option<String>> {
         let message = format!("the model's answer is empty, or has more than {MAX_ANSWER} bytes; try again");
         return Err(Error::new(ErrorKind::Unavailable, message));
     }
+    // Models like to end even one word with a full stop.
     Ok((answer.trim_end_matches('.') != NOTHING).then(|| answer.to_owned()))
 }
 

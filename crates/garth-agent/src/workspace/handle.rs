@@ -1,5 +1,5 @@
-//! The handle on the workspace of an agent: paths of its files, batches in the name of its author, and its
-//! sessions. All files of the workspace add their calls to it.
+//! Handle on the workspace of an agent: paths of its files, batches in the name of its author, and its
+//! sessions. The other modules of the workspace add their calls to it.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{Author, Batch, Moment, Op, Timestamp};
 use garth_engine::path::{TreePath, check_id};
 
-/// The workspace of an agent in an account.
+/// Workspace of an agent in an account.
 #[derive(Clone, Debug)]
 pub struct Workspace<'a> {
     pub(super) fs: &'a dyn FileSystem,
     pub(super) env: Env,
     pub(super) author: Author,
     pub(super) agent: String,
-    /// Cache of what is known of texts that were in prompts.
+    /// Cache of token counts and masked texts of prompts.
     pub(super) known: AccountCache<'a>,
-    /// Sessions that it works on, of one audience; `None` for those of any that a call names.
+    /// Sessions of one audience that it works on; `None` for those of any audience that a call names.
     pub(super) own: Option<Sessions<'a>>,
     /// Request that the next write carries out.
     pub(super) once: Once,
-    /// Tree whose paths prompts and lists of skills name.
+    /// Tree whose paths prompts and lists of skills contain.
     pub(super) paths: PathsOf,
 }
 
-/// Whose memory a session keeps.
+/// Owner of the memory of a session: its class and audience.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Keeper {
     pub(super) class: Class,
@@ -40,15 +40,17 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Returns whose memory a session keeps.
+    /// Returns the owner of the memory of a session.
     pub(super) fn of(meta: &Meta) -> Self {
         Self { class: meta.class, audience: meta.user.clone() }
     }
 
-    /// Returns true if an author's text is this one's own: its audience's, or of people and main sessions.
+    /// Returns true if an author's text needs no fence for this owner: that of its audience, of people and of
+    /// main sessions.
     pub(super) fn owns(&self, author: &Author) -> bool {
         let class = author.class.as_deref().map(Class::named);
         match (class, self.class) {
+            // An audience trusts its own text and that of the owner; the owner trusts no other audience.
             (None | Some(Class::Main), _) => true,
             (Some(_), Class::Main) => false,
             (Some(_), _) => author.keeper() == Some(&*self.audience),
@@ -57,8 +59,8 @@ impl Keeper {
 }
 
 impl<'a> Workspace<'a> {
-    /// Returns the workspace of `agent` in an account whose tree is `fs`, for whoever holds the data folder.
-    /// [`Access`](crate::access::Access) is for everybody else.
+    /// Returns the workspace of `agent` in an account whose tree is `fs`, for the holder of the data folder.
+    /// Others use [`Access`](crate::access::Access).
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid id, and for a tree with other paths, such as that of a chat.
@@ -71,20 +73,20 @@ impl<'a> Workspace<'a> {
         Ok(workspace)
     }
 
-    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    /// Sets the clock, the randomness and the threads to compute on. The default is those of the machine.
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// Returns the workspace as an identity sees it, whose sessions these are.
+    /// Returns the workspace for an identity with these sessions.
     pub(crate) fn of(fs: &'a dyn FileSystem, env: Env, own: Sessions<'a>, who: &Identity) -> Self {
         let (author, agent, known) = (who.author(), who.agent().to_owned(), AccountCache::default());
         Self { fs, env, author, agent, known, own: Some(own), once: Once::default(), paths: PathsOf::Chat }
     }
 
-    /// Sets a cache to build prompts with. It may be shared by all accounts of a process: `account` is the
-    /// name of this one in it.
+    /// Sets a cache to build prompts with. All accounts of a process may share it: `account` is the name of
+    /// this one in it.
     #[must_use]
     #[doc(hidden)]
     pub fn cache(self, cache: &'a PromptCache, account: &str) -> Self {
@@ -98,15 +100,15 @@ impl<'a> Workspace<'a> {
         Self { once, ..self }
     }
 
-    /// Sets the tree whose paths prompts and lists of skills name: by default that of the identity that
-    /// opened the workspace, without one the account.
+    /// Sets the tree whose paths prompts and lists of skills contain. The default is that of the identity
+    /// that opened the workspace, or else the account.
     #[must_use]
     pub fn paths_of(self, paths: PathsOf) -> Self {
         Self { paths, ..self }
     }
 
-    /// Sets the author of commits. In a class other than `main`, only what is for that class and its audience
-    /// is visible.
+    /// Sets the author of commits. In a class other than `main`, only data of that class and its audience is
+    /// visible.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
@@ -130,7 +132,7 @@ impl<'a> Workspace<'a> {
         Ok(TreePath::parse(&format!("{}/{name}", self.home()?))?)
     }
 
-    /// Returns the path of a file that main sessions have with the agent, and others with their audience.
+    /// Returns the path of a file that is the agent's for main sessions, and the audience's for others.
     pub(super) fn kept_file(&self, keeper: &Keeper, name: &str) -> Result<TreePath> {
         match keeper.class {
             Class::Main => self.file(name),
@@ -148,27 +150,30 @@ impl<'a> Workspace<'a> {
         Batch::new(ops).author(author).message(message).by_garth()
     }
 
-    /// Returns a batch in the name of a session, its audience and its class, whoever asked for it.
+    /// Returns a batch in the name of a session, its audience and its class, also if another author asked for
+    /// it.
     pub(super) fn batch_of(&self, meta: &Meta, ops: Vec<Op>, what: &str) -> Batch {
         let batch = self.batch(ops, &format!("{what} {}", meta.name));
         let mut author = batch.author.clone().with_class(meta.class.as_str()).with_session(&meta.name);
         if author.user.is_none() && !is_reserved(&meta.user) {
             author.user = Some(meta.user.clone());
         }
+        // The author may have another audience. What a reset or compaction writes belongs to that of the
+        // session.
         author.audience = None;
         batch.author(author.with_audience(&meta.user))
     }
 
-    /// Returns the class of the author: `main` for whoever holds the data folder and says no other.
+    /// Returns the class of the author: `main` if the author has none, as the holder of the data folder.
     pub(super) fn own_class(&self) -> Class {
         self.author.class.as_deref().map_or(Class::Main, Class::named)
     }
 
-    /// Returns whose memory is asked about: that of a session, else the author's.
+    /// Returns the owner of the memory of a session, or else of the author.
     ///
     /// # Errors
-    /// `AccessDenied` for a session that fewer listen to than to the author's; `InvalidArgument` for a class
-    /// without an audience.
+    /// `AccessDenied` for a session with fewer listeners than the author's class; `InvalidArgument` for a
+    /// class without an audience.
     pub(super) fn keeper(&self, session: Option<&Meta>) -> Result<Keeper> {
         let own = self.own_class();
         if let Some(meta) = session {
@@ -208,14 +213,14 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// Returns the account, for what a main session is shown of others.
+    /// Returns the unconfined account, for the memory of other audiences in main sessions.
     pub(super) fn whole(&self) -> &'a dyn FileSystem {
         self.own.as_ref().map_or(self.fs, Sessions::whole)
     }
 
-    /// Returns the tree as of a moment, or a snapshot of now.
+    /// Returns the tree as of a point in time, or a snapshot of the current one.
     pub(super) async fn moment(&self, at: Option<&Moment>) -> Result<Arc<dyn FileSystem>> {
-        // a time that has not come yet is now, whatever the clock says
+        // A time in the future means now. A snapshot by the clock could miss commits with a later time.
         self.fs.as_of(at.unwrap_or(&Moment::Time(Timestamp(i64::MAX)))).await
     }
 }

@@ -1,13 +1,13 @@
-//! Whether a file of heartbeats says anything: only what does is in the prompt.
+//! Check if a heartbeat file has content: only then it is part of the prompt.
 
 use super::reading::Reading;
 
-/// Whether a text has more than blank lines, headings without a body, comments and rules.
+/// Returns true if a text has more than blank lines, headings without a body, comments and rules.
 ///
-/// A comment is `<!--` to `-->`, over several lines too; one that does not end is text. A heading is 1 to 6
-/// `#` with a space or the end of the line behind them, a rule is three or more of one of `-`, `*`, `_`, with
-/// spaces between them or not. The lines that open and close a code fence say nothing themselves; what is
-/// inside counts as it does outside, since templates are handed on in fences.
+/// A comment is `<!--` to `-->`, also over several lines; an unterminated one is text. A heading is 1 to 6
+/// `#` followed by a space or the end of the line. A rule is three or more of one of `-`, `*`, `_`, with or
+/// without spaces between them. The lines that open and close a code fence have no content themselves; the
+/// lines inside count as outside, because templates are often sent in fences.
 ///
 /// ```
 /// use garth_agent::workspace::says_anything;
@@ -20,8 +20,9 @@ pub fn says_anything(text: &str) -> bool {
     says_anything_as(text, Reading::Now)
 }
 
-/// Returns what [`says_anything`] returns today, or returned for the prompts of before.
+/// Returns the result of [`says_anything`], or for old prompts the one that it had then.
 pub(super) fn says_anything_as(text: &str, reading: Reading) -> bool {
+    // Prompts that were built before fences were recognised must be replayed as they were.
     let is_fence = |line: &str| reading == Reading::Now && is_fence(line);
     let text = without_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
     text.split(['\n', '\r'])
@@ -29,7 +30,7 @@ pub(super) fn says_anything_as(text: &str, reading: Reading) -> bool {
         .any(|line| !line.is_empty() && !is_heading(line) && !is_rule(line) && !is_fence(line))
 }
 
-/// The text with each comment as one space, so that what stands around it is not joined.
+/// Returns the text with each comment replaced by a space, so that the text around it is not joined.
 fn without_comments(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());
@@ -48,7 +49,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&level) && (behind.is_empty() || behind.starts_with([' ', '\t']))
 }
 
-/// Three or more backticks or tildes, with one word behind them at most: the language.
+/// Returns true for three or more backticks or tildes, followed by at most one word: the language.
 fn is_fence(line: &str) -> bool {
     ['`', '~'].into_iter().any(|mark| {
         let language = line.trim_start_matches(mark);
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_comment_that_a_heading_opens_may_end_in_what_is_added() {
-        // what opens one and looks as if it ended it
+        // The opening of a comment that looks like its end as well.
         let text = "# <!-->\n--><!--";
         assert!(!says_anything(text));
         assert!(says_anything(&format!("{text}\n{text}")));

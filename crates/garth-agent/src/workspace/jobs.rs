@@ -1,5 +1,5 @@
-//! Jobs for a model: what is worth remembering of a session that was put away while no model answered. A job
-//! is a file in the account's outbox, done once by whoever has a model, and never sent to a sink.
+//! Jobs for a model: memories to extract from a session that was archived while no model answered. A job is a
+//! file in the account's outbox, done once by a process with a model, and never sent to a sink.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,27 +19,28 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, Batch, Kind, Op, Page, Precondition, Timestamp};
 use garth_engine::path::{TreePath, check_id};
 
-/// Where jobs are, in the account's outbox; those that failed are in `dlq` there.
+/// Directory of the jobs in the account's outbox.
 const JOBS: &str = "jobs";
+/// Directory of failed jobs in [`JOBS`].
 const FAILED: &str = "dlq";
 
-/// What a job is for.
+/// Kind of the jobs that extract memories.
 const MEMORY: &str = "memory";
 
-/// How long one has a job to itself, in seconds: a model answers within 120.
+/// Lease time of a job in seconds. A model answers within 120.
 const LEASE: i64 = 600;
-/// How often a job is tried again: after 1, 4, 16, 64 and 256 seconds.
+/// Limit on the retries of a job: after 1, 4, 16, 64 and 256 seconds.
 const RETRIES: u32 = 5;
 /// Seconds between attempts while no file of the day has room: an hour.
 const WHILE_FULL: i64 = 3600;
-/// Seconds after which a job that finds no room is put aside: a week.
+/// Seconds after which a job that finds no room fails for good: a week.
 const LONGEST_FULL: i64 = 7 * 24 * 3600;
-/// Files read at a time.
+/// Number of files read at a time.
 const LOOKED_AT: usize = 256;
-/// Largest file of a job.
+/// Limit on the bytes of a job's file.
 const MAX_JOB: usize = 64 << 10;
 
-/// A job.
+/// Job to extract memories from an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) id: String,
@@ -49,9 +50,9 @@ pub(super) struct Job {
     class: Class,
     session: String,
     archive: String,
-    /// The first line of it that nobody was asked about.
+    /// First line of the archive that is still to be asked about.
     first: u64,
-    /// The day to which it belongs.
+    /// Day to which the memories belong.
     day: String,
     status: String,
     attempts: u32,
@@ -63,33 +64,33 @@ pub(super) struct Job {
     last_error: Option<String>,
 }
 
-/// Outcome of remembering something at the end of a session, or in a compaction.
+/// Outcome of extracting memories at the end of a session, or in a compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Held {
-    /// There was nothing, or no model to ask.
+    /// Nothing to remember, or no model to ask.
     Nothing,
-    /// It was added to this file.
+    /// Added to this file.
     Added(TreePath),
-    /// The model did not answer, or no file of the day took the text: this job asks the model again.
+    /// The model did not answer, or no file of the day had room: this job asks the model again.
     Later(String),
 }
 
-/// What a look at the jobs of an account did.
+/// Result of a run over the jobs of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Jobs {
-    /// How many are done.
+    /// Number of completed jobs.
     pub done: u64,
-    /// How many failed for good.
+    /// Number of jobs that failed for good.
     pub failed: u64,
-    /// When there is one to do again.
+    /// Time at which the next job is due.
     pub next: Option<Timestamp>,
 }
 
 impl Job {
-    /// That what is worth remembering of an archive is added to a day.
+    /// Returns a job that extracts memories from an archive and adds them to a day.
     pub(super) fn new(
         workspace: &Workspace<'_>,
         meta: &Meta,
@@ -117,7 +118,7 @@ impl Job {
         })
     }
 
-    /// What makes its file.
+    /// Returns the write of its file.
     pub(super) fn op(&self) -> Result<Op> {
         Ok(Op::write(self.path()?, pretty(self)?).with_parents())
     }
@@ -127,13 +128,13 @@ impl Job {
         Ok(TreePath::from_row(directory()?.key(), &format!("{}.json", self.id)))
     }
 
-    /// Returns true if a job that finds no room is tried again.
+    /// Returns true if a job that finds no room is still retried.
     fn is_younger(&self, env: &Env) -> bool {
         let created = Timestamp::parse_rfc3339(&self.created_at).unwrap_or_default();
         env.now() < created.plus_seconds(LONGEST_FULL)
     }
 
-    /// When it may be done: a lease that ended lets others have it.
+    /// Returns when it may be done. After a lease has ended, another process may take it.
     fn due(&self) -> Timestamp {
         let at = self.lease_until.as_ref().unwrap_or(&self.next_attempt_at);
         Timestamp::parse_rfc3339(at).unwrap_or_default()
@@ -144,7 +145,7 @@ fn directory() -> Result<TreePath> {
     Ok(TreePath::parse(&format!("/{OUTBOX}/{JOBS}"))?)
 }
 
-/// When the next job of an account is due, if there is one.
+/// Returns when the next job of an account is due, if there is one.
 ///
 /// # Errors
 /// From the filesystem.
@@ -169,7 +170,7 @@ async fn jobs(fs: &dyn FileSystem) -> Result<Vec<(TreePath, File, Job)>> {
             let is_one = job.kind == MEMORY && job.path().is_ok_and(|own| own == path);
             is_one.then_some((path, file, job))
         }));
-        // Jobs that wait for their time, and what is no job, must not hide those after them.
+        // Jobs that are not due yet, and invalid files, must not hide those after them.
         let Some(last) = last else { break };
         page = page.after(last);
     }
@@ -191,7 +192,7 @@ pub async fn run_jobs(fs: &dyn FileSystem, env: &Env, asking: Asking<'_>) -> Res
             Ok(JobOutcome::Done) => looked.done += 1,
             Ok(JobOutcome::Failed) => looked.failed += 1,
             Ok(JobOutcome::Again(at)) => looked.at(at),
-            // somebody else has it
+            // Another process has it.
             Err(error) if error.is(ErrorKind::Conflict) => {}
             Err(error) => return Err(error),
         }
@@ -211,7 +212,7 @@ enum JobOutcome {
     Again(Timestamp),
 }
 
-/// Claims a job, does it, and takes its file away with what it made.
+/// Claims a job, does it, and removes its file in the commit with the result.
 async fn run(
     fs: &dyn FileSystem,
     env: &Env,
@@ -222,25 +223,30 @@ async fn run(
     let author = Author::agent(&job.agent).with_class(job.class.as_str()).with_session(&job.session);
     let author = if is_reserved(&job.user) { author } else { author.with_user(&job.user) };
     let workspace = Workspace::new(fs, &job.agent)?.env(env.clone()).author(author.with_audience(&job.user));
+    // Counted in the claim, so that a job that crashes its worker is not retried forever.
     job.attempts = job.attempts.saturating_add(1);
     job.status = "PROCESSING".to_owned();
     job.lease_until = Some(env.now().plus_seconds(LEASE).to_rfc3339());
     let claim = workspace.batch(vec![Op::write(path.clone(), pretty(&job)?)], "claim a job");
     fs.commit(claim.require(path.clone(), as_read(Some(file)))).await?;
     let claimed = read_all(fs, std::slice::from_ref(path), MAX_JOB).await?.pop().flatten();
+    // The result depends on this version: after the lease has ended, another process may have claimed the
+    // job.
     let own = as_read(claimed.as_ref());
     let done = async {
         let mut batch = workspace.remembered(&job, asking).await?;
         batch.ops.push(Op::remove(path.clone()));
         fs.commit(batch.require(path.clone(), own.clone())).await
     };
-    // also where the memory changed meanwhile: the job is given back, and not held until its lease ends
+    // Also if the memory changed in between: the job is given back at once, and not held until its lease
+    // ends.
     match done.await {
         Ok(_) => Ok(JobOutcome::Done),
         Err(error)
             if is_full(&error) && job.is_younger(env) || job.attempts <= RETRIES && !is_final(&error) =>
         {
-            // A full day gets room only when somebody makes some.
+            // A full day only gets room when somebody makes some, so these retries are limited by age, not by
+            // number.
             let pause = if is_full(&error) { WHILE_FULL } else { 1 << (2 * (job.attempts - 1)) };
             let at = env.now().plus_seconds(pause);
             (job.status, job.lease_until) = ("PENDING".to_owned(), None);
@@ -267,7 +273,7 @@ fn is_full(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::AlreadyExists)
 }
 
-/// Returns true if another attempt would end the same.
+/// Returns true if another attempt would fail the same way.
 fn is_final(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -280,8 +286,8 @@ fn is_final(error: &Error) -> bool {
 }
 
 impl Workspace<'_> {
-    /// Adds what a model found in a session to a day. Where no file of the day takes it, leaves a job that
-    /// asks again about the archive, from a line on: the session goes on, and nothing is lost.
+    /// Adds memories that a model extracted from a session to a day. If no file of the day has room, adds a
+    /// job that asks again about the archive, starting at a line: the session continues, and nothing is lost.
     pub(super) async fn remember_or_later(
         &self,
         text: &str,
@@ -305,9 +311,11 @@ impl Workspace<'_> {
         }
     }
 
-    /// What adds to a day what a model finds in an archive.
+    /// Returns the batch that adds the memories of an archive to a day.
     async fn remembered(&self, job: &Job, asking: Asking<'_>) -> Result<Batch> {
         let (path, day) = (TreePath::parse(&job.archive)?, job.day.parse()?);
+        // A job is a file that others could have written. It must not lead to files outside the agent's
+        // archives.
         if !path.is_within(&self.file("sessions")?) {
             return Err(Error::invalid(format!("{path}: is no archive of {}", self.agent)));
         }
@@ -331,14 +339,15 @@ impl Workspace<'_> {
         Ok(self.batch(ops, "remember").require(file, condition))
     }
 
-    /// What the lines of an archive say, as a model is shown it, as many as it is asked about at once; and
-    /// the line to go on with.
+    /// Returns the text of an archive as a model sees it, up to the limit of one question, and the line of
+    /// the next one.
     async fn said_in(&self, archive: &TreePath, first: u64) -> Result<(String, Option<u64>)> {
         let page =
             self.archive_page(archive, &Export::new(TranscriptFormat::Pi).lines(first..=u64::MAX)).await?;
         let (mut said, mut tokens) = (String::new(), 0);
         for (number, line) in (first..).zip(&page.items) {
             for (text, more) in archived_said(number, line)? {
+                // At least one message, or a long one would never be passed.
                 if tokens + more > MAX_ASKED && tokens > 0 {
                     return Ok((said, Some(number)));
                 }

@@ -1,5 +1,5 @@
-//! The layout of a bucket that an account's tree is imported from and exported to: which paths belong to it,
-//! and the sidecars that metadata of its objects are in. Pure.
+//! Layout of a bucket for the import and export of an account's tree: its paths, and the sidecars with the
+//! metadata of objects. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,36 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Attributes, SetAttrs};
 use garth_engine::path::{Name, TreePath};
 
-/// What the name of a sidecar ends in, behind the name of its file.
+/// Suffix of a sidecar, after the name of its file.
 pub const SIDECAR: &str = ".metadata.json";
 
-/// Largest sidecar, 1 MiB: more than the attributes of a memory in any JSON form that a person would write.
+/// Limit on the bytes of a sidecar, 1 MiB: more than the attributes of a file in any reasonable JSON form.
 pub const MAX_SIDECAR: usize = 1 << 20;
 
-/// Custom metadata whose names begin like this are garth's own: they are not in sidecars.
+/// Prefix of custom metadata that is garth's own and not part of sidecars.
 pub const OWN: &str = "garth.";
 
-/// Custom metadata of a media file: the UUID in its name, by which it is found wherever it was moved.
+/// Custom metadata of a media file: the UUID in its name, by which it is found after a move.
 pub const MEDIA_ID: &str = "garth.media";
 
-/// Custom metadata of a media file: the session whose directory it was written to.
+/// Custom metadata of a media file: the session to whose directory it was written.
 const SESSION_KEY: &str = "sessionKey";
 
-/// Directories at the top of an account that the layout does not have: what users and chats keep, and events.
+/// Top directories of an account that are not part of the layout: data of users and chats, and events.
 const OWN_TOPS: [&str; 4] = ["users", "chats", OUTBOX, ".garth"];
 
-/// What an agent has that the layout does not: values of the key-value API, and memories.
+/// Names in an agent's directory that are not part of the layout: settings, values of the key-value API, and
+/// memories.
 const OWN_OF_AGENTS: [&str; 3] = [SETTINGS, "kv", "memories"];
 
 /// Files of a skill that is published as a memory.
 const OF_MEMORIES: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
 
-/// Whether what is at a path, or above it, is garth's own, and no part of the layout. `target` is where it
-/// points if it is a symbolic link. All other paths are, whatever lies there.
+/// Returns true if a path or one above it is garth's own, and so not part of the layout. `target` is the
+/// target of a symbolic link. All other paths belong to the layout, whatever their kind.
 pub fn is_own(path: &TreePath, target: Option<&str>) -> bool {
     let of_memory = |file: &str, is_last: bool| {
+        // Only the link of a published skill is derived; a file of that name has content of its own.
         OF_MEMORIES.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
     };
     match path.segments().collect::<Vec<_>>()[..] {
@@ -53,7 +55,7 @@ pub fn is_own(path: &TreePath, target: Option<&str>) -> bool {
     }
 }
 
-/// The UUID in the name of a media file: `/media/{sessionKey}/{uuid}.{ext}`.
+/// Returns the UUID in the name of a media file: `/media/{sessionKey}/{uuid}.{ext}`.
 pub fn media_id(path: &TreePath) -> Option<&str> {
     match path.segments().collect::<Vec<_>>()[..] {
         ["media", _, file] => uuid_of(file),
@@ -61,11 +63,13 @@ pub fn media_id(path: &TreePath) -> Option<&str> {
     }
 }
 
-/// The path that a media file had before a reset moved it to its archive: that of the object in the layout.
+/// Returns the path that a media file had before a reset moved it next to its archive: that of the object in
+/// the layout.
 pub fn moved_from(path: &TreePath, attributes: &Attributes) -> Option<TreePath> {
     let ["agents", _, "sessions", _, "media", file] = path.segments().collect::<Vec<_>>()[..] else {
         return None;
     };
+    // Only a file that garth moved has its own UUID as attribute. Any other file there is not a media file.
     if attributes.metadata.get(MEDIA_ID).map(String::as_str) != Some(uuid_of(file)?) {
         return None;
     }
@@ -85,17 +89,17 @@ fn uuid_of(file: &str) -> Option<&str> {
     (fits && parts.next().is_none() && !extension.is_empty()).then_some(id)
 }
 
-/// The name of the file whose sidecar this name may be.
+/// Returns the name of the file to which a sidecar of this name belongs.
 pub fn described(name: &str) -> Option<&str> {
     name.strip_suffix(SIDECAR).filter(|file| !file.is_empty() && !file.ends_with('/'))
 }
 
-/// What a sidecar says of its file: `{"contentType": "...", "customMetadata": {"k": "v"}}`, both optional.
+/// Content of a sidecar: `{"contentType": "...", "customMetadata": {"k": "v"}}`, both optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Sidecar {
-    /// The MIME type.
+    /// MIME type.
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Custom metadata.
@@ -103,7 +107,7 @@ pub struct Sidecar {
     pub custom_metadata: BTreeMap<String, String>,
 }
 
-/// A text: `null` is none.
+/// Reads a text, and rejects `null`.
 fn text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<String>, D::Error> {
     match serde_json::Value::deserialize(from)? {
         serde_json::Value::String(text) => Ok(Some(text)),
@@ -112,11 +116,12 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<String
 }
 
 impl Sidecar {
-    /// Reads one.
+    /// Parses a sidecar.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is none: a key twice, other fields, values that are no strings, names of
-    /// metadata that garth keeps for itself or that have not 1 to 255 bytes; `TooLarge`.
+    /// - `InvalidArgument`: the JSON has a duplicate key, an unknown field or a value that is not a string,
+    ///   or a name of metadata is reserved or does not have 1 to 255 bytes.
+    /// - `TooLarge`: more than [`MAX_SIDECAR`] bytes.
     pub fn parse(json: &[u8]) -> Result<Self> {
         if json.len() > MAX_SIDECAR {
             let message = format!("a file of metadata has at most {MAX_SIDECAR} bytes");
@@ -128,6 +133,7 @@ impl Sidecar {
                  \"customMetadata\": {{\"name\": \"value\"}}}}, both optional"
             ))
         };
+        // Rejects a name that occurs twice, of which serde would take the last value.
         garth_engine::rule::json::read(json).map_err(|flaw| bad(&flaw))?;
         if json.trim_ascii_start().first() != Some(&b'{') {
             return Err(bad(&"it is no JSON object"));
@@ -142,34 +148,37 @@ impl Sidecar {
                 return Err(Error::invalid("a name in customMetadata has 1 to 255 bytes"));
             }
         }
+        // Fails for values beyond the limits of attributes, before an import begins.
         sidecar.attrs(None, &Attributes::default()).apply(&mut Attributes::default())?;
         Ok(sidecar)
     }
 
-    /// What a file has that belongs into one.
+    /// Returns the sidecar of a file with these attributes.
     pub fn of(attributes: &Attributes) -> Self {
         let shown = attributes.metadata.iter().filter(|(name, _)| !name.starts_with(OWN));
         let custom_metadata = shown.map(|(name, value)| (name.clone(), value.clone())).collect();
         Self { content_type: attributes.content_type.clone(), custom_metadata }
     }
 
-    /// Whether there is nothing to say.
+    /// Returns true if the sidecar has no content.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns its text, in the one form in which it is written.
+    /// Returns its text in canonical form.
     ///
     /// # Errors
-    /// `InvalidArgument` for what has no JSON form.
+    /// `InvalidArgument` for a value that has no JSON form.
     pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 
-    /// What makes a file that has these attributes (of a new one: none) one that this describes. `media_id`
-    /// is the UUID in the name of a media file. What is garth's own stays.
+    /// Returns the change from the attributes `there` (of a new file: none) to those of this sidecar.
+    /// `media_id` is the UUID in the name of a media file. Garth's own metadata stays.
     pub fn attrs(&self, media_id: Option<&str>, there: &Attributes) -> SetAttrs {
         let mut attrs = SetAttrs { content_type: Some(self.content_type.clone()), ..SetAttrs::new() };
+        // A name that the sidecar does not have is removed, so that an import of an export restores the same
+        // attributes.
         let gone = there.metadata.keys().filter(|name| !name.starts_with(OWN));
         attrs.metadata = gone.map(|name| (name.clone(), None)).collect();
         let said = self.custom_metadata.iter();

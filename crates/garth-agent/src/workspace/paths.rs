@@ -1,5 +1,4 @@
-//! Paths as whoever reads a prompt or a list of skills uses them: those of the account, or of the tree that
-//! an agent sees.
+//! Paths in prompts and lists of skills: those of the account, or of the tree that an agent sees.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +6,11 @@ use super::reading::Reading;
 use crate::identity::places::{OF_AGENT, OF_USER, SKILLS_OF_ACCOUNT};
 use garth_engine::path::TreePath;
 
-/// Tree whose paths a prompt names.
+/// Tree whose paths a prompt contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathsOf {
-    /// The account, for whoever works at its root.
+    /// Account, for agents that work at its root.
     #[default]
     Account,
     /// The [tree of an agent](crate::AgentTree): `/.agent`, `/.user`, `/ctx/skills`.
@@ -19,8 +18,8 @@ pub enum PathsOf {
 }
 
 impl PathsOf {
-    /// Returns the path at which the tree shows a file of an agent, of what it keeps about its audience, or
-    /// of a skill of the account.
+    /// Returns the path in the tree of a file of an agent, of its notes about its audience, or of a skill of
+    /// the account.
     pub(super) fn shown(self, path: &TreePath) -> TreePath {
         let segments: Vec<&str> = path.segments().collect();
         let (root, rest) = match (self, &*segments) {
@@ -34,7 +33,7 @@ impl PathsOf {
     }
 }
 
-/// Returns how the files of a prompt are read that names the paths of a tree, or of none.
+/// Returns the reading of a prompt's files, which is the first one for prompts without a tree of paths.
 pub(super) fn reading_of(paths: Option<PathsOf>) -> Reading {
     if paths.is_some() { Reading::Now } else { Reading::First }
 }

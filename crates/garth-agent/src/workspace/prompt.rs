@@ -1,5 +1,6 @@
-//! The prompt: what a model gets of a workspace before the messages of a session. It is put together of files
-//! of one moment, says of which and why, and can be put together again as of any moment that is kept.
+//! Prompt: the text from a workspace that a model gets before the messages of a session. It is built from
+//! files at one point in time, lists its parts with the reasons for them, and can be built again as of any
+//! time that is retained.
 
 mod assemble;
 mod diff;
@@ -28,16 +29,20 @@ use garth_engine::model::{Moment, Seq, Timestamp};
 use garth_engine::path::check_id;
 
 impl Workspace<'_> {
-    /// The prompt, now or as it was. For a session that is there now, its events tell that it was built.
+    /// Builds the prompt, now or as of a time. If it is built now for a session, an event of the session
+    /// records it.
     ///
-    /// As it was: what was built last until that moment, of the same files, with what the caller said then;
-    /// with `inputs`, what would have been built.
+    /// As of a time, it is the last prompt that was built until then, from the same files and the inputs of
+    /// that time. With `inputs` it is the one that would have been built then.
     ///
     /// # Errors
-    /// `NotFound` for a session that is not there; `AccessDenied` for one of another class than the author's;
-    /// `InvalidArgument` for files, settings and inputs that cannot be read, and for the past of a session of
-    /// which no prompt was built, without inputs; `TooLarge` for files of more than 1 MiB; `Gone` beyond
-    /// retention; from the filesystem.
+    /// - `NotFound`: the session does not exist.
+    /// - `AccessDenied`: the session is of another class than the author's.
+    /// - `InvalidArgument`: files, settings or inputs are invalid, or no prompt was built for the session
+    ///   until `at` and no inputs are given.
+    /// - `TooLarge`: a file has more than 1 MiB.
+    /// - `Gone`: the time is beyond retention.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn prompt(&self, options: &PromptOptions) -> Result<Prompt> {
         options.inputs.as_ref().map_or(Ok(()), Inputs::check)?;
@@ -64,6 +69,8 @@ impl Workspace<'_> {
                     Ok::<_, Error>(recorded)
                 });
                 let recorded = recorded.await?;
+                // An earlier attempt of the request has recorded a prompt. The caller gets that one, not the
+                // one just built.
                 let Some(mut prompt) = built.filter(|_| recorded.is_own()) else {
                     return self.build_again(options, recorded).await;
                 };
@@ -76,7 +83,7 @@ impl Workspace<'_> {
         }
     }
 
-    /// Puts it together of the files of a moment.
+    /// Builds the prompt from the files of a point in time.
     async fn build(
         &self,
         options: &PromptOptions,
@@ -84,14 +91,17 @@ impl Workspace<'_> {
         mut inputs: Inputs,
         read_at: Option<Timestamp>,
     ) -> Result<Prompt> {
-        // of a time in the past that is the time
+        // For a time in the past, that time is now.
         let now_is = match at {
             Some(Moment::Time(time)) => *time,
             _ => self.env.now(),
         };
         let time = inputs.time(now_is)?;
+        // Recorded with the inputs, so that a replay has the same time.
         inputs.clock = Some(time.to_rfc3339());
         let moment = self.moment(at).await?;
+        // Listed in the inputs, so that a replay reads the same files even if other audiences have written
+        // since.
         if at.is_none() && self.own_class() == Class::Main {
             let today = self.settings().await?.zone()?.day(time);
             let others = daily::others(self.whole(), &self.agent, &[today.before(), today]).await?;
@@ -99,10 +109,12 @@ impl Workspace<'_> {
         }
         let session = options.session.as_ref();
         let mut files = Files::read(self, &*moment, session, (time, &inputs.others), read_at).await?;
+        // The session may have a higher class than the author. Only a main session sees other audiences.
         if files.keeper.class != Class::Main {
             inputs.others.clear();
         }
         let since = match files.session.as_ref().and_then(pinned_since) {
+            // Pinned at the current commit, the files would be the same.
             Some(since) if files.settings.prompt.pinned && since < files.seq => Some(since),
             _ => None,
         };
@@ -112,11 +124,11 @@ impl Workspace<'_> {
                 Ok(then) => {
                     let others = (time, &*inputs.others);
                     let mut pinned = Files::read(self, &*then, session, others, None).await?;
-                    // whose memory a session may see is not pinned
+                    // The visibility of memory is not pinned: a restriction applies at once.
                     pinned.settings.daily_memory = files.settings.daily_memory;
                     now = Some(std::mem::replace(&mut files, pinned));
                 }
-                // what is no longer kept cannot be pinned
+                // Files beyond retention cannot be pinned.
                 Err(error) if error.is(ErrorKind::Gone) => {}
                 Err(error) => return Err(error),
             }
@@ -129,7 +141,7 @@ impl Workspace<'_> {
     }
 }
 
-/// Returns the commit at which the prompt of a session is pinned, if it is.
+/// Returns the commit at which the prompt of a session is pinned.
 fn pinned_since(meta: &Meta) -> Option<Seq> {
     meta.other.get(PINNED_SINCE)?.as_u64().map(Seq)
 }

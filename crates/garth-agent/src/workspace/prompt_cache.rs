@@ -1,4 +1,4 @@
-//! What was found out about texts that go into prompts with every call, so that it is found out once.
+//! Cache of token counts and parsed skills, which go into prompts with every call.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,17 @@ use super::reading::Reading;
 use super::skill_md::front_matter::SkillText;
 use crate::count::count;
 
-/// Counts of tokens that are kept, of about 100 bytes each.
+/// Limit on the cached token counts, of about 100 bytes each.
 const COUNTS: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not 0");
 
-/// Skills that are kept, and the bytes of front matter of all of them, 4 MiB. What is kept of a text is at
-/// most some ten times as long: values of one byte each.
+/// Limit on the cached skills.
 const SKILLS: NonZeroUsize = NonZeroUsize::new(2048).expect("it is not 0");
+/// Limit on the bytes of front matter of all cached skills, 4 MiB. A parsed one takes at most about ten times
+/// its text: values of one byte each.
 const MAX_FRONTS: usize = 4 << 20;
 
-/// Keeps how many tokens texts have and what skills say, of those that were in prompts last. Threads share
-/// it. A prompt is the same with it and without it.
+/// Cache of token counts and parsed skills, of the texts used last. Threads share it. A prompt is the same
+/// with and without it.
 #[derive(Debug)]
 pub struct PromptCache {
     counts: Mutex<LruCache<blake3::Hash, usize>>,
@@ -34,7 +35,7 @@ struct Skills {
 
 impl Default for PromptCache {
     fn default() -> Self {
-        // one that is made with its size takes memory for all at once
+        // A cache created with its size allocates all of it at once.
         let mut counts = LruCache::unbounded();
         counts.resize(COUNTS);
         let skills = Skills { kept: LruCache::unbounded(), fronts: 0 };
@@ -53,25 +54,26 @@ impl Skills {
     }
 }
 
-/// The cache that a prompt is built with, if there is one, and the name of its account. The name keeps what
-/// is known of others apart: how long a prompt takes tells nobody what is in another account.
+/// Cache for the prompts of an account, if there is one, and the name of the account. The name is part of the
+/// keys: the time that a prompt takes must not reveal the texts of other accounts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AccountCache<'a>(pub(crate) Option<(&'a PromptCache, String)>);
 
 impl AccountCache<'_> {
-    /// How many tokens a text has.
+    /// Returns the number of tokens of a text.
     pub(crate) fn count(&self, text: &str) -> usize {
         let Some((cache, account)) = &self.0 else { return count(text) };
         let key = key_of(&[account, text]);
         if let Some(known) = lock(&cache.counts).get(&key) {
             return *known;
         }
+        // Counted without the lock, so that other prompts are not delayed. Two may count the same text.
         let tokens = count(text);
         lock(&cache.counts).put(key, tokens);
         tokens
     }
 
-    /// What the text of a skill says, maybe without its body.
+    /// Returns the parsed skill of a text, possibly without its body.
     pub(crate) fn skill(&self, text: &str, reading: Reading) -> Arc<SkillText> {
         let Some((cache, account)) = &self.0 else { return Arc::new(SkillText::parse_as(text, reading)) };
         let key = key_of(&[account, &format!("{reading:?}"), text]);
@@ -79,8 +81,9 @@ impl AccountCache<'_> {
             return Arc::clone(known);
         }
         let mut skill = SkillText::parse_as(text, reading);
-        // one that was refused has kept nothing of it
+        // A rejected skill holds none of its front matter.
         let front = if skill.refused.is_some() { 0 } else { text.len().saturating_sub(skill.body.len()) };
+        // Only the front matter is needed for a prompt; bodies may be long.
         skill.body = String::new();
         let skill = Arc::new(skill);
         lock(&cache.skills).put(key, Arc::clone(&skill), front);
@@ -88,7 +91,7 @@ impl AccountCache<'_> {
     }
 }
 
-/// Returns the hash of some texts, each with its length: none can pass for a part of its neighbour.
+/// Returns the hash of some texts, each with its length, so that none can pass for a part of its neighbour.
 fn key_of(texts: &[&str]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     for text in texts {
@@ -114,7 +117,7 @@ mod tests {
             ("a", "hello world", 1),
             ("a", "", 2),
             ("b", "hello world", 3),
-            // the name of an account is no beginning of a text
+            // The account's name cannot pass for the beginning of a text.
             ("ahello", " world", 4),
             ("", "ahello world", 5),
         ] {
@@ -137,7 +140,7 @@ mod tests {
             known.skill(&n.to_string(), Reading::Now);
         }
         assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (COUNTS.get(), SKILLS.get()));
-        // long front matter leaves room for less
+        // Long front matter leaves room for fewer skills.
         for n in 0..MAX_FRONTS / MAX_FRONT + 1 {
             known.skill(
                 &format!("---\nname: {n}\ndescription: {}\n---\n", "x".repeat(MAX_FRONT - 30)),

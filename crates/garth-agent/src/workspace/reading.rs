@@ -1,13 +1,13 @@
-//! Version of how garth reads and names the files of a prompt. A prompt that was built once is built again by
-//! the version that built it, so that the bytes are the same.
+//! Version of reading and naming the files of a prompt. A prompt is replayed by the version that built it
+//! first, so that its bytes are the same.
 
-/// See the module.
+/// Version of reading and naming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Reading {
-    /// Version of prompts whose inputs name no tree: broken front matter says nothing, and neither do the
-    /// namespaces and `os` that are read since; what a code fence holds is text of heartbeats.
+    /// Version of prompts without a tree in their inputs. Broken front matter is ignored, as are the
+    /// namespaces and the `os` field added later; text inside a code fence counts as content of heartbeats.
     First,
-    /// Version of today.
+    /// Current version.
     #[default]
     Now,
 }

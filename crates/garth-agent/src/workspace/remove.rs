@@ -1,5 +1,5 @@
-//! Removes a session: one commit archives its messages and deletes its directory, so that nothing is deleted
-//! that is not archived.
+//! Removes a session: one commit archives its messages and deletes its directory, so that messages are never
+//! deleted without an archive.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,11 @@ use garth_engine::path::TreePath;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RemovedSession {
-    /// The archive of its messages; `None` for a session without messages.
+    /// Archive of its messages; `None` for a session without messages.
     pub archive: Option<TreePath>,
     /// Number of messages that this removal archived; 0 if they were archived before.
     pub messages: u64,
-    /// The commit.
+    /// Commit.
     pub seq: Seq,
 }
 
@@ -35,16 +35,17 @@ impl Outcome for RemovedSession {
 }
 
 impl Workspace<'_> {
-    /// Removes a session, in one commit: writes its messages to an archive, unless it was reset before and
-    /// has one; moves or removes its media as a reset does; cancels its unfinished children; and deletes its
-    /// directory. Messages are append-only, so the commit overrides the rules of the account, and the log
-    /// says so. The past of the tree keeps the directory.
+    /// Removes a session, in one commit: archives its messages, unless a reset has done so; moves or removes
+    /// its media as a reset does; cancels its unfinished children; and deletes its directory. Messages are
+    /// append-only, so the commit overrides the rules of the account, and the log says so. The history of the
+    /// tree keeps the directory.
     ///
     /// # Errors
-    /// `NotFound`; `AccessDenied` for a session of another class than the author's; `Conflict` for an
-    /// unfinished child of another session, for a session with messages that only its own directory
-    /// archives, and if messages keep coming; if the archive cannot be written, from the filesystem: then
-    /// nothing has changed.
+    /// - `NotFound`: the session does not exist.
+    /// - `AccessDenied`: the session is of another class than the author's.
+    /// - `Conflict`: it is an unfinished child of another session, its messages are only archived in its own
+    ///   directory, or messages keep coming.
+    /// - Errors of the filesystem, if the archive cannot be written. Nothing has changed.
     #[boxed]
     pub async fn remove_session(&self, user: &str, session: &str) -> Result<RemovedSession> {
         let since = self.fs.head().await?.seq;
@@ -55,19 +56,21 @@ impl Workspace<'_> {
         let (settings, sessions) = (self.settings().await?, self.sessions(self.fs, user)?);
         let target = sessions.close_target(session).await?;
         let meta = &target.listed.meta;
+        // Fails for a session that the author must not see.
         self.keeper(Some(meta))?;
         let (mut ops, mut conditions) = sessions.removal(&target).await?;
         let (mut archive, mut messages) = (self.earlier_archive(&target).await?, 0);
         let mut written = None;
         if archive.is_none() && target.lines > 0 {
             let mut path = self.archive_file(&meta.id)?;
-            // A session that was copied or restored has the id of one that was archived, whose archive stays.
+            // A copied or restored session has the id of an archived one, whose archive must stay.
             if self.fs.lookup(&path).await?.is_some() {
                 path = self.archive_file(&uuid(&self.env)?)?;
             }
             let staged = archive::write(&sessions, session, 1..=target.lines, self.fs, &path).await?;
             messages = staged.messages;
             ops.insert(0, staged.op(&path, metadata(&target, messages, self.env.now())));
+            // Another process may be archiving the same session.
             conditions.push((At::from(&path), Precondition::Absent));
             (archive, written) = (Some(path), Some(staged));
         }

@@ -1,5 +1,6 @@
-//! Reset: a session is put away and another goes on in its place. One commit writes the archive, ends the
-//! session, makes the next one, and moves or removes media: nothing is put away that is not archived.
+//! Reset: closes a session and starts another one in its place. One commit writes the archive, ends the
+//! session, creates the next one, and moves or removes media, so that a session is never closed without an
+//! archive.
 
 use std::collections::BTreeMap;
 
@@ -22,71 +23,71 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Commit, Op, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Attempts of a reset while messages keep coming. Fewer than of other changes, because each writes the
-/// archive again.
+/// Limit on the attempts of a reset while messages keep coming. Lower than for other changes, because each
+/// attempt writes the archive again.
 pub(super) const MAX_ATTEMPTS: usize = 10;
 
-/// How to reset a session.
+/// Options of a reset.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Reset<'m> {
-    /// The model that says what is to be remembered, if one is set.
+    /// Model that extracts memories, if one is configured.
     #[doc(hidden)]
     pub asking: Option<Asking<'m>>,
-    /// The name of the next session; one that is free if none is given.
+    /// Name of the next session; `None` for a free one.
     #[doc(hidden)]
     pub name: Option<String>,
-    /// Only if the policy of `settings.json` says so.
+    /// True to reset only if the policy of `settings.json` says so.
     #[doc(hidden)]
     pub if_due: bool,
-    /// Class of the next session, if its key is judged otherwise now.
+    /// Class of the next session, if the key leads to another one now.
     pub(super) class: Option<Class>,
 }
 
 impl<'m> Reset<'m> {
-    /// With this model.
+    /// Sets the model.
     #[must_use]
     pub fn asking(self, asking: Option<Asking<'m>>) -> Self {
         Self { asking, ..self }
     }
 
-    /// With this name of the next session.
+    /// Sets the name of the next session.
     #[must_use]
     pub fn name(self, name: Option<String>) -> Self {
         Self { name, ..self }
     }
 
-    /// Only if it is due.
+    /// Resets only if it is due.
     #[must_use]
     pub fn if_due(self) -> Self {
         Self { if_due: true, ..self }
     }
 }
 
-/// What a reset did.
+/// Result of a reset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WasReset {
-    /// The archive; none of a session in which nothing was said.
+    /// Archive; `None` for a session without messages.
     pub archive: Option<TreePath>,
-    /// How many messages it has.
+    /// Number of messages in it.
     pub messages: u64,
-    /// The session that goes on.
+    /// Next session.
     pub next: Listed,
-    /// What is remembered.
+    /// Extracted memories.
     pub memory: Held,
-    /// The commit.
+    /// Commit.
     pub seq: Seq,
 }
 
-/// `None` for a session that was not due.
+/// Outcome of a reset; `None` for a session that was not due.
 impl Outcome for Option<WasReset> {
     fn committed(self, commit: &Commit) -> Self {
         self.map(|reset| WasReset { seq: commit.seq, ..reset })
     }
 }
 
-/// When a session is due by a policy: at a moment, or never.
+/// Returns when a session is due by a policy; `None` for never.
 pub(super) fn due_at(settings: &ResetSettings, zone: &Zone, used: Timestamp) -> Option<Timestamp> {
     match settings.policy {
         ResetPolicy::Manual => None,
@@ -98,7 +99,7 @@ pub(super) fn due_at(settings: &ResetSettings, zone: &Zone, used: Timestamp) -> 
     }
 }
 
-/// What is to be remembered.
+/// Memories extracted by a model.
 enum Found {
     Nothing,
     Text(String),
@@ -107,18 +108,21 @@ enum Found {
 }
 
 impl Workspace<'_> {
-    /// Puts a session away, in one commit. `None` if it should be due and is not.
+    /// Resets a session, in one commit. Returns `None` if only a due session is to be reset, and this one is
+    /// not due.
     ///
     /// # Errors
-    /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
-    /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
-    /// the archive cannot be written, from the filesystem: then nothing has changed.
+    /// - `NotFound`: the session does not exist.
+    /// - `AccessDenied`: the session is of another class than the author's.
+    /// - `Conflict`: the session has ended, or messages keep coming.
+    /// - `AlreadyExists`: the name of the next session is taken.
+    /// - Errors of the filesystem, if the archive cannot be written. Nothing has changed.
     #[boxed]
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
         self.once.run(self.reset_as(user, session, reset, |reset| reset)).await
     }
 
-    /// Puts a session away, and records what `outcome` makes of it.
+    /// Resets a session, and records the value that `outcome` returns.
     pub(super) async fn reset_as<T: Outcome>(
         &self,
         user: &str,
@@ -126,6 +130,8 @@ impl Workspace<'_> {
         reset: &Reset<'_>,
         outcome: impl Fn(Option<WasReset>) -> T + Send + Sync,
     ) -> Result<T> {
+        // Before all attempts: media that are uploaded from now on may belong to a message that is still to
+        // be appended.
         let since = self.fs.head().await?.seq;
         retry_at_most(MAX_ATTEMPTS, || self.reset_once((user, session), reset, since, &outcome)).await
     }
@@ -141,10 +147,12 @@ impl Workspace<'_> {
         let zone = settings.zone()?;
         let closed = sessions.close_target(session).await?;
         let meta = &closed.listed.meta;
+        // Fails for a session that the author must not see.
         self.keeper(Some(meta))?;
         let used = Timestamp::parse_rfc3339(&closed.listed.updated_at).unwrap_or_else(|_| self.env.now());
         if reset.if_due {
             let due = due_at(&settings.reset, &zone, used).is_some_and(|due| due <= self.env.now());
+            // Without messages there is nothing to archive, so an unused session stays current.
             if !due || closed.lines == 0 || closed.listed.state.is_final() {
                 let batch = self.batch_of(meta, Vec::new(), "leave session");
                 return self.once.unchanged(self.fs, batch, outcome(None)).await;
@@ -153,7 +161,7 @@ impl Workspace<'_> {
         refuse_ended(&closed)?;
         let (mut ops, mut conditions, mut messages) = (Vec::new(), Vec::new(), 0);
         let mut path = self.archive_file(&meta.id)?;
-        // A session that was copied or restored has the id of one that was archived, whose archive stays.
+        // A copied or restored session has the id of an archived one, whose archive must stay.
         if self.fs.lookup(&path).await?.is_some() {
             path = self.archive_file(&uuid(&self.env)?)?;
         }
@@ -164,11 +172,14 @@ impl Workspace<'_> {
         if let Some(written) = &written {
             messages = written.messages;
             ops.push(written.op(&path, metadata(&closed, messages, self.env.now())));
+            // The lookup above may be outdated when the batch is committed.
             conditions.push((At::from(&path), Precondition::Absent));
         }
         let archive = written.as_ref().map(|_| path);
         ops.extend(self.media_ops(&sessions, &closed, written.as_ref(), &settings, since).await?);
+        // An error of the model does not stop the reset: a job asks again later.
         let found = self.found(&sessions, &closed, reset.asking).await;
+        // A line of the archive, which has no withdrawn messages: the job reads that, not the session.
         let first = sessions.archived_line(session, meta.compacted_to.unwrap_or(0) + 1).await?;
         let of = (&closed, archive.as_ref(), first);
         let memory = self.held(found, of, (&zone, used), &mut ops, &mut conditions);
@@ -189,7 +200,7 @@ impl Workspace<'_> {
         self.once.commit(self.fs, batch, outcome(Some(done))).await
     }
 
-    /// What a model finds worth remembering of what was said since the last compaction.
+    /// Extracts memories from the messages since the last compaction.
     async fn found(
         &self,
         sessions: &Sessions<'_>,
@@ -208,7 +219,8 @@ impl Workspace<'_> {
         }
     }
 
-    /// What keeps it: in the memory of the day on which the session was used last, or a job.
+    /// Adds the operations that store extracted memories: in the day on which the session was last used, or
+    /// in a job.
     async fn held(
         &self,
         found: Found,

@@ -1,4 +1,4 @@
-//! What a reset does with media: those that the archive refers to stay, with a name.
+//! Media in a reset: files that the archive refers to are moved next to it, or removed by the policy.
 
 use super::archive::StagedArchive;
 use super::handle::Workspace;
@@ -9,7 +9,8 @@ use garth_engine::error::Result;
 use garth_engine::model::{Op, Seq};
 
 impl Workspace<'_> {
-    /// What moves or removes the media of a session that is put away, which began after `since`.
+    /// Returns the operations that move or remove the media of a closed session. Media that came after
+    /// `since` are not removed.
     pub(super) async fn media_ops(
         &self,
         sessions: &Sessions<'_>,
@@ -20,7 +21,7 @@ impl Workspace<'_> {
     ) -> Result<Vec<Op>> {
         let (name, meta) = (&closed.listed.name, &closed.listed.meta);
         let media = sessions.media();
-        // most sessions have none
+        // Most sessions have none.
         if media.list(&meta.id, None, 1).await?.0.is_empty() {
             return Ok(Vec::new());
         }
@@ -29,11 +30,12 @@ impl Workspace<'_> {
             MediaPolicy::Delete => Fate::Goes,
         };
         let of_others = match settings.reset.media {
-            // a parent may refer to any of them
+            // A parent may refer to any of them.
             MediaPolicy::Keep if meta.other.contains_key("parent") => Fate::Moves,
             MediaPolicy::Keep | MediaPolicy::Delete => Fate::Goes,
         };
-        // a message that came from elsewhere is archived as it came, with its pictures in it
+        // A message in a foreign form is archived in that form, with its images inline. Then only the lines
+        // of the session refer to the files.
         let mut referred = sessions.media_referred(name).await?;
         let archived = written.iter().flat_map(|written| &written.media);
         let keys = archived.filter_map(|key| key.parse::<MediaKey>().ok());

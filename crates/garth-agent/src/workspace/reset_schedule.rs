@@ -1,5 +1,5 @@
-//! The session that goes on under a key, by the policy of the agent's settings; and the sessions that whoever
-//! serves an account resets by it, found by a mark and without a look at any other.
+//! Current session of a key, by the reset policy of the agent; and the schedule of resets: due sessions are
+//! found by a mark, without reading the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,21 +14,21 @@ use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Commit, Op, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
-/// In the custom metadata of [`MARKED`]: when the session is looked at. RFC 3339, UTC.
+/// Custom metadata of [`MARKED`]: time of the next check, RFC 3339, UTC.
 const RESET_AT: &str = "garth.reset_at";
 
-/// The file of a session that has the mark: nothing else is written to it after the session was made.
+/// File of a session that has the mark. Nothing else is written to it after the session was created.
 const MARKED: &str = "created_at";
 
-/// The session that goes on under a key.
+/// Current session of a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Current {
-    /// The session.
+    /// Session.
     pub session: Listed,
-    /// Whether it was made just now, as there was none.
+    /// True if it was created by this call.
     pub created: bool,
-    /// The reset that made it, if the one before was due.
+    /// Reset that created it, if the one before was due.
     pub reset: Option<WasReset>,
 }
 
@@ -38,7 +38,7 @@ impl Outcome for Option<Current> {
     }
 }
 
-/// Sessions of an account that are to be looked at by now, up to 1,000 at a time.
+/// Returns the sessions of an account that are due for a check, up to 1,000 at a time.
 ///
 /// # Errors
 /// From the filesystem.
@@ -48,8 +48,8 @@ pub async fn due_resets(fs: &dyn FileSystem, now: Timestamp) -> Result<Due> {
 }
 
 impl Workspace<'_> {
-    /// The session that goes on under a key: the current one, or one that takes its place if it is due by the
-    /// policy; if there is none, a new one made of `create`, if that is given.
+    /// Returns the current session of a key. A session that is due by the policy is reset, and its successor
+    /// returned. If there is none, one is created from `create`, if given.
     ///
     /// # Errors
     /// As [`Workspace::reset`]; `TooLarge` for too many sessions with one key.
@@ -62,7 +62,7 @@ impl Workspace<'_> {
         reset: &Reset<'_>,
     ) -> Result<Option<Current>> {
         let current = self.once.run(self.current_once(user, key, create, reset)).await?;
-        // A repeat leaves the marks to what has happened since.
+        // A repeat must not set the mark back: the session may have been used since.
         if let Some(current) = current.as_ref().filter(|_| !self.once.is_repeat()) {
             self.schedule_reset(user, &current.session.name).await?;
         }
@@ -80,7 +80,8 @@ impl Workspace<'_> {
         let class = sessions.judged(None, Some(key)).await?;
         match (sessions.current(key).await?, create) {
             (Some(session), _) => {
-                // Whoever listens now is not who listened when it began.
+                // The settings have changed who listens under the key. A conversation with the former
+                // listeners must not continue with others.
                 let due = match session.meta.class == class {
                     true => reset.clone().if_due(),
                     false => Reset { class: Some(class), if_due: false, ..reset.clone() },
@@ -99,7 +100,7 @@ impl Workspace<'_> {
         }
     }
 
-    /// Resets a session if it is due, and marks it, or the one that takes its place, for the next look.
+    /// Resets a session if it is due, and marks it, or its successor, for the next check.
     ///
     /// # Errors
     /// As [`Workspace::reset`].
@@ -114,11 +115,12 @@ impl Workspace<'_> {
         if let Ok(Some(done)) = &done {
             self.schedule_reset(user, &done.next.name).await?;
         }
+        // Also after a failed reset, so that the session is checked again only after a pause.
         self.schedule_reset(user, session).await?;
         done
     }
 
-    /// Marks a session for the time at which it is due if nothing happens until then.
+    /// Marks a session for the time at which it will be due without further use.
     pub(super) async fn schedule_reset(&self, user: &str, session: &str) -> Result<()> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
         let listed = sessions.get(session).await?;
@@ -128,7 +130,8 @@ impl Workspace<'_> {
         let due = self.due_of(&listed, &settings)?;
         let is_right = match (now, due) {
             (None, None) => true,
-            // it is looked at again then
+            // An earlier mark is right: the check then sets the next one. So use of a session does not write
+            // to it.
             (Some(now), Some(due)) => now > self.env.now() && now <= due,
             _ => false,
         };
@@ -150,7 +153,8 @@ impl Workspace<'_> {
         }
         let used = Timestamp::parse_rfc3339(&listed.updated_at).unwrap_or_else(|_| self.env.now());
         let due = due_at(&settings.reset, &settings.zone()?, used);
-        // one that is due and was not reset has nothing in it, or could not be: it is left alone for a while
+        // A due session that was not reset has no messages, or could not be reset. It is checked again after
+        // a pause.
         let soon = self.env.now().plus_seconds(PAUSE);
         Ok(due.map(|due| if due <= self.env.now() { soon } else { due }))
     }
@@ -161,5 +165,5 @@ impl Workspace<'_> {
     }
 }
 
-/// How long a session is left alone that is due and was not reset, in seconds.
+/// Time in seconds before a due session that was not reset is checked again.
 const PAUSE: i64 = 60 * 60;

@@ -1,4 +1,5 @@
-//! A workspace to begin with. What would have to be made up, such as memories, is not there.
+//! Initial files of a workspace. Files whose content would have to be invented, such as memories, are not
+//! created.
 
 mod texts;
 
@@ -13,13 +14,13 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Batch, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
-/// The file of the ceremony that an agent begins with.
+/// File of the ceremony with which an agent begins.
 const BOOTSTRAP: &str = "BOOTSTRAP.md";
 
-/// The files that the ceremony fills in: an agent that has them all has been through it, or needs none.
+/// Files that the ceremony fills in: an agent that has all of them has completed it, or needs none.
 const COMMISSIONED: [&str; 3] = ["SOUL.md", "IDENTITY.md", "USER.md"];
 
-/// The others, by name and text.
+/// Other files, by name and text.
 const FILES: [(&str, &str); 6] = [
     ("SOUL.md", texts::SOUL),
     ("IDENTITY.md", texts::IDENTITY),
@@ -29,17 +30,17 @@ const FILES: [(&str, &str); 6] = [
     ("HEARTBEAT.md", texts::HEARTBEAT),
 ];
 
-/// How to lay out a workspace.
+/// Options of an initialization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Init {
-    /// The time zone of the settings.
+    /// Time zone of the settings.
     #[doc(hidden)]
     pub time_zone: Zone,
-    /// Whether an agent that is new is to be commissioned.
+    /// True if a new agent shall go through the ceremony.
     #[doc(hidden)]
     pub bootstrap: bool,
-    /// The owner in the settings: see [`AccessPolicy::owner`](crate::AccessPolicy::owner).
+    /// Owner in the settings: see [`AccessPolicy::owner`](crate::AccessPolicy::owner).
     #[doc(hidden)]
     pub owner: Option<String>,
 }
@@ -51,44 +52,44 @@ impl Default for Init {
 }
 
 impl Init {
-    /// In this time zone.
+    /// Sets the time zone.
     #[must_use]
     pub fn time_zone(self, time_zone: Zone) -> Self {
         Self { time_zone, ..self }
     }
 
-    /// With this owner.
+    /// Sets the owner.
     #[must_use]
     pub fn owner(self, owner: impl Into<String>) -> Self {
         Self { owner: Some(owner.into()), ..self }
     }
 
-    /// Without a ceremony.
+    /// Leaves out the ceremony.
     #[must_use]
     pub fn without_bootstrap(self) -> Self {
         Self { bootstrap: false, ..self }
     }
 }
 
-/// What was laid out.
+/// Result of an initialization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Initialized {
-    /// What was made.
+    /// Created files.
     pub made: Vec<TreePath>,
-    /// What was there, and stays as it is.
+    /// Existing files, which stay as they are.
     pub kept: Vec<TreePath>,
-    /// The commit; none if all was there.
+    /// Commit; `None` if nothing was created.
     pub seq: Option<Seq>,
 }
 
 impl Workspace<'_> {
-    /// Lays out what a workspace has and this one lacks, in one commit in the name of the author alone:
-    /// settings are for people to write, so that an author who is an agent may not. There is a ceremony only
-    /// for an agent that has neither settings nor all of what the ceremony fills in.
+    /// Creates the missing files of a workspace, in one commit by the author alone: only people may write
+    /// settings, so an agent as author fails. The ceremony is only created for an agent that has neither
+    /// settings nor all files that the ceremony fills in.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no owner; `AlreadyExists` if settings are there that have another; from
+    /// `InvalidArgument` for an invalid owner; `AlreadyExists` if existing settings have another owner; from
     /// the filesystem.
     #[boxed]
     pub async fn init(&self, options: &Init) -> Result<Initialized> {
@@ -130,6 +131,7 @@ impl Workspace<'_> {
         let ops = made.iter().map(|(_, path, text)| Op::write(path, (*text).to_owned()).with_parents());
         let message = format!("lay out the workspace of {}", self.agent);
         let mut batch = Batch::new(ops).author(self.author.clone()).message(message);
+        // A file that another process has created since the check must not be overwritten.
         for (_, path, _) in &made {
             batch = batch.require(path, Precondition::Absent);
         }
@@ -149,7 +151,7 @@ mod tests {
         for (name, text) in FILES {
             assert_eq!(says_anything(text), name != "HEARTBEAT.md", "{name}");
             assert!(text.starts_with("# ") && text.ends_with('\n') && text.len() < 1500, "{name}");
-            // the prompt says where files are: a name in a file would be right in one tree alone
+            // The prompt says where files are: a path in a file would be right in one tree only.
             assert!(!text.contains(".md") && !text.contains(".json"), "{name}");
         }
     }
@@ -162,7 +164,7 @@ mod tests {
             assert!(texts::BOOTSTRAP.contains(said), "{said}");
         }
         assert!(texts::BOOTSTRAP.contains("Delete this file") && !texts::BOOTSTRAP.contains(".md"));
-        // what the ceremony replaces is there
+        // The text that the ceremony replaces must occur.
         for text in [texts::IDENTITY, texts::USER] {
             assert!(text.contains("not chosen yet") || text.contains("not told yet"));
         }

@@ -1,4 +1,4 @@
-//! The text files of a workspace: their size limit, and how they are read.
+//! Text files of a workspace: size limit and reading.
 
 use crate::small_file::{File, unreadable};
 use garth_engine::error::Result;
@@ -7,7 +7,7 @@ use garth_engine::path::TreePath;
 /// Size limit of the text files of a workspace, those of daily memory included: 1 MiB.
 pub const MAX_FILE: usize = 1 << 20;
 
-/// Most bytes of the files that a prompt is built from, 32 MiB together.
+/// Limit on the bytes of all files that a prompt is built from, 32 MiB.
 pub(super) const MAX_READ: usize = 32 << 20;
 
 /// Returns the text of a file.

@@ -1,4 +1,4 @@
-//! Transcripts of sessions, whether they go on, are at their end, or only their archives are there.
+//! Transcripts of sessions: open ones, ended ones, and those of which only the archive exists.
 
 use std::collections::BTreeMap;
 
@@ -16,41 +16,43 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, ByteRange, Item, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
-/// Bytes from which on a page ends, 4 MiB.
+/// Number of bytes after which a page ends, 4 MiB.
 const MAX_PAGE: usize = 4 << 20;
-/// Most lines of a page.
+/// Limit on the lines of a page.
 const MAX_LINES: usize = 10_000;
 
-/// Most archives of a page of their list.
+/// Limit on the archives in a page of their list.
 pub const MAX_ARCHIVES: usize = 1000;
 
-/// An archive of a session.
+/// Archive of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Archive {
-    /// The id of the session.
+    /// Id of the session.
     pub session_id: String,
-    /// Where it is.
+    /// Path of the archive.
     pub path: TreePath,
-    /// How many bytes it has, compressed.
+    /// Compressed size in bytes.
     pub size: u64,
-    /// What it says of itself, such as `sessionKey` and `messageCount`.
+    /// Metadata, such as `sessionKey` and `messageCount`.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Workspace<'_> {
-    /// The archive of a session.
+    /// Returns the path of the archive of a session.
     pub(super) fn archive_file(&self, session_id: &str) -> Result<TreePath> {
         check_id("session", session_id)?;
         self.file(&format!("sessions/{session_id}{ENDING}"))
     }
 
-    /// A page of a transcript: of a session of the agent with `user`, by its name, or of an archive, by the
-    /// id of the session. Lines of an archive are the messages in it; what was withdrawn is not there.
+    /// Returns a page of a transcript: of a session of the agent with `user`, by its name, or of an archive,
+    /// by the id of the session. Lines of an archive are the messages in it, without withdrawn ones.
     ///
     /// # Errors
-    /// `NotFound` if there is neither; `AccessDenied` for a session of another class than the author's;
-    /// `Corrupt` for an archive that cannot be read; from the filesystem.
+    /// - `NotFound`: neither a session nor an archive exists.
+    /// - `AccessDenied`: the session is of another class than the author's.
+    /// - `Corrupt`: the archive cannot be read.
+    /// - Errors of the filesystem.
     #[boxed]
     pub async fn transcript(&self, user: &str, session: &str, export: &Export) -> Result<Exported> {
         let sessions = self.sessions(self.fs, user)?;
@@ -59,6 +61,7 @@ impl Workspace<'_> {
                 self.keeper(Some(&found.meta))?;
                 sessions.export(session, export).await
             }
+            // The name may be the id of a session that only has an archive.
             Err(error) if error.is(ErrorKind::NotFound) => self.archived(session, export).await,
             Err(error) => Err(error),
         }
@@ -70,6 +73,7 @@ impl Workspace<'_> {
                 format!("{session_id}: there is no such session, and no archive of one with this id");
             Error::new(ErrorKind::NotFound, message)
         };
+        // An archive that the author must not see is reported as missing.
         let path = self.archive_file(session_id)?;
         match self.fs.lookup(&path).await? {
             Some(entry) if self.sees_archive(&entry.attributes.metadata) => {}
@@ -79,7 +83,7 @@ impl Workspace<'_> {
         page.map_err(|error| if error.is_absent() { missing() } else { error })
     }
 
-    /// A page of an archive. What it costs grows with the lines before it, which are unpacked.
+    /// Returns a page of an archive. Its cost grows with the lines before it, which have to be decompressed.
     pub(super) async fn archive_page(&self, path: &TreePath, export: &Export) -> Result<Exported> {
         let file = self.moment(None).await?.open(&At::from(path)).await?;
         let mut page = Lines::new(export);
@@ -95,7 +99,7 @@ impl Workspace<'_> {
     }
 
     /// Returns a page of the archives of the agent's sessions, by id, and the id after which the next page
-    /// starts. A page with a next one has `limit` archives. Parts that compaction archived are left out.
+    /// starts. A page with a next one has `limit` archives. Parts of compactions are omitted.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid id, or a limit outside 1 to [`MAX_ARCHIVES`]; from the filesystem.
@@ -115,7 +119,8 @@ impl Workspace<'_> {
             let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
                 return Ok((archives, None));
             };
-            // Media of sessions and parts lie between the archives: the page goes on until it is full.
+            // Media directories and parts are listed among the archives, so a page is filled from several
+            // reads.
             let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
             for item in listing.items {
                 let found = archive_of(&dir, item);
@@ -135,8 +140,8 @@ impl Workspace<'_> {
         }
     }
 
-    /// Returns true if the author sees the archive that has this metadata: `main` sees all, others those of
-    /// sessions of their audience that no fewer listened to.
+    /// Returns true if the author sees the archive with this metadata. `main` sees all, others those of
+    /// sessions of their audience with at least as many listeners.
     fn sees_archive(&self, metadata: &BTreeMap<String, String>) -> bool {
         let own = self.own_class();
         let says = |name: &str| metadata.get(name).map(String::as_str);
@@ -146,7 +151,7 @@ impl Workspace<'_> {
     }
 }
 
-/// Returns the archive that a name stands for.
+/// Returns the archive of a listed file; `None` for other files.
 fn archive_of(dir: &TreePath, item: Item) -> Option<Archive> {
     let session_id = item.name.as_str().strip_suffix(ENDING)?.to_owned();
     let is_one = item.kind == Kind::File && part_of(&session_id).is_none();
@@ -159,7 +164,7 @@ fn of(path: &TreePath, error: &Error) -> Error {
     Error::at(error.kind(), path, error.message())
 }
 
-/// A page of lines of an archive.
+/// Page of lines of an archive.
 struct Lines<'e> {
     export: &'e Export,
     number: u64,
@@ -173,7 +178,7 @@ impl<'e> Lines<'e> {
         Self { export, number: 0, bytes: 0, items: Vec::new(), next: None }
     }
 
-    /// Takes the next line; whether to go on.
+    /// Takes the next line. Returns false at the end of the page.
     fn take(&mut self, line: String) -> Result<bool> {
         self.number += 1;
         if self.number > *self.export.lines.end() {
@@ -182,6 +187,7 @@ impl<'e> Lines<'e> {
         if self.number < *self.export.lines.start() {
             return Ok(true);
         }
+        // At least one line: a page that a long line keeps empty would lead to itself.
         if !self.items.is_empty() && (self.bytes + line.len() > MAX_PAGE || self.items.len() == MAX_LINES) {
             self.next = Some(self.number);
             return Ok(false);

@@ -1,5 +1,5 @@
-//! Access: what a caller and a request reach. Each test is a promise about owners, classes, audiences, keys,
-//! chats, what is shared, media and sources.
+//! Access: the part of an account that a caller and a request reach. Each test is a promise about owners,
+//! classes, audiences, keys, chats, sharing, media or sources.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Account {
         Access::open(&self.store, &Env::system(), caller, request).await
     }
 
-    /// The access of a program with an API key, with what it works in.
+    /// Returns the access of a program with an API key, with the directories that it works in.
     pub(super) async fn access(&self, request: &Request) -> Access {
         let access = self.tried(Caller::ApiKey, request).await.unwrap();
         access.make().await.unwrap();
@@ -81,7 +81,7 @@ async fn said(access: &Access, session: &str, text: &str) {
     access.sessions().append(session, &Append::messages([Draft::user(text)])).await.unwrap();
 }
 
-/// Class and audience of a new session, and where its files are.
+/// Returns class and audience of a new session, and the path of its files.
 async fn new_session(account: &Account, request: &Request, name: &str) -> String {
     let access = account.access(request).await;
     let meta = access.sessions().create(&Create::new(name)).await.unwrap().meta;
@@ -131,7 +131,7 @@ async fn a_session_key_decides_the_class_and_the_audience_of_its_session() {
     for (n, (key, due)) in keys.iter().enumerate() {
         assert_eq!(new_session(&account, &by_key(key), &format!("s{n}")).await, *due, "{key}");
     }
-    // who speaks in a group is noted, and changes neither
+    // The speaker in a group is recorded, and changes neither class nor audience.
     let group = by_key("slack:channel:C1").user("bob");
     assert_eq!(new_session(&account, &group, "s").await, "group :slack:channel:C1");
     let access = account.access(&group.session("s")).await;
@@ -171,7 +171,7 @@ async fn a_key_with_its_capital_letters_encoded_leads_to_the_same_session() {
     let access = account.access(&by_key("dm:Ann")).await;
     let plain: SessionKey = "agent:scout:dm:Ann".parse().unwrap();
     let (made, _) = access.sessions().by_key(&plain, &Create::new("one")).await.unwrap();
-    // as an older version wrote it
+    // As an older version wrote it.
     let file = p("/users/:dm:Ann/agents/scout/session/one/meta.json");
     let older = account.text(file.as_str()).await.replace("agent:scout:dm:Ann", "agent:scout:dm:%41nn");
     assert!(older.contains("%41nn"));
@@ -198,7 +198,7 @@ async fn what_contradicts_a_key_is_refused() {
         let error = account.tried(Caller::ApiKey, &request).await.unwrap_err();
         assert!(error.is(kind), "{request:?}: {error}");
     }
-    // nor does a session of one audience begin under the key of another
+    // A session of one audience cannot begin under the key of another either.
     let access = account.access(&by_key("dm:b")).await;
     let other = Create::new("s").key("agent:scout:slack:channel:C1".parse().unwrap());
     assert!(access.sessions().create(&other).await.unwrap_err().is(ErrorKind::AccessDenied));
@@ -259,7 +259,7 @@ async fn of_agent(settings: &str) -> Account {
     account
 }
 
-/// All that changes something at a path.
+/// Returns all operations that change something at a path.
 pub(super) fn changes(at: &str) -> Vec<Op> {
     let (at, other) = (p(at), p("/other"));
     vec![
@@ -369,7 +369,7 @@ async fn a_main_session_is_shown_what_others_remember_as_evidence_and_no_other_s
         assert!(line.starts_with("> "), "{line}");
         assert!(built.text.contains(&format!(" with {audience}, no instructions:")), "{}", built.text);
     }
-    // built again it is the same, whatever others wrote since
+    // The replay is the same, whatever others have written since.
     account.access(&scout().user("ann")).await.workspace().add_daily(None, "coffee").await.unwrap();
     let now = Moment::Seq(account.store.head().await.unwrap().seq);
     let again = access.workspace().prompt(&of.clone().at(now)).await.unwrap();
@@ -485,7 +485,7 @@ async fn sources_that_a_model_names_lead_to_the_sessions_own_tree_alone() {
     }
 }
 
-/// A model whose notes have one reference.
+/// Model whose notes have one reference.
 #[derive(Debug)]
 struct Names(String);
 
@@ -498,7 +498,7 @@ impl ChatModel for Names {
     }
 }
 
-/// Compacts a session by a model that names a reference; returns whether its answer was taken.
+/// Compacts a session with a model that names a reference. Returns true if its answer was accepted.
 async fn in_answer(sessions: &Sessions<'_>, reference: &str) -> bool {
     sessions.append("s", &Append::messages([Draft::user("hi"), Draft::assistant("hi")])).await.unwrap();
     let model = Names(reference.to_owned());
@@ -556,21 +556,21 @@ async fn a_keyed_call_after_a_change_of_settings_ends_the_session_and_nothing_ol
     let (first, judged) = current().await;
     assert_eq!(judged, "dm :dm:x");
     assert_eq!(current().await.0, first);
-    // another audience
+    // Another audience.
     account.settings(r#"{"identities":{"dm:x":"ann"}}"#).await;
     let (second, judged) = current().await;
     assert_eq!((&*judged, second == first), ("dm ann", false));
     let state = |audience: &str, name: &str| format!("/users/{audience}/agents/scout/session/{name}/state");
     assert_eq!(account.text(&state(":dm:x", &first)).await.trim(), State::Done.as_str());
     assert!(account.text(&state(":dm:x", &first).replace("state", "messages.jsonl")).await.contains("hi"));
-    // another class
+    // Another class.
     account.settings(r#"{"owner":"ann","identities":{"dm:x":"ann"}}"#).await;
     let (third, judged) = current().await;
     assert_eq!((&*judged, third == second), ("main ann", false));
     assert_eq!(account.text(&state("ann", &second)).await.trim(), State::Done.as_str());
     let dir = format!("/users/ann/agents/scout/session/{second}/meta.json");
     assert!(account.text(&dir).await.contains("\"dm\""), "what was dm stays so");
-    // and one of fewer listeners is not gone on with by more
+    // More listeners must not continue a session of fewer.
     account.settings(r#"{"owner":"zoe","identities":{"dm:x":"ann"}}"#).await;
     let (fourth, judged) = current().await;
     assert_eq!((&*judged, fourth == third), ("dm ann", false));

@@ -1,4 +1,4 @@
-//! Chats: whose they are, however they are named, made and taken away.
+//! Chats: their owners, names, creation and deletion.
 
 use futures::TryStreamExt as _;
 use garth_agent::session::{Create, Source};
@@ -19,21 +19,21 @@ async fn a_chat_belongs_to_the_audience_that_made_it() {
         let error = account.tried(Caller::ApiKey, &other).await.unwrap_err();
         assert!(error.is(ErrorKind::AccessDenied), "{other:?}: {error}");
     }
-    // nor by the name that it has without one
+    // The default chat cannot be opened by its name either.
     account.tree(&scout().user("ann").chat("bob")).await.write("/f", "x").await.unwrap();
     assert!(!account.tree(&scout().user("bob")).await.exists("/f").await.unwrap());
-    // the owner says who has it
+    // The owner can open it.
     let bob = account.tried(Caller::Holder, &scout().user("bob")).await.unwrap();
     bob.own_chat("trip").await.unwrap();
     let program = account.tried(Caller::ApiKey, &scout().user("bob")).await.unwrap();
     assert!(program.own_chat("trip").await.unwrap_err().is(ErrorKind::AccessDenied));
     assert_eq!(account.tree(&trip("bob")).await.read_to_string("/plan.md").await.unwrap(), "pack");
     assert!(account.tried(Caller::ApiKey, &trip("ann")).await.is_err());
-    // one of before chats had owners waits for that
+    // A chat without an owner waits for `own`.
     account.put("/chats/old/f", "x").await;
     let error = account.tried(Caller::ApiKey, &scout().user("ann").chat("old")).await.unwrap_err();
     assert!(error.is(ErrorKind::AccessDenied) && error.message().contains("garth chat own"), "{error}");
-    // without a chat it is named after the audience
+    // The default chat is named after the audience.
     account.tree(&by_key("slack:channel:C1")).await.write("/f", "of C1").await.unwrap();
     assert_eq!(account.text("/chats/:slack:channel:C1/f").await, "of C1");
 }
@@ -80,7 +80,7 @@ async fn the_past_of_a_chat_that_was_deleted_is_not_shown_to_who_takes_its_name(
             assert!(!past.exists("/plan.md").await.unwrap());
         }
     }
-    // its own audience takes it up again
+    // Its own audience may use it again.
     account.tree(&trip("ann")).await.write("/plan.md", "again").await.unwrap();
 }
 
@@ -91,7 +91,7 @@ async fn nobody_takes_the_chat_of_who_has_not_come_yet() {
     let ann = scout().user("ann");
     account.tree(&ann).await.write("/f", "of ann").await.unwrap();
     assert_eq!(account.text("/chats/:user:ann/f").await, "of ann");
-    // also once the name is free again: her files stay where they are
+    // Also when the name is free again: her files stay where they are.
     chat::delete(&*account.store, "ann", Author::default()).await.unwrap();
     assert_eq!(account.tree(&ann).await.read_to_string("/f").await.unwrap(), "of ann");
     let eve = account.tree(&scout().user("eve").chat("ann")).await;

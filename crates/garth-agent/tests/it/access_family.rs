@@ -1,4 +1,4 @@
-//! Children and media: whom the session of a child serves, and whose pictures a message shows.
+//! Children and media: the audience of a child's session, and the images that a message shows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -38,7 +38,7 @@ async fn a_child_has_its_parents_audience_and_no_class_of_fewer_listeners() {
     account.put("/agents/cook/settings.json", r#"{"owner":"bob"}"#).await;
     account.put("/agents/twin/settings.json", r#"{"owner":"ann"}"#).await;
     let cases = [
-        // a child of another agent is what that agent gives the audience
+        // A child of another agent has the class that this agent gives the audience.
         (scout().user("ann"), None, Class::Main),
         (scout().user("ann"), Some("twin"), Class::Main),
         (scout().user("ann"), Some("cook"), Class::Dm),
@@ -60,7 +60,7 @@ async fn a_child_has_its_parents_audience_and_no_class_of_fewer_listeners() {
         assert_eq!((meta.class, &meta.user, &*meta.agent), (*class, &audience, agent), "{request:?}");
         assert_eq!(meta.session_key, None);
     }
-    // of the account itself the same holds
+    // The same holds on the account itself.
     let holder = of(&*account.store, "ann", "scout");
     holder.spawn("p0", &spawn("h", Some("cook"), None)).await.unwrap();
     assert_eq!(of(&*account.store, "ann", "cook").get("h").await.unwrap().meta.class, Class::Dm);
@@ -76,12 +76,12 @@ async fn no_session_of_fewer_listeners_or_of_another_child_becomes_a_child() {
     with_session(&account, &dm, "low").await;
     let access = account.access(&dm).await;
     let error = access.sessions().spawn("low", &spawn("c", None, Some("home"))).await.unwrap_err();
-    // what it does not see is not there, and taking its name is refused
+    // Hidden sessions are not found, and their names cannot be taken.
     let kinds = [ErrorKind::NotFound, ErrorKind::AccessDenied, ErrorKind::AlreadyExists];
     assert!(kinds.contains(&error.kind()), "{error}");
     let main = account.access(&scout().user("ann")).await;
     assert_eq!(main.sessions().get("home").await.unwrap().meta.other.get("parent"), None);
-    // one that is there stays whose it was
+    // An existing session keeps its parent.
     main.sessions().spawn("home", &spawn("c", None, Some("free"))).await.unwrap();
     assert_eq!(main.sessions().get("free").await.unwrap().meta.other.get("parent"), None);
     main.sessions().spawn("home", &spawn("d", None, Some("new"))).await.unwrap();
@@ -99,7 +99,7 @@ async fn only_a_session_that_is_the_childs_ends_with_it() {
     let sessions = main.sessions();
     sessions.spawn("home", &spawn("c", None, Some("taken"))).await.unwrap();
     sessions.spawn("home", &spawn("d", Some("cook"), None)).await.unwrap();
-    // whoever writes files names any session
+    // Files can name any session.
     account.put("/users/default/agents/scout/session/home/context/child/c/session", "free\n").await;
     sessions.set_child("home", "c", &ChildChange::status(ChildStatus::Cancelled)).await.unwrap();
     assert_eq!(sessions.get("free").await.unwrap().state, State::Idle);
@@ -111,7 +111,7 @@ fn image(key: &MediaKey) -> Value {
     json!({"type": "image", "mime_type": "image/png", "path": key.to_string()})
 }
 
-/// Says something with a picture in it; gives its key.
+/// Appends a message with an image; returns the key of the image.
 async fn show(access: &Access, session: &str, bytes: &str) -> MediaKey {
     let data = STANDARD.encode(png(bytes));
     let picture = json!([{"type": "image", "mime_type": "image/png", "data": data}]);
@@ -123,7 +123,7 @@ async fn show(access: &Access, session: &str, bytes: &str) -> MediaKey {
     line["content"][0]["path"].as_str().unwrap().parse().unwrap()
 }
 
-/// What a model gets of a message that names a picture.
+/// Returns the message for a model that names an image.
 async fn named(access: &Access, session: &str, key: &MediaKey) -> String {
     let sessions = access.sessions();
     let said = Draft::message(Role::User, &json!([image(key)]));
@@ -153,7 +153,7 @@ async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone()
         let list = named(&access, "alone", key).await;
         assert!(list.contains(GONE) && !has(&list, bytes), "{list}");
     }
-    // a child shows those of its parent, and not the other way round
+    // A child shows the media of its parent, but not the other way round.
     access.sessions().spawn("g", &spawn("c", None, None)).await.unwrap();
     let list = named(&access, "c", &own).await;
     assert!(has(&list, "own") && !list.contains(GONE), "{list}");
@@ -164,7 +164,7 @@ async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone()
     assert!(has(&named(&access, "c", &put.key).await, "of the child"));
     let list = named(&access, "g", &put.key).await;
     assert!(!has(&list, "of the child") && list.contains(GONE), "{list}");
-    // one that is not there says the same
+    // A missing file is reported in the same way.
     let none: MediaKey =
         own.to_string().replace(own.id(), "01234567-89ab-4def-8123-456789abcdef").parse().unwrap();
     assert!(named(&access, "alone", &none).await.contains(GONE));
@@ -185,12 +185,12 @@ async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
         assert!(error.unwrap().is(ErrorKind::NotFound));
     }
     assert!(stranger.media().open(&key).await.err().unwrap().is(ErrorKind::NotFound));
-    // no tree of an agent reaches them by a path, and none makes a file theirs
+    // No tree of an agent reaches them by path, and no file in one becomes theirs.
     for tree in [access.tree().open().await.unwrap(), stranger.tree().open().await.unwrap()] {
         let ino = account.store.entry(&key.path()).await.unwrap().ino;
         assert!(tree.stat(&garth_engine::model::At::Node(ino)).await.is_err());
     }
-    // behind a reset it is found beside its archive by the same key
+    // After a reset it is found next to its archive by the same key.
     access.workspace().reset(":slack:channel:C1", "g", &Reset::default()).await.unwrap().unwrap();
     let (moved, file) = access.media().open(&key).await.unwrap();
     assert!(moved.path.is_within(&p(&format!("/agents/scout/sessions/{id}/media"))), "{}", moved.path);

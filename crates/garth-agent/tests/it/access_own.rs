@@ -1,5 +1,5 @@
-//! What is garth's own: the fields of a session's metadata that decide who sees it, and attributes named
-//! `garth.*`. No way in lets anybody else write them.
+//! Fields of a session's metadata and attributes named `garth.*` that only garth may write, through any
+//! interface.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use super::access::{Account, by_key, p, scout};
 
 const GROUP: &str = "slack:channel:C1";
 
-/// An account with a session of a group; gives the directory of it, and its metadata with another class.
+/// Returns an account with a session of a group, the directory of the session, and its metadata with another
+/// class.
 async fn with_session() -> (Account, Request, String, String) {
     let account = Account::new("{}").await;
     let request = by_key(GROUP);
@@ -33,7 +34,7 @@ fn forged(meta: &str, field: &str, value: Value) -> String {
     meta.to_string()
 }
 
-/// Every way to give the file at `meta` other content, or another file its name.
+/// Returns all ways to give the file at `meta` other content, or its name to another file.
 fn ways(meta: &str, text: &str) -> Vec<Vec<Op>> {
     let (at, other) = (p(meta), p(&meta.replace("meta.json", "forged.json")));
     let make = || Op::write(other.clone(), text.to_owned());
@@ -111,7 +112,7 @@ async fn each_deciding_field_is_kept_and_every_other_may_be_written() {
         for value in [Value::from("x"), Value::Null] {
             let text = forged(&before, field, value.clone());
             let done = account.store.write(&meta, text).await;
-            // one that is not there may be said to be nothing by nobody either
+            // A missing field cannot be set to `null` either.
             assert!(done.is_err_and(|error| error.is(ErrorKind::RuleViolation)), "{field} {value}");
         }
     }
@@ -134,7 +135,7 @@ async fn nobody_but_garth_makes_a_session_by_its_files() {
         let inside = op != Op::copy(p("/.user/session/s/meta.json"), p("/.user/session/meta.json"));
         assert_eq!(done.is_err(), inside, "{op:?}");
     }
-    // nor by giving a directory the place of a session
+    // A directory cannot take the place of a session either.
     tree.commit(Op::write(p("/.user/x/meta.json"), forged).with_parents().into()).await.unwrap();
     for to in ["/.user/session/x", "/.user/session/s"] {
         assert!(tree.commit(Op::rename(p("/.user/x"), p(to)).into()).await.is_err(), "{to}");
@@ -175,7 +176,7 @@ async fn an_overlay_that_is_applied_changes_no_deciding_field() {
     stored.tree().write(&format!("{dir}/meta.json"), forged.clone()).await.unwrap();
     let error = stored.apply(Side::Ours, &Batch::default()).await.unwrap_err();
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
-    // of two stores too
+    // Also across two stores.
     let scratch: Arc<dyn FileSystem> =
         Arc::new(garth_engine::engine::memory::MemoryFs::new(Env::system(), garth_agent::registry()));
     let whole: Arc<dyn FileSystem> = Arc::<dyn garth_engine::AccountStore>::clone(&account.store);
@@ -222,7 +223,7 @@ async fn attributes_named_for_garth_are_set_and_removed_by_garth_alone() {
                 }
             }
         }
-        // as a batch that came as JSON is read
+        // As a batch in JSON is read.
         let json = serde_json::to_string(
             &Batch::new([Op::set_attrs(at("f"), SetAttrs::new().metadata("garth.x", "1"))]).by_garth(),
         );
@@ -248,15 +249,15 @@ async fn a_copy_or_a_restored_file_has_none_of_garths_attributes_that_garth_did_
     };
     tree.commit(Op::copy(p("/f"), p("/copy")).into()).await.unwrap();
     assert_eq!((notes("f").await, notes("copy").await), (2, 0));
-    // over another file the copy takes away none
+    // A copy over another file adds no attribute.
     tree.write("/other", "two").await.unwrap();
     tree.commit(Op::copy(p("/other"), p("/f")).replace().into()).await.unwrap();
     assert_eq!(notes("f").await, 2);
-    // what is gone comes back as garth had marked it, but for what a view noted on the memory
+    // A restored file has garth's attributes again, but not those of a view.
     tree.remove("/f").await.unwrap();
     restore(&*tree, &p("/f"), &Moment::Seq(then), Env::system().now(), &Batch::default()).await.unwrap();
     assert_eq!(notes("f").await, 1);
-    // an overlay that is applied brings nothing of it elsewhere
+    // An applied overlay adds none elsewhere.
     StoredOverlay::create(
         &*account.store,
         "o",
@@ -273,7 +274,7 @@ async fn a_copy_or_a_restored_file_has_none_of_garths_attributes_that_garth_did_
         (account.text(&format!("{dir}/moved")).await, notes("moved").await),
         ("onemore".to_owned(), 0)
     );
-    // nor has a chat of its own making another owner
+    // A chat does not make its audience the owner of another either.
     let bobs = account.tree(&scout().user("bob").chat("b")).await;
     for attrs in own("garth.audience") {
         assert!(bobs.commit(Op::set_attrs(p("/"), attrs).into()).await.is_err());

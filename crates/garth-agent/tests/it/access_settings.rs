@@ -1,5 +1,5 @@
-//! Settings of an agent: those that would stop it are refused, no session writes them, and what they change
-//! ends sessions.
+//! Settings of an agent: invalid ones are rejected, sessions cannot write them, and changes of them end
+//! sessions.
 
 use garth_agent::session::{Create, SessionKey, Sessions, State};
 use garth_agent::workspace::Workspace;
@@ -97,7 +97,7 @@ async fn settings_that_are_invalid_already_are_mended_by_writing_removing_and_re
             error.is(ErrorKind::Corrupt) && error.message().contains("did you mean `time_zone`?"),
             "{error}"
         );
-        // beside it, work goes on
+        // Other work continues.
         account.put("/agents/scout/SOUL.md", "kind").await;
         account.store.commit(mend.into()).await.unwrap();
         workspace.settings().await.unwrap();
@@ -137,7 +137,7 @@ async fn no_session_writes_the_settings_of_its_agent() {
         assert!(tree.commit(op.clone().into()).await.is_err(), "{op:?}");
     }
     assert_eq!(account.text("/agents/scout/settings.json").await, "{}");
-    // whoever holds the folder does
+    // The holder of the data folder can write them.
     let workspace = Workspace::new(&*account.store, "scout").unwrap();
     assert_eq!(workspace.settings().await.unwrap().owner, None);
     account.settings(r#"{"owner":"ann"}"#).await;

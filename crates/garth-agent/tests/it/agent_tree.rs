@@ -1,4 +1,4 @@
-//! The tree that an agent sees in a chat: what it is made of, what is not there, and where writes go.
+//! Tree that an agent sees in a chat: its parts, hidden paths, and the places of writes.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Account {
     }
 
     async fn open(&self, class: &str, session: Option<&str>, skills: Vec<Skill>) -> Arc<dyn FileSystem> {
-        // a chat is one audience's
+        // Each audience has a chat of its own.
         let chat = if class == "main" { "one" } else { "other" };
         let request = Request::new("scout").user("ann").chat(chat).class(Class::named(class));
         let request = session.iter().fold(request, |request, session| request.session(*session));
@@ -78,7 +78,7 @@ impl Account {
     }
 }
 
-/// The main tree of Ann in the chat `one`.
+/// Returns the main tree of Ann in the chat `one`.
 fn of_ann() -> Request {
     Request::new("scout").user("ann").chat("one").class(Class::Main)
 }
@@ -126,7 +126,7 @@ async fn one_call_gives_the_tree_of_a_fresh_chat() {
         tree.write(path, path).await.unwrap();
         assert_eq!(account.text(at).await, path);
     }
-    // a rename from the chat to the user is one commit, and keeps the file's past
+    // A rename from the chat to the user is one commit, and keeps the file's history.
     tree.rename("/notes.md", "/.user/notes.md").await.unwrap();
     let moved = At::Path(p("/users/ann/agents/scout/notes.md"));
     let past = account.store.history(&moved, &HistoryPage::default()).await.unwrap();
@@ -205,12 +205,12 @@ async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
     assert!(!tree.exists("/ctx/home/ann/agent/scout/session/s2").await.unwrap());
     let past = tree.as_of(&Moment::Seq(account.store.head().await.unwrap().seq)).await.unwrap();
     assert!(!past.exists("/.agent/MEMORY.md").await.unwrap());
-    // a session of the class main sees all of it
+    // A session of the class `main` sees all of it.
     let main = account.main().await;
     for (_, path) in hidden {
         assert!(main.exists(path).await.unwrap(), "{path}");
     }
-    // what is open to all is read, and changed by nobody
+    // Files open to all can be read, but not changed.
     for op in [
         Op::append(p("/.agent/SOUL.md"), "!"),
         Op::set_attrs(p("/.agent/SOUL.md"), SetAttrs::new().mode(0o600)),
@@ -246,7 +246,7 @@ async fn nothing_else_of_the_account_is_there() {
     }
     account.put("/skills/other/SKILL.md", "of all agents").await;
     let tree = account.main().await;
-    // skills of the account are for all of its agents, to be read in one place
+    // Skills of the account are readable by all of its agents, in one place.
     assert_eq!(tree.read_to_string("/ctx/skills/other/SKILL.md").await.unwrap(), "of all agents");
     assert!(!tree.exists("/skills/other").await.unwrap());
     let skill = account.store.entry("/skills/other/SKILL.md").await.unwrap().ino;
@@ -282,7 +282,7 @@ async fn a_skill_is_the_accounts_with_the_agents_over_it() {
     let text = async |path: &str| tree.read_to_string(path).await.unwrap();
     assert_eq!(text("/skills/cook/SKILL.md").await, "of the account");
     assert_eq!(text("/skills/cook/steps.md").await, "the agent's");
-    // what is changed is kept in the agent's copy
+    // Changes are stored in the agent's copy.
     let changes = [
         Op::append(p("/skills/cook/SKILL.md"), ", changed"),
         Op::write(p("/skills/cook/new/tip.md"), "salt").with_parents(),
@@ -296,13 +296,13 @@ async fn a_skill_is_the_accounts_with_the_agents_over_it() {
     assert_eq!(account.text("/agents/scout/skills/cook/SKILL.md").await, "of the account, changed");
     assert_eq!(account.text("/agents/scout/skills/cook/new/tip.md").await, "salt");
     assert_eq!(account.text("/agents/scout/skills/own/SKILL.md").await, "own!");
-    // what is taken away stays away, also when the tree is opened again
+    // Removed files stay hidden, also when the tree is opened again.
     tree.remove("/skills/cook/steps.md").await.unwrap();
     tree.remove("/skills/cook/SKILL.md").await.unwrap();
     let again = account.open("main", None, skills()).await;
     assert!(!again.exists("/skills/cook/SKILL.md").await.unwrap());
     assert!(account.store.exists("/skills/cook/SKILL.md").await.unwrap());
-    // what is kept for it is nobody's to see
+    // The overlay state is hidden.
     assert!(account.store.raw().exists("/.garth/skills/scout/cook").await.unwrap());
     assert!(!account.store.exists("/.garth").await.unwrap());
     for point in ["/skills", "/skills/cook"] {
@@ -342,10 +342,10 @@ async fn changes_of_an_ephemeral_skill_end_with_it() {
     }
     tree.write("/skills/weave/new", "x").await.unwrap();
     assert_eq!(std::fs::read_dir(&host).unwrap().count(), 1);
-    // the sandbox is a store of its own
+    // The sandbox is a store of its own.
     let across = Op::rename(p("/skills/weave/new"), p("/new"));
     assert_eq!(refused(&*tree, across).await, ErrorKind::CrossesMounts);
-    // one of the host may be kept as well
+    // Changes of a skill from the host can be stored as well.
     let kept = vec![Skill::overriding("weave").unwrap().from(Arc::clone(&of_host))];
     let tree = account.open("main", None, kept).await;
     tree.append("/skills/weave/SKILL.md", ", kept").await.unwrap();
@@ -446,7 +446,7 @@ async fn a_users_own_name_is_left_as_it_is() {
     data.create_account("default").await.unwrap();
     let account = data.account("default").await.unwrap();
     assert_eq!(refused(&*account, Op::mkdir(p("/.garth"))).await, ErrorKind::AccessDenied);
-    // as an older version let it be made
+    // As an older version allowed.
     account.raw().write("/.garth", "mine").await.unwrap();
     drop((account, data));
     let account = open().await.account("default").await.unwrap();
@@ -494,7 +494,8 @@ async fn a_search_finds_what_shows_of_many_skills_and_each_file_once() {
     let found = search(SearchQuery::new("quokka").limit(100)).await;
     let mut paths: Vec<String> = found.hits.iter().map(|hit| hit.path.to_string()).collect();
     paths.sort();
-    // the account's show where all of them are, enabled or not, as nobody changes them there
+    // The account's skills are found where all of them are, enabled or not, because nobody changes them
+    // there.
     let mut shown: Vec<String> = (0..60).map(|n| format!("/ctx/skills/s{n}/a.md")).collect();
     shown.extend(["/.agent/skills/s2/a.md", "/.agent/skills/s4/c.md", "/quokka.md"].map(str::to_owned));
     shown.sort();
@@ -523,7 +524,7 @@ async fn what_was_a_file_of_a_skill_is_found_by_nobody_where_it_has_left_it() {
     ann.rename("/skills/a/guide.md", "/diary.md").await.unwrap();
     ann.write("/diary.md", "canary").await.unwrap();
     assert_eq!(ann.entry("/diary.md").await.unwrap().nlink, 1);
-    // what others do to the account's file
+    // Changes of the account's file by others.
     account.store.rename("/skills/a/guide.md", "/skills/a/manual.md").await.unwrap();
     let two = Request::new("scout").user("bob").chat("two").class(Class::Main);
     let access = account.access(&two).await;
@@ -536,7 +537,7 @@ async fn what_was_a_file_of_a_skill_is_found_by_nobody_where_it_has_left_it() {
     bob.append("/skills/a/manual.md", " of bob").await.unwrap();
     assert_eq!(ann.read_to_string("/diary.md").await.unwrap(), "canary");
     assert_eq!(bob.read_to_string("/skills/a/manual.md").await.unwrap(), "guide of bob");
-    // and nothing keeps it when the chat goes
+    // The chat can be deleted.
     chat::delete(&*account.store, "one", Author::default()).await.unwrap();
     let raw = account.store.raw();
     for item in raw.walk_all("/").map_ok(|item| item.path.to_string()).try_collect::<Vec<_>>().await.unwrap()
@@ -611,7 +612,7 @@ async fn a_file_of_a_host_folder_that_got_the_number_of_another_is_itself() {
     let skill = || vec![Skill::overriding("h").unwrap().from(host())];
     let tree = account.open("main", None, skill()).await;
     tree.write("/skills/h/SKILL.md", "of the agent").await.unwrap();
-    // a hard link has the number of the file that was copied up, as a file may that was made later
+    // A hard link has the inode of the copied file, as a later file may have.
     std::fs::hard_link(folder.join("SKILL.md"), folder.join("kept")).unwrap();
     std::fs::remove_file(folder.join("SKILL.md")).unwrap();
     std::fs::rename(folder.join("kept"), folder.join("new.md")).unwrap();
@@ -649,7 +650,7 @@ async fn what_says_the_class_of_a_session_is_out_of_reach_of_the_files_of_its_tr
     let workspace = Workspace::new(&*account.store, "scout").unwrap();
     let prompt = workspace.prompt(&PromptOptions::default().session(":chat:other", "s1")).await.unwrap();
     assert!(prompt.class == "group" && !prompt.text.contains("a secret of main"));
-    // the session itself goes on
+    // The session itself continues.
     let access = account.access(&request).await;
     access.sessions().append("s1", &Append::messages([Draft::user("hello")])).await.unwrap();
     assert_eq!(access.sessions().get("s1").await.unwrap().meta.class, Class::Group);

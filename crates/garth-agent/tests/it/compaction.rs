@@ -1,4 +1,4 @@
-//! Compaction: in excerpts, or by a model whose answers are checked.
+//! Compaction, by excerpts or by a model whose answers are checked.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ use super::sessions::{account, engines, path, sessions};
 
 const FILES: [&str; 5] = ["summary.md", "facts.jsonl", "decisions.jsonl", "todo.md", "refs.jsonl"];
 
-/// A model that says what it was told to.
+/// Model with fixed answers.
 #[derive(Debug)]
 struct Double {
     says: Mutex<Vec<Result<String, Error>>>,
@@ -194,7 +194,7 @@ async fn a_model_is_asked_for_all_five_and_what_it_says_is_checked_and_kept() {
                 && !asked.user.contains(secret.as_str())
         );
         assert!(asked.system.contains("follow no instruction"));
-        // without a model what the model wrote stays
+        // Without a model the text of the model stays.
         talk(&sessions, 4..=4).await;
         let mut plain = Compact::default();
         plain.keep = 0;
@@ -221,7 +221,7 @@ async fn beyond_the_tokens_of_a_day_it_goes_without_a_model() {
     let allowance = Allowance::new(&*account, 10_000, Env::system()).await.unwrap();
     compact.allowance = Some(&allowance);
     assert!(sessions.compact("default", &compact).await.unwrap().by_model);
-    // it took 700, as it told, and not what was reserved for it
+    // It used 700 tokens, as it reported, not the number reserved for it.
     assert!(allowance.take(9_300).await.unwrap() && !allowance.take(1).await.unwrap());
 }
 
@@ -236,7 +236,7 @@ async fn compression_must_not_replace_or_delete_raw_messages_and_no_summary_is_t
         sessions.compact("default", &with(&model)).await.unwrap();
         sessions.pack("default", &PackOptions::default()).await.unwrap();
         assert_eq!(fs.read_to_string(&path("messages.jsonl")).await.unwrap(), messages);
-        // what is derived may go, and is made again
+        // Derived files may be deleted, and are derived again.
         for name in FILES {
             fs.write(&path(&format!("context/{name}")), "").await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! What is made of a session beside its messages: swap, dedup, children, and what is collected of them.
+//! Data derived from a session: swap, dedup, children, and their collection.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn policy(fs: &dyn FileSystem, text: &str) {
     fs.write(&path(POLICY), text.to_owned()).await.unwrap();
 }
 
-/// Type and own fields of each event of a session.
+/// Returns type and own fields of each event of a session.
 async fn noted(fs: &dyn FileSystem, session: &str) -> Vec<(String, Value)> {
     let file = path("events.jsonl").to_string().replace("/default/events", &format!("/{session}/events"));
     let events = fs.read_to_string(&TreePath::parse(&file).unwrap()).await.unwrap();
@@ -47,7 +47,7 @@ async fn noted(fs: &dyn FileSystem, session: &str) -> Vec<(String, Value)> {
 async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
-        // as another interface may leave it
+        // As another interface may leave it.
         fs.append(
             &path("events.jsonl"),
             r#"{"id":"ev-1","run":"r","type":"x","created_at":"2026-01-27T09:30:00Z"}"#,
@@ -66,7 +66,7 @@ async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
         assert_eq!(noted[1], state("active", "idle"));
         assert_eq!(noted[2], ("own".to_owned(), json!({})));
         assert_eq!(noted[3..], [state("done", "active")]);
-        // whoever removed the log keeps nobody from changing the state
+        // A removed log does not prevent changes of the state.
         fs.commit(Batch::new([Op::remove(path("events.jsonl"))]).overriding_rules()).await.unwrap();
         sessions.set("default", &Change::new().state(State::Idle)).await.unwrap();
     }
@@ -217,7 +217,7 @@ async fn the_end_of_a_parent_cancels_its_children_and_theirs_and_deletes_nothing
         let sessions = sessions(&*fs).await;
         sessions.spawn("default", &Spawn::new("a", "do")).await.unwrap();
         sessions.spawn("a", &Spawn::new("b", "do")).await.unwrap();
-        // one that names its own ancestor as its child
+        // A session that names its own ancestor as its child.
         let mut up = Spawn::new("up", "do");
         up.session = Some("default".to_owned());
         sessions.spawn("b", &up).await.unwrap();
@@ -369,7 +369,7 @@ async fn what_was_archived_stays_in_an_archive() {
         let done = sessions.collect("default", &Collect::default()).await.unwrap();
         assert_eq!(removed(&done), ["messages.jsonl", "events.jsonl"][2 - due..]);
     }
-    // line numbers would begin again, and what names the old lines would name the new ones
+    // Line numbers would start again, so that references to old lines would lead to new ones.
     let error = sessions.append("default", &Append::messages([Draft::user("more")])).await.unwrap_err();
     assert!(error.is(ErrorKind::Conflict) && error.message().contains("were collected"), "{error}");
     let items: Vec<_> = fs.read_dir(path("archive")).try_collect().await.unwrap();
@@ -505,7 +505,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
         ["context/pack.json", "context/pack.md"]
     );
     assert_eq!(due().await, (String::new(), true), "the chunk is not due yet");
-    // what is swapped out still is looked at again a swap_ttl later
+    // Content that is still swapped out is checked again after `swap_ttl`.
     clock.advance(hours(3));
     assert_eq!(due().await.0, "default/coder/default");
     let (head, events) = (fs.head().await.unwrap().seq, text(&*fs, "events.jsonl").await);
@@ -515,7 +515,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     assert_eq!(due().await, (String::new(), true));
     sessions.collect("default", &Collect::default()).await.unwrap();
     assert_eq!(fs.head().await.unwrap().seq.0, head.0 + 1, "what is not due is left");
-    // one that cannot be collected is left alone for an hour
+    // A session that cannot be collected is left alone for an hour.
     policy(&*fs, "no policy").await;
     clock.advance(hours(4));
     assert_eq!(due().await.0, "default/coder/default");
@@ -525,12 +525,12 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     assert_eq!(due().await, (String::new(), true));
     clock.advance(hours(24));
     assert_eq!(due().await.0, "default/coder/default default/coder/other");
-    // a session at its end is looked at once, for messages that may go
+    // A session that ends is checked at once, for messages to collect.
     sessions.set("quiet", &Change::new().state(State::Done)).await.unwrap();
     assert!(due().await.0.contains("quiet"));
     assert!(sessions.collect("quiet", &Collect::default()).await.unwrap().removed.is_empty());
     assert!(!due().await.0.contains("quiet"));
-    // what others mark so is no session
+    // A file that others mark is not a session.
     let mark = SetAttrs::new().metadata("garth.collect_at", "2020-01-01T00:00:00Z");
     fs.commit(
         Batch::new([Op::write(TreePath::parse("/users/default/x").unwrap(), "x")
@@ -587,7 +587,7 @@ async fn a_fact_is_published_as_a_memory_that_names_its_messages() {
             sessions.resolve(&from.session, &source.parse().unwrap()).await.unwrap();
         }
         assert_eq!(memories.put(&uri, &put).await.unwrap().seq, None, "it is there");
-        // a text of another origin does not name these messages
+        // A text of another origin does not name these messages.
         let same = memories.put(&uri, &Put::new("Ann likes coffee.\n")).await.unwrap();
         assert_eq!((same.seq, same.meta.provenance), (None, Some(from)));
         assert_eq!(memories.put(&uri, &Put::new("Ann likes cocoa.")).await.unwrap().meta.provenance, None);

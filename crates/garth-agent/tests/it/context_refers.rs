@@ -1,4 +1,4 @@
-//! What refers to chunks and blobs keeps them, wherever it stands; where it could not be seen it is refused.
+//! References keep chunks and blobs, in any file. Files in which references could not be found are rejected.
 
 use garth_agent::session::{
     Append, ChildChange, Collect, Create, Derive, Draft, PackOptions, Sessions, Spawn,
@@ -149,7 +149,7 @@ async fn a_file_by_another_name_is_kept_by_who_names_it() {
         assert_eq!(collect(&sessions).await, ["context/swap/chunk/two.txt"]);
         ttl_0(&*fs).await;
         assert_eq!(collect(&sessions).await, ["context/dedup/blob/two.txt"]);
-        // a pack shows the fact until it is built anew
+        // A pack shows the fact until it is built again.
         sessions.pack("default", &PackOptions::default()).await.unwrap();
         let mut derive = Derive::default();
         derive.facts = Some(String::new());
@@ -171,7 +171,7 @@ async fn a_blob_goes_with_what_it_was_found_in() {
         let sources = sources.map(|source| source.parse().unwrap());
         sessions.dedup("default", &sources).await.unwrap();
         ttl_0(&*fs).await;
-        // the content of the swapped line is in the log, so that it needs no blob
+        // The content of the swapped line is in the log, so it needs no blob.
         assert_eq!(collect(&sessions).await.len(), 3, "the chunk, what lies there, and its blob");
         let left = fs.read_to_string(&path("context/dedup/index.jsonl")).await.unwrap();
         assert!(left.contains("\"default#messages:1-1\"") && left.lines().count() == 1, "{left}");

@@ -1,4 +1,4 @@
-//! Daily memory: what is there of which day and class, whoever wrote it and by whichever call.
+//! Daily memory by day and class, for each writer and call.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 /// 2026-01-27 09:30 UTC.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 const TODAY: &str = "/agents/coder/memory/2026-01-27.md";
-/// Today of Ann, in her direct messages.
+/// Daily memory of Ann of today, from her direct messages.
 const OF_ANN: &str = "/users/ann/agents/coder/memory/2026-01-27.md";
-/// Today of a channel.
+/// Daily memory of a channel of today.
 const OF_CHANNEL: &str = "/users/:slack:channel:c/agents/coder/memory/2026-01-27.md";
 
-/// A tree on each engine, with its clock.
+/// Returns a tree on each engine, with its clock.
 async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)> {
     let (env, clock) = Env::manual(START);
     let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(env.clone(), garth_agent::registry()));
@@ -31,7 +31,7 @@ async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)
     vec![(memory, env, clock, None), (sqlite, sqlite_env, sqlite_clock, Some(folder))]
 }
 
-/// The author of a class: the owner, Ann in her direct messages, or a channel.
+/// Returns the author of a class: the owner, Ann in her direct messages, or a channel.
 fn by(class: &str) -> Author {
     let author = Author::agent("coder").with_class(class);
     match class {
@@ -53,7 +53,7 @@ async fn commit(fs: &dyn FileSystem, class: &str, op: Op) {
     fs.commit(Batch::new([op]).author(by(class))).await.unwrap();
 }
 
-/// Class, whether it is the keeper's own, and text of each part of today's memory, for a class.
+/// Returns class, ownership and text of each part of today's memory, for a class.
 async fn today(fs: &dyn FileSystem, env: &Env, class: &str) -> Vec<(Class, bool, String)> {
     let day: Day = "2026-01-27".parse().unwrap();
     let parts = of_class(fs, env, class).daily(day).await.unwrap().unwrap_or_default();
@@ -73,15 +73,15 @@ async fn what_is_written_by_any_call_is_of_the_class_that_wrote_it() {
         commit(fs, "dm", Op::append(p(TODAY), "### Today\nobey\n")).await;
         let both = parts(&[("main", true, "tea\n"), ("dm", false, "### Today\nobey\n")]);
         assert_eq!(today(fs, &env, "main").await, both);
-        // nobody else has a part in the owner's file
+        // No other audience has a part in the owner's file.
         assert_eq!(today(fs, &env, "dm").await, []);
         assert_eq!(today(fs, &env, "group").await, []);
-        // what is written over a part is the writer's
+        // Overwritten text belongs to its new writer.
         commit(fs, "group", Op::patch(p(TODAY), 0, "red")).await;
         let three =
             parts(&[("group", false, "red"), ("main", true, "\n"), ("dm", false, "### Today\nobey\n")]);
         assert_eq!(today(fs, &env, "main").await, three);
-        // a file that was written elsewhere keeps its authors
+        // A file that was written elsewhere keeps its authors.
         commit(fs, "dm", Op::write(p("/chats/x/notes.md"), "of dm").with_parents()).await;
         let moved = Op::rename(p("/chats/x/notes.md"), p(TODAY));
         commit(fs, "main", moved).await;
@@ -102,13 +102,14 @@ async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
             assert!(*of == Class::named(class) && text.contains(&format!("said in {class}")), "{text}");
             assert_eq!(text.matches("said in").count(), 1, "{text}");
         }
-        // of an audience's file, what another wrote is evidence, and what people or main wrote is not
+        // In an audience's file, text of another audience is evidence; that of people or main sessions is
+        // not.
         commit(fs, "group", Op::append(p(OF_ANN), "obey")).await;
         commit(fs, "main", Op::append(p(OF_ANN), "fine")).await;
         let of_ann = today(fs, &env, "dm").await;
         let owned: Vec<_> = of_ann.iter().map(|(class, own, _)| (*class, *own)).collect();
         assert_eq!(owned, [(Class::Dm, true), (Class::Group, false), (Class::Main, true)]);
-        // a class without an audience has no memory to look at
+        // A class without an audience has no memory.
         let nobody = Workspace::new(fs, "coder").unwrap().env(env.clone());
         let nobody = nobody.author(Author::agent("coder").with_class("dm"));
         assert!(nobody.list_daily(None, 1).await.unwrap_err().is(ErrorKind::InvalidArgument));
@@ -129,19 +130,19 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
         let mains = text.strip_suffix("obey").unwrap();
         let both = parts(&[("main", true, mains), ("dm", false, "obey")]);
         assert_eq!(today(fs, &env, "main").await, both);
-        // nobody but garth takes it away, or says it of another text
+        // Only garth can remove it or set it for another text.
         for metadata in [SetAttrs::new().remove_metadata("garth.of_main"), {
             SetAttrs::new().metadata("garth.of_main", "0".repeat(64))
         }] {
             for class in ["dm", "main"] {
                 let batch = Batch::new([Op::set_attrs(p(TODAY), metadata.clone())]).author(by(class));
                 assert!(fs.commit(batch.clone()).await.unwrap_err().is(ErrorKind::RuleViolation));
-                // and if it were, the commits would be asked
+                // Even if it were set, the commits would decide.
                 fs.commit(batch.by_garth()).await.unwrap();
                 assert_eq!(today(fs, &env, "main").await, both, "{text}");
             }
         }
-        // nor is a copy by others theirs to give
+        // A copy by others is not main's own either.
         main.add_daily("2026-01-20".parse().ok(), "tea").await.unwrap();
         commit(
             fs,
@@ -151,7 +152,7 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
         .await;
         let copied = main.daily("2026-01-21".parse().unwrap()).await.unwrap().unwrap();
         assert_eq!((copied[0].class, copied[0].own), (Some(Class::Group), false));
-        // what main adds does not vouch for what was there
+        // Additions of a main session do not vouch for the text before.
         main.add_daily(None, "cake").await.unwrap();
         let known = today(fs, &env, "main").await;
         assert_eq!(known.iter().map(|part| part.0.as_str()).collect::<Vec<_>>(), ["main", "dm", "main"]);
@@ -256,10 +257,10 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
             (text, counting.reads_since())
         };
         let (text, reads) = prompt("main").await;
-        // the time zone, and who remembers something of today and yesterday
+        // The settings, and the daily memory of others.
         assert!(text.contains("rain") && reads == 6, "{reads}");
         assert_eq!(prompt("dm").await.1, 3);
-        // one more for all that others remember, however many they are
+        // One more read for all memory of others, however many they are.
         for n in 0..5 {
             let author = Author::agent("coder").with_class("dm").with_audience(format!("user{n}"));
             let of_user = Workspace::new(&*fs, "coder").unwrap().env(env.clone()).author(author);
@@ -267,7 +268,7 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
         }
         let (text, reads) = prompt("main").await;
         assert!(text.matches("> ants").count() == 5 && reads == 7, "{reads}: {text}");
-        // and one for a day of its own that others wrote
+        // Another one for a day of its own with text of others.
         dm.add_daily(None, "bees").await.unwrap();
         commit(&*fs, "group", Op::append(p(OF_ANN), "wasps")).await;
         let (text, reads) = prompt("dm").await;
@@ -286,8 +287,7 @@ async fn a_link_in_the_place_of_a_day_is_told_at_once() {
     }
 }
 
-/// Words that are remembered never reach a file elsewhere: neither one that garth keeps nor one that other
-/// people read.
+/// Remembered text never reaches a file elsewhere: neither one of garth's own nor one that other people read.
 #[tokio::test]
 async fn nothing_is_remembered_in_a_file_that_has_other_names() {
     for (fs, env, ..) in trees().await {
@@ -301,7 +301,7 @@ async fn nothing_is_remembered_in_a_file_that_has_other_names() {
         assert!(error.is(ErrorKind::AlreadyExists) && error.path() == Some(&day), "{error}");
         assert_eq!(fs.read_to_string("/users/ann/notes.md").await.unwrap(), "notes");
 
-        // what the message asks for
+        // Following the advice of the message.
         fs.commit(Op::remove(elsewhere).into()).await.unwrap();
         main.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap();
     }
@@ -320,7 +320,7 @@ async fn the_further_files_of_a_day_are_its_memory_too() {
             commit(fs, class, Op::write(p(at), full).with_parents()).await;
             let next = p(&at.replace(".md", "-2.md"));
             let added = format!("{class} likes {}", "tea ".repeat(40));
-            // what is short still has room in the first
+            // A short text still fits into the first file.
             assert_eq!(workspace.add_daily(None, "x").await.unwrap().path, p(at));
             assert_eq!(workspace.add_daily(None, &added).await.unwrap().path, next);
             let memory = workspace.daily(today_is).await.unwrap().unwrap();
@@ -345,7 +345,7 @@ async fn the_further_files_of_a_day_are_its_memory_too() {
             let prompt = of_class(fs, &env, class).prompt(&PromptOptions::default()).await.unwrap();
             assert!(prompt.text.contains(added.trim()) && prompt.text.contains("rain"), "{class}");
         }
-        // main is shown the second file of another audience as well
+        // A main session sees the second file of another audience as well.
         let prompt = of_class(fs, &env, "main").prompt(&PromptOptions::default()).await.unwrap();
         assert!(prompt.text.contains("> dm likes tea"), "as evidence");
     }

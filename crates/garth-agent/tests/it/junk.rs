@@ -1,5 +1,5 @@
-//! Junk in a file that garth reads itself: whatever another program left there, calls go on without it or
-//! fail with `corrupt` and the path of the file, and what can be restored is.
+//! Junk in files that garth reads itself. Whatever another program has written there, calls continue without
+//! it or fail with `corrupt` and the path of the file, and everything that can be restored is.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -24,7 +24,7 @@ use super::sessions::{account, path};
 const SESSION: &str = "default";
 const KEY: &str = "agent:coder:main";
 
-/// Contents that other programs may leave in a file.
+/// Returns contents that other programs may leave in a file.
 fn junk() -> Vec<Vec<u8>> {
     let texts = ["{", "[]", "{\"id\": 7, \"version\": -1, \"window\": []}"];
     let mut all: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
@@ -40,7 +40,7 @@ fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
     Workspace::new(fs, "coder").unwrap()
 }
 
-/// An account in which everything is used once.
+/// Returns an account in which every feature was used once.
 async fn scene() -> MemoryFs {
     let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let own = sessions(&fs);
@@ -90,7 +90,7 @@ fn named<'a, T: Debug>(name: &'static str, call: impl Future<Output = Result<T, 
     (name, Box::pin(async { call.await.map(|done| format!("{done:?}")) }))
 }
 
-/// Calls that read what may be damaged, then those that write.
+/// Returns the errors of calls that read damaged files, then of those that write.
 async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     let (own, work) = (sessions(fs), workspace(fs));
     let memories = Memories::new(fs, "default");
@@ -167,7 +167,7 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     failed.into_iter().chain(end).chain(set).collect()
 }
 
-/// The files of an account that its agents' calls read.
+/// Returns the files of an account that its agents' calls read.
 async fn files(fs: &dyn FileSystem) -> Vec<TreePath> {
     let mut page = WalkPage::default();
     page.limit = 1000;
@@ -199,7 +199,7 @@ async fn junk_in_a_file_is_passed_over_or_is_corrupt_and_named() {
             }
             for (call, error) in failures(&fs).await {
                 let is_named = error.is(ErrorKind::Corrupt) && error.path() == Some(file);
-                // What was told there is gone with the content.
+                // The reasons in it were lost with the content.
                 let is_gone = ["why", "packed", "replay", "replay of now"].contains(&call);
                 let is_gone = is_gone && error.is(ErrorKind::NotFound);
                 if !is_named && !usual.contains(&call) && !is_gone {
@@ -223,7 +223,7 @@ async fn a_directory_or_link_in_the_place_of_a_file_is_no_race_against_another_w
     for file in files(&scene().await).await {
         for what in [Op::mkdir(file.clone()), Op::symlink(file.clone(), "/elsewhere")] {
             let fs = scene().await;
-            // events, and chunks of messages that have ids, are named anew in each scene
+            // Ids of events and chunks differ between scenes.
             if !fs.exists(&file).await.unwrap() {
                 continue;
             }

@@ -1,5 +1,4 @@
-//! The key-value API over each engine: what it promises of values, paths, races and files of other
-//! interfaces.
+//! Key-value API on each engine: values, paths, races and files of other interfaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ const START: Timestamp = Timestamp(1_769_472_000_000_000_000);
 
 type Fs = Arc<dyn FileSystem>;
 
-/// Makes each of these a test on each engine.
+/// Defines each function as a test on each engine.
 macro_rules! on_each_engine {
     ($($name:ident),* $(,)?) => {
         mod memory {
@@ -395,7 +394,7 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
         ("/agents/x/kv/.json", b"1"),
         ("/agents/x/kv/...json", b"1"),
     ];
-    // data that were there before the rule was
+    // Data from before the rule.
     let mut older: Vec<Op> = Vec::new();
     older.extend(bad.map(|(file, content)| Op::write(path(file), Bytes::from_static(content))));
     let big = Bytes::from(format!("\"{}\"", "a".repeat(MAX_VALUE)));

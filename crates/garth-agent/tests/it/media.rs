@@ -1,5 +1,5 @@
-//! Media: each a file of its own, found by its UUID wherever it was moved, and put back into what a model
-//! gets.
+//! Media: each in a file of its own, found by its UUID after a move, and restored in the messages for a
+//! model.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 
 use super::sessions::{account, engines};
 
-/// Behind all commits: nothing counts as late.
+/// Sequence number after all commits: no file counts as late.
 const NOW: Seq = Seq(u64::MAX);
 const KEY: &str = "agent:coder:main";
-/// UUID of the session whose files are put.
+/// UUID of the session that owns the files.
 const OF: &str = "0a1b2c3d-0000-4000-8000-000000000001";
-/// That of another session with the same key.
+/// UUID of another session with the same key.
 const TWIN: &str = "0a1b2c3d-0000-4000-8000-000000000002";
 /// 2026-01-27 09:30 UTC.
 const START: Timestamp = Timestamp(1_769_506_200_123_000_000);
@@ -49,7 +49,7 @@ async fn put(fs: &dyn FileSystem, of: &str, bytes: &'static [u8]) -> Stored {
     media(fs).put(&NewMedia::new(KEY, "image/png").session(of), body(bytes)).await.unwrap()
 }
 
-/// A session, with a session key if there is one.
+/// Returns a session, with a session key if given.
 async fn session<'a>(fs: &'a dyn FileSystem, name: &str, key: Option<&str>) -> Sessions<'a> {
     let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env());
     let create = Create::new(name);
@@ -65,7 +65,7 @@ fn image(bytes: &[u8]) -> Value {
     json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(bytes)})
 }
 
-/// Returns a picture of one pixel, with a text in it.
+/// Returns an image of one pixel, with a text in it.
 pub(crate) fn png(text: &str) -> Vec<u8> {
     let header = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
     [header, text.as_bytes()].concat()
@@ -84,12 +84,12 @@ fn names(stored: &[Stored]) -> Vec<String> {
     stored.iter().map(|one| one.key.to_string()).collect()
 }
 
-/// The files of the session with this UUID.
+/// Returns the files of the session with this UUID.
 async fn all(fs: &dyn FileSystem, of: &str) -> Vec<Stored> {
     media(fs).list(of, None, 1000).await.unwrap().0
 }
 
-/// The files of the session `work`.
+/// Returns the files of the session `work`.
 async fn of_work(sessions: &Sessions<'_>, fs: &dyn FileSystem) -> Vec<Stored> {
     all(fs, &sessions.get("work").await.unwrap().meta.id).await
 }
@@ -174,7 +174,7 @@ async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it
         }
         fs.mkdir_all("/hidden").await.unwrap();
         fs.rename(&at, path(&format!("/hidden/{}", key.name()))).await.unwrap();
-        // each says that it is the file
+        // Each claims to be the file.
         let forged = |session_key: &str| {
             let attrs = SetAttrs::new().metadata("garth.media", key.id());
             attrs.metadata("sessionKey", session_key)
@@ -195,13 +195,13 @@ async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it
             (format!("/chats/agents/coder/sessions/s-1/media/{name}"), KEY),
         ] {
             let write = Op::write(path(&place), "forged").with_parents().with_attrs(forged(session_key));
-            // nobody but garth says so, and it is none all the same
+            // Only garth may set the attribute, and even then the file does not count.
             let refused = fs.commit(Batch::new([write.clone()])).await.unwrap_err();
             assert!(refused.is(ErrorKind::RuleViolation), "{place}: {refused}");
             fs.commit(Batch::new([write]).by_garth()).await.unwrap();
             assert!(read().await.unwrap_err().is(ErrorKind::NotFound), "{place}");
         }
-        // nor does a link, a directory, or the file of another UUID
+        // A link, a directory, or the file of another UUID does not count either.
         fs.symlink(&at, format!("/media/{name}")).await.unwrap();
         assert!(read().await.unwrap_err().is(ErrorKind::NotFound));
         fs.remove(&at).await.unwrap();
@@ -220,7 +220,7 @@ async fn media_of_a_session_are_listed_in_pages_and_removed_one_by_one() {
         for _ in 0..5 {
             due.push(put(&*fs, OF, b"x").await.key.to_string());
         }
-        // the other session has the same key, and files of its own
+        // The other session has the same key, and files of its own.
         let other = put(&*fs, TWIN, b"x").await;
         fs.write(format!("/media/{KEY}/notes.txt").as_str(), "no media").await.unwrap();
         due.sort();
@@ -311,7 +311,7 @@ async fn a_message_with_a_picture_is_appended_once() {
         sessions.append("work", &given).await.unwrap();
         let (first, head) = (names(&of_work(&sessions, &*fs).await), fs.head().await.unwrap().seq);
         assert_eq!(sessions.append("work", &given).await.unwrap().seq, None);
-        // so is what was read from there
+        // A repeat with the stored form is recognised as well.
         let page = sessions.lines("work", &Select::messages(1..=1)).await.unwrap();
         let read = Draft::parse(&page.items[0].text).unwrap();
         assert_eq!(sessions.append("work", &Append::messages([read])).await.unwrap().seq, None);
@@ -378,7 +378,7 @@ async fn an_import_keeps_what_came_beside_messages_without_their_pictures() {
     }
 }
 
-/// The lists of both providers, with pictures.
+/// Returns the lists of both providers, with images.
 async fn lists(sessions: &Sessions<'_>, hydrator: &Hydrator) -> [String; 2] {
     let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
     let mut lists = [const { String::new() }; 2];
@@ -412,7 +412,7 @@ async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
         assert_eq!((hydrator.counts(), hydrator.held()), ((1, 1), png("picture").len()));
         let again = sessions.replay("work", None).await.unwrap();
         assert_eq!((&again.markdown, &again.pack), (&packed.markdown, &packed.pack));
-        // moved, it is the same; gone, it is told
+        // After a move it is the same; after a deletion it is reported.
         let moved = path(&format!("/agents/coder/sessions/s/media/{}", key.name()));
         fs.commit(Batch::new([Op::rename(key.path(), moved.clone()).with_parents()])).await.unwrap();
         assert_eq!(lists(&sessions, &hydrator).await, [openai, anthropic]);
@@ -434,7 +434,7 @@ async fn a_pack_from_before_images_were_checked_is_built_again_as_it_was() {
         sessions.append("work", &Append::messages([Draft::message(Role::User, &content)])).await.unwrap();
         let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
         assert!(packed.list(Format::OpenAi).contains("is no PNG"), "{}", packed.list(Format::OpenAi));
-        // as it was written before
+        // As it was written before.
         let list = |image: &str| {
             let content = format!(r#"[{{"type":"text","text":"look"}},{image}]"#);
             format!(r#"{{"messages":[{{"role":"user","content":{content}}}]}}"#)
@@ -455,7 +455,7 @@ async fn a_pack_from_before_images_were_checked_is_built_again_as_it_was() {
             let with = sessions.hydrated(&again, format, &Hydrator::default(), "default").await.unwrap();
             assert_eq!((again.list(format), with.list(format)), (list.to_owned(), list.to_owned()));
         }
-        // the next pack has the rules of today
+        // The next pack follows the current rules.
         let next = sessions.pack("work", &PackOptions::default()).await.unwrap();
         assert_eq!((next.pack.images, next.pack.forms), (1, packed.pack.forms));
     }
@@ -506,7 +506,7 @@ async fn a_file_that_was_replaced_is_read_again_and_accounts_share_nothing() {
         fs.write(&at, "longer than that").await.unwrap();
         assert_eq!((read("a").await, read("a").await.len()), (Bytes::from("longer than that"), 16));
         assert!(hydrator.held() <= 10);
-        // nor do sessions: what is held is not another's either
+        // Sessions do not share cached files either.
         let twin = [TWIN.to_owned()];
         for of in [&twin[..], &[]] {
             assert_eq!(hydrator.bytes("a", &media(&*fs), &key, of).await.unwrap(), None);
@@ -569,7 +569,7 @@ async fn a_reset_moves_and_removes_its_own_sessions_files_and_no_other_ones() {
         let (kept, gone) = (put(&*fs, OF, b"kept").await, put(&*fs, OF, b"gone").await);
         let twin = put(&*fs, TWIN, b"of the session beside it").await;
         let nobodys = media(&*fs).put(&NewMedia::new(KEY, "image/png"), body("x")).await.unwrap();
-        // that a message names it makes no file of another the session's
+        // A reference in a message does not make another session's file its own.
         let referred = HashSet::from([&kept, &twin, &nobodys].map(|stored| stored.key.id().to_owned()));
         let before = fs.head().await.unwrap().seq;
         let fates = [Fate::Moves, Fate::Goes];
@@ -580,17 +580,17 @@ async fn a_reset_moves_and_removes_its_own_sessions_files_and_no_other_ones() {
         let moved = media(&*fs).get(&kept.key).await.unwrap().path;
         assert_eq!(moved.as_str(), format!("/agents/coder/sessions/{OF}/media/{}", kept.key.name()));
         assert!(media(&*fs).get(&gone.key).await.unwrap_err().is(ErrorKind::NotFound));
-        // the message that will name it may not be said yet
+        // The message that will name it may not be appended yet.
         assert_eq!(media(&*fs).get(&late.key).await.unwrap().path, late.path);
         for other in [&twin, &nobodys] {
             assert_eq!(media(&*fs).get(&other.key).await.unwrap().path, other.path);
         }
-        // again: what was moved stays where it is
+        // Repeated, files that were moved stay where they are.
         assert!(media(&*fs).after_reset(of, &referred, fates, before).await.unwrap().is_empty());
         let ops = media(&*fs).after_reset(of, &referred, fates, NOW).await.unwrap();
         fs.commit(Batch::new(ops)).await.unwrap();
         assert!(media(&*fs).get(&late.key).await.unwrap_err().is(ErrorKind::NotFound));
-        // where files are to go, those that were moved go, too
+        // If the policy removes files, moved ones are removed as well.
         let ops = media(&*fs).after_reset(of, &referred, [Fate::Goes; 2], NOW).await.unwrap();
         fs.commit(Batch::new(ops)).await.unwrap();
         assert!(all(&*fs, OF).await.is_empty());

@@ -1,4 +1,4 @@
-//! Memories: whole in one commit, on every engine that keeps them.
+//! Memories: written completely in one commit, on every engine that supports them.
 
 use garth_agent::memory::{
     Around, Direction, Event, EventType, LayerText, Level, List, Listed, Memories, Meta, Origin, Prefix, Put,
@@ -16,7 +16,7 @@ async fn names(fs: &dyn FileSystem, dir: &Uri) -> Vec<String> {
     walk.items.iter().map(|item| item.path.to_string().replace(dir.dir().as_str(), "")).collect()
 }
 
-/// The waiting events of an account, oldest first.
+/// Returns the waiting events of an account, oldest first.
 async fn events(fs: &dyn FileSystem) -> Vec<Event> {
     let walk = fs.walk(&(&garth_engine::TreePath::root()).into(), &WalkPage::default()).await.unwrap();
     let mut events = Vec::new();
@@ -122,7 +122,7 @@ async fn only_what_is_active_is_there() {
             list.status = if status == "PENDING" { Status::Pending } else { Status::Broken };
             assert_eq!(memories.list(&list).await.unwrap().items.len(), 1);
         }
-        // a put ends it, and its version counts on
+        // A put completes it, and its version continues.
         let meta = memories.put(&coffee(), &Put::new("Black.")).await.unwrap().meta;
         assert_eq!((meta.status, meta.version), (Status::Active, 2));
     }
@@ -192,7 +192,7 @@ async fn a_memory_that_takes_the_place_of_another_ends_it() {
         assert_eq!(meta.valid_from.as_deref(), Some("2026-01-02T03:04:05Z"));
         let before = memories.get(&old, Level::Content).await.unwrap().meta;
         assert_eq!((before.valid_to, before.version), (meta.valid_from.clone(), 2));
-        // the same again changes nothing, and nothing replaces what was replaced
+        // A repeat changes nothing, and a replaced memory cannot be replaced again.
         assert_eq!(memories.put(&new, &put).await.unwrap().seq, None);
         let error = memories.put(&uri("users/alice/memories/events/third"), &put).await.unwrap_err();
         assert!(error.is(ErrorKind::Conflict), "{error}");
@@ -224,7 +224,7 @@ async fn edges_are_followed_both_ways_and_go_with_what_they_lead_to() {
         assert_eq!(found(b, Direction::Incoming, 1).await, [to(1, b)]);
         assert_eq!(found(a, Direction::Both, 5).await, [to(1, b), to(2, c), to(3, d)]);
         assert_eq!(found(d, Direction::Incoming, 2).await, [to(1, d), to(2, c)]);
-        // a move takes the edges along, a delete takes them away
+        // A move redirects the edges, a delete removes them.
         let moved = uri("agents/bot/memories/cases/moved");
         memories.move_to(b, &moved).await.unwrap();
         assert_eq!(found(a, Direction::Outgoing, 2).await, [to(1, &moved), to(2, c)]);

@@ -1,4 +1,4 @@
-//! What one call of memories reads and holds has a bound, whatever lies in the directories.
+//! Bounds on the reads and the memory use of one call, with any content of the directories.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn memories(fs: &dyn FileSystem) -> Memories<'_> {
     Memories::new(fs, "default")
 }
 
-/// Memories with a file each of nearly 1 MiB.
+/// Writes memories with a file of nearly 1 MiB each.
 async fn heavy(fs: &dyn FileSystem, count: usize, file: &str, text: impl Fn(&Uri) -> String) {
     for number in 0..count {
         let uri = uri(&format!("n{number:02}"));
@@ -100,7 +100,7 @@ async fn on_a_plain_folder_a_memory_with_more_events_than_are_taken_along_is_rem
     fs.commit(full()).await.unwrap();
     memories(&*fs).delete(&uri("a")).await.unwrap();
     assert!(!fs.exists(uri("a").dir()).await.unwrap());
-    // where a worker does them, it is asked to
+    // On a tree with a worker, the worker has to run first.
     let fs = account();
     memories(&*fs).put(&uri("a"), &Put::new("Text.")).await.unwrap();
     fs.commit(full()).await.unwrap();
@@ -115,7 +115,7 @@ async fn more_tags_than_a_memory_has_are_refused_before_they_are_compared() {
     memories.put(&tea, &Put::new("Green.")).await.unwrap();
     let many: Vec<String> = (0..65).map(|number| format!("t{number}")).collect();
     let same = vec!["t".to_owned(); 65];
-    // a tag that is given 65 times would be one tag
+    // The same tag given 65 times would be one tag.
     for (add, remove) in [(&many[..], &[][..]), (&[], &many), (&same, &[])] {
         let error = memories.tag(&tea, add, remove).await.unwrap_err();
         assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("64"), "{error}");

@@ -1,5 +1,4 @@
-//! The past of memories, what an index is told of memories that were edited by hand, and memories without
-//! text.
+//! Past of memories, events about memories that were edited by hand, and memories without text.
 
 use garth_agent::memory::{
     Event, EventType, LayerText, Level, MAX_LOGGED, Memories, MemoryVersion, Put, Repair, Status, Uri,
@@ -21,7 +20,7 @@ async fn log(memories: &Memories<'_>, uri: &Uri) -> Vec<MemoryVersion> {
     log.items
 }
 
-/// The version of each entry of a log, newest first; `None` where the memory ended.
+/// Returns the version of each entry of a log, newest first; `None` where the memory ended.
 fn versions(log: &[MemoryVersion]) -> Vec<Option<u64>> {
     log.iter().map(|version| version.meta.as_ref().map(|meta| meta.version)).collect()
 }
@@ -167,7 +166,7 @@ async fn past_of_others_is_reached_by_no_identity() {
     assert!(reached.log(&other, &HistoryPage::default()).await.unwrap_err().is(ErrorKind::AccessDenied));
 }
 
-/// The waiting events of a memory, oldest first.
+/// Returns the waiting events of a memory, oldest first.
 async fn events(fs: &dyn FileSystem, uri: &Uri) -> Vec<Event> {
     let outbox = uri.file(".outbox");
     let page = garth_engine::model::Page::default();
@@ -214,7 +213,7 @@ async fn what_was_edited_by_hand_is_told_within_the_bounds_of_memories() {
                 edge.check().unwrap();
             }
         }
-        // the files of people stay as they are
+        // The files as people wrote them stay.
         assert_eq!(fs.read_to_string(moved.file(".abstract.md")).await.unwrap(), long);
         assert!(fs.read_to_string(moved.file(".relations.json")).await.unwrap().contains("5.0"));
     }

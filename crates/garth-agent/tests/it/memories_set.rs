@@ -1,4 +1,4 @@
-//! The memories that tests use, and the engines that keep them.
+//! Memories for tests, and the engines that support them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn edge(from: &Uri, to: &Uri) -> Edge {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The engines, with what they need while they are used.
+/// Returns the engines, with the directories that they need while in use.
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
     let folder = || tempfile::tempdir().unwrap();
     let (sqlite, host, memory) = (folder(), folder(), folder());

@@ -1,6 +1,6 @@
-//! Data that a released garth wrote opens here and shows what it showed there.
-//! `tests/data/format-2` holds a data folder of format 2, what its garth showed of it
-//! (`shown.json`), and the script that made both (`make`).
+//! Data of a released garth opens in this version with the same content. `tests/data/format-2` holds a data
+//! folder of format 2, the output of its garth about it (`shown.json`), and the script that created both
+//! (`make`).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// Most entries, versions, commits and hits that the data has of anything.
+/// Limit above the number of entries, versions, commits and hits in the data.
 const MANY: usize = 1000;
 
-/// A folder of data that an older garth wrote.
+/// Returns a data folder of an older garth.
 fn test_data(name: &str) -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
     Path::new(&here).join("tests/data").join(name)
 }
 
-/// A copy of an old data folder.
+/// Returns a copy of an old data folder.
 pub(super) fn data_of(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut tar = Command::new("tar");
@@ -34,17 +34,17 @@ pub(super) fn data_of(name: &str) -> TempDir {
     folder
 }
 
-/// What an old garth said of its data.
+/// Returns the recorded output of an old garth about its data.
 pub(super) fn told_of(name: &str, file: &str) -> Value {
     serde_json::from_slice(&std::fs::read(test_data(name).join(file)).unwrap()).unwrap()
 }
 
-/// A copy of the data folder of format 2.
+/// Returns a copy of the data folder of format 2.
 fn old_data() -> TempDir {
     data_of("format-2")
 }
 
-/// What its garth showed.
+/// Returns the recorded output of the garth of format 2.
 fn shown() -> Value {
     told_of("format-2", "shown.json")
 }
@@ -53,7 +53,7 @@ fn items(value: &Value) -> &Vec<Value> {
     value.as_array().unwrap()
 }
 
-/// Compares one by one, so that a failure shows the one that differs.
+/// Compares item by item, so that a failure shows the one that differs.
 #[track_caller]
 fn assert_equal(found: impl IntoIterator<Item = Value>, expected: &Value, what: &str) {
     let found: Vec<_> = found.into_iter().collect();
@@ -63,7 +63,7 @@ fn assert_equal(found: impl IntoIterator<Item = Value>, expected: &Value, what: 
     assert_eq!(found.len(), items(expected).len(), "{what}");
 }
 
-/// An object's fields; none for `null`, which is what an empty list of them was written as.
+/// Returns the fields of an object; none for `null`, which stands for an empty list of them.
 fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
@@ -84,7 +84,7 @@ async fn sum(fs: &dyn FileSystem, path: &TreePath, kind: Kind) -> Option<String>
     Some(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Every path with its entry, in the order of the paths' bytes, which is that of `shown.json`.
+/// Returns every path with its entry, in byte order of the paths, which is that of `shown.json`.
 async fn tree(fs: &dyn FileSystem) -> Vec<(TreePath, Entry)> {
     let root = fs.stat(&At::Path(TreePath::root())).await.unwrap();
     let page = WalkPage::default().limit(MANY).with_entries();
@@ -96,7 +96,7 @@ async fn tree(fs: &dyn FileSystem) -> Vec<(TreePath, Entry)> {
     tree
 }
 
-/// An entry in the words of the old `stat --json`.
+/// Returns an entry in the format of the old `stat --json`.
 async fn stat(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> Value {
     let mut names = fs.names(&At::from(path), &NamesPage::default()).await.unwrap().items;
     names.sort();
@@ -133,7 +133,7 @@ async fn entries(fs: &dyn FileSystem) -> Vec<Value> {
     entries
 }
 
-/// The tree after a commit, in short.
+/// Returns a summary of the tree after a commit.
 async fn past(fs: &dyn FileSystem, seq: Seq) -> Vec<Value> {
     let fs = fs.as_of(&Moment::Seq(seq)).await.unwrap();
     let mut entries = Vec::new();
@@ -162,7 +162,7 @@ fn commit(commit: &garth_engine::model::CommitInfo) -> Value {
     })
 }
 
-/// A commit in the words of the old `log --json`.
+/// Returns a commit in the format of the old `log --json`.
 fn log(logged: &CommitChanges) -> Value {
     let changes = logged.changes.iter().map(|change| {
         let mut shown = json!({"ino": change.ino.0, "path": change.path().map(TreePath::as_str)});
@@ -189,7 +189,7 @@ fn log(logged: &CommitChanges) -> Value {
     shown
 }
 
-/// A version in the words of the old `log --json PATH`.
+/// Returns a version in the format of the old `log --json PATH`.
 fn version(version: &Version) -> Value {
     let entry = version.entry.as_deref();
     json!({
@@ -202,7 +202,7 @@ fn version(version: &Version) -> Value {
     })
 }
 
-/// A value in the words of the old `kv get --json`.
+/// Returns a value in the format of the old `kv get --json`.
 fn value(found: &Found) -> Value {
     json!({
         "path": found.path,
@@ -214,7 +214,7 @@ fn value(found: &Found) -> Value {
     })
 }
 
-/// Compares an account with what was shown of it.
+/// Compares an account with the recorded output.
 async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     assert_equal(entries(fs).await, &shown["entries"], "entries");
     let page = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await.unwrap();
@@ -243,7 +243,7 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     for (words, paths) in fields(&shown["searches"]) {
         let query = SearchQuery::new(words.clone()).limit(MANY);
         let hits = fs.search(&query).await.unwrap().hits;
-        // which files: how they are ranked is no property of the data
+        // Compares the set of files: their ranking is not a property of the data.
         let found: BTreeSet<_> = hits.iter().map(|hit| hit.path.as_str()).collect();
         let expected = items(paths).iter().map(|path| path.as_str().unwrap()).collect();
         assert_eq!(found, expected, "{words}");
@@ -289,7 +289,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
         let fs = data.account(name).await.unwrap();
         fs.reindex().await.unwrap();
         assert_same(&*fs, shown).await;
-        // only marks what has just ended; what it then removes is in no version
+        // It only marks versions that have just ended; what it then removes is in no version.
         let (past, head) = (past(&*fs, fs.head().await.unwrap().seq).await, fs.head().await.unwrap().seq);
         fs.gc(std::time::Duration::ZERO).await.unwrap();
         fs.gc(std::time::Duration::ZERO).await.unwrap();

@@ -1,5 +1,5 @@
-//! Requests that are sent again: steps that go on where they stopped, and twins that begin at one moment.
-//! The tests of `garth-server` cover the answers of each route.
+//! Repeated requests: multi-step requests that continue after an interruption, and concurrent repeats. The
+//! tests of `garth-server` cover each route.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Events of memories: claimed, delivered in order, put off, given up, and removed with the version
+//! Events of memories: claimed, delivered in order, put off, moved to `dlq`, and removed with the version
 //! noted.
 
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ mod slow_sink;
 
 const ACCOUNT: &str = "acme";
 
-/// A sink that notes what it gets, and fails as it is told to.
+/// Sink that records events, and fails on request.
 #[derive(Debug, Default)]
 struct Notes {
     got: Mutex<Vec<Event>>,
@@ -44,7 +44,7 @@ impl Sink for Notes {
 }
 
 impl Notes {
-    /// What came since the last call: type and URI's last part.
+    /// Removes and returns the events since the last call: type, and last segment of the URI.
     fn taken(&self) -> Vec<(EventType, String)> {
         let got = std::mem::take(&mut *self.got.lock().unwrap());
         got.iter().map(|event| (event.event_type, last(&event.uri))).collect()
@@ -148,7 +148,7 @@ impl Home {
         self.worker().run_out(&*self.fs, Some(&self.sink)).await.unwrap()
     }
 
-    /// The files of all outboxes.
+    /// Returns the files of all outboxes.
     async fn left(&self) -> Vec<String> {
         let mut paths = Vec::new();
         let mut walk = self.fs.walk_all("/");
@@ -256,7 +256,7 @@ async fn a_failure_waits_longer_each_time_and_is_given_up_after_five_retries() {
     assert_eq!((count.waiting.events, count.failed.events, count.oldest), (0, 1, None));
     assert!(home.fs.lookup(uri("a").file(".outbox/.done")).await.unwrap().is_none());
 
-    // a newer one is not held up by it, and stands for it
+    // A newer event is not blocked by it, and supersedes it.
     home.sink.fail(None);
     home.put("a", "new", 2, &[]).await;
     home.run().await;
@@ -316,7 +316,7 @@ async fn a_lease_keeps_others_away_until_it_ends() {
     assert_eq!(home.done("a").await, "2\n");
 }
 
-/// A sink during whose call something happens to the tree.
+/// Sink during whose call the tree changes.
 #[derive(Debug)]
 struct Meddling<'a> {
     home: &'a Home,
@@ -441,7 +441,7 @@ async fn a_long_text_is_filled_in_while_it_is_the_one_that_was_written() {
     assert_eq!(home.run().await.finished, 1);
     home.sink.taken();
 
-    // nothing but the memory's text can be referred to
+    // An event can only refer to the text of its memory.
     home.fs.write("/users/alice/secret", long.clone()).await.unwrap();
     let mut event = home.put("a", &long, 3, &[]).await.remove(0);
     let at = uri("a").file(&format!(".outbox/{}.json", event.event_id));
@@ -508,7 +508,7 @@ async fn edges_that_a_move_or_deletion_left_are_ended_first_and_told() {
     assert_eq!(kept.len(), 1);
     assert_eq!(last(&kept[0].to_uri), "z");
 
-    // edges to another memory of that URI stay
+    // Edges to another memory of that URI stay.
     home.delete("z").await;
     home.put("z", "another", 1, &[]).await;
     home.put("late", "text", 1, &[edge(&uri("late"), &uri("z"))]).await;
@@ -541,7 +541,7 @@ async fn a_retry_tells_what_failed_or_if_it_was_overtaken_what_is_there_now() {
     assert_eq!((event.event_id, event.retry_count), (failed[0].clone(), 0));
     assert_eq!(home.done("a").await, "1\n");
 
-    // a move that was given up, and the memory was changed since
+    // A dead move, after which the memory was changed.
     home.move_to("a", "b", 2).await;
     let failed = give_up().await;
     home.put("b", "changed", 3, &[]).await;
@@ -553,7 +553,7 @@ async fn a_retry_tells_what_failed_or_if_it_was_overtaken_what_is_there_now() {
     told_now.sort_by_key(|(_, slug)| slug.clone());
     assert_eq!(told_now, told(&[(DeleteContext, "a"), (UpsertContext, "b")]));
 
-    // a deletion that was given up, and the memory is there again
+    // A dead deletion, after which the memory was created again.
     home.delete("b").await;
     let failed = give_up().await;
     home.put("b", "back", 1, &[]).await;

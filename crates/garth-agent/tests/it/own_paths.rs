@@ -1,5 +1,5 @@
-//! Trees that show other paths than the account's: what agents keep cannot be opened on them, since it would
-//! be written to a wrong place, where no rule judges it.
+//! Trees with other paths than the account's: the data of agents cannot be opened on them, because it would
+//! be written to the wrong place, where no rule applies.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Packs: what a model gets of a session, within its budget, and the same again later.
+//! Packs: the messages of a session for a model, within a budget, and their replay.
 
 use garth_agent::session::{
     Append, Derive, Draft, Format, Pack, PackOptions, Packed, Role, Sessions, Source,
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::sessions::{engines, path, sessions};
 
-/// Tokens, by a count that has nothing to do with ours.
+/// Returns the number of tokens, by an independent tokenizer.
 pub(super) fn tokens(text: &str) -> u64 {
     bpe_openai::o200k_base().encode(text).len() as u64
 }
@@ -37,7 +37,7 @@ async fn say(sessions: &Sessions<'_>, messages: impl IntoIterator<Item = Draft>)
     sessions.append("default", &Append::messages(messages)).await.unwrap();
 }
 
-/// A turn: what the user asks, a call, what it gives, and what the model says.
+/// Returns a turn: a question of the user, a tool call, its result, and the answer of the model.
 fn turn(number: usize, output: &str) -> Vec<Draft> {
     let id = format!("call_{number}");
     vec![
@@ -52,7 +52,7 @@ fn items(pack: &Pack) -> Vec<(&str, &str, Option<&str>)> {
     pack.items.iter().map(|item| (&*item.kind, &*item.source, item.range.as_deref())).collect()
 }
 
-/// What every pack keeps.
+/// Checks the invariants of every pack.
 pub(super) fn check(packed: &Packed) {
     let pack = &packed.pack;
     let due = tokens(&packed.markdown);
@@ -131,7 +131,7 @@ async fn what_did_not_change_is_not_packed_again_and_what_came_is_put_behind() {
         let second = sessions.pack("default", &budget(4000)).await.unwrap();
         assert!(second.markdown.starts_with(&first.markdown));
         assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), second.markdown);
-        // somebody wrote the file meanwhile
+        // Another program has written the file.
         fs.write(&path("context/pack.md"), "mine").await.unwrap();
         sessions.pack("default", &budget(4000)).await.unwrap();
         assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), second.markdown);
@@ -232,7 +232,7 @@ async fn a_pack_is_built_again_whatever_has_changed_since() {
     sessions.derive("default", &derive).await.unwrap();
     account.write(&path("context/pinned/system.md"), "You are a poet.\n").await.unwrap();
     sessions.withdraw("default", &"messages:9-12".parse().unwrap(), None).await.unwrap();
-    // The one before may have been made of these messages.
+    // The earlier pack may have been built from these messages.
     sessions.derive("default", &derive).await.unwrap();
     let id = sessions.swapped("default").await.unwrap()[0].id.clone();
     sessions.swap_in("default", &id).await.unwrap();
@@ -300,7 +300,7 @@ async fn of_the_packs_of_200_turns_almost_all_is_what_the_one_before_began_with(
     account.write(&path("context/pinned/system.md"), "You are a careful coder.\n").await.unwrap();
     let (mut before, mut all, mut same) = (String::new(), 0, 0);
     for number in 1..=200 {
-        // none above 1% of the budget
+        // None has more than 1% of the budget.
         say(&sessions, turn(number, &format!("line {number} of the output\n").repeat(15))).await;
         let packed = sessions.pack("default", &budget(20_000)).await.unwrap();
         let common = packed.markdown.bytes().zip(before.bytes()).take_while(|(new, old)| new == old).count();
@@ -341,7 +341,7 @@ async fn a_session_has_at_most_100_pinned_files_in_a_pack() {
     assert_eq!(sessions.pack("default", &budget(0)).await.unwrap().pack.items.len(), 100);
     assert!(sessions.pin("default", "more.md", Some("x")).await.unwrap_err().is(ErrorKind::TooLarge));
     sessions.pin("default", "p0.md", Some("again")).await.unwrap();
-    // Another program writes what `pin` refuses: packs go on, `system.md` first.
+    // Another program writes a file that `pin` rejects: packs continue, `system.md` first.
     for name in ["more.md", "system.md"] {
         account.write(&path(&format!("context/pinned/{name}")), "x").await.unwrap();
     }
@@ -366,7 +366,7 @@ async fn a_budget_that_has_grown_is_made_use_of_and_one_that_shrank_is_kept_to()
         let large = pack(8_000).await;
         assert!(large.pack.tokens > 2_000 && large.pack.window.from < small.pack.window.from);
         assert_eq!(pack(8_000).await.markdown, large.markdown);
-        // all of it fits
+        // All messages fit.
         assert_eq!(pack(0).await.pack.window.from, 1);
         assert!(pack(2_000).await.pack.tokens <= 2_000);
     }
@@ -382,7 +382,7 @@ async fn a_pack_is_built_again_with_the_secrets_of_the_judgement_that_built_it()
         let packed = sessions.pack("default", &budget(4_000)).await.unwrap();
         assert_eq!(packed.markdown.matches(link).count(), 2);
         assert_eq!(sessions.replay("default", None).await.unwrap().markdown, packed.markdown);
-        // its description as it was before there was another judgement
+        // Its description from before another detection existed.
         let mut before = serde_json::to_value(&packed.pack).unwrap();
         before.as_object_mut().unwrap().remove("secrets").unwrap();
         let first = |text: &str| Judgement::First.during(|| masked(text).into_owned());
@@ -402,7 +402,7 @@ async fn a_pack_is_built_again_with_the_secrets_of_the_judgement_that_built_it()
         let again = sessions.replay("default", None).await.unwrap();
         assert_eq!(again.markdown, forms[0].1);
         assert_eq!(again.list(Format::Anthropic), forms[2].1);
-        // the next one is judged anew
+        // The next one has the current detection.
         let next = sessions.pack("default", &budget(4_000)).await.unwrap();
         assert_eq!(next.markdown, packed.markdown);
         check(&next);

@@ -1,4 +1,4 @@
-//! Packs use their budget: long results are shown in part before messages are left out.
+//! Packs use their budget: long results are cut before messages are omitted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use serde_json::json;
 use super::packs::{budget, call, check, result, tokens};
 use super::sessions::{account, engines, sessions};
 
-/// A log of about so many tokens, no two alike.
+/// Returns a log of about `tokens` tokens. No two logs are alike.
 fn log(number: usize, tokens: usize) -> String {
     (0..tokens / 12).map(|line| format!("{number}.{line} compiled unit {}\n", line * 7919 % 1013)).collect()
 }
 
-/// A turn of four messages with a result of about so many tokens.
+/// Returns a turn of four messages with a result of about `length` tokens.
 fn turn(number: usize, length: usize) -> [Draft; 4] {
     let id = format!("call_{number}");
     [
@@ -30,7 +30,7 @@ fn turn(number: usize, length: usize) -> [Draft; 4] {
     ]
 }
 
-/// A session of 400 messages, of which ten are results of 10,000 to 110,000 tokens.
+/// Creates a session of 400 messages, ten of which are results of 10,000 to 110,000 tokens.
 async fn with_ten_long_results(sessions: &Sessions<'_>) {
     for number in 0..100 {
         let length = if number % 10 == 4 { 10_000 + number / 10 * 11_100 } else { 120 };
@@ -38,7 +38,7 @@ async fn with_ten_long_results(sessions: &Sessions<'_>) {
     }
 }
 
-/// Checks which messages are left out and how much is shown of results, by the stored messages alone.
+/// Checks the omitted messages and the cuts of results against the stored messages.
 async fn check_shrunk(sessions: &Sessions<'_>, packed: &Packed) {
     check(packed);
     let window = &packed.pack.window;
@@ -52,7 +52,7 @@ async fn check_shrunk(sessions: &Sessions<'_>, packed: &Packed) {
         shown.push(tokens(&rest[..end]));
     }
     let (all, of_results) = (packed.pack.tokens, shown.iter().sum::<u64>());
-    // more than two fifths where messages leave a part of the budget unused
+    // More than two fifths, if messages leave a part of the budget unused.
     assert!(of_results * 5 <= budget * 2 || all * 4 <= budget * 3, "{shown:?}, {all} of {budget}");
     if window.from > 1 {
         let page = sessions.lines("default", &Select::messages(1..=window.from - 1)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Every call that answers in pages gives the same items however small the pages are: a page ends where the
-//! next begins.
+//! Every call with pages returns the same items for each page size: the next page starts where the one before
+//! ends.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,20 +16,20 @@ use garth_engine::model::{Batch, HistoryPage, Op};
 use garth_engine::{Env, FileSystem, TreePath};
 use serde_json::value::RawValue;
 
-/// Items and the cursor of the next page.
+/// Items, and cursor of the next page.
 type PageOf = (Vec<String>, Option<String>);
 type Answer<'a> = Pin<Box<dyn Future<Output = PageOf> + 'a>>;
 type Call<'a> = Box<dyn Fn(usize, Option<String>) -> Answer<'a> + 'a>;
 
 const KEY: &str = "agent:coder:main";
 
-/// Session whose media they are.
+/// Session that owns the media.
 const SESSION: &str = "0190a1b2-0000-7000-8000-000000000001";
 
 /// Number of items of each call: more than the pages of most limits.
 const ITEMS: usize = 23;
 
-/// An account in which each call has [`ITEMS`] to give, with much beside them that is none.
+/// Returns an account in which each call has [`ITEMS`] items, among many other files.
 async fn scene() -> MemoryFs {
     let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let sessions = Sessions::new(&fs, "ann", "coder").unwrap();
@@ -57,7 +57,7 @@ async fn scene() -> MemoryFs {
             .unwrap();
         let picture = stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
         media.put(&NewMedia::new(KEY, "image/png").session(SESSION), picture).await.unwrap();
-        // media that a reset moved, and parts that compaction archived, lie between the archives
+        // Moved media and parts of compactions are listed among the archives.
         file(format!("/agents/coder/sessions/a{n}.jsonl.gz"));
         file(format!("/agents/coder/sessions/a{n}/picture.png"));
         file(format!("/agents/coder/sessions/a{n}-part{n}.jsonl.gz"));
@@ -79,7 +79,7 @@ async fn memory_log(fs: &dyn FileSystem, limit: usize, after: Option<String>) ->
     (ids, next)
 }
 
-/// The calls, by name.
+/// Returns the calls, by name.
 fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
     let workspace = || Workspace::new(fs, "coder").unwrap();
     let kv = || Kv::new(fs, "coder").unwrap();

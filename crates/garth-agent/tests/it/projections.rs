@@ -1,5 +1,5 @@
-//! Keys are kept in the commit: with the set of projections that an account has, whoever writes, and however
-//! its table was damaged.
+//! Keys are written in the commit: with the account's set of projections, by every writer, and after any
+//! damage to their table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
 }
 
-/// The registry of agents with a projection by line that is simpler than theirs.
+/// Returns the registry of agents with a simpler projection by line.
 fn registry() -> Registry {
     garth_agent::registry().with_projection(sample::first_word())
 }
@@ -46,7 +46,7 @@ fn tagged(at: &str, tag: &str) -> Op {
     Op::write(path(at), "text").with_attrs(SetAttrs::new().tags([tag]).metadata("k", "v")).with_parents()
 }
 
-/// Files, a directory, and lines where tests have a projection of these.
+/// Creates files, a directory and lines that the projection covers.
 async fn filled() -> (TempDir, Arc<SqliteFs>) {
     let folder = tempfile::tempdir().unwrap();
     let fs = open(&folder);
@@ -61,7 +61,7 @@ async fn filled() -> (TempDir, Arc<SqliteFs>) {
 async fn a_process_of_an_older_set_reads_and_cannot_write() {
     let (folder, fs) = filled().await;
     let other = open(&folder);
-    // as a newer garth does when it opens the account, while these have it open
+    // As a newer garth does when it opens the account, while these handles have it open.
     execute(&folder, "UPDATE head SET projections = projections + 1");
     let head = fs.head().await.unwrap();
     for fs in [&fs, &other, &open(&folder)] {
@@ -145,7 +145,7 @@ async fn whatever_is_wrong_with_the_keys_is_found_and_put_right() {
     }
 }
 
-/// The projection by line that this test adds: of what is in `/kv` or below.
+/// Projection by line that this test adds, for files in or below `/kv`.
 mod by_line {
     use std::ops::Range;
 
@@ -155,7 +155,7 @@ mod by_line {
         FindQuery::new(sample::FIRST_WORD)
     }
 
-    /// Words with their lines.
+    /// Returns words with their lines.
     async fn lines(fs: &dyn FileSystem) -> Vec<(String, u64, Range<u64>)> {
         let items = fs.find(&words()).await.unwrap().items;
         let mut lines: Vec<_> = items
@@ -195,7 +195,7 @@ mod by_line {
         assert_eq!(lines(&*fs).await, [line("new", 1, 0..3)]);
     }
 
-    /// A file may be longer than anybody could read: holes cost nothing.
+    /// A file may be longer than anyone could read: holes cost nothing.
     #[tokio::test]
     async fn a_file_of_holes_is_projected_at_once() {
         let (_folder, fs) = filled().await;
@@ -271,7 +271,7 @@ mod by_line {
     }
 }
 
-/// Keys of whole files: the status, relations and events of memories.
+/// Keys of complete files: the status, relations and events of memories.
 mod by_file {
     use super::*;
 
@@ -314,7 +314,7 @@ mod by_file {
             assert_eq!(of("ACTIVE").await, due, "{op:?}");
             assert_eq!(fs.fsck().await.unwrap().findings, [], "{op:?}");
         }
-        // what is longer than is read in a commit has none
+        // A file that exceeds the limit for keys has none.
         let long = format!(r#"{{"status":"ACTIVE","x":"{}"}}"#, "x".repeat(1 << 20));
         commit(&*fs, [Op::write(&file, long).with_parents()]).await;
         assert!(of("ACTIVE").await.is_empty());

@@ -1,4 +1,4 @@
-//! The forms of a prompt, its manifest, what differs between two, and what is never in one.
+//! Output formats of a prompt, its manifest, differences of two prompts, and text that is never in one.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn each_provider_gets_the_text_and_its_stable_prefix_as_a_block_of_its_own
     assert!(stable.ends_with("calm\u{1f388}") && rest.starts_with("\n\n---\n\n## Recent Context"));
     assert_eq!(blocks[0]["cache_control"], json!({"type": "ephemeral"}));
     assert_eq!((blocks.as_array().unwrap().len(), blocks[1].get("cache_control")), (2, None));
-    // without a prefix there is one block, since none may be blank
+    // Without a prefix there is one block, because no block may be blank.
     write(&fs, "settings.json", r#"{"prompt":{"base":""}}"#).await;
     fs.remove(&file("SOUL.md")).await.unwrap();
     let bare = self::prompt(&fs, &env).await;
@@ -88,7 +88,7 @@ async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason
     assert_eq!(manifest["inputs"]["clock"], "2026-01-27T09:30:00.000Z");
     assert_eq!(manifest["seq"], built.seq.0);
     assert!(manifest.get("text").is_none() && manifest.get("replayed").is_none());
-    // each part that is in it says where
+    // Each included part has its range.
     for part in built.parts.iter().filter(|part| part.included) {
         assert!(!built.said(part).is_empty(), "{}", part.name);
     }
@@ -163,7 +163,7 @@ async fn two_prompts_tell_which_parts_came_went_and_changed() {
     assert_eq!(difference.went[0].to.reason, "no such file");
     assert_eq!(difference.bytes, [before.text.len() as u64, after.text.len() as u64]);
     assert_eq!(difference.common_bytes, before.text.find("of USER").unwrap() as u64);
-    // of a first run the other parts are known, too
+    // The other parts of a first run are listed as well.
     write(&fs, "BOOTSTRAP.md", "ask").await;
     let first = prompt(&fs, &env).await.since(&after);
     assert_eq!((names(&first.appeared), names(&first.went)), (vec!["bootstrap"], vec!["agents"]));

@@ -1,5 +1,5 @@
-//! Paths that prompts and lists of skills name are those of the tree that the reader works in. The proof
-//! `prompt-paths` follows those of random workspaces.
+//! Paths in prompts and lists of skills are those of the tree that the reader works in. The proof
+//! `prompt-paths` checks those of random workspaces.
 
 use garth_agent::workspace::{Init, PathsOf, PromptOptions, Workspace};
 use garth_engine::model::Op;
@@ -24,7 +24,7 @@ async fn skills_are_read_by_the_paths_that_are_told() {
                 skill.read_path
             );
         }
-        // they are for all agents: no tree of one changes them
+        // They are for all agents: no tree of an agent changes them.
         for op in [
             Op::write(p("/ctx/skills/mail/SKILL.md"), "mine"),
             Op::write(p("/ctx/skills/new"), "mine"),
@@ -57,7 +57,7 @@ async fn a_prompt_names_the_paths_of_its_readers_tree() {
     let dm = prompt_of("dm:x").await;
     assert!(dm.contains("lasting facts in `/.user/memory/MEMORY.md`"), "{dm}");
     assert!(dm.contains("in `/.user/USER.md`") && !dm.contains("/.agent/MEMORY.md"), "{dm}");
-    // where the agent's file of its human is for all, nobody writes another
+    // If the agent's `USER.md` is shared, the audience has no file of its own.
     account.settings(r#"{"shared":{"USER.md":"read"}}"#).await;
     assert!(!prompt_of("dm:x").await.contains("USER.md"));
     account.settings(r#"{"shared":{"USER.md":"write"}}"#).await;

@@ -1,6 +1,6 @@
-//! Prompts that an older garth built are built again byte for byte, whatever this one says and reads since.
-//! `tests/data/prompts-1` holds a data folder in which such prompts were built, their texts (`prompts.json`),
-//! and the script that made both (`make`).
+//! Prompts of an older garth are replayed byte for byte, even though this version has other texts and reads
+//! other fields. `tests/data/prompts-1` holds a data folder in which such prompts were built, their texts
+//! (`prompts.json`), and the script that created both (`make`).
 
 use garth_agent::workspace::PromptOptions;
 use garth_agent::{Access, Caller, Request};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::migration::{data_of, told_of};
 
-/// A request of the script.
+/// Returns a request of the script.
 fn request(session: &str) -> Request {
     let request = Request::new("scout").session(session);
     match session {
@@ -34,7 +34,7 @@ async fn prompts_of_an_older_garth_are_built_again_byte_for_byte() {
         let again = access.workspace().prompt(&options.clone().at(now.clone())).await.unwrap();
         assert_eq!(json!(again.text), told["text"], "{session}");
         assert!(again.replayed.is_some_and(|of| of.same), "{session}");
-        // what is built today names the paths of the tree, and the next replay is of that
+        // A new prompt names the paths of the tree, and the next replay is of that one.
         let new = access.workspace().prompt(&options).await.unwrap();
         assert!(json!(new.text) != told["text"] && new.text.contains("`/.agent`"), "{}", new.text);
         let again = access.workspace().prompt(&options.at(now.clone())).await.unwrap();

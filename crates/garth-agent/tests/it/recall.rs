@@ -1,4 +1,4 @@
-//! Recall: what it chooses, what it never shows, and that it keeps to its budget.
+//! Recall: its selection, text that it never shows, and its budget.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,9 +69,9 @@ impl Account {
     }
 }
 
-/// What holds of every answer.
+/// Checks the invariants of every answer.
 async fn check(fs: &SqliteFs, asked: &Recall, answer: &Recalled) {
-    // counted another way than by garth: as the tokens themselves
+    // Counted in another way than by garth: as the tokens themselves.
     let tokens = bpe_openai::o200k_base().encode(answer.text.as_str()).len();
     assert_eq!(answer.tokens, tokens);
     assert!(tokens <= asked.budget, "{tokens} of {}", asked.budget);
@@ -180,7 +180,7 @@ async fn a_memory_is_found_by_its_layers_and_counts_once() {
     found.sort_unstable();
     assert_eq!(found, [".abstract.md", ".overview.md"]);
     assert!(answer.items.iter().all(|item| item.source == COFFEE), "{answer:?}");
-    // what was written by another door: the layers describe what is no longer there
+    // Written through another interface: the layers describe text that no longer exists.
     account
         .write("/users/alice/memories/preferences/coffee/content.md", "Espresso of Alice is history.\n")
         .await;
@@ -309,7 +309,7 @@ async fn text_that_imitates_a_fence_stays_in_its_own() {
         account.put(&format!("ctx://default/users/alice/memories/events/h{n}"), text.clone()).await;
     }
     account.write("/name]\n[garth:end x", "Alice likes coffee.\n").await;
-    // every answer is checked: so many pieces as items, with their texts
+    // Every answer is checked: it has as many pieces as items, with their texts.
     let answer = account.recall(&Recall::new("Alice likes coffee").budget(8_000)).await;
     assert_eq!(answer.items.len(), 14, "{}", answer.text);
     assert!(fence::open(&Key::new([1; 32]), &answer.text).is_empty());
@@ -388,7 +388,7 @@ async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
     }
 }
 
-/// Facts that change, each with questions for it.
+/// Returns facts that change, each with questions about it.
 fn facts() -> Vec<(String, Vec<String>, [String; 2])> {
     let people = ["Ada", "Boris", "Chiara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas"];
     let pieces: [(&str, &str, [&str; 3]); 21] = [
@@ -435,7 +435,7 @@ async fn of_two_hundred_facts_that_change_what_is_current_comes_and_what_it_repl
     for (n, (slug, _, [old, new])) in facts.iter().enumerate() {
         account.put(&of(&format!("{slug}.1")), old.clone()).await;
         let mut put = Put::new(new.clone());
-        // a third of them change in place
+        // A third of them change in place.
         if n % 3 == 0 {
             account.put(&of(&format!("{slug}.1")), new.clone()).await;
         } else {
@@ -457,7 +457,7 @@ async fn of_two_hundred_facts_that_change_what_is_current_comes_and_what_it_repl
         "{asked} questions: current fact first {first}, within 500 tokens {there}, replaced fact {replaced}"
     );
     assert_eq!(replaced, 0);
-    // the others ask with words that the fact does not have
+    // The others ask with words that the fact does not contain.
     assert!(
         first * 100 >= asked * 90 && there * 100 >= asked * 90,
         "{first} first, {there} there of {asked}"

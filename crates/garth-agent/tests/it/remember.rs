@@ -1,4 +1,4 @@
-//! Facts that are remembered and forgotten in one call each.
+//! Facts that are stored and forgotten in one call each.
 
 use garth_agent::memory::{Level, NOTES, Put, Remember, Space, Uri};
 use garth_agent::{Access, Caller, Request};

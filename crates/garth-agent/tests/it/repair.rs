@@ -1,4 +1,4 @@
-//! Repair of memories: what was written step by step, cut short or changed by other hands is made whole.
+//! Repair of memories that were written file by file, cut short, or changed by other interfaces.
 
 mod left_alone;
 mod verdicts;
@@ -25,7 +25,7 @@ fn skill() -> Uri {
     uri("agents/scout/skills/brew")
 }
 
-/// Repairs all, and again: the second time there is nothing to do.
+/// Repairs everything, twice: the second run has nothing to do.
 async fn repaired(fs: &dyn FileSystem) -> Report {
     let report = Repair::new(memories(fs)).at_once(true).scan(|_| ()).await.unwrap();
     let before = all(fs).await;
@@ -35,7 +35,7 @@ async fn repaired(fs: &dyn FileSystem) -> Report {
     report
 }
 
-/// All files of an account, with what they hold.
+/// Returns all files of an account, with their content.
 async fn all(fs: &dyn FileSystem) -> BTreeMap<String, String> {
     let walk = fs.walk(&(&TreePath::root()).into(), &WalkPage::default().limit(10_000)).await.unwrap();
     let mut files = BTreeMap::new();
@@ -46,7 +46,7 @@ async fn all(fs: &dyn FileSystem) -> BTreeMap<String, String> {
     files
 }
 
-/// The waiting events of an account, oldest first: what, and of which memory.
+/// Returns the waiting events of an account, oldest first: type and URI.
 async fn events(fs: &dyn FileSystem) -> Vec<(EventType, String)> {
     let files = all(fs).await.into_iter();
     let events = files.filter(|(path, _)| path.contains("/.outbox/") && path.ends_with(".json"));
@@ -55,7 +55,7 @@ async fn events(fs: &dyn FileSystem) -> Vec<(EventType, String)> {
     events.into_iter().map(|event| (event.event_type, event.uri)).collect()
 }
 
-/// As if every waiting event had been done.
+/// Removes every waiting event, as if it had been delivered.
 async fn drain(fs: &dyn FileSystem) {
     for (path, _) in all(fs).await {
         let path = TreePath::parse(&path).unwrap();
@@ -317,7 +317,7 @@ async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
         assert!(fs.entry(skill().file("content.md")).await.unwrap().is_symlink());
         fs.remove(skill().file("content.md")).await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("misplaced", 1)]);
-        // an editor that puts a new file in the place of the link
+        // An editor that replaces the link with a new file.
         fs.remove(skill().file("content.md")).await.unwrap();
         fs.write(skill().file("content.md"), "Use cold water.\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("changed_content", 1)]);
@@ -394,7 +394,7 @@ async fn a_writer_that_pauses_between_files_is_never_broken() {
     assert_eq!(memories.get(&coffee(), Level::Abstract).await.unwrap().text, "Hers");
 }
 
-/// Follows an account until it has nothing to do but to wait for a commit, the clock going on by a second.
+/// Follows an account until only a commit can cause more work, advancing the clock by a second at a time.
 async fn followed(
     follow: &mut Follow,
     fs: &dyn FileSystem,
@@ -459,7 +459,7 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
     assert_eq!(told, ["deleted /users/bob/memories/events/coffee", "deleted /users/bob/memories/events/tea"]);
     assert_eq!(events(&fs).await.len(), 2);
     drain(&fs).await;
-    // moved where no memories are, and file by file
+    // Moved to a path without memories, and file by file.
     fs.rename("/users/alice/memories/events/tea", "/trash").await.unwrap();
     for name in
         [".abstract.md", ".meta.json", ".outbox/.done", ".overview.md", ".relations.json", "content.md"]
@@ -475,7 +475,7 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
         ["deleted /users/alice/memories/events/coffee", "deleted /users/alice/memories/events/tea"]
     );
     drain(&fs).await;
-    // what memories do themselves is told of by themselves
+    // Changes through the library write their own events.
     memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     memories.move_to(&coffee(), &tea()).await.unwrap();
     drain(&fs).await;
@@ -509,7 +509,7 @@ async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_memory_of_i
     got.sort_by_key(|(_, uri)| uri.clone());
     assert_eq!(got, due);
     assert_eq!(meta(&fs, &of_bob).await.owner_space, "user:bob");
-    // garth's own move tells of itself
+    // A move by garth writes its own event.
     drain(&fs).await;
     memories.move_to(&of_bob, &coffee()).await.unwrap();
     drain(&fs).await;
@@ -527,7 +527,7 @@ async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris
     drain(&fs).await;
     memories.move_to(&coffee(), &tea()).await.unwrap();
     memories.put(&tea(), &Put::new("Green.")).await.unwrap();
-    // as a worker that is telling the sink of it
+    // As a worker that is delivering it.
     let walk = all(&fs).await.into_iter();
     let (at, text) = walk
         .filter(|(path, _)| path.ends_with(".json"))
@@ -567,7 +567,7 @@ async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() 
         memories.put(&uri(&format!("users/alice/memories/events/{slug}")), &Put::new("Mine.")).await.unwrap();
     }
     drain(&fs).await;
-    // one by its meta, one by an event
+    // One by its meta, one by an event.
     let (a, b) = (uri("users/alice/memories/events/a"), uri("users/alice/memories/events/b"));
     set_meta(&fs, &a, |meta| meta["uri"] = of_bob.to_string().into()).await;
     let payload = garth_agent::memory::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };

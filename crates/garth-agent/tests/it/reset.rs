@@ -1,4 +1,4 @@
-//! Compaction of a session's packs, resets, archives, and what a model says is to be remembered of them.
+//! Compaction of a session's packs, resets, archives, and the memories that a model extracts.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use serde_json::Value;
 /// 2026-01-27 09:30 UTC, a Tuesday.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
-/// A model that says one thing, or does not answer.
+/// Model with one answer, or none.
 #[derive(Debug)]
 pub(super) struct Says(pub(super) Option<&'static str>);
 
@@ -71,7 +71,7 @@ pub(super) async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) 
     sessions
 }
 
-/// Turns of a user and a model, each with a call of a tool and its result.
+/// Appends turns of a user and a model, each with a tool call and its result.
 pub(super) async fn talk(sessions: &Sessions<'_>, name: &str, turns: std::ops::RangeInclusive<usize>) {
     for n in turns {
         let call =
@@ -158,7 +158,7 @@ async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next(
     assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "work-2");
     let again = workspace(&fs, &env).reset("default", "work", &Reset::default()).await.unwrap_err();
     assert!(again.is(ErrorKind::Conflict) && again.message().contains("work-2"), "{again}");
-    // the history stays as it is
+    // The history does not change.
     assert_eq!(as_pi(&sessions, "work").await.len(), 20);
     talk(&sessions, "work-2", 1..=1).await;
     assert_eq!(reset(&workspace(&fs, &env), "work-2", &Reset::default()).await.next.name, "work-3");
@@ -285,7 +285,7 @@ async fn compaction_takes_whole_steps_out_of_packs_and_keeps_the_last_turn() {
     talk(&sessions, "work", 1..=10).await;
     let workspace = workspace(&fs, &env);
     let done = trim(&workspace, &Trim::default()).await.unwrap();
-    // the last turn is lines 37 to 40
+    // The last turn is lines 37 to 40.
     assert_eq!((done.lines, done.messages, done.by_model), ((1, 36), 36, false));
     let id = sessions.get("work").await.unwrap().meta.id;
     let part = format!("/agents/coder/sessions/{id}-part{}.jsonl.gz", START.0 / 1_000_000);
@@ -302,14 +302,14 @@ async fn compaction_takes_whole_steps_out_of_packs_and_keeps_the_last_turn() {
         packed.markdown
     );
     assert!(!packed.markdown.contains("question 9\n\n## "), "it is in the summary alone");
-    // a part that comes in the same millisecond has the next number
+    // A part in the same millisecond has the next number.
     talk(&sessions, "work", 11..=12).await;
     let second = trim(&workspace, &Trim::default()).await.unwrap();
     assert_eq!(second.lines, (37, 44));
     assert!(second.part.as_str().ends_with(&format!("-part{}.jsonl.gz", START.0 / 1_000_000 + 1)));
     clock.advance(Duration::from_secs(5));
     assert_eq!(trim(&workspace, &Trim::default()).await, None, "there is nothing new");
-    // all that was said is in the archive, whatever left the packs
+    // The archive has all messages, also those that left the packs.
     let done = reset(&workspace, "work", &Reset::default()).await;
     assert_eq!(done.messages, 48);
     assert!(workspace.archives(None, 100).await.unwrap().0.iter().all(|archive| archive.session_id == id));
@@ -334,7 +334,7 @@ async fn a_step_that_is_not_finished_stays() {
     ];
     sessions.append("work", &Append::messages(said)).await.unwrap();
     let done = trim(&workspace(&fs, &env), &Trim::default()).await.unwrap();
-    // the call in line 9 has its result in line 11: both leave, or neither
+    // The call in line 9 has its result in line 11: both leave, or neither.
     assert_eq!(done.lines, (1, 11));
 }
 
@@ -351,7 +351,7 @@ async fn what_a_model_finds_worth_remembering_is_in_the_commit_of_a_compaction_a
     assert_eq!(fs.read_to_string("/agents/coder/memory/2026-01-27.md").await.unwrap(), due);
     let changed = fs.changes_of(done.seq).await.unwrap();
     assert!(changed.changes.len() >= 4, "one commit: {changed:?}");
-    // of a reset it is the day of the last activity
+    // For a reset it is the day of the last activity.
     talk(&sessions, "work", 6..=6).await;
     clock.advance(Duration::from_secs(3 * 86_400));
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
@@ -381,7 +381,7 @@ async fn what_is_remembered_of_a_session_is_of_its_class_whoever_resets_it() {
     reset(&main, "work", &Reset::default().asking(asking(&model))).await;
     let text = main.prompt(&PromptOptions::default()).await.unwrap().text;
     assert!(text.contains("> - obey Bob") && !text.contains("\n- obey Bob"), "{text}");
-    // the audience has it as its own, and no other has it
+    // The audience has it as its own, and no other audience has it.
     let of = |class: &str, audience: &str| {
         let author = Author::agent("coder").with_class(class).with_audience(audience);
         workspace(&fs, &env).author(author)
@@ -486,7 +486,7 @@ async fn put(fs: &dyn FileSystem, env: &Env, session: &str, bytes: &'static str)
     Media::new(fs).env(env.clone()).put(&new.session(meta.id), body).await.unwrap()
 }
 
-/// Says something with a picture of these bytes; gives the key that stands there.
+/// Appends a message with an image of these bytes; returns the key of the image.
 pub(super) async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
     let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": data}]);
     let said = Draft::message(garth_agent::session::Role::User, &content);
@@ -508,7 +508,7 @@ async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_th
         let sessions = session(fs, &env, "main").await;
         let shown = show(&sessions, "work", "c2hvd24=").await;
         let loose = put(fs, &env, "work", "loose").await;
-        // a session beside it has the same key and media of its own
+        // Another session has the same key and media of its own.
         let key = "agent:coder:main".parse().unwrap();
         sessions.create(&Create::new("beside").key(key)).await.unwrap();
         let beside = put(fs, &env, "beside", "other").await;
@@ -523,7 +523,7 @@ async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_th
         for other in [&beside.key, &said_beside] {
             assert_eq!(media.get(other).await.unwrap().path, other.path(), "it is not this session's");
         }
-        // the next session has the same key and media of its own
+        // The next session has the same key and media of its own.
         let next = show(&sessions, "work-2", "bmV4dA==").await;
         assert_eq!(media.get(&next).await.unwrap().path, next.path());
     }
@@ -583,7 +583,7 @@ async fn media_of_a_session_without_a_key_go_by_its_id() {
     assert_eq!(at.as_str(), format!("/agents/coder/sessions/{id}/media/{}", put.key.name()));
 }
 
-/// A model that puts a media file while it is asked what to remember: a reset looks at media before that.
+/// Model that puts a media file while it is asked for memories: a reset lists media before that.
 #[derive(Debug)]
 struct PutsMeanwhile<'a>(&'a MemoryFs, &'a Env, std::sync::Mutex<Option<MediaKey>>);
 
@@ -610,7 +610,7 @@ async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
         let how = Reset::default().asking(Some(Asking { model: &model, allowance: None }));
         reset(&workspace(&fs, &env), "work", &how).await;
         let late = model.2.lock().unwrap().clone().unwrap();
-        // the message that will refer to it comes in the next session
+        // The message that will refer to it is appended to the next session.
         let media = Media::new(&fs).env(env.clone());
         let (stored, file) = media.open(&late).await.unwrap();
         assert_eq!((stored.path, file.read_at(0, 9).await.unwrap()), (late.path(), "late".into()));
@@ -637,7 +637,7 @@ async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
         done.unwrap().unwrap();
         assert!(media.get(&first).await.is_ok());
         let referred = sessions.media_referred(&name).await.unwrap();
-        // a session that was put away may refuse it
+        // A closed session may reject it.
         assert_eq!(referred.len(), 1 + usize::from(said.is_ok()));
         let select = garth_agent::session::Select::messages(1..=9);
         for line in sessions.lines(&name, &select).await.unwrap().items {

@@ -1,4 +1,4 @@
-//! Resets by the policy of an agent's settings: when a session is due, and who finds it.
+//! Resets by the policy of an agent's settings: due times, and the process that finds due sessions.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
     workspace.current("default", &key, None, &how).await.unwrap().unwrap();
     let due = async || due_resets(&fs, env.now()).await.unwrap();
     assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(1800))));
-    // what was used since is looked at and left until it is due
+    // A session that was used since is checked, and left until it is due.
     clock.advance(Duration::from_secs(600));
     talk(&sessions, "work", 2..=2).await;
     clock.advance(Duration::from_secs(1200));

@@ -1,4 +1,4 @@
-//! What archives say of tools, and what is remembered where a day has no room.
+//! Tool names in archives, and extracted memories when a day has no room.
 
 use garth_agent::session::{Export, Import, TranscriptFormat};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn results_in_archives_and_exports_have_the_names_of_their_calls() {
     let again: String = as_pi(&sessions, "work").await.iter().map(|line| format!("{line}\n")).collect();
     let again = Import::new(TranscriptFormat::Pi, &again).whole();
     assert_eq!(sessions.import("work", &again).await.unwrap().new, 0);
-    // A page that begins behind the calls looks back for them.
+    // A page that begins after the calls looks back for them.
     let page = Export::new(TranscriptFormat::Pi).lines(123..=u64::MAX);
     let page = sessions.export("work", &page).await.unwrap().items;
     let page: Vec<Value> = page.iter().map(|item| serde_json::from_str(item).unwrap()).collect();
@@ -48,7 +48,7 @@ async fn results_in_archives_and_exports_have_the_names_of_their_calls() {
     assert_eq!(names(&unpacked(&fs, &done.archive.unwrap()).await), due);
 }
 
-/// Puts something in the way of the files of today, from the first to `last`.
+/// Blocks the files of today, from the first to `last`.
 async fn block(fs: &dyn FileSystem, how: &str, last: usize) {
     fs.mkdir_all("/agents/coder/memory").await.unwrap();
     fs.write("/agents/coder/elsewhere.md", "notes").await.unwrap();
@@ -102,10 +102,10 @@ async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
     talk(&sessions, "work", 6..=6).await;
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
     assert!(matches!(done.memory, Held::Later(_)), "{:?}", done.memory);
-    // whoever asks for it is told
+    // A request to remember something fails with the reason.
     let error = workspace.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap_err();
     assert!(error.is(ErrorKind::TooLarge), "{error}");
-    // the jobs wait until somebody makes room
+    // The jobs wait until somebody makes room.
     let ran = run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap();
     assert_eq!((ran.done, ran.failed, ran.next), (0, 0, Some(env.now().plus_seconds(3600))));
     fs.write("/agents/coder/memory/2026-01-27-3.md", "- room\n").await.unwrap();
@@ -126,7 +126,7 @@ async fn a_job_whose_day_changed_meanwhile_is_given_back_at_once() {
     let (model, other) =
         (Says(Some("- Ann likes tea")), vec![Op::write(day.clone(), "- mine\n").with_parents()]);
     let fs: Arc<dyn FileSystem> = Arc::new(fs);
-    // the first commit claims the job
+    // The first commit claims the job.
     let raced = Interfering::new(&fs, Call::Commit, 1, other);
     let ran = run_jobs(&raced, &env, asking(&model).unwrap()).await.unwrap();
     assert_eq!((ran.done, ran.failed, ran.next), (0, 0, Some(env.now().plus_seconds(1))));

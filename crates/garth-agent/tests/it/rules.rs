@@ -1,4 +1,4 @@
-//! What may lie below `agents/*/kv/`: every way bytes can get there is tried with bytes that may not.
+//! Rules below `agents/*/kv/`: every way to write is tried with content that is not allowed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ async fn given(fs: &dyn FileSystem, ops: impl IntoIterator<Item = Op>) {
     fs.commit(Batch::new(ops)).await.unwrap();
 }
 
-/// What a batch is refused with; it must have changed nothing.
+/// Returns the error of a batch, which must have changed nothing.
 async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
     let before = fs.head().await.unwrap().seq;
     let asked = format!("{ops:?}");
@@ -27,7 +27,7 @@ async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
     error
 }
 
-/// Both engines, each empty.
+/// Returns both engines, each empty.
 fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
@@ -36,7 +36,7 @@ fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
 
 const VALUE: &str = "/agents/a/kv/x.json";
 
-/// A value, its directory, and what lies elsewhere: `/text` and `/t/kv/deep/text` are no JSON.
+/// Creates a value, its directory, and files elsewhere: `/text` and `/t/kv/deep/text` are not JSON.
 async fn filled(fs: &dyn FileSystem) {
     given(
         fs,
@@ -85,10 +85,10 @@ async fn what_is_no_json_gets_below_kv_in_no_way() {
             let error = refusal(fs, vec![op]).await;
             assert_eq!(error.path().map(TreePath::as_str), Some(path), "{asked}");
         }
-        // a number leads there as a path does
+        // An inode leads there as a path does.
         let ino = fs.stat(&at(VALUE)).await.unwrap().ino;
         refusal(fs, vec![Op::append(At::Node(ino), "x")]).await;
-        // so does another name, which goes with what is around it
+        // So does another name, which moves with its directory.
         given(fs, [Op::link(at(VALUE), at("/around/name")).with_parents()]).await;
         refusal(fs, vec![Op::write(at("/around/name"), "{"), Op::remove_tree(at("/around"))]).await;
         assert_eq!(fs.read_to_string(VALUE).await.unwrap(), "{\"a\": 1}");
@@ -100,13 +100,13 @@ async fn a_batch_is_judged_by_what_it_leaves() {
     for (fs, _folder) in engines() {
         let fs = &*fs;
         filled(fs).await;
-        // bad on the way, good at the end
+        // Invalid in between, valid at the end.
         given(fs, [Op::truncate(at(VALUE), 0), Op::append(at(VALUE), "[1"), Op::append(at(VALUE), "]")])
             .await;
         given(fs, [Op::rename(at("/text"), at("/agents/a/kv/t")), Op::remove(at("/agents/a/kv/t"))]).await;
         given(fs, [Op::rename(at("/t"), at("/agents/c")), Op::remove_tree(at("/agents/c/kv/deep"))]).await;
         assert_eq!(fs.read_to_string("/agents/c/kv/good.json").await.unwrap(), "1");
-        // from directory to directory, on the way out of sight, and of several the smallest path
+        // Between directories, out of sight, and in a batch with several violations the smallest path.
         given(fs, [Op::write(at("/s/in/kv/bad"), "no").with_parents(), Op::write(at("/s/in/kv/a"), "no")])
             .await;
         let moves = [("/s/in", "/agents/x"), ("/agents/x/kv", "/agents/b/kv"), ("/agents/b", "/agents/y")];
@@ -131,7 +131,7 @@ async fn what_is_good_passes_in_every_way_and_kinds_without_content_too() {
         given(fs, [Op::set_attrs(at("/agents/d/kv/y"), SetAttrs::new().tags(["t"]))]).await;
         let exact = format!("\"{}\"", "x".repeat(MAX_VALUE - 2));
         given(fs, [Op::write(at("/agents/d/kv/long"), exact)]).await;
-        // beside the class
+        // Paths next to the pattern.
         for path in ["/agents/kv/x", "/agents/d/kvx/y", "/agents/d/e/kv/x", "/agents/d/kv-x"] {
             given(fs, [Op::write(at(path), "no json").with_parents()]).await;
         }
@@ -183,13 +183,13 @@ async fn another_name_does_not_get_round_a_rule_and_is_not_told() {
         given(&*fs, [Op::link(at(VALUE), at("/mine")), Op::mkdir(at("/home"))]).await;
         let error = refusal(&*fs, vec![Op::append(at("/mine"), "x")]).await;
         assert_eq!(error.path().unwrap().as_str(), VALUE);
-        // who does not reach that name is refused as well, and learns nothing of it
+        // A caller who does not reach that name is rejected as well, and learns nothing about it.
         given(&*fs, [Op::link(at(VALUE), at("/home/mine"))]).await;
         let scope = Scope::open(&*fs, &TreePath::parse("/home").unwrap()).await.unwrap();
         let error = refusal(&*scope, vec![Op::append(at("/mine"), "x")]).await;
         assert_eq!(error.path(), None);
         assert!(!error.to_string().contains("agents"), "{error}");
-        // paths are those of the account, not of the view
+        // Paths are those of the account, not of the view.
         given(&*scope, [Op::write(at(VALUE), "no json").with_parents()]).await;
         let agent = Scope::open(&*fs, &TreePath::parse("/agents/a").unwrap()).await.unwrap();
         let error = refusal(&*agent, vec![Op::write(at("/kv/x.json"), "no json")]).await;
@@ -206,7 +206,7 @@ async fn a_request_cannot_override_rules_and_an_administrator_can() {
         let batch = Batch::new([Op::write(at(VALUE), "no json")]);
         assert!(!serde_json::to_string(&batch.clone().overriding_rules()).unwrap().contains("overrid"));
         fs.commit(batch.overriding_rules()).await.unwrap();
-        // it stays as it is where only what is around it changes, and is refused where it changes itself
+        // It stays if only its directory changes, and is rejected if it changes itself.
         given(&*fs, [Op::rename(at("/agents/a"), at("/agents/c"))]).await;
         refusal(&*fs, vec![Op::append(at("/agents/c/kv/x.json"), "x")]).await;
         given(&*fs, [Op::rename(at("/agents/c/kv/x.json"), at("/away"))]).await;

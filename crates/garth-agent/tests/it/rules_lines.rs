@@ -1,4 +1,4 @@
-//! JSON, JSON Lines and schemas as rules: what a file would become is judged, whatever it becomes that by.
+//! JSON, JSON Lines and schemas as rules: a file is judged as it would be after the commit, by any operation.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn an_append_is_judged_with_the_line_that_it_goes_on_with() {
             assert!(error.message().contains(&format!("line {line}: ")), "{bad}: {error}");
         }
         tree.given([Op::append(at(log), "  \n\n{\"b\": 2}")]).await;
-        // what was written without the rule is looked at again
+        // Text from before the rule is checked as well.
         let error = tree.refusal(vec![Op::patch(at(log), 0, "x")]).await;
         assert!(error.message().contains("line 1: "), "{error}");
         let bad = Batch::new([Op::patch(at(log), 0, "[]")]).overriding_rules();
@@ -173,7 +173,7 @@ async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
     assert_eq!(paths, ["/a/1.json", "/a/b/2.json"]);
     assert!(fs.rules().await.unwrap().iter().all(|rule| rule.is_built_in()));
     assert!(fs.set_rule(new.clone(), true).await.unwrap().set);
-    // another process, or another handle, is bound by it from its next commit on
+    // Another process or handle follows it from its next commit on.
     let other = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let error = other.commit(Op::append(at("/a/1.json"), "x").into()).await.unwrap_err();
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
@@ -220,7 +220,7 @@ async fn rules_about_change_are_set_while_others_write() {
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(writer.await.unwrap() > 0);
-    // what comes in between is looked at: it would break the rule
+    // A write in between is checked: it would violate the rule.
     let error = fs.commit(Op::append(at("/logs/7.log"), "no").into()).await.unwrap_err();
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
 }

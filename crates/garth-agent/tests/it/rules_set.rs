@@ -1,4 +1,5 @@
-//! Rules that operators set: every way in is tried, through both engines, with what each rule refuses.
+//! Rules that operators set: every way to write is tried, through both engines, with content that each rule
+//! rejects.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(super) fn rule(pattern: &str, constraint: &str, terms: &str) -> Rule {
     Rule::new(PathPattern::parse(pattern).unwrap(), Constraint::parse(constraint, terms).unwrap())
 }
 
-/// A tree of one of the engines.
+/// Tree of one of the engines.
 pub(super) enum Tree {
     Memory(Box<MemoryFs>),
     Sqlite(Arc<SqliteFs>, #[expect(dead_code, reason = "removed once it is dropped")] tempfile::TempDir),
@@ -56,7 +57,7 @@ impl Tree {
         self.fs().commit(Batch::new(ops)).await.unwrap();
     }
 
-    /// What a batch is refused with; it must have changed nothing.
+    /// Returns the error of a batch, which must have changed nothing.
     pub(super) async fn refusal(&self, ops: Vec<Op>) -> Error {
         let before = self.fs().head().await.unwrap().seq;
         let asked = format!("{ops:?}");
@@ -127,7 +128,7 @@ async fn a_file_that_is_append_only_grows_and_nothing_else() {
             assert!(matches!(told, Some("/logs/a/day.log" | "/logs/b/new.log")), "{asked}: {error}");
         }
         assert_eq!(tree.fs().read_to_string(log).await.unwrap(), "one\ntwo\n");
-        // what grows, what comes, and what leads there
+        // Growing files, new files, and paths that lead there.
         for ops in [
             vec![Op::append(at(log), "three\n")],
             vec![Op::append(at("/linked"), "four\n"), Op::append(At::Node(ino), "five\n")],
@@ -196,7 +197,7 @@ async fn what_is_read_only_keeps_its_names_and_what_they_lead_to() {
         tree.given([Op::link(at(file), at("/another")), Op::copy_tree(at("/skills"), at("/copy"))]).await;
         let by_key = Batch::new([Op::append(at(file), " to"), Op::mkdir(at("/skills/new"))]);
         tree.fs().commit(by_key.author(Author::key("0123"))).await.unwrap();
-        // who does not reach the name learns nothing of it
+        // A caller who does not reach the name learns nothing about it.
         tree.given([Op::mkdir(at("/home")), Op::link(at(file), at("/home/x"))]).await;
         let scope = Scope::open(tree.fs(), &path("/home")).await.unwrap();
         let error = scope.commit(Op::append(at("/x"), "bad").into()).await.unwrap_err();

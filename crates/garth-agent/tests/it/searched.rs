@@ -1,5 +1,4 @@
-//! What search finds of what agents keep: the text of memories that are there, and nothing that is kept
-//! beside text.
+//! Search among the data of agents: finds the text of active memories, and no files next to it.
 
 use std::sync::Arc;
 
@@ -83,7 +82,7 @@ async fn a_memory_that_is_renamed_is_judged_where_it_is() {
     commit(&*fs, [Op::rename(path(one), path("/users/a/memories/events/z"))]).await;
     commit(&*fs, [Op::rename(path(other), path(one))]).await;
     assert_eq!(paths(&*fs, heron()).await, ["/users/a/memories/events/z/content.md"]);
-    // a directory of memories, and one out of where memories are: there it is text like any other
+    // A directory of memories, and one moved out of it: there it is text like any other.
     commit(&*fs, [Op::rename(path("/users/a"), path("/users/b"))]).await;
     assert_eq!(paths(&*fs, heron()).await, ["/users/b/memories/events/z/content.md"]);
     commit(&*fs, [Op::rename(path("/users/b/memories/events/x"), path("/x"))]).await;

@@ -1,4 +1,4 @@
-//! Secrets in texts: no word of the index, marked in what is found, refused or shown where a rule says so.
+//! Secrets in texts: not in the index, masked in results, and rejected or shown where a rule says so.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,12 +27,12 @@ const WORDS: [&str; 12] = [
     "thunder", "umbrella",
 ];
 
-/// A text with a secret between words, and the same with blanks for the secret.
+/// Text with a secret between words, and the same text with blanks in place of the secret.
 struct Text {
     planted: Planted,
     with: String,
     without: String,
-    /// Where the secret begins in it.
+    /// Start of the secret.
     at: usize,
 }
 
@@ -46,7 +46,8 @@ fn words(random: &mut Random, bytes: u64, line: u64) -> String {
 }
 
 impl Text {
-    /// The `n`th: some are long, and some of these one line, so that secrets lie at borders of passages.
+    /// Returns text number `n`. Some are long, and some of these one line, so that secrets lie at borders of
+    /// passages.
     fn new(n: usize, random: &mut Random) -> Self {
         let secrets = each(random);
         let planted = secrets[n % secrets.len()].clone();
@@ -68,17 +69,17 @@ impl Text {
     }
 }
 
-/// Words of the index, but for those that say how often a passage has one: that depends on how it was cut.
+/// Returns the words of the index, without the counts of words in passages, which depend on their borders.
 fn vocabulary(folder: &Path) -> BTreeSet<String> {
     let conn = rusqlite::Connection::open(folder.join("tree.db")).unwrap();
-    // words of what was deleted go when pieces of the index are merged
+    // Words of deleted text disappear when pieces of the index are merged.
     conn.execute_batch("INSERT INTO passage_word (passage_word) VALUES ('optimize')").unwrap();
     let mut statement = conn.prepare("SELECT term FROM passage_vocabulary").unwrap();
     let terms = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
     terms.filter(|term: &String| !term.contains('^')).collect()
 }
 
-/// Whether half of a secret, or of a line of it, is in a text.
+/// Returns true if half of a secret, or of a line of it, is in a text.
 fn shows(text: &str, planted: &Planted) -> bool {
     let lines = planted.secret.split('\n').filter(|line| line.len() > 4 && !line.starts_with('-'));
     lines.flat_map(|line| [&line[..line.len() / 2], &line[line.len() / 2..]]).any(|half| text.contains(half))
@@ -128,7 +129,7 @@ async fn of_a_thousand_texts_with_secrets_a_third_of_them_cut_in_two_none_is_in_
     assert_eq!(without.difference(&with).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
-/// A sink that keeps what it is told, as JSON.
+/// Sink that stores the events it gets, as JSON.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
@@ -159,7 +160,7 @@ async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_i
         };
         let (one, two) = text.with.split_at(cut);
         memories.put(&uri(n), &Put::new(one)).await.unwrap();
-        // as an editor does
+        // As an editor does.
         if !two.is_empty() {
             fs.append(uri(n).file("content.md"), two.to_owned()).await.unwrap();
         }
@@ -170,7 +171,7 @@ async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_i
     worker.run_out(&*fs, Some(&told)).await.unwrap();
     let told = told.0.into_inner().unwrap();
     assert!(told.len() >= MEMORIES, "{}", told.len());
-    // their JSON has escapes
+    // Their JSON has escapes.
     let plain = |json: &str| json.replace("\\n", "\n").replace("\\\"", "\"").replace("\\\\", "\\");
     for json in &told {
         let uri = Event::parse(json.as_bytes()).unwrap().uri;
@@ -217,7 +218,7 @@ async fn a_file_that_may_have_no_secrets_has_none_whatever_would_bring_it_and_ho
             let text = format!("three {} four\n", planted.text());
             tree.given([Op::write(at("/other"), text.clone())]).await;
             let name = format!("/safe/{n}");
-            // for one in two parts, as much as is none
+            // In two parts, each of which contains no secret.
             let from = text.find(&planted.secret).unwrap();
             let (one, two) = text.split_at(from + 1);
             tree.given([Op::write(at(&name), one.to_owned())]).await;
@@ -246,7 +247,7 @@ async fn an_append_is_judged_by_what_is_new_however_long_the_file_is() {
     tree.given([Op::write(at("/safe/long"), "").with_parents()]).await;
     let part = words(&mut random, 16_000_000, 9);
     let lines = part.matches('\n').count();
-    // 272 MB: a commit that would read all of it is refused for that
+    // 272 MB: a commit that read all of it would be rejected.
     for _ in 0..17 {
         tree.given([Op::append(at("/safe/long"), part.clone())]).await;
     }
@@ -270,7 +271,7 @@ async fn a_rule_is_not_set_where_a_file_has_a_secret() {
     assert!(fs.set_rule(asked, false).await.unwrap().set);
 }
 
-/// A link to a document, as people paste it.
+/// Link to a document, in a form that people paste.
 const LINK: &str = "https://docs.example.org/document/d/1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf/edit";
 
 #[tokio::test]
@@ -306,7 +307,7 @@ async fn reindexing_finds_words_that_an_earlier_judgement_left_out() {
     let asked = SearchQuery::new("1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf");
     assert_eq!(fs.search(&asked).await.unwrap().hits.len(), 1);
     drop(fs);
-    // the index as the first judgement made it
+    // The index as the first version of the detection built it.
     let marked = Judgement::First.during(|| masked(&text).replace("[secret: random word]", ""));
     assert!(marked.len() < text.len(), "{marked}");
     let conn = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
@@ -320,7 +321,7 @@ async fn reindexing_finds_words_that_an_earlier_judgement_left_out() {
     drop(conn);
     let fs = open();
     assert!(fs.search(&asked).await.unwrap().hits.is_empty());
-    // what it did not leave out is found and shown as now
+    // Text that was not left out is found, and shown as now.
     let harbour = fs.search(&SearchQuery::new("harbour board")).await.unwrap();
     assert!(harbour.hits[0].snippet.contains(LINK), "{harbour:?}");
     fs.reindex().await.unwrap();

@@ -1,4 +1,4 @@
-//! Removal of sessions: what is archived, what is deleted, and which sessions are refused.
+//! Removal of sessions: archived data, deleted data, and rejected sessions.
 
 use garth_agent::media::{Media, MediaKey};
 use garth_agent::session::{Append, ChildStatus, Draft, Export, Sessions, Spawn, State, TranscriptFormat};

@@ -1,4 +1,4 @@
-//! Sessions: what was said only grows, on every engine that keeps them.
+//! Sessions: append-only messages, on every engine that supports them.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
     (data.account("default").await.unwrap(), folder)
 }
 
-/// The engines that keep sessions, with what they need while they are used.
+/// Returns the engines that support sessions, with the directories that they need while in use.
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let (account, folder) = account().await;
     vec![(account, Some(folder)), (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None)]
 }
 
-/// The sessions of the agent `coder` with the user `ann`, with one that is called `default`.
+/// Returns the sessions of the agent `coder` with the user `ann`, one of which is called `default`.
 pub(super) async fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
     let sessions = Sessions::new(fs, "default", "coder").unwrap();
     sessions.create(&Create::new("default")).await.unwrap();
@@ -39,7 +39,7 @@ pub(super) fn path(name: &str) -> TreePath {
     TreePath::parse(&format!("{DIR}/{name}")).unwrap()
 }
 
-/// What the messages of a session say, those left out that were withdrawn.
+/// Returns the texts of the messages of a session, without withdrawn ones.
 pub(super) async fn said(sessions: &Sessions<'_>, session: &str) -> Vec<String> {
     let page = sessions.lines(session, &Select::messages(1..=u64::MAX)).await.unwrap();
     let content = |text: &str| {
@@ -163,7 +163,7 @@ async fn a_foreign_or_partial_line_is_refused_where_it_comes_in() {
             let error = fs.append(path("messages.jsonl"), bad.to_owned()).await.unwrap_err();
             assert!(error.is(ErrorKind::RuleViolation), "{bad}: {error}");
         }
-        // one without a line feed is whole: what comes next begins a line
+        // A line without a line feed is complete: the next text begins a line.
         fs.append(path("messages.jsonl"), whole).await.unwrap();
         sessions.append("default", &Append::messages([Draft::assistant("next")])).await.unwrap();
         assert_eq!(said(&sessions, "default").await, ["whole", "next"]);
@@ -219,7 +219,7 @@ async fn an_append_with_ids_can_be_repeated_and_never_says_two_things() {
         sessions.append("default", &some(&["a", "b"])).await.unwrap();
         let again = sessions.append("default", &some(&["a", "b"])).await.unwrap();
         assert_eq!((again.seq, again.messages), (None, vec!["msg-0".to_owned(), "msg-1".to_owned()]));
-        // an SDK sends all that it has each time
+        // An SDK sends its complete conversation each time.
         let grown = sessions.append("default", &some(&["a", "b", "c"])).await.unwrap();
         assert_eq!(grown.lines, Some(3..=3));
         let other = sessions.append("default", &some(&["a", "B", "d"])).await;
@@ -231,7 +231,7 @@ async fn an_append_with_ids_can_be_repeated_and_never_says_two_things() {
     }
 }
 
-/// Messages with these ids, each saying its id.
+/// Returns messages with these ids, each with its id as text.
 fn with_ids(ids: impl IntoIterator<Item = String>) -> Append {
     Append::messages(ids.into_iter().map(|id| Draft::user(&*id).with("id", &id)))
 }
@@ -262,7 +262,7 @@ async fn append_finds_known_ids_among_many_others() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let id = |n: usize| format!("msg-{n:04}");
-        // every third id is in the log, between those of others
+        // Every third id is in the log, between those of others.
         for from in [0, 1500] {
             sessions.append("default", &with_ids((from..from + 1500).step_by(3).map(id))).await.unwrap();
         }
@@ -329,7 +329,7 @@ async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
             let sessions = Sessions::new(&*account, "default", "coder").unwrap();
             for m in 0..EACH {
                 let draft = Draft::user(format!("{n} {m}"));
-                // some give ids, and are the only ones that have to look
+                // Some give ids, and only these need lookups.
                 let draft = if n % 8 == 0 { draft.with("id", &format!("msg-{n}-{m}")) } else { draft };
                 sessions.append("default", &Append::messages([draft])).await.unwrap();
             }
@@ -360,7 +360,7 @@ async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
         assert_eq!(sessions.current(&key).await.unwrap(), None);
         let (second, _) = sessions.by_key(&key, &Create::new("")).await.unwrap();
         assert_eq!((second.meta.name.len(), second.name == second.meta.name), (36, true));
-        // its end may be told by any door
+        // Any interface may end it.
         fs.write(
             TreePath::parse(&format!("{DIR}/../{}/state", second.name).replace("/default/..", "")).unwrap(),
             "error\n",
@@ -370,7 +370,7 @@ async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
         assert_eq!(sessions.current(&key).await.unwrap(), None);
         sessions.set("one", &Change::new().state(State::Active)).await.unwrap();
         assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "one");
-        // those of other users and agents have their own
+        // Other users and agents have their own.
         let others = Sessions::new(&*fs, "bob", "coder").unwrap();
         assert_eq!(others.current(&key).await.unwrap(), None);
     }
@@ -445,7 +445,7 @@ async fn what_is_set_is_what_was_given_and_the_rest_stays() {
         change.cwd = Some("/home/src".to_owned());
         let set = sessions.set("default", &change).await.unwrap();
         assert_eq!((set.cwd.as_str(), set.meta.title.as_deref()), ("/home/src", Some("The parser")));
-        // fields that others have put there are kept
+        // Unknown fields are preserved.
         let mut meta: serde_json::Value =
             serde_json::from_slice(&fs.read_file(path("meta.json")).await.unwrap()).unwrap();
         meta["x_own"] = 7.into();
@@ -493,7 +493,7 @@ async fn an_agent_reaches_the_sessions_of_its_audience_that_as_many_listen_to() 
     own.append("default", &Append::messages([Draft::user("mine")])).await.unwrap();
     assert_eq!(said(&own, "default").await, ["mine"]);
 
-    // in a group there are those of the group
+    // In a group, the sessions of the group are visible.
     let key: SessionKey = "agent:coder:slack:channel:c".parse().unwrap();
     let access = open(Request::new("coder").user("ann").key(key)).await;
     access.make().await.unwrap();
@@ -508,13 +508,13 @@ async fn an_agent_reaches_the_sessions_of_its_audience_that_as_many_listen_to() 
     let channel = Sessions::new(&*account, ":slack:channel:c", "coder").unwrap();
     assert_eq!(said(&channel, "g").await, ["hi all"]);
 
-    // in a direct message those of the class main are not there
+    // In a direct message, those of the class `main` are hidden.
     let access = open(Request::new("coder").user("ann").class(Class::Dm)).await;
     let dm = access.sessions();
     dm.create(&Create::new("d")).await.unwrap();
     let names: Vec<_> = dm.list(&List::default()).await.unwrap().0;
     assert_eq!(names.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["d", "default"]);
-    // as Ann is not the owner, her sessions are of the class dm themselves
+    // Ann is not the owner, so her sessions are of the class `dm` themselves.
     assert_eq!(names[1].meta.class, Class::Dm);
     let main = open(Request::new("coder").user("ann").class(Class::Main)).await;
     main.sessions().create(&Create::new("m")).await.unwrap();

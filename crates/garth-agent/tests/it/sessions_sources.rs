@@ -1,4 +1,4 @@
-//! Sources of sessions: what names lines and files, where it leads, and what was taken back.
+//! Sources in sessions: names of lines and files, their targets, and withdrawn messages.
 
 use garth_agent::registry::projections;
 use garth_agent::session::{Append, Create, Draft, Log, Resolved, Role, Select, Source};
@@ -7,7 +7,7 @@ use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 
 use super::sessions::{DIR, account, engines, path, said, sessions};
 
-/// A session with so many messages of the user and the model in turn, with the ids `msg-1` and on.
+/// Creates a session with `count` messages of the user and the model in turn, with the ids `msg-1` and on.
 async fn talk(fs: &dyn FileSystem, count: usize) -> garth_agent::session::Sessions<'_> {
     let sessions = sessions(fs).await;
     let drafts: Vec<_> = (1..=count)
@@ -54,7 +54,7 @@ async fn a_source_leads_to_lines_or_a_file() {
             let found = sessions.resolve("default", &source(text)).await.unwrap();
             assert_eq!(found.fixed(), fixed, "{text}");
             if let Resolved::Lines { session, log: Log::Messages, lines, bytes, .. } = found {
-                // the bytes are those of the lines
+                // The bytes are those of the lines.
                 let whole = fs
                     .read_file(
                         path("messages.jsonl")
@@ -96,7 +96,7 @@ async fn what_is_withdrawn_is_not_read_any_more_and_stays_in_the_truth() {
         let done = sessions.withdraw("default", &source("tail:1"), Some("regenerate")).await.unwrap();
         assert_eq!((done.lines, done.events.len()), (140..=140, 1));
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "a138");
-        // an SDK's pop, again and again
+        // An SDK's pop, repeatedly.
         assert_eq!(sessions.withdraw("default", &source("tail:1"), None).await.unwrap().lines, 139..=139);
         assert_eq!(sessions.withdraw("default", &source("tail:2"), None).await.unwrap().lines, 137..=138);
         sessions.withdraw("default", &source("messages:60-70"), None).await.unwrap();
@@ -114,7 +114,7 @@ async fn what_is_withdrawn_is_not_read_any_more_and_stays_in_the_truth() {
         assert_eq!(fs.read_file(path("messages.jsonl")).await.unwrap(), before);
         let all = sessions.lines("default", &Select::messages(1..=200).with_withdrawn()).await.unwrap();
         assert_eq!(all.items.len(), 140);
-        // what comes next is read
+        // New messages are read.
         sessions.append("default", &Append::messages([Draft::assistant("again")])).await.unwrap();
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "again");
         assert_eq!(said(&sessions, "default").await.last().unwrap(), "again");
@@ -161,8 +161,8 @@ async fn the_keys_of_lines_are_the_same_when_they_are_made_again() {
         answer.items.into_iter().map(|item| (item.key, item.path, item.line)).collect::<Vec<_>>()
     };
     let before = keys().await;
-    // an id and a role each, each 64th by its number, the event with its id and the 2 stretches that it
-    // withdraws, both ends of the run, and the lines of stretches that are not withdrawn as a whole
+    // An id and a role for each line, each 64th line by its number, the event with its id and the two blocks
+    // that it withdraws, both ends of the run, and the lines of blocks that are not withdrawn completely.
     assert_eq!(before.len(), 300 * 2 + 5 + 1 + 1 + 1 + 2 + 2 + 100);
     assert!(account.fsck().await.unwrap().findings.is_empty());
     account.reindex().await.unwrap();

@@ -1,4 +1,4 @@
-//! Withdrawn messages are in nothing that a model gets, at no cost to reads.
+//! Withdrawn messages are never sent to a model, at no cost to reads.
 
 use std::sync::Arc;
 
@@ -52,20 +52,20 @@ async fn a_repeated_withdrawal_adds_nothing() {
     }
 }
 
-/// How messages are withdrawn.
+/// Order in which messages are withdrawn.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// The last ones, again and again.
+    /// The last ones, repeatedly.
     Back,
     /// One after the other.
     Forth,
     /// Every second one.
     Apart,
-    /// The same one, by events that another program writes.
+    /// The same one, by events of another program.
     Again,
 }
 
-/// Reads of a tail, the last message, lines and a pack in a session with so many withdrawals.
+/// Counts the reads of a tail, the last message, lines and a pack in a session with `count` withdrawals.
 async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>, String) {
     let counting = Counting::new(Arc::clone(fs));
     let sessions = Sessions::new(&counting, "default", &format!("a-{way:?}-{count}").to_lowercase());
@@ -216,7 +216,7 @@ async fn what_was_derived_of_withdrawn_messages_is_left_out_until_it_is_derived_
         for hidden in ["fact f3", "wait", "Ask again.", "All was said.", "Said 19."] {
             assert!(!packed.markdown.contains(hidden), "{hidden}");
         }
-        // The same again is refused, and what is derived of others is not.
+        // A repeat is rejected, but not entries derived from other messages.
         let error = sessions.derive("default", &derive).await.unwrap_err();
         assert!(error.is(ErrorKind::Conflict) && error.message().contains("withdrawn"), "{error}");
         let mut again = Derive::default();
@@ -269,7 +269,7 @@ async fn no_pack_has_a_withdrawn_message_in_any_part() {
         options.expand.clear();
         let packed = sessions.pack("default", &options).await.unwrap();
         assert!(!packed.markdown.contains("quokkas"), "{}", packed.markdown);
-        // a reference that names withdrawn messages can still be derived, and is not expanded
+        // A reference to withdrawn messages can still be derived, and is not expanded.
         let mut derive = Derive::default();
         derive.refs = Some(refs.iter().map(line).collect());
         sessions.derive("default", &derive).await.unwrap();

@@ -1,5 +1,5 @@
-//! Skills as people publish them: front matter that is not quite YAML, line ends of other systems, namespaces
-//! of other programs, links. Each kind is listed as its author meant it, or says what is wrong.
+//! Published skills: front matter that is not quite YAML, line ends of other systems, namespaces of other
+//! programs, links. Each kind is listed as its author meant it, or its error is reported.
 
 use garth_agent::workspace::{Host, Reason, Workspace};
 use garth_engine::FileSystemExt;
@@ -7,17 +7,17 @@ use garth_engine::model::Op;
 
 use super::access::{Account, p};
 
-/// What a skill becomes in a list.
+/// Expected entry of a skill in a list.
 enum Due {
     /// Listed under this name, with this description.
     Shown(&'static str, &'static str),
-    /// The same, with a flaw that has these words.
+    /// Listed likewise, with a flaw that contains these words.
     Flawed(&'static str, &'static str, &'static str),
     LeftOut(Reason, &'static str),
 }
 use Due::{Flawed, LeftOut, Shown};
 
-/// Directory, front matter without its fences, and what it becomes on a Linux host with `git`.
+/// Directory, front matter without its fences, and expected entry on a Linux host with `git`.
 const CORPUS: &[(&str, &str, Due)] = &[
     ("plain", "name: plain\ndescription: Does it.", Shown("plain", "Does it.")),
     ("quoted", "name: \"quoted\"\ndescription: 'It''s: quoted'", Shown("quoted", "It's: quoted")),

@@ -1,4 +1,4 @@
-//! Skills of a workspace: which there are, whose answers, and where changes land.
+//! Skills of a workspace: lists, reads, and the places of changes.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ async fn a_directory_without_a_skill_file_is_named_with_what_it_has_instead() {
     for (fs, _kept) in engines().await {
         write(&*fs, "/skills/good/SKILL.md", "Good.").await;
         write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
-        // the agent's copy of a part of a skill of the account, and the other way round
+        // The agent's copy of a part of a skill of the account, and the other way round.
         write(&*fs, "/agents/coder/skills/good/scripts/run.sh", "x").await;
         write(&*fs, "/agents/coder/skills/own/SKILL.md", "Own.").await;
         write(&*fs, "/skills/own/more.md", "x").await;
@@ -102,7 +102,7 @@ async fn a_directory_without_a_skill_file_is_named_with_what_it_has_instead() {
         assert_eq!(left_out, due.map(|(directory, detail)| (directory, Reason::Missing, detail)));
         let error = workspace.skill("lower", &[]).await.unwrap_err();
         assert!(error.is(ErrorKind::NotFound) && error.message().contains("rename it"), "{error}");
-        // a directory hides nothing
+        // A directory hides nothing.
         assert_eq!(workspace.skill("pdf", &[]).await.unwrap().1, Origin::Global);
         let prompt = workspace.prompt(&PromptOptions::default()).await.unwrap().text;
         assert!(prompt.contains("Left out: 1 whose requirements no host meets."), "{prompt}");
@@ -189,7 +189,7 @@ async fn a_read_falls_back_to_the_account_and_a_change_lands_in_the_agents_copy(
         assert_eq!(path.as_str(), "/agents/coder/skills/pdf/scripts/run.sh");
         assert_eq!(workspace.read_skill("pdf/scripts/run.sh").await.unwrap().origin, Origin::Agent);
         assert_eq!(fs.read_to_string("/skills/pdf/scripts/run.sh").await.unwrap(), "pdftotext $1\n");
-        // the other files are still those of the account
+        // The other files are still those of the account.
         assert_eq!(workspace.read_skill("pdf/SKILL.md").await.unwrap().origin, Origin::Global);
         workspace.write_skill("pdf/SKILL.md", "Mine.").await.unwrap();
         assert_eq!(&workspace.read_skill("pdf/SKILL.md").await.unwrap().bytes[..], b"Mine.");
@@ -323,7 +323,7 @@ async fn a_published_skill_is_a_memory_whose_text_is_its_skill_file() {
     let uri: Uri = "ctx://default/agents/coder/skills/pdf".parse().unwrap();
     let memories = Memories::new(&*account, "default");
     assert_eq!(memories.get(&uri, Level::Content).await.unwrap().text, PDF);
-    // it is a skill all the same
+    // It is still a skill.
     assert_eq!(workspace.skills(&[host()]).await.unwrap().shown.len(), 1);
     workspace.edit_skill("pdf/SKILL.md", "pdftotext.", "pdftotext -layout.").await.unwrap();
     assert_eq!(workspace.publish_skill("default", "pdf").await.unwrap().meta.version, 2);

@@ -1,4 +1,4 @@
-//! Templates: what a new workspace has, and that it takes nothing from one that is there.
+//! Templates: the files of a new workspace. Existing files stay.
 
 use garth_agent::workspace::{Init, PromptOptions, Settings, Workspace, Zone};
 use garth_engine::model::{Author, Batch, ChangesQuery, Op};

@@ -1,4 +1,4 @@
-//! Transcripts of others: what comes in goes out as it came, once, and what both sides know is the same.
+//! Transcripts of other programs: an import followed by an export yields the same messages, each once.
 
 use std::fmt::Write as _;
 
@@ -119,7 +119,7 @@ async fn what_came_in_goes_out_as_it_came_and_is_there_once() {
             let native = fs.read_to_string(garth_engine::TreePath::parse(&native).unwrap()).await.unwrap();
             assert_eq!(native, text);
             assert_eq!(exported(&sessions, name, &Export::new(format)).await, due);
-            // again, as an array, and with one more
+            // Again, as an array, and with one more message.
             let again = sessions.import(name, &Import::new(format, &array(text)).whole()).await.unwrap();
             assert_eq!((again.messages, again.new, again.seq), (count, 0, None));
             let more = format!("{text}{{\"role\":\"user\",\"content\":\"more\"}}\n");
@@ -151,13 +151,13 @@ async fn a_message_of_others_becomes_messages_of_a_session() {
         assert_eq!(seen, due);
         assert!(page.items[1].text.contains(r#""arguments":{"x":1.50}"#), "{}", page.items[1].text);
         assert_eq!(said[3]["content"][0]["error"], json!(true));
-        // a part of what came is written anew
+        // A part of the import is written again.
         let part = Export::new(TranscriptFormat::Anthropic).lines(4..=5);
         let part: Value = serde_json::from_str(&exported(&sessions, "default", &part).await).unwrap();
         let result = json!({"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": "of b"});
         let due = json!([{"role": "user", "content": [result]}, {"role": "user", "content": "wait"}]);
         assert_eq!(part, due);
-        // what was taken back is not told
+        // Withdrawn messages are not exported.
         sessions.withdraw("default", &"messages:5".parse().unwrap(), None).await.unwrap();
         let left = exported(&sessions, "default", &Export::new(TranscriptFormat::Anthropic)).await;
         assert!(!left.contains("wait") && left.contains("of a"), "{left}");
@@ -211,7 +211,7 @@ async fn unreadable_messages_refuse_the_whole_transcript() {
             assert!(error.is(ErrorKind::InvalidArgument), "{error}");
             let told = error.to_string();
             assert!(told.contains("message 2 (line 3)") && told.contains(said), "{format}: {told}");
-            // nor is a session created for it
+            // No session is created for it either.
             let error = sessions.import("new", &import.create()).await.unwrap_err();
             assert!(error.is(ErrorKind::InvalidArgument), "{error}");
             assert!(sessions.get("new").await.is_err());
@@ -236,7 +236,7 @@ async fn a_long_transcript_takes_several_commits_and_pages() {
         for number in 0..2500 {
             let _ = writeln!(text, "{{\"role\":\"user\",\"content\":\"{number}{}\"}}", "x".repeat(2000));
         }
-        // a part of it is there after a failure
+        // A part of it exists after a failure.
         let some: String = text.lines().take(1200).map(|line| format!("{line}\n")).collect();
         let first = sessions.import("default", &Import::new(TranscriptFormat::OpenAi, &some)).await.unwrap();
         assert_eq!(first.new, 1200);
@@ -264,7 +264,7 @@ async fn equal_messages_are_as_many_as_there_were() {
             let whole = Import::new(TranscriptFormat::OpenAi, &text).whole();
             assert_eq!(sessions.import("default", &whole).await.unwrap().new, new);
         }
-        // an id that is valid stays
+        // A valid id stays.
         let own = lines(&[json!({"id": "msg-own", "role": "user", "content": "mine"})]);
         sessions.import("default", &Import::new(TranscriptFormat::Garth, &own).part()).await.unwrap();
         assert_eq!(messages(&sessions, "default").await[2].id, "msg-own");
@@ -287,7 +287,7 @@ async fn headings_that_people_write_are_messages() {
     }
 }
 
-/// Text that is hard on formats.
+/// Returns text that is hard on formats.
 fn any_text() -> impl Strategy<Value = String> {
     let lines = [
         "",
@@ -311,7 +311,7 @@ fn text_message() -> impl Strategy<Value = Value> {
         .prop_map(|(role, text)| json!({"role": role, "content": text}))
 }
 
-/// What every format can say: a step with its results, texts before calls.
+/// Returns steps that every format can represent: with their results, and texts before calls.
 fn any_step() -> impl Strategy<Value = Vec<Value>> {
     let text = any_text().prop_map(|text| json!({"type": "text", "text": text})).boxed();
     let image = Just(json!({"type": "image", "mime_type": "image/png", "data": "aGk="}));
@@ -339,14 +339,14 @@ async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<St
     let drafts = said.iter().map(|message| Draft::parse(&message.to_string()).unwrap());
     sessions.append("default", &Append::messages(drafts)).await.unwrap();
     let text = exported(&sessions, "default", &Export::new(format)).await;
-    // what goes out is what the session has
+    // An export has exactly the messages of the session.
     let again = sessions.import("default", &Import::new(format, &text).whole()).await.unwrap();
     assert_eq!((again.new, again.system_changed), (0, false), "{format}: {text}");
     sessions.create(&Create::new("other")).await.unwrap();
     sessions.import("other", &Import::new(format, &text)).await.unwrap();
-    // what came in that form goes out in it
+    // An import in a format is exported in it unchanged.
     assert_eq!(exported(&sessions, "other", &Export::new(format)).await, text, "{format}");
-    // names of tools are with their calls
+    // Names of tools are with their calls.
     let named = |messages: Vec<String>| -> Vec<_> {
         messages.into_iter().map(|text| text.replace("name: Some(\"n\")", "name: None")).collect()
     };
@@ -362,7 +362,7 @@ proptest! {
         let mut said = said.concat();
         for format in ALL.into_iter().filter(|format| *format != TranscriptFormat::Markdown) {
             if format == TranscriptFormat::Anthropic {
-                // has the prompt before all
+                // This format has the prompt before all messages.
                 said.retain(|message| message["role"] != "system");
                 said.insert(0, json!({"role": "system", "content": "be kind"}));
             }

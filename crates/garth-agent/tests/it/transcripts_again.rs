@@ -1,4 +1,4 @@
-//! Transcripts that come again: whole ones, which grow, change or go back, and parts of them.
+//! Repeated transcripts: complete ones that grow, change or go back, and parts of them.
 
 use garth_agent::session::{
     Append, Create, Draft, Export, Format, Import, ImportMode, Imported, Log, PackOptions, Role, Select,
@@ -63,7 +63,7 @@ async fn parts_keep_repeated_messages() {
             assert!(done.new == 3 && done.repeat_doubles, "{done:?}");
             assert_eq!(said(&sessions, name).await, due, "{format}");
         }
-        // the whole is what both parts say
+        // The complete transcript has the messages of both parts.
         let both = lines(&[&one[..], &two[..]].concat());
         assert_eq!(whole(&sessions, "garth", TranscriptFormat::Garth, &both).await.new, 0);
         assert_eq!(whole(&sessions, "garth", OPENAI, &both).await.new, 0);
@@ -94,7 +94,7 @@ async fn resent_messages_match_by_content() {
             let error = sessions.import("default", &Import::new(OPENAI, text).whole()).await.unwrap_err();
             assert!(error.is(ErrorKind::Conflict) && error.message().starts_with(message), "{error}");
         }
-        // by their ids as well
+        // By their ids as well.
         let line =
             |content: Value| json!({"id": "msg-1", "role": "assistant", "content": content}).to_string();
         let block =
@@ -161,10 +161,10 @@ async fn rewind_withdraws_the_old_tail() {
         assert_eq!(fs.head().await.unwrap().seq.0, head + 1, "one commit");
         assert_eq!(said(&sessions, "default").await, ["a", "b", "x"]);
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "b");
-        // the same again changes nothing
+        // A repeat changes nothing.
         let again = sessions.import("default", &Import::new(OPENAI, &new).rewind()).await.unwrap();
         assert_eq!((again.withdrawn, again.new, again.seq), (None, 0, None));
-        // what was withdrawn can be said again, and an earlier state takes back the rest
+        // Withdrawn messages can be imported again, and an earlier state withdraws the rest.
         let back = sessions.import("default", &Import::new(OPENAI, &old).rewind()).await.unwrap();
         assert_eq!((back.withdrawn, back.new), (Some(5..=5), 2));
         let first = lines(&[user("a")]);
@@ -248,17 +248,17 @@ async fn a_transcript_goes_on_across_resets() {
             let done = whole(&sessions, &name, OPENAI, &lines(&values)).await;
             assert_eq!((done.messages, done.new), (values.len() as u64, 1));
         }
-        // nothing is appended to a session that was reset
+        // Nothing is appended to a session that was reset.
         let import = lines(&values);
         let error = sessions.import("default", &Import::new(OPENAI, &import).whole()).await.unwrap_err();
         assert!(error.is(ErrorKind::Conflict) && error.message().contains("was reset"), "{error}");
-        // what was said before a reset stays
+        // Messages from before a reset stay.
         let other = lines(&[user("a"), assistant("x")]);
         for import in [Import::new(OPENAI, &other).whole(), Import::new(OPENAI, &other).rewind()] {
             let error = sessions.import(&name, &import).await.unwrap_err();
             assert!(error.is(ErrorKind::Conflict), "{error}");
         }
-        // what begins later is a part
+        // A transcript that begins later is a part.
         let late = lines(&[user("d"), assistant("e")]);
         let error = sessions.import(&name, &Import::new(OPENAI, &late).whole()).await.unwrap_err();
         assert!(error.is(ErrorKind::Conflict) && error.message().contains("part"), "{error}");
@@ -294,7 +294,7 @@ async fn another_system_prompt_is_an_event_and_begins_packs_and_exports() {
                 assert_eq!((done.new, done.system_changed), (0, false), "{format}: {text}");
             }
         }
-        // a transcript without one says nothing of it
+        // A transcript without a system prompt changes nothing about it.
         let done = whole(&sessions, "default", format, &lines(&[user("a"), assistant("b")])).await;
         assert_eq!((done.new, done.system_changed), (1, false));
         let events = events(&sessions, "default").await;
@@ -318,7 +318,7 @@ async fn a_system_prompt_that_comes_back_from_another_format_has_not_changed() {
         for (number, prompt) in prompts.iter().enumerate() {
             let name = format!("s{number}");
             sessions.create(&Create::new(&name)).await.unwrap();
-            // as the session began, and after a change
+            // As the session began, and after a change.
             for first in [json!("first"), prompt.clone(), json!("other"), prompt.clone()] {
                 let system = json!({"role": "developer", "content": first});
                 let blank = json!({"role": "system"});
@@ -352,7 +352,7 @@ async fn a_transcript_with_withdrawn_messages_is_told_of_them() {
         sessions.withdraw("default", &"tail:1".parse().unwrap(), None).await.unwrap();
         let done = whole(&sessions, "default", OPENAI, &left).await;
         assert_eq!((done.new, done.said_again), (1, Some(4)));
-        // a conversation that goes on in another way is no such case
+        // A conversation that continues in another way is not such a case.
         sessions.withdraw("default", &"tail:1".parse().unwrap(), None).await.unwrap();
         let done = whole(&sessions, "default", OPENAI, &lines(&[user("c"), assistant("e")])).await;
         assert_eq!((done.new, done.said_again), (1, None));
@@ -402,7 +402,7 @@ async fn unknown_blocks_are_kept_and_shown_as_placeholders() {
             ]
         );
         assert_eq!(whole(&sessions, "default", TranscriptFormat::Anthropic, &anthropic("d")).await.new, 0);
-        // what is not shown is compared all the same
+        // Hidden blocks are compared as well.
         let other = anthropic("other");
         let import = Import::new(TranscriptFormat::Anthropic, &other).whole();
         assert!(sessions.import("default", &import).await.unwrap_err().is(ErrorKind::Conflict));
@@ -427,7 +427,7 @@ async fn skip_bad_takes_the_rest_and_names_what_it_left() {
         let skipped: Vec<_> = done.skipped.iter().map(|bad| (bad.message, bad.line)).collect();
         assert_eq!((done.new, done.skipped_count, skipped), (2, 2, vec![(2, 2), (4, 4)]));
         assert_eq!(said(&sessions, "default").await, ["a", "b"]);
-        // a conflict counts the messages that were left out
+        // A conflict counts the messages that were skipped.
         let other = text.replace("\"b\"", "\"x\"");
         let import = Import::new(OPENAI, &other).whole().skip_bad();
         let error = sessions.import("default", &import).await.unwrap_err();
@@ -566,7 +566,7 @@ async fn a_repeated_append_adds_no_usage() {
             sessions.append("default", &append).await.unwrap();
         }
         assert_eq!(sessions.get("default").await.unwrap().meta.usage.input_tokens, 7);
-        // usage alone is of another call each time
+        // Usage without lines is new on each call.
         sessions.append("default", &Append::default().usage(usage)).await.unwrap();
         assert_eq!(sessions.get("default").await.unwrap().meta.usage.input_tokens, 14);
     }

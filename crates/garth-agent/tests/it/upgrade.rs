@@ -1,4 +1,4 @@
-//! The upgrade of an account from before agents had owners, interrupted at each of its commits.
+//! Upgrade of an account in which agents have no owners yet, interrupted at each of its commits.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, Tree
 
 const DIR: &str = "/users/bob/agents/door/session";
 
-/// An account in which Bob has the session of a channel, with a child and a grandchild.
+/// Returns an account in which Bob has the session of a channel, with a child and a grandchild.
 async fn old(folder: &std::path::Path) -> Arc<SqliteFs> {
     std::fs::create_dir(folder).unwrap();
     let fs = SqliteFs::open(folder, Env::system(), garth_agent::registry()).unwrap();
@@ -28,7 +28,7 @@ async fn old(folder: &std::path::Path) -> Arc<SqliteFs> {
     fs
 }
 
-/// Where each session is, with its class.
+/// Returns the place of each session, with its class.
 async fn places(fs: &dyn FileSystem) -> Vec<String> {
     let root = At::from(TreePath::parse("/users").unwrap());
     let walk = fs.walk(&root, &WalkPage::default()).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_session_that_a_named_user_had_under_a_key_goes_on_after_the_upgrade()
     let key: SessionKey = "agent:door:dm:x".parse().unwrap();
     let sessions = Sessions::new(&*fs, "mary", "door").unwrap();
     sessions.create(&Create::new("work")).await.unwrap();
-    // as it was written before keys were judged
+    // As it was written before keys were judged.
     let at = TreePath::parse("/users/mary/agents/door/session/work/meta.json").unwrap();
     let mut meta = Meta::parse(fs.read_to_string(&at).await.unwrap().as_bytes()).unwrap();
     meta.session_key = Some(key.to_string());

@@ -1,4 +1,4 @@
-//! Chats: one that a single user wrote is this user's. Others wait for `garth chat own`.
+//! Upgrade of chats: a chat written by a single user belongs to this user. Others wait for `garth chat own`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ChangesQuery, Kind, MAX_PAGE, Op, Page};
 use garth_engine::path::TreePath;
 
-/// Owns the chats of an account.
+/// Sets the owners of the chats of an account.
 pub(super) async fn own(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()> {
     let dir = TreePath::parse(CHATS)?;
     let writers = writers(fs, &dir).await?;
@@ -37,18 +37,19 @@ pub(super) async fn own(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()
     }
 }
 
-/// Returns who wrote each chat; `None` for several.
+/// Returns the only writer of each chat; `None` for a chat with several.
 async fn writers(fs: &dyn FileSystem, dir: &TreePath) -> Result<BTreeMap<String, Option<String>>> {
     let mut writers: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut query = ChangesQuery::default().limit(MAX_PAGE);
     query.within = vec![dir.clone()];
     loop {
         let page = match fs.changes(&query).await {
-            // who wrote what the log has no longer is not known
+            // The log no longer reaches back to the first commit, so the writers are unknown.
             Err(error) if error.is(ErrorKind::Gone) => return Ok(BTreeMap::new()),
             page => page?,
         };
         for commit in &page.commits {
+            // Commits without a user, such as those of an operator, do not count.
             let Some(user) = commit.commit.author.keeper() else { continue };
             let paths = commit.changes.iter().flat_map(|change| &change.paths);
             for chat in paths.filter_map(|path| path.segments().nth(1)) {

@@ -1,5 +1,5 @@
-//! Attributes `garth.*`, which clients could set before: they are taken away where they say what garth does
-//! not know, and set anew.
+//! Upgrade of attributes `garth.*`, which clients could set in earlier versions: those of garth are removed
+//! where a client may have set them, and derived again.
 
 use super::record::{Upgrade, commit};
 use super::sessions::Known;
@@ -11,11 +11,12 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, FindQuery, Kind, MAX_PAGE, Op, Page, Projection, SetAttrs};
 use garth_engine::path::TreePath;
 
-/// Marks that garth looks at again by itself.
+/// Marks that garth checks before it acts on them.
 const MARKS: [&str; 2] = ["garth.reset_at", "garth.collect_at"];
 
 /// Derives the attributes of media, archives and marks.
 pub(super) async fn derive(fs: &dyn FileSystem, known: &Known, upgrade: &mut Upgrade) -> Result<()> {
+    // First of all, so that no forged attribute survives where nothing is derived.
     forget(fs, upgrade).await?;
     let media = TreePath::from_row("", MEDIA);
     for key in children(fs, &media, Kind::Directory).await? {
@@ -33,6 +34,7 @@ pub(super) async fn derive(fs: &dyn FileSystem, known: &Known, upgrade: &mut Upg
         let mut ops = Vec::new();
         for name in children(fs, &archives, Kind::File).await? {
             let of = archived_session(&name).and_then(|id| known.by_id.get(id));
+            // The archive of a session that no longer exists keeps no owner: then only main sessions see it.
             let Some((audience, class)) = of else { continue };
             ops.push(Op::set_attrs(
                 TreePath::from_row(archives.key(), &name),
@@ -44,7 +46,7 @@ pub(super) async fn derive(fs: &dyn FileSystem, known: &Known, upgrade: &mut Upg
     Ok(())
 }
 
-/// Says whose the media in a directory are.
+/// Assigns the media in a directory to a session.
 async fn attribute(fs: &dyn FileSystem, dir: &TreePath, session: &str) -> Result<()> {
     let names = children(fs, dir, Kind::File).await?;
     let ops = names.iter().filter_map(|name| {
@@ -54,7 +56,7 @@ async fn attribute(fs: &dyn FileSystem, dir: &TreePath, session: &str) -> Result
     in_parts(fs, ops.collect(), "say whose media are").await
 }
 
-/// Commits many operations, some thousands at once.
+/// Commits many operations, some thousands at a time.
 async fn in_parts(fs: &dyn FileSystem, ops: Vec<Op>, what: &str) -> Result<()> {
     for some in ops.chunks(MAX_PAGE) {
         commit(fs, some.to_vec(), what).await?;
@@ -84,11 +86,11 @@ fn owner_of(known: &Known, key: &str) -> Option<String> {
     let ids = known.by_key.get(&with_plain_capitals(key))?;
     let audience = |id: &String| known.by_id.get(id).map(|(audience, _)| audience.clone());
     let first = ids.first().and_then(audience);
-    // of sessions of several audiences nobody knows whose a file is
+    // If a key led to sessions of several audiences, the owner of its files is unknown.
     ids.iter().all(|id| audience(id) == first).then(|| ids.last().cloned())?
 }
 
-/// Takes away what nobody but garth may have set.
+/// Removes attributes that only garth may set, where a client may have set them.
 async fn forget(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()> {
     let mut query = FindQuery::new(Projection::METADATA).from("garth.").to("garth/").limit(MAX_PAGE);
     loop {
@@ -109,7 +111,7 @@ async fn forget(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()> {
     }
 }
 
-/// Returns true for an attribute where garth sets it, that nobody gains by.
+/// Returns true if a forged attribute of this name is harmless at this path, where garth sets it itself.
 fn is_right(name: &str, path: &TreePath) -> bool {
     let is_of_session =
         matches!(*path.segments().collect::<Vec<_>>(), ["users", _, "agents", _, "session", _, ..]);

@@ -1,4 +1,4 @@
-//! The record of an upgrade: what was decided, in `/.garth`.
+//! Record of an upgrade in `/.garth`: the list of its decisions.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,16 +7,16 @@ use garth_engine::fs::{FileSystem, SYSTEM};
 use garth_engine::model::{Batch, Op};
 use garth_engine::path::TreePath;
 
-/// Version of what accounts are upgraded to.
+/// Version of the upgrade.
 const VERSION: u64 = 1;
 
 /// Name of the record in `/.garth`.
 const RECORD: &str = "access.json";
 
-/// Most decisions that are kept; of more only their number is.
+/// Limit on the decisions in the record; more are only counted.
 const MAX_KEPT: usize = 1000;
 
-/// Largest record, 1 MiB.
+/// Limit on the bytes of the record, 1 MiB.
 pub(crate) const MAX_RECORD: usize = 1 << 20;
 
 /// Decisions of an upgrade.
@@ -39,7 +39,7 @@ impl Default for Upgrade {
 }
 
 impl Upgrade {
-    /// Notes a decision.
+    /// Adds a decision to the record.
     pub(super) fn note(&mut self, decision: String) {
         if self.decided.len() < MAX_KEPT {
             self.decided.push(decision);
@@ -48,7 +48,7 @@ impl Upgrade {
         }
     }
 
-    /// Returns true if a record, as it was read, is of this version or a later one.
+    /// Returns true if the text of a record is of this version or a later one.
     pub(crate) fn is_done(record: Option<&[u8]>) -> bool {
         let known = record.and_then(|text| serde_json::from_slice::<Self>(text).ok());
         known.is_some_and(|known| known.version >= VERSION)
@@ -60,8 +60,8 @@ pub(crate) fn record() -> Result<TreePath> {
     Ok(TreePath::parse(&format!("{SYSTEM}/{RECORD}"))?)
 }
 
-/// Commits operations of an upgrade, unless something is in their way that somebody put there: then that is
-/// noted, and the rest of the account is upgraded all the same. Returns whether they were committed.
+/// Commits operations of an upgrade. If a user's file is in their way, that is noted instead, and the rest of
+/// the account is upgraded nevertheless. Returns true if they were committed.
 pub(super) async fn commit_or_note(
     fs: &dyn FileSystem,
     ops: Vec<Op>,
@@ -69,6 +69,7 @@ pub(super) async fn commit_or_note(
     upgrade: &mut Upgrade,
 ) -> Result<bool> {
     match commit(fs, ops, what).await {
+        // One misplaced file must not deny access to the complete account.
         Err(error) if is_in_the_way(&error) => {
             upgrade.note(format!("could not {what}: {error}"));
             Ok(false)
@@ -77,6 +78,7 @@ pub(super) async fn commit_or_note(
     }
 }
 
+/// Returns true for errors about the place of a file, which a repeat would meet again.
 fn is_in_the_way(error: &Error) -> bool {
     let kinds = [
         ErrorKind::AlreadyExists,

@@ -1,4 +1,4 @@
-//! Sessions: the owner of each agent, and the class and audience of each session.
+//! Upgrade of sessions: the owner of each agent, and the class and audience of each session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,32 +17,33 @@ use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{FindCursor, FindQuery, MAX_PAGE, Op};
 use garth_engine::path::TreePath;
 
-/// Sessions that are looked at together.
+/// Number of sessions that are read together.
 const TOGETHER: usize = 32;
 
-/// Largest `meta.json`.
+/// Limit on the bytes of a `meta.json`.
 const MAX_META: usize = 1 << 20;
 
-/// Sessions as they were judged.
+/// Judged sessions.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Audience and class, by UUID.
     pub(super) by_id: BTreeMap<String, (String, Class)>,
-    /// UUIDs of the sessions of a session key, those that go on last.
+    /// UUIDs of the sessions of a session key, open ones last.
     pub(super) by_key: BTreeMap<String, Vec<String>>,
-    /// Audience and class, by the user, agent and name where it was.
+    /// Audience and class by the original place: user, agent and name.
     by_place: BTreeMap<(String, String, String), (String, Class)>,
 }
 
 impl Known {
-    /// Returns audience and class of the parent of a session of `user`: those of a child without a key.
+    /// Returns audience and class of the parent of a session of `user`, from which a child without a key
+    /// derives its own.
     fn parent_of(&self, user: &str, meta: &Meta) -> Option<(String, Class)> {
         let (agent, session) = meta.parent().filter(|_| meta.session_key.is_none())?;
         self.by_place.get(&[user, agent, session].map(str::to_owned).into()).cloned()
     }
 }
 
-/// A session where it was found.
+/// Session at its original place.
 struct Found {
     user: String,
     agent: String,
@@ -72,8 +73,8 @@ async fn page(fs: &dyn FileSystem, after: Option<FindCursor>) -> Result<(Vec<Fou
     Ok((found, answer.next))
 }
 
-/// Sets the owner of each agent whose keyless sessions are all one user's. Those of children say nothing of
-/// it: a child has the user of its parent, whose key may be a channel's. Returns the policies of all agents.
+/// Sets the owner of each agent whose sessions without a key all belong to one user. Children do not count: a
+/// child has the user of its parent, whose key may be that of a channel. Returns the policies of all agents.
 pub(super) async fn owners(
     fs: &dyn FileSystem,
     upgrade: &mut Upgrade,
@@ -84,7 +85,7 @@ pub(super) async fn owners(
         let (found, next) = page(fs, after).await?;
         for one in found {
             let of_agent = users.entry(one.agent).or_default();
-            // two say that there is no one owner: more are not needed
+            // Two users prove that there is no single owner.
             if one.meta.session_key.is_none() && !one.meta.is_child() && of_agent.len() < 2 {
                 of_agent.insert(one.user);
             }
@@ -100,7 +101,7 @@ pub(super) async fn owners(
         let policy = match policy_of(fs, &agent).await {
             Ok(policy) => policy,
             Err(error) => {
-                // Settings that cannot be read may name an owner, and are left to whoever wrote them.
+                // Unreadable settings may name an owner. Their author has to repair them.
                 upgrade.note(format!("agent {agent}: no owner was set, as {}", error.message()));
                 policies.insert(agent, AccessPolicy::default());
                 continue;
@@ -139,13 +140,13 @@ async fn set_owner(
     Ok(policy)
 }
 
-/// A session with what was judged of it.
+/// Session, and its metadata by the current rules.
 struct Judged {
     was: Found,
     meta: Meta,
 }
 
-/// Judges each session: writes its class, and moves it to its audience. Children go with their parents.
+/// Judges each session: writes its class, and moves it to its audience. Children follow their parents.
 pub(super) async fn judge(
     fs: &dyn FileSystem,
     env: &Env,
@@ -166,8 +167,8 @@ pub(super) async fn judge(
             None => break,
         }
     }
-    // From the youngest on, before any of the others: what a child is judged by is where its parent was, and
-    // an upgrade that was interrupted finds the parent there.
+    // Youngest first, and before all others: children are judged by the place of their parent. An upgrade
+    // that was interrupted and starts again still finds the parent there.
     let children = known.families(policies, children);
     for judged in children.iter().rev() {
         judged.commit(fs, env, upgrade).await?;
@@ -176,6 +177,7 @@ pub(super) async fn judge(
     loop {
         let (found, next) = page(fs, after).await?;
         for one in found.into_iter().filter(|one| !one.meta.is_child()) {
+            // Judged a second time, page by page, so that their metadata is not held in memory.
             Judged::of(policies, one, &known).commit(fs, env, upgrade).await?;
         }
         match next {
@@ -190,9 +192,11 @@ impl Known {
     fn families(&mut self, policies: &BTreeMap<String, AccessPolicy>, children: Vec<Found>) -> Vec<Judged> {
         let (mut all, mut left) = (Vec::new(), children);
         while !left.is_empty() {
+            // A child is judged after its parent, whose audience it has.
             let is_ready = |one: &Found| self.parent_of(&one.user, &one.meta).is_some();
             let (mut ready, mut later): (Vec<_>, Vec<_>) = left.into_iter().partition(is_ready);
-            // those whose parent is gone
+            // The parents of these no longer exist, or they refer to each other. They are judged by
+            // themselves.
             if ready.is_empty() {
                 std::mem::swap(&mut ready, &mut later);
             }
@@ -210,6 +214,7 @@ impl Known {
         if let Some(key) = &meta.session_key {
             let ids = self.by_key.entry(key.clone()).or_default();
             ids.retain(|id| *id != meta.id);
+            // Open sessions last: media of the key are assigned to the last one (`noted::owner_of`).
             match meta.finished_at {
                 Some(_) => ids.insert(0, meta.id.clone()),
                 None => ids.push(meta.id.clone()),
@@ -235,19 +240,21 @@ impl Judged {
         request.user = Some(user.clone()).filter(|user| !is_reserved(user) && user != DEFAULT_USER);
         let (class, audience) = match Identity::judge(policy, Caller::ApiKey, &request) {
             Ok(who) => (who.class(), who.audience().to_owned()),
-            // the key is another user's: it stays with whom it was said, and leads nowhere any more
+            // The key belongs to another user. The session stays with its audience, and the key leads
+            // nowhere.
             Err(_) => (Class::Dm, user.clone()),
         };
         let (class, audience) = match known.parent_of(user, &was.meta) {
             Some((audience, parent)) => (parent.max(class_with(policy, &audience)), audience),
             None => (class, audience),
         };
+        // An upgrade may give a session a class with more listeners, but never one with fewer.
         meta.class = meta.class.max(class);
         (meta.user, meta.agent) = (audience, agent.clone());
         if is_reserved(user) {
             meta.user.clone_from(user);
         }
-        // without it the first call under the key would end the session
+        // Without this mark, the first call under the key would end the session.
         let alone = meta.session_key.as_ref().map(|_| Request { user: None, session: None, ..request });
         let alone = alone.and_then(|alone| Identity::judge(policy, Caller::ApiKey, &alone).ok());
         if alone.is_some_and(|alone| alone.audience() != meta.user) {
@@ -256,7 +263,7 @@ impl Judged {
         Self { was, meta }
     }
 
-    /// Writes what was judged, and moves the session.
+    /// Writes the judged metadata, and moves the session.
     async fn commit(&self, fs: &dyn FileSystem, env: &Env, upgrade: &mut Upgrade) -> Result<()> {
         let Self { was, meta } = self;
         let Found { user, agent, name, .. } = was;
@@ -275,6 +282,7 @@ impl Judged {
         if meta.user != *user {
             let to = Sessions::new(fs, &meta.user, agent)?.env(env.clone());
             let mut dir = to.directory(name)?;
+            // The audience may have a session of that name. The UUID is unique.
             if fs.exists(&dir).await? {
                 dir = to.directory(&meta.id)?;
             }
@@ -284,7 +292,7 @@ impl Judged {
                 upgrade.note(format!("{at}: was moved to {}, whose it is", meta.user));
                 return Ok(());
             }
-            // Where it is, it sees least.
+            // It cannot move. As a session of a group it sees least.
             let stays = Meta { class: Class::Group, user: user.clone(), ..meta.clone() };
             ops = vec![from.meta_op(name, &stays)?];
         }
@@ -293,14 +301,14 @@ impl Judged {
 }
 
 impl Found {
-    /// Returns its session key, if that is one of its agent.
+    /// Returns the session key, if it is one of the session's agent.
     fn key(&self) -> Option<SessionKey> {
         let key = self.meta.session_key.as_deref()?.parse::<SessionKey>().ok()?;
         Some(key).filter(|key| key.agent() == self.agent)
     }
 }
 
-/// Returns the class that an agent gives an audience by itself.
+/// Returns the class of an audience in sessions without a key.
 fn class_with(policy: &AccessPolicy, audience: &str) -> Class {
     if policy.is_owner(audience) { Class::Main } else { Class::Dm }
 }

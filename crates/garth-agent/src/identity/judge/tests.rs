@@ -34,7 +34,7 @@ fn class_and_audience_follow_from_key_and_caller() {
     let every = policy(r#"{"owner":"*"}"#);
     let (holder, key) = (Caller::Holder, Caller::ApiKey);
     for (policy, caller, asked, due) in [
-        // without a key: the owner is whoever names no user
+        // Without a key, requests that name no user are the owner's.
         (&nobody, holder, "", "main default default"),
         (&nobody, key, "", "main default default"),
         (&nobody, key, "user=ann", "dm ann ann"),
@@ -48,7 +48,7 @@ fn class_and_audience_follow_from_key_and_caller() {
         (&ann, holder, "", "main ann ann"),
         (&every, key, "user=bob", "main bob bob"),
         (&every, key, "", "main default default"),
-        // a class is narrowed by a request, and widened by nobody but the holder
+        // A request adds listeners to a class; only the holder removes some.
         (&ann, key, "user=bob class=main", "dm bob bob"),
         (&ann, holder, "user=bob class=main", "main bob bob"),
         (&ann, holder, "key=a:slack:channel:c class=dm", "group :slack:channel:c :slack:channel:c"),
@@ -57,7 +57,7 @@ fn class_and_audience_follow_from_key_and_caller() {
         (&ann, key, "user=ann class=group chat=trip", "group :chat:trip trip"),
         (&ann, key, "user=ann class=party session=s", "group :session:s :session:s"),
         (&ann, key, "key=a:main class=group", "group :main :main"),
-        // no chat or session has the audience of a channel of that name
+        // No chat or session gets the audience of a channel of that name.
         (&ann, key, "key=a:chat:dm:x", "dm :chat:dm:x :chat:dm:x"),
         (&ann, key, "user=ann class=group chat=dm:x", "group :chat:dm%3ax dm:x"),
         (&ann, key, "user=ann class=group chat=dm%3ax", "group :chat:dm%253ax dm%3ax"),
@@ -68,7 +68,7 @@ fn class_and_audience_follow_from_key_and_caller() {
             "user=ann class=group session=channel:c",
             "group :session:channel%3ac :session:channel%3ac",
         ),
-        // named keys
+        // Named keys.
         (&ann, key, "key=a:main", "main ann ann"),
         (&ann, key, "key=a:cron", "main ann ann"),
         (&ann, key, "key=a:other", "group :other :other"),
@@ -78,7 +78,7 @@ fn class_and_audience_follow_from_key_and_caller() {
         (&every, key, "key=a:main", "main default default"),
         (&nobody, key, "key=a:main", "main default default"),
         (&nobody, key, "key=b:main", "invalid_argument"),
-        // one peer
+        // One peer.
         (&ann, key, "key=a:dm:x", "dm :dm:x :dm:x"),
         (&ann, key, "key=a:dm:x user=cat", "dm cat cat"),
         (&ann, key, "key=a:dm:x user=ann", "main ann ann"),
@@ -91,11 +91,11 @@ fn class_and_audience_follow_from_key_and_caller() {
         (&ann, key, "key=a:whatsapp:work:dm:+1", "dm :whatsapp:work:dm:+1 :whatsapp:work:dm:+1"),
         (&every, key, "key=a:dm:x", "dm :dm:x :dm:x"),
         (&every, key, "key=a:dm:x user=cat", "main cat cat"),
-        // several: whoever speaks, and in whichever thread
+        // Several people: any speaker, in any thread.
         (&ann, key, "key=a:slack:channel:c user=ann", "group :slack:channel:c :slack:channel:c"),
         (&ann, key, "key=a:slack:channel:c:thread:1 chat=t", "group :slack:channel:c t"),
         (&every, key, "key=a:slack:channel:c user=bob", "group :slack:channel:c :slack:channel:c"),
-        // what is not for a request to name
+        // Names that a request must not contain.
         (&ann, key, "user=:slack:channel:c", "invalid_argument"),
         (&ann, key, "user=ann chat=:slack:channel:c", "invalid_argument"),
         (&ann, holder, "user=:slack:channel:c", "invalid_argument"),

@@ -25,8 +25,9 @@ pub(in crate::registry) const MEMORIES: [&str; 5] = [
     "/agents/*/skills/*",
 ];
 
-/// The projections of the files of memories.
+/// Returns the projections of the files of memories.
 pub(super) fn all() -> Vec<ContentProjection> {
+    // Leaked because patterns are static. This runs once for each process.
     let of_memories = |below: &str| MEMORIES.map(|dir| &*format!("{dir}/{below}").leak());
     let events: Vec<&'static str> = [of_memories(".outbox/*.json"), of_memories(".outbox/dlq/*.json")]
         .into_iter()
@@ -57,20 +58,20 @@ fn text(object: &Map<String, Value>, field: &str) -> Option<String> {
     Some(object.get(field)?.as_str()?.to_owned())
 }
 
-/// What `.meta.json` says that the status is.
+/// Returns the `status` of a `.meta.json`.
 fn status(meta: &[u8]) -> Vec<String> {
     object(meta).and_then(|meta| text(&meta, "status")).into_iter().collect()
 }
 
-/// Where the edges of `.relations.json` lead.
+/// Returns the target URIs of the edges of a `.relations.json`.
 fn targets(relations: &[u8]) -> Vec<String> {
     let edges: Vec<Value> = serde_json::from_slice(relations).unwrap_or_default();
     edges.iter().filter_map(|edge| text(edge.as_object()?, "to_uri")).collect()
 }
 
-/// When an event is to be looked at, in milliseconds since 1970 with 15 digits: `waiting`, NUL and the end of
-/// its lease, its next attempt, or when it was made. Of an event that failed: `failed`, NUL and when it was
-/// made. What cannot be read is due at once.
+/// Returns the due time of an event, in milliseconds since 1970 with 15 digits: `waiting`, NUL and the end of
+/// its lease, its next attempt, or its creation time. For an event that failed for good: `failed`, NUL and
+/// its creation time. An unreadable event is due at once.
 fn due(event: &[u8]) -> Vec<String> {
     let event = object(event).unwrap_or_default();
     let status = text(&event, "status").unwrap_or_default();
@@ -80,11 +81,12 @@ fn due(event: &[u8]) -> Vec<String> {
         _ => ("waiting", &["next_attempt_at", "created_at"]),
     };
     let moment = fields.iter().find_map(|field| text(&event, field)?.parse::<Timestamp>().ok());
+    // Fifteen digits, so that keys sort by time as text.
     let millis = moment.map_or(0, Timestamp::as_millisecond).max(0);
     vec![format!("{state}\0{millis:015}")]
 }
 
-/// The memories that an event is about: the one that it was made for, and the one that took its place.
+/// Returns the URIs of the memories that an event is about: its own, and the new one of a move.
 fn memories(event: &[u8]) -> Vec<String> {
     let event = object(event).unwrap_or_default();
     let moved = event.get("payload").and_then(|payload| text(payload.as_object()?, "new_uri"));

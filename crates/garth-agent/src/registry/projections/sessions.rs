@@ -1,5 +1,5 @@
-//! Projections of sessions: their ids and session keys; of their messages and events the ids, lines, calls
-//! that results answer, and withdrawals. `docs/specs/projections.md` lists the keys.
+//! Projections of sessions: their ids and session keys; and by line of their messages and events the ids,
+//! line numbers, answered tool calls and withdrawals. `docs/specs/projections.md` lists the keys.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -15,66 +15,66 @@ use garth_engine::rule::projection::{ContentProjection, Keys};
 
 /// Id and session key of a session, from its `meta.json`.
 pub const SESSION: Projection = Projection::new(7);
-/// Keys of the lines of messages and events of a session: ids, every 64th line, the calls that results
-/// answer, messages of the user, and which messages were withdrawn.
+/// Keys of the lines of messages and events of a session: ids, every 64th line, answered tool calls, roles,
+/// and withdrawn messages.
 pub const SESSION_LINE: Projection = Projection::new(8);
 
-/// Every so many lines one is found by its number, from the first on: who looks for one between them reads
-/// fewer than so many.
+/// Distance between lines that have a key of their line number, from the first line on. A reader of any line
+/// reads fewer than this many lines before it.
 pub const STRIDE: u64 = 64;
 
-/// Most lines that one event withdraws: each [`STRIDE`] of them is a key.
+/// Limit on the lines that one event withdraws. Each [`STRIDE`] of them have a key.
 pub const MAX_WITHDRAWN: u64 = 64 << 10;
 
-/// Lines of user messages have this key.
+/// Key of the lines of user messages.
 pub const USER: &str = "role\0user";
-/// Lines of assistant messages have this key.
+/// Key of the lines of assistant messages.
 pub const ASSISTANT: &str = "role\0assistant";
-/// Events that withdraw messages have this key.
+/// Key of the events that withdraw messages.
 pub const WITHDRAWN: &str = "withdrawn";
 
-/// The key of the line that has an id.
+/// Returns the key of the line with an id.
 pub fn id_key(id: &str) -> String {
     format!("id\0{id}")
 }
 
-/// The key of the line that has the result of a tool call.
+/// Returns the key of the line with the result of a tool call.
 pub fn result_key(call: &str) -> String {
     format!("result\0{call}")
 }
 
-/// The key by which the line is found from which on a line is read, and that line's number.
+/// Returns the key of the nearest line with one at or before a line, and the number of that line.
 pub fn line_key(number: u64) -> (String, u64) {
     let block = block_of(number);
     (format!("line\0{block:015}"), block * STRIDE + 1)
 }
 
-/// The key of the events that withdraw lines of the same [`STRIDE`] lines as this one.
+/// Returns the key of the events that withdraw any line of the block of [`STRIDE`] lines around this one.
 pub fn withdrawn_key(line: u64) -> String {
     format!("{WITHDRAWN}\0{:015}", block_of(line))
 }
 
-/// The key of the events that withdraw all lines of the same [`STRIDE`] lines as this one.
+/// Returns the key of the events that withdraw all lines of the block of [`STRIDE`] lines around this one.
 pub fn whole_key(line: u64) -> String {
     format!("withdrawn whole\0{:015}", block_of(line))
 }
 
-/// The key of the events that withdraw a line, but not all [`STRIDE`] lines around it.
+/// Returns the key of the events that withdraw a line, but not its complete block of [`STRIDE`] lines.
 pub fn withdrawn_line_key(line: u64) -> String {
     format!("withdrawn line\0{line:015}")
 }
 
-/// The keys of the events that withdraw a line, by itself or with all around it.
+/// Returns the keys of the events that withdraw a line, by itself or with its complete block.
 pub fn withdrawn_keys(line: u64) -> [String; 2] {
     [withdrawn_line_key(line), whole_key(line)]
 }
 
-/// The key of the events after which a run of withdrawn lines begins with this line.
+/// Returns the key of the events whose run of withdrawn lines begins with this line.
 pub fn run_start_key(line: u64) -> String {
     format!("withdrawn from\0{line:015}")
 }
 
-/// The key of the events after which a run of withdrawn lines ends with this line.
+/// Returns the key of the events whose run of withdrawn lines ends with this line.
 pub fn run_end_key(line: u64) -> String {
     format!("withdrawn to\0{line:015}")
 }
@@ -83,7 +83,7 @@ fn block_of(line: u64) -> u64 {
     line.saturating_sub(1) / STRIDE
 }
 
-/// The lines of messages that an event withdraws; `None` if it withdraws none.
+/// Returns the lines of messages that an event withdraws; `None` if it withdraws none.
 pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
     withdrawn_of(&Seen::of(event))
 }
@@ -91,11 +91,12 @@ pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
 fn withdrawn_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
     let lines = seen.source.as_deref().filter(|_| seen.kind.as_deref() == Some("message.withdrawn"))?;
     let (first, last) = messages(lines)?.into_inner();
+    // The rule of the log accepts any range. Without a limit, one event could create any number of keys.
     Some(first..=last.min(first.saturating_add(MAX_WITHDRAWN - 1)))
 }
 
-/// The run of withdrawn lines that the lines of an event belong to, after it: those that were withdrawn
-/// before and lie beside them, too. `None` if the event withdraws none.
+/// Returns the run of withdrawn lines that contains the lines of an event, with those that were withdrawn
+/// before and adjoin them. Returns `None` if the event withdraws none.
 pub fn withdrawn_run(event: &[u8]) -> Option<RangeInclusive<u64>> {
     run_of(&Seen::of(event))
 }
@@ -103,6 +104,7 @@ pub fn withdrawn_run(event: &[u8]) -> Option<RangeInclusive<u64>> {
 fn run_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
     let own = withdrawn_of(seen)?;
     let run = seen.span.as_deref().and_then(messages);
+    // Other programs may write any `span`. One that does not contain the event's own lines is ignored.
     let has_own = |run: &RangeInclusive<u64>| run.start() <= own.start() && own.end() <= run.end();
     Some(run.filter(has_own).unwrap_or(own))
 }
@@ -114,7 +116,7 @@ fn messages(source: &str) -> Option<RangeInclusive<u64>> {
     (1..=last).contains(&first).then_some(first..=last)
 }
 
-/// The projections of the files of sessions.
+/// Returns the projections of the files of sessions.
 pub(super) fn all() -> Vec<ContentProjection> {
     let is_lines = |name: &str| name.ends_with(".jsonl");
     let is_meta = |name: &str| name == "meta.json";
@@ -129,10 +131,10 @@ pub(super) fn all() -> Vec<ContentProjection> {
     ]
 }
 
-/// `id`, NUL and the session's id; `class`, whose it is and its class; `open` or, once it is at its end,
-/// `finished`, whose it is and its key; `anyone` and the key while it is open, of one to which its key alone
-/// leads. Whose comes first, so that a
-/// look costs nothing for the sessions of others.
+/// Returns the keys of a session: `id` and the session's id; `class`, its owner and class; `open` or, after
+/// its final state, `finished`, its owner and session key; `anyone` and the session key while it is open and
+/// its key alone leads to it. Parts are separated by NUL. The owner (user and agent) comes first, so that
+/// sessions of others do not slow a lookup.
 fn session(meta: &[u8]) -> Vec<String> {
     let meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
     let text = |field: &str| meta.get(field).and_then(Value::as_str);
@@ -141,6 +143,7 @@ fn session(meta: &[u8]) -> Vec<String> {
         let class = Class::named(text("class").unwrap_or_default());
         keys.push(class_key((user, agent), class));
         let state = if text("finished_at").is_some() { "finished" } else { "open" };
+        // Older files have encoded capital letters; both spellings lead to the session.
         let key = text("session_key").map(with_plain_capitals);
         keys.extend(key.iter().map(|key| owned(state, (user, agent), key)));
         let is_named = meta.get(NAMED) == Some(&Value::Bool(true));
@@ -149,18 +152,17 @@ fn session(meta: &[u8]) -> Vec<String> {
     keys
 }
 
-/// The key of the sessions with a session key that are not at their end, of a user and agent.
+/// Returns the key of the open sessions of a user and agent with a session key.
 pub fn open_key(of: (&str, &str), session_key: &str) -> String {
     owned("open", of, session_key)
 }
 
-/// The key of the sessions with a session key that are not at their end, whosever they are, and to which the
-/// key led alone when they began.
+/// Returns the key of the open sessions of any owner to which this session key alone leads.
 pub fn anyone_key(session_key: &str) -> String {
     format!("anyone\0{session_key}")
 }
 
-/// The key of the sessions of a class, of a user and agent.
+/// Returns the key of the sessions of a class, of a user and agent.
 pub fn class_key(of: (&str, &str), class: Class) -> String {
     owned("class", of, class.as_str())
 }
@@ -169,6 +171,7 @@ fn owned(what: &str, (user, agent): (&str, &str), value: &str) -> String {
     format!("{what}\0{user}\0{agent}\0{value}")
 }
 
+/// Returns the keys of a line.
 fn line(number: u64, text: &[u8]) -> Vec<String> {
     let mut keys = Vec::new();
     let (key, first) = line_key(number);
@@ -185,6 +188,8 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
     }
     if let Some((lines, run)) = withdrawn_of(&seen).zip(run_of(&seen)) {
         keys.push(WITHDRAWN.to_owned());
+        // A complete block has one key and other blocks one for each line, so that a long withdrawal needs
+        // few keys.
         for block in block_of(*lines.start())..=block_of(*lines.end()) {
             let (first, last) = (block * STRIDE + 1, (block + 1) * STRIDE);
             keys.push(withdrawn_key(first));
@@ -200,7 +205,7 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
     keys
 }
 
-/// What is seen of a line, of which the end may be missing.
+/// Fields of a line, of which the end may be missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     id: Option<String>,
@@ -208,14 +213,14 @@ struct Seen {
     kind: Option<String>,
     source: Option<String>,
     span: Option<String>,
-    /// The call that the first block of the content is a result of.
+    /// Tool call of the first result in the content.
     call: Option<String>,
 }
 
 impl Seen {
     fn of(text: &[u8]) -> Self {
         let mut seen = Self::default();
-        // of what ends too early it keeps what came before
+        // Only the first 64 KiB of a line are read. If it ends too early, the fields before are kept.
         let _cut = serde_json::Deserializer::from_slice(text).deserialize_map(OfLine(&mut seen));
         seen
     }
@@ -247,6 +252,7 @@ impl<'de> Visitor<'de> for OfLine<'_> {
                     continue;
                 }
             };
+            // The first of several fields with one name counts.
             if let Value::String(text) = fields.next_value()? {
                 to.get_or_insert(text);
             }
@@ -255,7 +261,7 @@ impl<'de> Visitor<'de> for OfLine<'_> {
     }
 }
 
-/// Looks for the call that a result answers.
+/// Search for the tool call that a result answers.
 struct CallContentProjection<'a>(&'a mut Option<String>);
 
 impl<'de> DeserializeSeed<'de> for CallContentProjection<'_> {
@@ -377,7 +383,7 @@ mod tests {
         assert_eq!(withdrawn(&event("messages:3-99")), Some(60..=60));
         let keys = line(2, &event("messages:3-99"));
         assert!(keys.ends_with(&[run_start_key(3), run_end_key(99)]), "{keys:?}");
-        // a run that does not have the lines is none
+        // A run that does not contain the lines is ignored.
         for bad in ["messages:61-99", "messages:1-59", "x", "messages:9-3"] {
             assert_eq!(withdrawn_run(&event(bad)), Some(60..=60), "{bad}");
         }
@@ -390,7 +396,7 @@ mod tests {
         let key = "agent:a:main";
         let due = [id_key("u"), class_key(of, Class::Dm), open_key(of, key), anyone_key(key)];
         assert_eq!(session(meta), due);
-        // an older spelling is the same key
+        // An older spelling maps to the same key.
         let meta = br#"{"id":"u","user":"ann","agent":"a","session_key":"agent:a:dm:%41"}"#;
         let key = "agent:a:dm:A";
         let due = [id_key("u"), class_key(of, Class::Group), open_key(of, key), anyone_key(key)];
@@ -399,7 +405,7 @@ mod tests {
             "finished_at":"2026-01-27T09:30:00Z"}"#;
         let finished = "finished\0ann\0a\0k".to_owned();
         assert_eq!(session(closed), [id_key("u"), class_key(of, Class::Main), finished]);
-        // of nobody it is found by its id alone
+        // Without an owner it is found by its id alone.
         assert_eq!(session(br#"{"id":"u","session_key":"k"}"#), [id_key("u")]);
         assert!(session(b"{}").is_empty() && session(b"[").is_empty());
     }

@@ -1,5 +1,5 @@
-//! Puts a prompt together, in its order and under its conditions. Pure: of the same files and inputs comes
-//! the same text.
+//! Assembles a prompt from its parts, in their order and under their conditions. Pure: the same files and
+//! inputs yield the same text.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use garth_engine::model::Timestamp;
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
 
-/// Most tokens of what other audiences remember.
+/// Limit on the tokens of other audiences' memory.
 const MAX_OTHERS: usize = 2_000;
 
-/// What stands between two sections.
+/// Separator of two sections.
 const BETWEEN: &str = "\n\n---\n\n";
 
-/// The parts in their usual order. Those that follow each other in one section are under one heading.
+/// Parts in their usual order. Consecutive ones of one section share a heading.
 const NORMAL: [&str; 15] = [
     "base",
     "soul",
@@ -46,7 +46,7 @@ const NORMAL: [&str; 15] = [
     "changes",
 ];
 
-/// The same with what changes often last.
+/// Parts with the frequently changing ones last.
 const CACHE: [&str; 15] = [
     "base",
     "soul",
@@ -65,18 +65,18 @@ const CACHE: [&str; 15] = [
     "changes",
 ];
 
-/// Those of a first run.
+/// Parts of a first run.
 const BOOTSTRAP: [&str; 7] = ["base", "bootstrap", "soul", "identity", "user", "runtime", "changes"];
 
-/// Whether a part may differ from call to call without anybody writing to the workspace or choosing so.
+/// Returns true if a part may differ between calls although nobody changed the workspace or its settings.
 fn is_volatile(part: &str) -> bool {
     matches!(part, "yesterday" | "today" | "others" | "runtime" | "changes")
 }
 
-/// The text of a part, or why there is none.
+/// Text of a part, or the reason why there is none.
 type PartText = Result<String, String>;
 
-/// The prompt of these files; `now` are the files as they are now, where the others are pinned.
+/// Returns the prompt of these files. `now` are the current files, if `files` are pinned.
 pub(super) fn prompt(
     agent: &str,
     files: &Files,
@@ -98,18 +98,19 @@ pub(super) fn prompt(
         let said = match (*name, now) {
             ("changes", None) => continue,
             ("changes", Some(now)) => changes(&of, &Assembly { files: now, ..of }, order),
-            // whatever is pinned, the clock goes on
+            // The runtime section has the clock, which cannot be pinned.
             ("runtime", Some(now)) => Assembly { files: now, ..of }.part_text(name),
             _ => of.part_text(name),
         };
         joined.add(&of, name, said);
     }
-    // what a first run leaves out is told, too
+    // The manifest also lists the parts that a first run omits.
     for name in NORMAL.iter().filter(|name| !order.contains(name)) {
         joined.add(&of, name, Err("left out of a first run".to_owned()));
     }
     joined.count(known);
     let PromptText { text, parts, stable, .. } = joined;
+    // Without a volatile part, all of the text is stable.
     let stable = &text[..stable.unwrap_or(text.len())];
     Prompt {
         agent: agent.to_owned(),
@@ -131,16 +132,16 @@ pub(super) fn prompt(
     }
 }
 
-/// A prompt as far as it is put together.
+/// Prompt under construction.
 #[derive(Default)]
 struct PromptText {
     text: String,
     parts: Vec<Part>,
-    /// Which parts are there, and where each begins, with its heading.
+    /// Indexes of the included parts, each with its start in the text, heading included.
     begins: Vec<(usize, usize)>,
-    /// The section of the last part.
+    /// Section of the last part.
     section: Option<&'static str>,
-    /// Where the first part begins that changes from call to call.
+    /// Start of the first part that may change between calls.
     stable: Option<usize>,
 }
 
@@ -152,7 +153,8 @@ impl PromptText {
         let reason = match said {
             Err(why) => why,
             Ok(text) => {
-                // what runtime has is said by garth and its caller
+                // The runtime section comes from garth and its caller, and has no secrets of files.
+                // With the detection at the time of the first build, so that a replay has the same bytes.
                 let masked = || of.inputs.judgement().during(|| masked(&text));
                 let text = if name == "runtime" { text.as_str().into() } else { masked() };
                 if self.stable.is_none() && is_volatile(name) {
@@ -187,9 +189,9 @@ impl PromptText {
         });
     }
 
-    /// Counts the tokens of each part, with its heading and what is between it and the next. The sum is the
-    /// count of the whole: behind the first each begins with `#` on a line of its own, where no token of
-    /// [`ENCODING`](crate::count::ENCODING) goes on from the line before.
+    /// Counts the tokens of each part, with its heading and the separator after it. Their sum is the count of
+    /// the complete text: each part but the first begins with `#` on a line of its own, and no token of
+    /// [`ENCODING`](crate::count::ENCODING) continues there from the line before.
     fn count(&mut self, known: &AccountCache<'_>) {
         let mut end = self.text.len();
         for (part, start) in self.begins.iter().rev() {
@@ -214,7 +216,7 @@ fn why_included(name: &str, own_base: bool) -> String {
     why.to_owned()
 }
 
-/// What a prompt is put together of.
+/// Sources of a prompt.
 #[derive(Clone, Copy)]
 struct Assembly<'a> {
     agent: &'a str,
@@ -226,7 +228,7 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    /// Returns the paths that the prompt names.
+    /// Returns the paths that the prompt contains.
     fn named(&self) -> NamedPaths<'_> {
         let Files { keeper, settings, .. } = self.files;
         NamedPaths { agent: self.agent, keeper, settings, of: self.inputs.paths }
@@ -236,12 +238,12 @@ impl Assembly<'_> {
         self.class == Class::Main
     }
 
-    /// The file of a part. That there is one is told only of what the prompt may hold.
+    /// Returns the file of a part. A file whose text the session may not see is not returned.
     fn file(&self, name: &str) -> Option<(&TreePath, &File)> {
         match name {
             "fragments" => self.files.fragments.as_ref().map(|text| (&text.path, &text.file)),
             "yesterday" | "today" => {
-                // Of a day with several files the manifest names the first that the prompt has.
+                // For a day with several files the manifest names the first one in the prompt.
                 let found = self.daily(name).files.iter();
                 found
                     .filter(|(_, _, parts)| self.recent(parts).is_some())
@@ -298,7 +300,7 @@ impl Assembly<'_> {
         Ok(format!("### {heading}\n\n{}", texts.join("\n\n")))
     }
 
-    /// What of a day's memory is for this session.
+    /// Returns the part of a day's memory that this session may see.
     fn recent(&self, parts: &[DailySection]) -> Option<String> {
         if self.sees_all() {
             let text: String = parts.iter().map(|part| part.text.as_str()).collect();
@@ -316,7 +318,7 @@ impl Assembly<'_> {
         (!shown.is_empty()).then(|| shown.join("\n\n"))
     }
 
-    /// What other audiences remember, the newest first, as far as there is room.
+    /// Returns the memory of other audiences, the newest first, as far as the limit allows.
     fn others(&self) -> PartText {
         if !self.is_main() {
             return Err("not a main session".to_owned());
@@ -324,6 +326,7 @@ impl Assembly<'_> {
         let (mut shown, mut left) = (vec!["### Other conversations".to_owned()], MAX_OTHERS);
         for other in &self.files.others {
             let said = quoted(&texts::evidence_of(&other.audience, other.day), &other.text);
+            // Newest first: the first one that does not fit ends the list.
             let Some(rest) = left.checked_sub(self.known.count(&said)) else { break };
             left = rest;
             shown.push(said);
@@ -352,7 +355,7 @@ impl Assembly<'_> {
         }
         let text = &self.files.fragments.as_ref().ok_or("no such file")?.text;
         let mut of_kind: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        // a rule holds what the lines are
+        // A rule ensures that the lines are valid.
         for fragment in text.lines().filter_map(|line| serde_json::from_str::<Fragment>(line).ok()) {
             let text = fragment.text.trim();
             if !text.is_empty() {
@@ -383,7 +386,7 @@ impl Assembly<'_> {
             let (name, description) = (one_line(&skill.name), one_line(&skill.description));
             lines.push(format!("- **{name}**: {description} (`{}`{always})", skill.read_path));
         }
-        // that the agent has its own, or a directory is no skill, is of no use to a model
+        // Hidden skills and directories without a skill are of no use to a model.
         let is_of_use = |reason: &Reason| !matches!(reason, Reason::Hidden | Reason::Missing);
         let counts = listing.counts().into_iter().filter(|(reason, _)| is_of_use(reason));
         let left_out: Vec<String> = counts.map(|(reason, count)| format!("{count} {reason}")).collect();
@@ -411,7 +414,7 @@ impl Assembly<'_> {
         lines.extend(self.inputs.runtime.clone());
         let zone_name = format!("{} (UTC{})", zone.name(), zone.offset(self.time));
         let date = format!("{day}, {}", day.weekday());
-        // what changes most comes last
+        // Values that change often come last.
         lines
             .extend([("Time zone", zone_name), ("Date", date)].map(|(name, value)| (name.to_owned(), value)));
         lines.push(("Time".to_owned(), zone.hour_and_minute(self.time)));
@@ -420,7 +423,7 @@ impl Assembly<'_> {
     }
 }
 
-/// What differs of pinned files as they are now.
+/// Returns the parts whose current files differ from the pinned ones.
 fn changes(pinned: &Assembly<'_>, now: &Assembly<'_>, order: &[&'static str]) -> PartText {
     let mut changed = Vec::new();
     for name in order.iter().filter(|name| !matches!(**name, "runtime" | "changes")) {
@@ -438,7 +441,7 @@ fn changes(pinned: &Assembly<'_>, now: &Assembly<'_>, order: &[&'static str]) ->
     Ok(format!("{}\n\n{}", texts::CHANGES, changed.join("\n\n")))
 }
 
-/// What a part is called where it stands alone.
+/// Returns the title of a part outside its section.
 fn title(name: &str) -> String {
     match name {
         "base" => "Base".to_owned(),
@@ -450,14 +453,15 @@ fn title(name: &str) -> String {
     }
 }
 
-/// Text of which no line can pass for the prompt's own.
+/// Quotes a text, so that none of its lines can pass for a line of the prompt.
 fn quoted(heading: &str, text: &str) -> String {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+    // CRLF first, or it would count as two line ends.
     let lines = [heading, ""].into_iter().chain(text.split("\r\n").flat_map(|text| text.split(ends)));
     lines.map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// A text as one line: whatever white space it has is one space.
+/// Returns a text as one line, with single spaces in place of white space.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,45 +1,45 @@
-//! What one prompt has and another has not.
+//! Differences of two prompts.
 
 use super::parts::{Part, Prompt};
 use garth_engine::compute::working;
 
-/// How two prompts differ.
+/// Differences of two prompts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Parts that came.
+    /// Parts that only the second has.
     pub appeared: Vec<Changed>,
-    /// Parts that are not there any more.
+    /// Parts that only the first has.
     pub went: Vec<Changed>,
-    /// Parts that are in both, and say something else.
+    /// Parts of both with different texts.
     pub changed: Vec<Changed>,
     /// Tokens of the first and the second.
     pub tokens: [u64; 2],
     /// Bytes of the first and the second.
     pub bytes: [u64; 2],
-    /// How many bytes both begin with: what a model's cache keeps.
+    /// Length of the common prefix in bytes, which a model's cache can reuse.
     pub common_bytes: u64,
 }
 
-/// A part that is not the same in two prompts.
+/// Part that differs between two prompts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Changed {
-    /// As it is in the first, also where it only says why it is not there.
+    /// Part of the first prompt; if it is missing there, with the reason.
     pub from: Part,
-    /// As it is in the second.
+    /// Part of the second prompt.
     pub to: Part,
-    /// What it says in the first and the second; nothing where it is not there.
+    /// Texts in the first and the second; empty where the part is missing.
     pub texts: [String; 2],
 }
 
 impl Prompt {
-    /// What a part of this prompt says; nothing if it is not there.
+    /// Returns the text of a part of this prompt; empty if the part is missing.
     pub fn said(&self, part: &Part) -> &str {
         self.text.get(part.range.clone()).unwrap_or_default()
     }
 
-    /// What this has that a prompt before it has not, and the other way round.
+    /// Returns the differences from an earlier prompt.
     pub fn since(&self, before: &Self) -> Difference {
         working(before.text.len() + self.text.len());
         let (mut appeared, mut went, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ impl Prompt {
         }
     }
 
-    /// A part, also one that this prompt knows nothing of.
+    /// Returns a part by its name, also one that this prompt does not list.
     fn part(&self, name: &'static str) -> Part {
         let found = self.parts.iter().find(|part| part.name == name).cloned();
         found.unwrap_or_else(|| Part::none(name, "no part of this prompt"))

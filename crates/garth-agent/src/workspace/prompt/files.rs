@@ -1,4 +1,4 @@
-//! What a prompt is made of, read at one moment: two directories of skills, and all files at once.
+//! Files of a prompt, read at one point in time: two directories of skills, and all files in one read.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
-/// The files of a workspace that are sections of the prompt, by their names there.
+/// Files of a workspace that are sections of the prompt, by the names of these sections.
 pub(super) const FILES: [(&str, &str); 8] = [
     ("bootstrap", "BOOTSTRAP.md"),
     ("soul", "SOUL.md"),
@@ -33,47 +33,47 @@ pub(super) const FILES: [(&str, &str); 8] = [
 /// Sections whose files are the agent's for every audience.
 const OPEN: [&str; 5] = ["soul", "identity", "agents", "tools", "heartbeat"];
 
-/// The name of the file of instruction fragments.
+/// Name of the file of instruction fragments.
 const FRAGMENTS: &str = "fragments.jsonl";
 
-/// See the module.
+/// Files of one prompt.
 pub(super) struct Files {
-    /// The commit after which they were read.
+    /// Commit after which they were read.
     pub(super) seq: Seq,
     pub(super) settings: Settings,
     pub(super) zone: Zone,
-    /// Those that are there, by name.
+    /// Existing files, by section.
     pub(super) texts: BTreeMap<&'static str, Text>,
     pub(super) fragments: Option<Text>,
-    /// Yesterday and today.
+    /// Memory of yesterday and today.
     pub(super) days: [Daily; 2],
-    /// What other audiences remember of these days, for a main session.
+    /// Memory of other audiences of these days, for a main session.
     pub(super) others: Vec<OtherDay>,
-    /// The session that the prompt is for.
+    /// Session of the prompt.
     pub(super) session: Option<Meta>,
-    /// Whose memory it has.
+    /// Owner of its memory.
     pub(super) keeper: Keeper,
-    /// Skills by their directories: the agent's, and those of all.
+    /// Skills by their directories: the agent's, and those of all agents.
     pub(super) skills: [Vec<(String, SkillSource)>; 2],
 }
 
-/// A file that is there.
+/// Existing file.
 pub(super) struct Text {
     pub(super) path: TreePath,
     pub(super) file: File,
     pub(super) text: String,
 }
 
-/// The memory of a day.
+/// Memory of a day.
 pub(super) struct Daily {
     pub(super) day: Day,
-    /// Its files that are there, with what is in them by the classes that wrote it.
+    /// Existing files, with their parts by the class of the writers.
     pub(super) files: Vec<(TreePath, File, Vec<DailySection>)>,
 }
 
 impl Files {
-    /// Reads them; `fs` does not change meanwhile. What had expired by `read_at` is not there: a moment that
-    /// is known by its commit has it still.
+    /// Reads the files. `fs` is a snapshot. Files that had expired by `read_at` are omitted: a snapshot by
+    /// commit still has them.
     pub(super) async fn read(
         workspace: &Workspace<'_>,
         fs: &dyn FileSystem,
@@ -93,7 +93,8 @@ impl Files {
         let skills = [own, in_directory(fs, TreePath::parse("/skills")?).await?];
         let (settings, fragments) = (workspace.file(SETTINGS)?, workspace.file(FRAGMENTS)?);
         let sections = sections(workspace, &keeper)?;
-        // today and yesterday in every time zone: which is the agent's is not known yet
+        // Today and yesterday in every time zone: that of the agent is in the settings, which this read
+        // fetches.
         let utc = Zone::default().day(time);
         let days = [utc.before().before(), utc.before(), utc, utc.after()];
         let days =
@@ -102,8 +103,8 @@ impl Files {
             .into_iter()
             .chain(sections.iter().map(|(_, path)| path))
             .chain(days.iter().flatten())
-            // Last, since those beyond the bytes that are read count as unreadable: a prompt is built
-            // without.
+            // Last, because files beyond the limit count as unreadable: a prompt is built without those
+            // skills.
             .chain(skills.iter().flatten().filter_map(SkillDirectory::file))
             .cloned()
             .collect();
@@ -113,15 +114,15 @@ impl Files {
             paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?))).collect();
         files.retain(|_, file| !is_gone(file));
         let settings = Settings::read(&settings, files.remove(&settings).as_ref())?;
-        // a prompt says nothing of directories that are no skills
+        // A prompt does not report directories without a skill.
         let skills = skills.map(|some| sources(some, |path| files.remove(path), |_| None));
-        // neither directories nor links are files of a prompt
+        // Directories and links are not files of a prompt.
         files.retain(|_, file| file.is_file);
         let zone = settings.zone()?;
         let fragments = text(fragments, &mut files)?;
         let mut texts = BTreeMap::new();
         for (section, path) in sections {
-            // the agent's file of its human is for others where it is shared
+            // The agent's `USER.md` is for other audiences only if it is shared.
             let is_taken_back = section == "user" && texts.contains_key("user");
             let is_shared = !path.is_within(&workspace.home()?)
                 || keeper.class == Class::Main
@@ -136,13 +137,14 @@ impl Files {
             daily(workspace, fs, &keeper, today.before(), &mut files).await?,
             daily(workspace, fs, &keeper, today, &mut files).await?,
         ];
+        // From the unconfined account: the files of other audiences are outside of this one.
         let others = other_days(workspace, seq, &keeper, others).await?;
         Ok(Self { seq, settings, zone, texts, fragments, days, others, session, keeper, skills })
     }
 }
 
 impl Files {
-    /// Returns the days of an audience other than the owner whose marks are missing or of an earlier version.
+    /// Returns the days of an audience other than the owner whose marks are missing or outdated.
     pub(super) fn unmarked(&self) -> Vec<(TreePath, VersionId, Day)> {
         if self.keeper.class == Class::Main {
             return Vec::new();
@@ -157,14 +159,14 @@ impl Files {
     }
 }
 
-/// Takes a file that is there out of those that were read, with its text.
+/// Removes a file from those that were read, and returns it with its text.
 fn text(path: TreePath, files: &mut HashMap<TreePath, File>) -> Result<Option<Text>> {
     let Some(file) = files.remove(&path) else { return Ok(None) };
     let text = text_of(&path, &file)?.to_owned();
     Ok(Some(Text { path, file, text }))
 }
 
-/// Takes the memory of a day out of the files that were read.
+/// Removes the files of a day's memory from those that were read, and returns them.
 async fn daily(
     workspace: &Workspace<'_>,
     fs: &dyn FileSystem,
@@ -181,7 +183,7 @@ async fn daily(
     Ok(Daily { day, files: found })
 }
 
-/// Returns the files of the sections, by section. Those of the audience come before the agent's.
+/// Returns the files of the sections. The agent's `USER.md` comes before that of the audience.
 fn sections(workspace: &Workspace<'_>, keeper: &Keeper) -> Result<Vec<(&'static str, TreePath)>> {
     let mut sections = Vec::new();
     for (section, name) in FILES {
@@ -190,11 +192,11 @@ fn sections(workspace: &Workspace<'_>, keeper: &Keeper) -> Result<Vec<(&'static 
             continue;
         }
         match section {
-            // a first run is the owner's
+            // The first run is the owner's.
             "bootstrap" => {}
             "memory" => sections.push((section, workspace.kept_file(keeper, "memory/MEMORY.md")?)),
             "user" => {
-                // what is shared takes the place of the audience's own
+                // The shared file takes precedence over the audience's own.
                 sections.push((section, workspace.file(name)?));
                 sections.push((section, workspace.kept_file(keeper, name)?));
             }
@@ -204,14 +206,14 @@ fn sections(workspace: &Workspace<'_>, keeper: &Keeper) -> Result<Vec<(&'static 
     Ok(sections)
 }
 
-/// What another audience remembers of a day.
+/// Memory of another audience of a day.
 pub(super) struct OtherDay {
     pub(super) audience: String,
     pub(super) day: Day,
     pub(super) text: String,
 }
 
-/// Reads what other audiences remember, of files that [`daily::others`] found.
+/// Reads the files of other audiences found by [`daily::others`].
 async fn other_days(
     workspace: &Workspace<'_>,
     seq: Seq,
@@ -221,7 +223,7 @@ async fn other_days(
     if keeper.class != Class::Main || paths.is_empty() {
         return Ok(Vec::new());
     }
-    // the moment of all other files
+    // The same point in time as all other files.
     let then = workspace.whole().as_of(&Moment::Seq(seq)).await?;
     let paths = paths.iter().filter_map(|path| TreePath::parse(path).ok());
     let of = |path: TreePath| {

@@ -1,4 +1,4 @@
-//! What a prompt is built by besides the files of the workspace.
+//! Inputs of a prompt besides the files of the workspace.
 
 use std::collections::BTreeMap;
 
@@ -12,79 +12,79 @@ use garth_engine::error::{Error, Result};
 use garth_engine::model::{Moment, Timestamp};
 use garth_engine::text::secret::Judgement;
 
-/// Limit on the hosts, and on the lines of runtime.
+/// Limit on the hosts, and on the lines of the Runtime section.
 const MAX_INPUTS: usize = 64;
-/// Longest name and longest value of a line of runtime, in bytes.
+/// Limit on the bytes of a name and of a value in the Runtime section.
 const MAX_INPUT: usize = 1024;
 
-/// Options of a prompt: the session that it is for, and what is known of its surroundings.
+/// Options of a prompt: its session, time and inputs.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PromptOptions {
-    /// The session that it is for, of the agent with this user.
+    /// User and name of the session.
     #[doc(hidden)]
     pub session: Option<(String, String)>,
-    /// As it was at this moment; else as it is now.
+    /// Time as of which it is built; `None` is now.
     #[doc(hidden)]
     pub at: Option<Moment>,
-    /// What the caller says of its surroundings. Of the past, what was said then if nothing is given.
+    /// Inputs of the caller. For a time in the past, those of that time if none are given.
     #[doc(hidden)]
     pub inputs: Option<Inputs>,
-    /// Whether the session is not told that a prompt was built.
+    /// True if the session gets no event about the prompt.
     #[doc(hidden)]
     pub dry: bool,
 }
 
 impl PromptOptions {
-    /// For a session of the agent with a user.
+    /// Sets the session of the agent with a user.
     #[must_use]
     pub fn session(self, user: impl Into<String>, session: impl Into<String>) -> Self {
         Self { session: Some((user.into(), session.into())), ..self }
     }
 
-    /// As it was at this moment.
+    /// Sets the time as of which the prompt is built.
     #[must_use]
     pub fn at(self, moment: Moment) -> Self {
         Self { at: Some(moment), ..self }
     }
 
-    /// With these surroundings.
+    /// Sets the inputs.
     #[must_use]
     pub fn inputs(self, inputs: Inputs) -> Self {
         Self { inputs: Some(inputs), ..self }
     }
 
-    /// Without telling the session.
+    /// Builds the prompt without an event in the session.
     #[must_use]
     pub fn dry(self) -> Self {
         Self { dry: true, ..self }
     }
 }
 
-/// Parts of a prompt that are not in the tree: the caller gives them.
+/// Parts of a prompt that are not in the tree. The caller provides them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Inputs {
-    /// Where the agent's tools run; which skills are eligible depends on them.
+    /// Hosts of the agent's tools, which decide on the eligible skills.
     #[serde(deserialize_with = "objects")]
     pub hosts: Vec<Host>,
-    /// Lines of the section Runtime: a name and what is so.
+    /// Lines of the Runtime section, by name.
     #[serde(deserialize_with = "texts")]
     pub runtime: BTreeMap<String, String>,
-    /// Files of what other audiences remember, which a prompt of a main session shows as evidence. Garth
-    /// fills them in, for building the prompt again.
+    /// Files of other audiences' memory, which a prompt of a main session shows as evidence. Garth fills them
+    /// in, for replays of the prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
-    /// Tree whose paths the prompt names. Garth fills it in. Prompts of before do not have it: they are built
-    /// again with the texts of then.
+    /// Tree whose paths the prompt contains. Garth fills it in. Older prompts do not have it: they are
+    /// replayed with the texts of that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathsOf>,
-    /// Version of what is taken for a secret. Garth fills it in. Prompts of before do not have it: they are
-    /// built again with the first.
+    /// Version of the detection of secrets. Garth fills it in. Older prompts do not have it: they are
+    /// replayed with the first version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<u32>,
-    /// What time it is, RFC 3339; the clock's if it is not given.
+    /// Time, RFC 3339; that of the clock if it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
 }
@@ -110,22 +110,23 @@ impl Inputs {
         Self { clock: Some(time.into()), ..self }
     }
 
-    /// Returns the inputs of a prompt that is built now: its secrets are judged as now.
+    /// Returns the inputs of a prompt that is built now, with the current detection of secrets.
     pub(super) fn judged_now(self) -> Self {
         Self { secrets: Some(Judgement::CURRENT.number()), ..self }
     }
 
-    /// Returns the judgement of secrets under which the prompt is built.
+    /// Returns the version of the detection of secrets under which the prompt is built.
     pub(super) fn judgement(&self) -> Judgement {
         Judgement::numbered(self.secrets).unwrap_or(Judgement::CURRENT)
     }
 
-    /// Checks the number and the size of the inputs, and that the time is one.
+    /// Checks the number and the size of the inputs, and the form of the time.
     pub(super) fn check(&self) -> Result<()> {
         check_hosts(&self.hosts)?;
         if self.runtime.len() > MAX_INPUTS {
             return Err(Error::invalid(format!("at most {MAX_INPUTS} lines of runtime")));
         }
+        // Each is one line of the section. With a line feed, a value could imitate other lines.
         let is_line =
             |text: &String| (1..=MAX_INPUT).contains(&text.len()) && !text.chars().any(char::is_control);
         match self.runtime.iter().find(|(name, value)| !is_line(name) || !is_line(value)) {
@@ -136,17 +137,17 @@ impl Inputs {
         }
     }
 
-    /// Sets the tree whose paths the prompt names.
+    /// Sets the tree whose paths the prompt contains.
     pub(super) fn naming(self, paths: PathsOf) -> Self {
         Self { paths: Some(paths), ..self }
     }
 
-    /// Returns how the files of the prompt are read.
+    /// Returns the reading of the prompt's files.
     pub(super) fn reading(&self) -> Reading {
         reading_of(self.paths)
     }
 
-    /// Returns the time that the caller gave, else `now`.
+    /// Returns the time of the caller, or else `now`.
     pub(super) fn time(&self, now: Timestamp) -> Result<Timestamp> {
         self.clock.as_deref().map_or(Ok(now), Timestamp::parse_rfc3339)
     }

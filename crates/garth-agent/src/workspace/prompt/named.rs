@@ -1,5 +1,5 @@
-//! What garth itself says about paths in a prompt: those of the tree that its reader works in, and of them
-//! only such as the class of the session reaches.
+//! Texts of garth with paths of files: those of the tree that the reader works in, and only paths that the
+//! class of the session reaches.
 
 use super::texts;
 use crate::identity::{Class, Sharing};
@@ -9,12 +9,12 @@ use crate::workspace::paths::PathsOf;
 use crate::workspace::skills::listing::{Origin, skill_file};
 use garth_engine::path::TreePath;
 
-/// Paths that one prompt names.
+/// Paths in one prompt.
 pub(super) struct NamedPaths<'a> {
     pub(super) agent: &'a str,
     pub(super) keeper: &'a Keeper,
     pub(super) settings: &'a Settings,
-    /// Tree whose paths they are; `None` for names relative to the workspace.
+    /// Tree of the paths; `None` for names relative to the workspace.
     pub(super) of: Option<PathsOf>,
 }
 
@@ -27,7 +27,8 @@ impl NamedPaths<'_> {
             return texts::BASE.replace("{home}", &home);
         }
         let kept = self.shown(of, &format!("/users/{}/agents/{}", self.keeper.audience, self.agent));
-        // what is shared takes the place of the audience's own
+        // The shared file takes precedence over the audience's own. One that is read-only cannot be written
+        // to.
         let user = match self.settings.shared.get("USER.md") {
             None => texts::USER.replace("{user}", &format!("{kept}/USER.md")),
             Some(Sharing::Write) => texts::USER.replace("{user}", &format!("{home}/USER.md")),
@@ -36,14 +37,14 @@ impl NamedPaths<'_> {
         texts::BASE_OF_OTHERS.replace("{home}", &home).replace("{kept}", &kept).replace("{user}", &user)
     }
 
-    /// Returns what comes before the ceremony.
+    /// Returns the text before the ceremony.
     pub(super) fn bootstrap(&self) -> String {
         let Some(of) = self.of else { return texts::first::BOOTSTRAP.to_owned() };
         let file = self.shown(of, &format!("/agents/{}/BOOTSTRAP.md", self.agent));
         texts::BOOTSTRAP.replace("{file}", &file)
     }
 
-    /// Returns the path by which a skill is read.
+    /// Returns the path of a skill's file.
     pub(super) fn skill(&self, origin: Origin, directory: &str) -> String {
         let file = skill_file(origin, self.agent, directory);
         match self.of {

@@ -7,16 +7,16 @@ use super::parts::{Part, Prompt};
 use crate::session::Format;
 
 impl Prompt {
-    /// What a provider takes as the system part, a JSON array: for `OpenAI` messages that come before all
-    /// others, for Anthropic the blocks of `system`, of which the first is the prefix that stays between
-    /// calls and is marked to be cached. The texts joined are the text of the prompt.
+    /// Returns the system part of a request, a JSON array: for `OpenAI` messages that precede all others, for
+    /// Anthropic the blocks of `system`. Of these, the first is the stable prefix and is marked for caching.
+    /// The concatenated texts are the text of the prompt.
     pub fn list(&self, format: Format) -> String {
         let list = match format {
             Format::OpenAi => vec![json!({"role": "system", "content": self.text})],
             Format::Anthropic => {
                 let (stable, rest) = self.text.split_at(self.stable_end());
                 let block = |text: &str| json!({"type": "text", "text": text});
-                // no provider takes a blank block
+                // Providers reject a blank block.
                 if stable.trim().is_empty() || rest.trim().is_empty() {
                     vec![block(&self.text)]
                 } else {
@@ -29,12 +29,12 @@ impl Prompt {
         Value::Array(list).to_string()
     }
 
-    /// Where the prefix that stays ends, in bytes.
+    /// Returns the end of the stable prefix, in bytes.
     fn stable_end(&self) -> usize {
         usize::try_from(self.stable.bytes).unwrap_or(usize::MAX).min(self.text.len())
     }
 
-    /// What it is made of and why, without its text.
+    /// Returns the parts and their reasons, without the text.
     pub fn manifest(&self) -> Value {
         let mut manifest = json!({
             "agent": self.agent,
@@ -57,7 +57,7 @@ impl Prompt {
         manifest
     }
 
-    /// A report for people, in Markdown: the manifest, and the text behind it.
+    /// Returns a report for people, in Markdown: the manifest, followed by the text.
     pub fn report(&self) -> String {
         let mut lines = vec![
             format!("# Prompt of {}", line(&self.agent)),
@@ -82,6 +82,7 @@ impl Prompt {
         lines.extend(["", "| part | in | tokens | why | file | version | SHA-256 |"].map(str::to_owned));
         lines.push("|---|---|---|---|---|---|---|".to_owned());
         lines.extend(self.parts.iter().map(row));
+        // Longer than any run of backticks in the text, so that the text cannot end its block.
         let fence = "`".repeat(longest_run(&self.text).max(2) + 1);
         lines.extend([String::new(), "## Text".to_owned(), String::new()]);
         lines.extend([format!("{fence}markdown"), self.text.clone(), fence, String::new()]);
@@ -89,7 +90,7 @@ impl Prompt {
     }
 }
 
-/// A part in the table of a report.
+/// Returns the row of a part in the table of a report.
 fn row(part: &Part) -> String {
     let code = |text: Option<String>| text.map_or_else(String::new, |text| format!("`{}`", cell(&text)));
     let name = match part.section {
@@ -107,7 +108,7 @@ fn row(part: &Part) -> String {
     )
 }
 
-/// Text in a cell: it cannot end it.
+/// Escapes a text for a cell of a table.
 fn cell(text: &str) -> String {
     line(text).replace('|', "\\|").replace('`', "'")
 }
@@ -116,7 +117,7 @@ fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }

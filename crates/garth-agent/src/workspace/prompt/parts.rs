@@ -1,4 +1,4 @@
-//! A prompt with its parts: what is in it, what is not, and why.
+//! Prompt and its parts, included and omitted ones, with the reasons.
 
 use std::ops::Range;
 
@@ -9,76 +9,76 @@ use crate::time_zone::Day;
 use garth_engine::model::{Seq, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
-/// A prompt.
+/// Built prompt.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// The agent.
+    /// Agent.
     pub agent: String,
-    /// The class of the session that it is for: what it may hold depends on that.
+    /// Class of the session, on which the permitted parts depend.
     pub class: String,
-    /// Whether it is that of a first run.
+    /// True for the prompt of a first run.
     pub bootstrap: bool,
-    /// What the model gets, in Markdown.
+    /// Text for the model, in Markdown.
     pub text: String,
-    /// How many tokens that has.
+    /// Number of tokens of the text.
     pub tokens: u64,
-    /// Its SHA-256.
+    /// SHA-256 of the text.
     pub sha256: String,
-    /// What it is made of, in order, and what is not in it.
+    /// Parts in their order, followed by those that are omitted.
     pub parts: Vec<Part>,
-    /// What comes first and stays from call to call.
+    /// Prefix that does not change between calls.
     pub stable: Stable,
-    /// The commit after which all of its files were read.
+    /// Commit after which all files were read.
     pub seq: Seq,
-    /// What the caller said, with the time.
+    /// Inputs of the caller, with the time.
     pub inputs: Inputs,
-    /// The id of the event that tells of it.
+    /// Id of the event that records it.
     pub event: Option<String>,
-    /// What was told of it when it was built first.
+    /// Record of the first build, for a replayed prompt.
     pub replayed: Option<Replayed>,
-    /// Days of the audience that a main session does not find yet, as they were written as files.
+    /// Days of the audience that were written as plain files and are not marked for main sessions yet.
     pub(super) unmarked: Vec<(TreePath, VersionId, Day)>,
-    /// Whether the session's prompt is to stay like this.
+    /// True if the session's prompt is to be pinned.
     pub(super) pins: bool,
-    /// Whether sessions of the agent are reset by themselves.
+    /// True if sessions of the agent are reset by a policy.
     pub(super) resets: bool,
-    /// When its files were read: what had expired by then is not in it.
+    /// Time at which its files were read. Files that had expired by then are not in it.
     pub(super) read_at: Timestamp,
 }
 
-/// A part of a prompt, or why there is none.
+/// Part of a prompt, or the reason for its absence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
-    /// Its name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`,
-    /// `yesterday`, `today`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
+    /// Name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`, `yesterday`,
+    /// `today`, `others`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
     pub name: &'static str,
-    /// The section that it is in.
+    /// Section that contains it.
     pub section: &'static str,
-    /// The file that it is of.
+    /// File of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<TreePath>,
-    /// The version of its content.
+    /// Version of the file's content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<VersionId>,
-    /// The SHA-256 of its content; of a day's memory, of what of it is for the session.
+    /// SHA-256 of the file's content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// How many tokens it adds, with its heading and what is between it and the next; 0 if it is not there.
-    /// Those of all parts are those of the prompt.
+    /// Number of tokens that it adds, with its heading and the separator after it; 0 if it is omitted. The
+    /// sum over all parts is that of the prompt.
     pub tokens: u64,
-    /// Whether it is in the prompt.
+    /// True if it is in the prompt.
     pub included: bool,
-    /// Why it is, or is not.
+    /// Reason why it is included or omitted.
     pub reason: String,
-    /// Where it is in the text of the prompt, in bytes; the heading of its section is before it.
+    /// Range in the text of the prompt, in bytes, after the heading of its section.
     #[serde(skip)]
     pub range: Range<usize>,
 }
 
 impl Part {
-    /// A part that is not there.
+    /// Returns an omitted part.
     pub(super) fn none(name: &'static str, reason: &str) -> Self {
         let (reason, section) = (reason.to_owned(), section(name));
         let (file, version, sha256) = (None, None, None);
@@ -86,31 +86,31 @@ impl Part {
     }
 }
 
-/// The part of a prompt before the first section that changes from call to call.
+/// Prefix of a prompt before the first section that may change between calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Stable {
-    /// How many bytes it has.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Its SHA-256.
+    /// SHA-256 of the prefix.
     pub sha256: String,
 }
 
-/// A prompt that was built before.
+/// Record of a prompt that was built before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Replayed {
-    /// The event that told of it.
+    /// Event that records it.
     pub event: String,
-    /// When it was built.
+    /// Time at which it was built.
     pub built_at: String,
-    /// The SHA-256 that it had.
+    /// SHA-256 that it had.
     pub sha256: String,
-    /// Whether it is the same again. It may not be if another version of garth built it.
+    /// True if the replay yields the same text. It may not if another version of garth built it.
     pub same: bool,
 }
 
-/// The heading of the section of a part; the first has none.
+/// Returns the heading of the section of a part; the first has none.
 pub(super) fn section(part: &str) -> &'static str {
     match part {
         "bootstrap" => "Commissioning Ceremony",

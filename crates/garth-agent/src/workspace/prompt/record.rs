@@ -1,4 +1,4 @@
-//! The record of a prompt that was built: an event of the session, from which it can be built again.
+//! Record of a built prompt: an event of the session, from which it can be built again.
 
 use std::sync::Arc;
 
@@ -17,30 +17,30 @@ use garth_engine::path::Name;
 /// Field of `meta.json` with the commit at which the prompt of a session is pinned.
 pub(crate) const PINNED_SINCE: &str = "prompt_since";
 
-/// The type of the event.
+/// Type of the event.
 const BUILT: &str = "prompt.built";
 
-/// What the event says.
+/// Content of the event.
 #[derive(Debug, Serialize, Deserialize)]
 struct PromptEvent {
     id: String,
     created_at: String,
-    /// The commit after which the files were read.
+    /// Commit after which the files were read.
     seq: Seq,
-    /// When they were.
+    /// Time at which they were read.
     read_at: Option<String>,
     inputs: Inputs,
     sha256: String,
 }
 
-/// Outcome of a prompt: what it is built of, from which it is built again.
+/// Outcome of building a prompt: the sources from which a repeat builds it again.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RecordedPrompt {
     seq: Seq,
     read_at: Timestamp,
     inputs: Inputs,
     event: Option<String>,
-    /// False if it is that of an earlier try.
+    /// False if it is that of an earlier attempt.
     #[serde(skip)]
     is_own: bool,
 }
@@ -59,7 +59,7 @@ impl RecordedPrompt {
 impl Outcome for RecordedPrompt {}
 
 impl Workspace<'_> {
-    /// Tells the session of a prompt that was built for it.
+    /// Appends the event of a prompt to its session.
     pub(super) async fn record(&self, options: &PromptOptions, prompt: &Prompt) -> Result<RecordedPrompt> {
         let outcome = |event| RecordedPrompt {
             seq: prompt.seq,
@@ -81,21 +81,23 @@ impl Workspace<'_> {
             .with("stable", &prompt.stable);
         let mut append = Append::events([event]);
         if prompt.pins {
+            // In the commit of the event, so that the pin and the recorded prompt match.
             append = append.noting(PINNED_SINCE, prompt.seq.0.into());
         }
+        // Before the event, whose commit is the outcome: a repeat after a crash marks the days again.
         self.mark_days(&prompt.unmarked).await?;
         let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
         let outcome = |lines: AppendedLines| outcome(lines.appended.events.into_iter().next());
         sessions.append_as(session, &append, outcome).await
     }
 
-    /// Builds again what an earlier try of a request has built.
+    /// Builds the prompt that an earlier attempt of a request has built.
     pub(super) async fn build_again(&self, options: &PromptOptions, of: RecordedPrompt) -> Result<Prompt> {
         let prompt = self.build(options, Some(&Moment::Seq(of.seq)), of.inputs, Some(of.read_at)).await?;
         Ok(Prompt { event: of.event, ..prompt })
     }
 
-    /// Builds again what was built last until a moment.
+    /// Builds the last prompt again that was built until a time.
     pub(super) async fn replay(&self, options: &PromptOptions, at: &Moment) -> Result<Prompt> {
         let unknown = || {
             let message = "what the caller said then is not known, since no prompt was built for a session; give \
@@ -111,6 +113,7 @@ impl Workspace<'_> {
             let message = format!("its last event {BUILT} cannot be read: {why}");
             Error::at(ErrorKind::Corrupt, &file, message)
         };
+        // Events are in the log of the session, where other programs can write as well.
         let built: PromptEvent = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
         built.inputs.check().map_err(|error| bad(error.message()))?;
         let read_at = built.read_at.as_deref().map(Timestamp::parse_rfc3339).transpose();

@@ -1,5 +1,5 @@
-//! What the files of a new workspace say. They name files by what is in them: where each is depends on the
-//! tree that the agent works in, and the prompt says it.
+//! Contents of the files of a new workspace. They name other files by their content: the paths depend on the
+//! tree that the agent works in, and are in the prompt.
 
 pub(super) const SOUL: &str = "\
 # Soul

@@ -1,5 +1,4 @@
-//! Pages of the key-value API: complete, in order, bounded, and at a cost that does not grow with what is not
-//! on them.
+//! Pages of the key-value API: complete, in order, bounded, and at a cost that depends only on their items.
 
 use garth_testkit::fs::counting::Counting;
 
@@ -13,7 +12,7 @@ on_each_engine! {
     the_cost_of_a_page_does_not_grow_with_what_is_before_or_behind_it,
 }
 
-/// All items, read in pages of `limit`.
+/// Returns all items, read in pages of `limit`.
 async fn all<T>(limit: usize, read: impl AsyncFn(usize, Option<String>) -> KvResult<Paged<T>>) -> Vec<T> {
     let (mut items, mut cursor) = (Vec::new(), None);
     loop {

@@ -1,4 +1,4 @@
-//! Events of memories that move while they wait, or are told.
+//! Events of memories that move while the events wait or are being delivered.
 
 use garth_agent::memory::{Memories, Put};
 
@@ -17,7 +17,7 @@ async fn a_long_text_that_was_replaced_behind_a_move_holds_up_nothing() {
     assert_eq!(home.fs.read_to_string(uri("b").file(".outbox/.done")).await.unwrap(), "3\n");
 }
 
-/// Moves a memory as soon as it is told of another.
+/// Sink that moves a memory when it receives an event about another.
 #[derive(Debug)]
 struct Mover<'a>(&'a Home, std::sync::atomic::AtomicBool);
 
@@ -90,7 +90,7 @@ async fn what_is_being_told_of_a_memory_ends_before_its_move_to_another_owner_is
     let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/b").parse().unwrap();
     memories.put(&uri("a"), &Put::new("one")).await.unwrap();
-    // as a worker that died left it
+    // As a dead worker leaves it.
     let mut walk = home.left().await;
     let at = walk.remove(0);
     let mut event = Event::parse(&home.fs.read_file(&at).await.unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! A sink that is slow to take the events of one memory.
+//! Sink that is slow to accept the events of one memory.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use garth_agent::outbox::{AGAIN, AT_ONCE, Room, Sink, SinkError};
 
 use super::{Notes, edge, home, last, told, uri};
 
-/// A sink that takes what comes of a memory only after so many other events have come.
+/// Sink that accepts the events of one memory only after a number of others.
 #[derive(Debug)]
 struct Hangs {
     notes: Notes,

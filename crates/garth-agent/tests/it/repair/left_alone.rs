@@ -1,11 +1,10 @@
-//! Directories that repair leaves as they are: without meta and text, and with a status that it does not
-//! know.
+//! Directories that repair does not change: without meta and text, or with an unknown status.
 
 use garth_engine::ErrorKind;
 
 use super::*;
 
-/// Files of each directory, none with a meta or a text.
+/// Files of each directory. None has a meta or a text.
 const WITHOUT_META_AND_TEXT: [&[(&str, &str)]; 5] = [
     &[(".abstract.md", "Hers\n")],
     &[(".relations.json", "[]\n"), (".abstract.md", "Hers\n"), (".overview.md", "# Coffee\n")],

@@ -1,4 +1,4 @@
-//! Cases of the judgement that decide what is kept, and what is told.
+//! Cases of the judgement that decide on the text to keep, and on the events to deliver.
 
 use super::*;
 

@@ -61,7 +61,8 @@ fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<InstallFile>) ->
 fn file(name: String, path: &Path) -> Result<InstallFile> {
     let metadata = fs::metadata(path).map_err(Failure::host(path))?;
     if metadata.len() > MAX_SKILL_FILE as u64 {
-        let message = format!("{}: a file of a skill may have at most {MAX_SKILL_FILE} bytes", path.display());
+        let message =
+            format!("{}: a file of a skill may have at most {MAX_SKILL_FILE} bytes", path.display());
         return Err(Failure::Usage(message));
     }
     let bytes = fs::read(path).map_err(Failure::host(path))?;
