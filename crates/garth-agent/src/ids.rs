@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_their_version_and_variant() {
+    fn uuids_have_their_version_and_variant() {
         assert_eq!(uuid_of([0xff; 32]), "ffffffff-ffff-8fff-bfff-ffffffffffff");
         let env = Env::system();
         for (id, version) in [(uuid(&env).unwrap(), "7"), (random_uuid(&env).unwrap(), "4")] {
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_version_7_begin_with_the_time() {
+    fn uuid_v7_begins_with_the_time() {
         let env = Env::system();
         let before = env.now().0 / 1_000_000;
         let id = uuid(&env).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     struct List(#[serde(deserialize_with = "objects")] Vec<Two>);
 
     #[test]
-    fn a_struct_is_read_from_an_object_and_from_no_list() {
+    fn structs_are_only_read_from_objects() {
         assert_eq!(
             serde_json::from_str::<List>(r#"[{"b":2,"a":1}]"#).unwrap(),
             List(vec![Two { a: 1, b: 2 }])

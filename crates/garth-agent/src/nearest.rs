@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_name_finds_the_one_meant_and_a_strange_one_none() {
+    fn suggests_near_names_only() {
         let known = ["path", "value", "ttl_seconds", "tags", "within", "messages", "if_version"];
         for (name, meant) in [
             ("ttl", "ttl_seconds"),

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_set_has_its_default() {
+    fn omitted_settings_have_defaults() {
         assert_eq!(Settings::parse(b"{}").unwrap(), Settings::default());
         let set = br#"{"time_zone":"Europe/Berlin","reset":{"policy":"daily","hour":0}}"#;
         let settings = Settings::parse(set).unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_that_can_be_made_is_read_again() {
+    fn every_setting_round_trips() {
         let requires = br#"{"bins":["a"],"anyBins":[],"env":null,"config":[],"os":["linux"],"hostRoles":[],
             "capabilities":[],"anyCapabilities":["x"]}"#;
         let skill = SkillSetting {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_the_nearest() {
+    fn unknown_setting_names_the_nearest() {
         for (bad, said) in [
             (
                 r#"{"timezone":"UTC"}"#,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused() {
+    fn rejects_invalid_settings() {
         for (bad, why) in [
             ("", "no JSON object"),
             ("[]", "no JSON object"),

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_day_is_that_of_the_zone() {
+    fn day_follows_the_time_zone() {
         let late = at("2026-01-27T23:30:00Z");
         let day = |zone: &str| Zone::named(zone).unwrap().day(late).to_string();
         assert_eq!(day("UTC"), "2026-01-27");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_and_offsets_follow_the_clock_of_the_zone() {
+    fn hours_and_offsets_follow_the_time_zone() {
         let zone = Zone::named("Europe/Berlin").unwrap();
         let (winter, summer) = (at("2026-01-27T08:05:00Z"), at("2026-07-27T08:05:00Z"));
         assert_eq!((zone.hour_and_minute(winter), zone.offset(winter)), ("09:05".into(), "+01:00".into()));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_hour_is_found_also_where_the_clock_skips_it() {
+    fn next_hour_survives_skipped_hours() {
         let zone = Zone::named("Europe/Berlin").unwrap();
         assert_eq!(zone.next_hour(at("2026-01-27T03:00:00Z"), 4), at("2026-01-28T03:00:00Z"));
         assert_eq!(zone.next_hour(at("2026-01-27T02:59:59Z"), 4), at("2026-01-27T03:00:00Z"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_one_form() {
+    fn days_have_one_written_form() {
         assert_eq!("2026-01-27".parse::<Day>().unwrap().to_string(), "2026-01-27");
         for bad in ["", "2026-1-27", "2026-02-30", "20260127", "2026-01-27T00:00", " 2026-01-27", "../x"] {
             assert!(bad.parse::<Day>().is_err(), "{bad}");

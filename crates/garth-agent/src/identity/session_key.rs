@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_one_of_its_forms() {
+    fn session_key_has_one_of_five_forms() {
         for (good, form, place) in [
             ("agent:main:main", Form::Named, "main"),
             ("agent:scout:dm:+4912345", Form::Dm, "dm:+4912345"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_peers_share_a_key_and_a_long_one_is_refused() {
+    fn session_keys_are_unique_and_bounded() {
         let of = |peer: &str| SessionKey::of(&["a", "dm", peer]);
         assert_eq!(of("Ann").unwrap().as_str(), "agent:a:dm:Ann");
         assert_ne!(of("Ann").unwrap(), of("ann").unwrap());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_spelling_is_the_same_key() {
+    fn older_spelling_is_the_same_session_key() {
         let key: SessionKey = "agent:a:slack:channel:%430".parse().unwrap();
         assert_eq!(key.as_str(), "agent:a:slack:channel:C0");
         assert_eq!(key, SessionKey::of(&["a", "slack", "channel", "C0"]).unwrap());

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_literal() {
+    fn other_pattern_characters_are_literal() {
         check(
             "/a_b%[x]{y,z}\\.+^$|()",
             Semantics::Whole,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_pattern_fits_and_is_not_slow() {
+    fn longest_pattern_matches_in_linear_time() {
         let stars = format!("/{}b", "*a".repeat(255));
         let key = format!("/{}", "a".repeat(511));
         assert!(!Pattern::parse(&stars, Semantics::Whole).unwrap().matches(&key));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_walk_starts_at_the_literal_directory() {
+    fn glob_walk_starts_at_the_literal_directory() {
         for (pattern, directory) in
             [("/a/b*", "/a"), ("/a/b/*", "/a/b"), ("/*", ""), ("/a/b", "/a"), ("/?", "")]
         {

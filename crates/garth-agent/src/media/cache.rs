@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_once_there_are_more_bytes_than_it_may_keep() {
+    fn cache_evicts_least_recently_used_files() {
         let mut cache = Cache { files: LruCache::unbounded(), bytes: 0 };
         let file = |length: usize| Bytes::from(vec![0; length]);
         cache.keep(cache_key("a", 1), file(4), 10);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_and_versions_do_not_share_what_is_kept() {
+    fn accounts_and_versions_have_separate_cache_entries() {
         let mut cache = Cache { files: LruCache::unbounded(), bytes: 0 };
         cache.keep(cache_key("a", 1), Bytes::from_static(b"a"), 10);
         assert!(cache.files.get(&cache_key("b", 1)).is_none());

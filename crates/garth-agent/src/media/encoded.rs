@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_read_in_every_form() {
+    fn decodes_every_form_of_base64() {
         for text in ["+/8A", "-_8A", "+/8A\n", " +/\r\n8A ", "-/8A"] {
             assert_eq!(from_base64(text).as_deref(), Some(&[0xfb, 0xff, 0][..]), "{text}");
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn data_urls_are_read_whatever_their_case() {
+    fn data_urls_ignore_case() {
         assert_eq!(data_url("data:image/png;base64,aGk="), Some(("image/png", "aGk=")));
         assert_eq!(data_url(" DATA:IMAGE/PNG;BASE64,aGk="), Some(("IMAGE/PNG", "aGk=")));
         assert_eq!(data_url("data:;base64,aGk="), Some(("", "aGk=")));

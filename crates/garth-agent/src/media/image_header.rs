@@ -224,7 +224,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_image() {
+    fn rejects_other_files_as_images() {
         let zero_length = b"\xff\xd8\xff\xe0\0\0\0\0\0\0".to_vec();
         for bytes in [
             b"<!DOCTYPE html><html></html>".to_vec(),
@@ -242,7 +242,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn survives_every_cut() {
+    fn image_header_survives_truncation() {
         let extended = webp_of(b"VP8X\x0a\0\0\0\0\0\0\0\xff\xff\0\x01\0\0");
         for bytes in [png_of(3, 4), jpeg_of(3, 4), gif_of(3, 4, 3), extended] {
             let whole = ImageHeader::read(&bytes).unwrap();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_becomes_the_key_of_a_file_and_all_else_stays_as_it_was_written() {
+    fn image_extraction_keeps_other_content_unchanged() {
         let (text, call) =
             (r#"{"type":"text","text":"d\u00e4ta"}"#, r#"{"type":"tool_call","arguments":{"n":1.00}}"#);
         let picture = r#"{"data":"aGk=","type":"image","mime_type":"image/png; q=1"}"#;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_in_the_result_of_a_tool_are_taken_too() {
+    fn extracts_images_from_tool_results() {
         let picture = r#"{"type":"image","mime_type":"image/gif","data":"aGk="}"#;
         let within = format!(r#"[{picture},{{"type":"text","text":"x"}},{picture}]"#);
         let content =
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_message_names_the_same_files_and_no_other_does() {
+    fn image_ids_are_derived_from_message_and_bytes() {
         let raw = |content: &str| serde_json::from_str::<Box<RawValue>>(content).unwrap();
         let image =
             |data: &str| raw(&format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_picture_in_it_stays() {
+    fn content_without_images_is_unchanged() {
         for content in [
             r#""data""#,
             "[]",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_base64_is_taken_and_other_text_stays() {
+    fn extracts_every_form_of_base64() {
         let content = |data: &str| format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#);
         for data in ["aGk", "aG k=", "aGk=\\n", "a-_="] {
             assert!(taken(&content(data)).unwrap().is_some(), "{data}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_at_most_26_214_400_bytes() {
+    fn rejects_images_over_25_mib() {
         let image = |bytes: usize| {
             let data = STANDARD.encode(vec![7_u8; bytes]);
             taken(&format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#))

@@ -132,7 +132,7 @@ mod tests {
     const ID: &str = "01234567-89ab-4def-8123-456789abcdef";
 
     #[test]
-    fn a_key_is_media_a_session_key_and_a_uuid_with_an_extension() {
+    fn parses_media_keys() {
         let text = format!("media/agent:a:dm:%41/{ID}.png");
         let key: MediaKey = text.parse().unwrap();
         assert_eq!(key.to_string(), text);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_key_is_none() {
+    fn rejects_invalid_media_keys() {
         let upper = ID.to_uppercase();
         for bad in [
             String::new(),

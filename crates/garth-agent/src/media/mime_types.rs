@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mime_type_has_the_extension_of_its_row() {
+    fn mime_types_map_to_extensions() {
         let rows = [
             ("image/jpeg", "jpg"),
             ("image/png", "png"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_type_has_the_extension_bin() {
+    fn unknown_mime_types_have_extension_bin() {
         for other in
             ["", "image", "image/pngx", "text/plain", "application/octet-stream", ";image/png", "png"]
         {

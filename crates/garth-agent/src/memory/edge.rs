@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_to_what_is_gone_go_and_those_to_what_moved_follow_it_once() {
+    fn redirects_and_removes_edges_without_duplicates() {
         let edge = |to: &str, kind: &str| {
             let value = json!({"from_uri": "f", "to_uri": to, "relation_type": kind, "weight": 0.5, "x": 1});
             serde_json::from_value::<Entry>(value).unwrap()

@@ -252,7 +252,7 @@ impl Event {
 
 /// Returns the layers of a memory as they are delivered to an index. A layer that was edited by hand may
 /// exceed the limits of garth: it is cut to them.
-pub fn told_layers([brief, overview, content]: [&str; 3]) -> [String; 3] {
+pub fn delivered_layers([brief, overview, content]: [&str; 3]) -> [String; 3] {
     let mut end = overview.len().min(MAX_GIVEN_OVERVIEW);
     while !overview.is_char_boundary(end) {
         end -= 1;
@@ -262,7 +262,7 @@ pub fn told_layers([brief, overview, content]: [&str; 3]) -> [String; 3] {
 
 /// Returns the records of a memory's layers, abstract first. `file` is the path of its content.
 pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec<Record> {
-    let layers = told_layers(layers);
+    let layers = delivered_layers(layers);
     let record = |(level, text): (u8, &str)| {
         let is_short = text.len() <= MAX_RECORD_TEXT;
         Record {

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abstract_is_the_first_sentence_without_markup() {
+    fn abstract_is_the_first_sentence_without_markup() {
         for (text, due) in [
             ("Alice likes her coffee black. She drinks two.", "Alice likes her coffee black."),
             ("---\ntitle: x\n---\n# Coffee\n\nAlice *likes* it\n**black**. More", "Alice likes it black."),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overview_has_headings_each_with_its_first_sentence() {
+    fn overview_lists_headings_with_first_sentences() {
         let text =
             "---\na: b\n---\nIntro one. Two.\n\n# Taste\nBlack. No milk.\n## When\n- at eight\n# Empty\n";
         assert_eq!(overview(text), "Intro one.\n# Taste\nBlack.\n## When\nat eight\n# Empty");
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn layers_of_any_text_are_short_and_one_line_is_one_line(text in "\\PC{0,300}|[#*>\\- a.\\n`\\[\\]()]{0,200}") {
+        fn layers_of_any_text_are_bounded(text in "\\PC{0,300}|[#*>\\- a.\\n`\\[\\]()]{0,200}") {
             let made = brief(&text);
             prop_assert!(made.chars().count() <= MAX_ABSTRACT && !made.contains('\n'));
             prop_assert!(overview(&text).chars().count() <= MAX_OVERVIEW);

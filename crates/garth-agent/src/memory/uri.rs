@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_is_a_directory_and_back() {
+    fn uri_round_trips_through_directory() {
         for (uri, dir) in [
             ("ctx://acme/users/alice/memories/profile", "/users/alice/memories/profile"),
             ("ctx://acme/users/alice/memories/events/e_1", "/users/alice/memories/events/e_1"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_or_another_spelling_is_refused() {
+    fn rejects_invalid_memory_uris() {
         for uri in [
             "",
             "ctx://",
@@ -342,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_id_has_one_spelling(id in "[^/\\x00-\\x1f\\x7f]{1,20}") {
+        fn ids_have_one_uri_spelling(id in "[^/\\x00-\\x1f\\x7f]{1,20}") {
             prop_assert_eq!(decoded(&encoded(&id)), Some(id));
         }
     }

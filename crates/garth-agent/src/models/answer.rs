@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_object_among_what_models_say_around_it() {
+    fn finds_json_object_in_model_prose() {
         for text in [
             r#"{"said":"yes"}"#,
             "```json\n{\"said\":\"yes\"}\n```",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_and_tags_in_strings_are_text() {
+    fn ignores_braces_and_tags_in_strings() {
         for inner in
             ["a } b", "{", r#"{\"said\":\"no\"}"#, "\\\\", "<think>x</think>", "a\\n</think>b", "```"]
         {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_text_without_an_object_that_fits() {
+    fn rejects_answer_without_fitting_object() {
         for (text, why) in [
             ("", "no JSON object"),
             ("no", "no JSON object"),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_no_byte_more_than_a_few_times() {
+    fn answer_parsing_takes_linear_time() {
         for part in
             [r#"{"a":"#, r#"{"a":[{"#, r#"{"a{":""#, "{\"", r#"{"\"#, r#"{"a":{"b":1},"#, "{", "{}", "[{"]
         {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_no_thoughts_and_no_fence() {
+    fn strips_thoughts_and_fences_from_answers() {
         for (text, due) in [
             ("<think>\nhm\n</think>\nNONE", "NONE"),
             ("hm\n</think>\n- tea", "- tea"),
@@ -305,7 +305,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_object_is_found_whole_in_any_prose(
+        fn finds_any_object_in_any_prose(
             before in "[a-z{}\\[\\]:, \n]{0,40}",
             value in "[ -~é]{0,40}",
             after in "[a-z{}\\[\\]:, \n]{0,40}",

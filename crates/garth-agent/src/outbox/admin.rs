@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::claim::{batch, is_lost};
-use super::current_state::{tell, tell_whatever};
+use super::current_state::{tell, write_current_state};
 use super::finish::removed;
 use super::queued::{Found, Keep, MemoryState, Queued, in_outbox, lies, load, memory_state, places};
 use crate::boxed;
@@ -103,7 +103,7 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
         let about: BTreeSet<String> = queued.uris.iter().cloned().chain(here).collect();
         let mut batch = require.message("tell anew").op(Op::remove_file(&queued.path));
         for uri in about {
-            batch = tell_whatever(fs, env, &uri.parse()?, batch).await?;
+            batch = write_current_state(fs, env, &uri.parse()?, batch).await?;
         }
         fs.commit(batch).await?;
         return Ok(Retried::Anew);

@@ -83,7 +83,7 @@ mod tests {
     use garth_engine::env::Env;
 
     #[test]
-    fn an_id_tells_when_its_event_was_made() {
+    fn event_id_contains_the_creation_time() {
         let time = Timestamp::parse_rfc3339("2026-01-27T09:30:00.123Z").unwrap();
         let (env, _) = Env::manual(time);
         let event = Event::new(&env, EventType::DeleteContext, "ctx://a", Payload::default()).unwrap();

@@ -31,7 +31,12 @@ pub(super) async fn tell(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: &Batc
 }
 
 /// Adds to a batch the events with the current state of any URI. For one without a memory that is a deletion.
-pub(super) async fn tell_whatever(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: Batch) -> Result<Batch> {
+pub(super) async fn write_current_state(
+    fs: &dyn FileSystem,
+    env: &Env,
+    uri: &Uri,
+    batch: Batch,
+) -> Result<Batch> {
     if let Some(batch) = tell(fs, env, uri, &batch).await? {
         return Ok(batch);
     }

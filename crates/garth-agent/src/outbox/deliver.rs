@@ -34,14 +34,14 @@ pub(super) async fn deliver(fs: &dyn FileSystem, sink: &dyn Sink, queued: &Queue
         },
         // The memory may have moved with its outbox after the claim. The event is given back, to be delivered
         // from its new path.
-        Ok(Ready::Hidden) if !lies_there(fs, queued).await => End::Untried,
+        Ok(Ready::Hidden) if !is_unchanged_at_path(fs, queued).await => End::Untried,
         Ok(Ready::Hidden) => End::Hidden,
         Err(error) => End::Failed(SinkError::new(format!("the tree could not be read: {error}"))),
     }
 }
 
 /// Returns true if the file of an event is unchanged since the claim.
-async fn lies_there(fs: &dyn FileSystem, queued: &Queued) -> bool {
+async fn is_unchanged_at_path(fs: &dyn FileSystem, queued: &Queued) -> bool {
     fs.stat(&At::from(&queued.path)).await.is_ok_and(|entry| entry.etag == queued.etag)
 }
 

@@ -101,7 +101,7 @@ async fn commit(
             }
             End::Untried => {
                 sum.put_off += 1;
-                batch.op(given_back(event)?)
+                batch.op(released_event(event)?)
             }
             End::Failed(error) if event.event.retry_count >= MAX_RETRIES => {
                 sum.given_up += 1;
@@ -186,7 +186,7 @@ pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
 }
 
 /// Returns the write of an event in its state before the claim.
-fn given_back(event: &Queued) -> Result<Op> {
+fn released_event(event: &Queued) -> Result<Op> {
     let mut back = event.event.clone();
     back.status = EventStatus::Pending;
     back.lease_until = None;

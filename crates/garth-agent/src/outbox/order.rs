@@ -137,14 +137,14 @@ mod tests {
     use Verdict::{Claim, Superseded, Wait};
 
     #[test]
-    fn the_first_event_of_a_memory_goes_and_the_others_wait() {
+    fn first_event_blocks_later_ones_of_its_memory() {
         let events = [event(1, 'C', A), event(2, 'R', A), event(3, 'D', A), event(4, 'C', A)];
         assert_eq!(verdicts(&events), [Claim, Wait, Wait, Wait]);
         assert_eq!(verdicts(&events[1..]), [Claim, Wait, Wait]);
     }
 
     #[test]
-    fn a_newer_upsert_stands_for_older_ones_unless_a_move_or_delete_is_between() {
+    fn newer_upsert_supersedes_older_ones_until_a_barrier() {
         let events = [event(1, 'C', A), event(2, 'C', A), event(3, 'R', A), event(4, 'C', A)];
         assert_eq!(verdicts(&events), [Superseded, Superseded, Claim, Wait]);
         assert_eq!(verdicts(&[failed(event(1, 'C', A)), event(2, 'C', A)]), [Superseded, Claim]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_waits_for_one_that_is_held_or_failed_even_if_it_is_superseded() {
+    fn event_waits_for_claimed_and_failed_ones() {
         assert_eq!(verdicts(&[held(event(1, 'C', A)), event(2, 'C', A)])[1], Wait);
         assert_eq!(verdicts(&[failed(event(1, 'D', A)), event(2, 'C', A)])[1], Wait);
         assert_eq!(verdicts(&[failed(event(1, 'R', A)), event(2, 'C', A)])[1], Wait);
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_holds_up_nobody_and_stands_for_nothing() {
+    fn dead_event_neither_blocks_nor_supersedes() {
         assert_eq!(verdicts(&[dead(event(1, 'M', A)), event(2, 'C', A)])[1], Claim);
         assert_eq!(verdicts(&[event(1, 'C', A), dead(event(2, 'C', A))])[0], Claim);
         assert_eq!(verdicts(&[dead(event(1, 'C', A)), event(2, 'C', A)]), [Superseded, Claim]);
     }
 
     #[test]
-    fn events_of_one_commit_go_by_their_ids() {
+    fn events_of_one_commit_are_ordered_by_id() {
         let mut events = [event(1, 'C', A), event(1, 'R', A)];
         events.sort_by_key(Queued::place);
         assert_eq!(verdicts(&events), [Claim, Wait]);

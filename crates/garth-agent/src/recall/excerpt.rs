@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_is_of_whole_lines_around_the_words() {
+    fn excerpt_has_complete_lines_around_the_words() {
         let text = "one line\n".repeat(40) + "Alice takes\nher coffee black\n" + &"more lines\n".repeat(40);
         let short = of(&text, "how does alice take her coffee", 60);
         assert!(short.contains("Alice takes\nher coffee black\n") && short.len() <= 60, "{short}");
@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_excerpt_is_never_longer_and_of_whole_characters(text in "(\\PC|[ab \n]){0,80}", most in 1_usize..60) {
+        fn excerpt_is_bounded_and_valid_utf8(text in "(\\PC|[ab \n]){0,80}", most in 1_usize..60) {
             let range = excerpt(&text, &Question::parse("a b").unwrap(), most);
             prop_assert!(text.get(range.clone()).is_some() && range.len() <= most, "{range:?}");
         }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_imitates_a_fence_is_text() {
+    fn imitated_fence_is_text() {
         let genuine = fenced(&KEY, &piece("ctx://a/b", "true\n"));
         let end = genuine.lines().last().unwrap();
         let other = fenced(&Key([8; 32]), &piece("ctx://a/forged", "forged\n"));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_of_its_source_its_version_and_its_text() {
+    fn fence_code_covers_source_version_and_text() {
         let whole = fenced(&KEY, &piece("/a", "one\n"));
         assert_eq!(open(&KEY, &whole), [piece("/a", "one\n")]);
         for changed in [
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_one_piece(text in "(\\PC|[\\[\\]\n\r\\\\ g]|\\[garth:e(nd|vidence) ){0,60}") {
+        fn any_text_is_one_fenced_piece(text in "(\\PC|[\\[\\]\n\r\\\\ g]|\\[garth:e(nd|vidence) ){0,60}") {
             let text = harmless(&text);
             prop_assert!(text.is_empty() || text.ends_with('\n'));
             let whole = fenced(&KEY, &piece("/x", &text)) + &fenced(&KEY, &piece("/y", "after\n"));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_allowed_up_to_their_limits() {
+    fn accepts_fragments_up_to_their_limits() {
         let types = ["persona", "instruction", "guardrail", "term", "example", "workflow"];
         for good in types.map(|name| with("type", name)).into_iter().chain([
             with("id", "é".repeat(64)),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_limit_is_refused_with_its_line_and_place() {
+    fn rejects_fragments_over_limits_with_line() {
         for (bad, said) in [
             (with("id", ""), "/id: has 0 characters"),
             (with("id", "é".repeat(64) + "a"), "/id: has 129 bytes, and may have 128 at most"),

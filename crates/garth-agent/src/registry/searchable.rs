@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_beside_text_is_not_found() {
+    fn files_next_to_text_are_not_searchable() {
         for hidden in [
             "/users/a/memories/profile/.meta.json",
             "/users/a/memories/events/x/.relations.json",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_found_and_that_of_a_memory_while_it_is_active() {
+    fn memory_text_is_searchable_while_active() {
         for text in [
             "/notes/.meta.json",
             "/notes/.abstract.md",

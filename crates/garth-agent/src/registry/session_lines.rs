@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_text_or_typed_blocks_of_its_role() {
+    fn message_schema_checks_blocks_by_role() {
         let text = json!({"type": "text", "text": ""});
         let image = json!({"type": "image", "mime_type": "image/png", "data": "aGk="});
         let call = json!({"type": "tool_call", "id": "c", "name": "bash", "arguments": {"command": "ls"}});
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_an_id_a_run_a_type_and_whatever_its_type_says() {
+    fn event_schema_requires_id_run_and_type() {
         let event = json!({
             "id": "ev-1", "run": "r", "type": "tool.call", "created_at": "2026-01-27T09:30:00Z", "input": {"a": 1},
         });

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_however_the_bytes_are_cut() {
+    fn archive_reads_in_pieces_of_any_size() {
         let bytes = packed("{\"a\":1}\n{\"b\":\"ü\"}\n\n{\"c\":3}".as_bytes());
         for step in [1, 7, 4096] {
             assert_eq!(lines(&bytes, step).unwrap(), ["{\"a\":1}", "{\"b\":\"ü\"}", "", "{\"c\":3}"]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_or_is_no_archive_is_corrupt() {
+    fn truncated_or_foreign_archives_are_corrupt() {
         let bytes = packed("said\n".repeat(1000).as_bytes());
         for bad in [&bytes[..bytes.len() - 1], &bytes[..20], b"no gzip at all", &packed(&[0xff, b'\n'])] {
             assert!(lines(bad, 64).unwrap_err().is(ErrorKind::Corrupt), "{}", bad.len());
@@ -275,13 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_does_not_end_is_refused_before_it_fills_the_memory() {
+    fn rejects_endless_archive_line() {
         let bytes = packed(&vec![b' '; MAX_LINE * 4]);
         assert!(lines(&bytes, 4096).unwrap_err().is(ErrorKind::TooLarge));
     }
 
     #[test]
-    fn media_are_found_by_their_keys_wherever_they_stand() {
+    fn archive_collects_media_keys_at_any_depth() {
         let mut media = HashSet::new();
         refer(
             r#"{"role":"user","content":[{"type":"image","r2Key":"media/k/1.png"},{"x":{"r2Key":"media/k/2.png"}}]}"#,

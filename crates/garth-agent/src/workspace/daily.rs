@@ -468,14 +468,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_has_its_header_and_ends_with_a_line_feed() {
+    fn daily_section_has_header_and_line_feed() {
         let text = section(EXTRACTED, "09:30", "\n- Ann likes tea\n\n").unwrap();
         assert_eq!(text, "### Extracted from context compaction (09:30)\n\n- Ann likes tea\n");
         assert!(section(BY_HAND, "09:30", " \n").is_err());
     }
 
     #[test]
-    fn the_files_of_a_day_have_its_name() {
+    fn daily_files_are_named_by_day() {
         let day: Day = "2026-01-27".parse().unwrap();
         for name in ["2026-01-27.md", "2026-01-27-2.md", "2026-01-27-4.md"] {
             assert_eq!(day_of_file(name), Some(day), "{name}");
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_outside_of_sessions_is_of_main() {
+    fn text_written_outside_sessions_is_main() {
         assert_eq!(class_of(&Author::agent("scout").with_class("dm")), Class::Dm);
         assert_eq!(class_of(&Author::agent("scout")), Class::Main);
         assert_eq!(class_of(&Author::default()), Class::Main);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_something_or_says_that_there_is_nothing() {
+    fn parses_extracted_memories_or_none() {
         assert_eq!(read("\n- Ann likes tea\n").unwrap().as_deref(), Some("- Ann likes tea"));
         assert_eq!((read("NONE").unwrap(), read(" NONE.\n").unwrap()), (None, None));
         assert_eq!(read("<think>\nhm, tea?\n</think>\n\nNONE").unwrap(), None);

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blank_lines_headings_without_body_comments_and_rules_say_nothing() {
+    fn heartbeat_without_content_is_empty() {
         for empty in [
             "",
             " \n\t\r\n\u{a0}\n",
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_order_mark_is_no_text_and_a_second_is() {
+    fn heartbeat_ignores_one_byte_order_mark() {
         assert!(!says_anything("\u{feff}"));
         assert!(says_anything("\u{feff}\u{feff}"));
     }
 
     #[test]
-    fn a_comment_that_a_heading_opens_may_end_in_what_is_added() {
+    fn comment_may_end_after_a_heading() {
         // The opening of a comment that looks like its end as well.
         let text = "# <!-->\n--><!--";
         assert!(!says_anything(text));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_says_something() {
+    fn heartbeat_with_any_content_counts() {
         for full in [
             "check the inbox",
             "# A\nbody",
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reading_takes_fences_for_text() {
+    fn first_reading_counts_fences_as_content() {
         for text in ["```\n# A\n```", "~~~"] {
             assert!(says_anything_as(text, Reading::First) && !says_anything(text), "{text:?}");
         }

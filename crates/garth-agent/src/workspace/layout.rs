@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_garths_own_is_no_part_of_the_layout() {
+    fn layout_excludes_own_paths() {
         for own in [
             "/users",
             "/users/u/agents/a/session/s/messages.jsonl",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn content_of_a_published_skill_is_a_link_and_left_out_but_a_file_is_kept() {
+    fn layout_excludes_link_of_published_skill() {
         for skill in ["/agents/a/skills/s/content.md", "/skills/s/content.md"] {
             assert!(is_own(&path(skill), Some("SKILL.md")), "{skill}");
             assert!(!is_own(&path(skill), Some("other.md")) && !is_own(&path(skill), None), "{skill}");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_media_file_has_its_uuid_in_its_name() {
+    fn media_id_is_the_uuid_in_the_name() {
         let named = |file: &str| media_id(&path(&format!("/media/agent:a:main/{file}"))).map(str::to_owned);
         assert_eq!(named(&format!("{ID}.png")).as_deref(), Some(ID));
         assert_eq!(named(&format!("{ID}.tar.gz")).as_deref(), Some(ID));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_media_belong_where_their_session_key_says() {
+    fn moved_media_map_to_their_session_key() {
         let moved = path(&format!("/agents/a/sessions/s/media/{ID}.png"));
         let with = |id: &str, key: &str| {
             let metadata = [(MEDIA_ID.to_owned(), id.to_owned()), ("sessionKey".to_owned(), key.to_owned())];
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_has_one_form() {
+    fn sidecar_has_canonical_form() {
         let odd = r#"{"customMetadata":{"z":"\"ü\u0000\n","originalFilename":"","日本":"語"},"contentType":"image/png"}"#;
         let sidecar = Sidecar::parse(odd.as_bytes()).unwrap();
         let json = sidecar.to_json().unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sidecar_is_refused() {
+    fn rejects_invalid_sidecars() {
         for (bad, why) in [
             ("", "EOF"),
             ("[]", "no JSON object"),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_what_its_sidecar_says_and_keeps_what_is_garths() {
+    fn sidecar_replaces_all_but_own_metadata() {
         let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_is_named_after_its_file() {
+    fn sidecar_name_extends_the_file_name() {
         assert_eq!(described("a.png.metadata.json"), Some("a.png"));
         assert_eq!(described("dir/a.metadata.json.metadata.json"), Some("dir/a.metadata.json"));
         for none in [".metadata.json", "dir/.metadata.json", "a.json", "metadata.json"] {

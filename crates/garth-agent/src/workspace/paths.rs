@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_that_of_the_tree() {
+    fn prompt_paths_are_those_of_the_tree() {
         for (path, chat) in [
             ("/agents/a/MEMORY.md", "/.agent/MEMORY.md"),
             ("/agents/a", "/.agent"),

@@ -110,7 +110,7 @@ mod tests {
     use crate::workspace::skill_md::front_matter::MAX_FRONT;
 
     #[test]
-    fn what_is_known_is_the_same_and_each_account_has_its_own() {
+    fn prompt_cache_is_separate_by_account() {
         let cache = PromptCache::default();
         for (account, text, held) in [
             ("a", "hello world", 1),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_so_many() {
+    fn prompt_cache_is_bounded() {
         let cache = PromptCache::default();
         let known = AccountCache(Some((&cache, "a".to_owned())));
         for n in 0..=COUNTS.get() {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reading_has_its_own() {
+    fn prompt_cache_is_separate_by_reading() {
         let cache = PromptCache::default();
         let known = AccountCache(Some((&cache, "a".to_owned())));
         for _ in 0..2 {

@@ -147,7 +147,7 @@ mod tests {
     use crate::workspace::heartbeat::says_anything;
 
     #[test]
-    fn a_new_agents_heartbeats_say_nothing_and_all_else_does() {
+    fn template_heartbeat_is_empty() {
         for (name, text) in FILES {
             assert_eq!(says_anything(text), name != "HEARTBEAT.md", "{name}");
             assert!(text.starts_with("# ") && text.ends_with('\n') && text.len() < 1500, "{name}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ceremony_asks_and_says_where_it_is_written_down_and_how_it_ends() {
+    fn ceremony_text_is_complete() {
         let asked = ["name", "for", "tone", "time zone", "remember"];
         let written = ["your soul", "your identity", "about your human", "your operating instructions"];
         for said in asked.into_iter().chain(written) {

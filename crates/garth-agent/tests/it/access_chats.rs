@@ -10,7 +10,7 @@ use garth_engine::{Env, ErrorKind, FileSystemExt, TreePath};
 use super::access::{Account, by_key, scout};
 
 #[tokio::test]
-async fn a_chat_belongs_to_the_audience_that_made_it() {
+async fn chat_belongs_to_its_creator() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     let trip = |user: &str| scout().user(user).chat("trip");
     account.tree(&trip("ann")).await.write("/plan.md", "pack").await.unwrap();
@@ -39,7 +39,7 @@ async fn a_chat_belongs_to_the_audience_that_made_it() {
 }
 
 #[tokio::test]
-async fn a_restore_within_a_chat_does_not_change_whose_it_is() {
+async fn restore_keeps_the_chat_owner() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     let trip = |user: &str| scout().user(user).chat("trip");
     account.tree(&scout().user("cal")).await.write("/own.md", "x").await.unwrap();
@@ -56,7 +56,7 @@ async fn a_restore_within_a_chat_does_not_change_whose_it_is() {
 }
 
 #[tokio::test]
-async fn all_owners_share_a_chat_and_nobody_else_does() {
+async fn only_owners_share_a_named_chat() {
     let account = Account::new(r#"{"owner":"*"}"#).await;
     account.tree(&scout().user("ann").chat("trip")).await.write("/plan.md", "pack").await.unwrap();
     let bobs = account.tree(&scout().user("bob").chat("trip")).await;
@@ -66,7 +66,7 @@ async fn all_owners_share_a_chat_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn the_past_of_a_chat_that_was_deleted_is_not_shown_to_who_takes_its_name() {
+async fn past_of_deleted_chat_stays_hidden() {
     let account = Account::new("{}").await;
     let trip = |user: &str| scout().user(user).chat("trip");
     account.tree(&trip("ann")).await.write("/plan.md", "a canary").await.unwrap();
@@ -85,7 +85,7 @@ async fn the_past_of_a_chat_that_was_deleted_is_not_shown_to_who_takes_its_name(
 }
 
 #[tokio::test]
-async fn nobody_takes_the_chat_of_who_has_not_come_yet() {
+async fn default_chats_cannot_be_taken_in_advance() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     account.tree(&scout().user("eve").chat("ann")).await.write("/f", "of eve").await.unwrap();
     let ann = scout().user("ann");
@@ -99,7 +99,7 @@ async fn nobody_takes_the_chat_of_who_has_not_come_yet() {
 }
 
 #[tokio::test]
-async fn sessions_do_not_reach_a_chat_that_is_not_their_audiences() {
+async fn sessions_cannot_reach_foreign_chats() {
     let account = Account::new("{}").await;
     account.put("/chats/bob/notes.md", "a canary").await;
     let bob = account.access(&scout().user("bob")).await;
@@ -114,7 +114,7 @@ async fn sessions_do_not_reach_a_chat_that_is_not_their_audiences() {
 }
 
 #[tokio::test]
-async fn snapshots_of_a_session_are_not_shown_to_one_that_more_listen_to() {
+async fn snapshots_are_hidden_from_wider_classes() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     let main = account.tree(&scout().user("ann")).await;
     main.write("/f", "x").await.unwrap();
@@ -125,7 +125,7 @@ async fn snapshots_of_a_session_are_not_shown_to_one_that_more_listen_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_several_audiences_that_make_a_chat_at_once_one_has_it() {
+async fn concurrent_chat_creation_has_one_winner() {
     let account = std::sync::Arc::new(Account::new("{}").await);
     for round in 0..20 {
         let writers = (0..4).map(|user| {
@@ -150,7 +150,7 @@ async fn of_several_audiences_that_make_a_chat_at_once_one_has_it() {
 }
 
 #[tokio::test]
-async fn the_chat_without_a_name_of_an_owner_is_no_other_owners() {
+async fn default_chats_of_owners_are_separate() {
     let account = Account::new(r#"{"owner":"*"}"#).await;
     account.tree(&scout().user("ann")).await.write("/notes.md", "a canary").await.unwrap();
     for other in [scout().user("bob").chat("ann"), scout().chat("ann")] {
@@ -160,7 +160,7 @@ async fn the_chat_without_a_name_of_an_owner_is_no_other_owners() {
 }
 
 #[tokio::test]
-async fn a_chat_of_all_owners_of_an_agent_is_not_that_of_another_agent() {
+async fn owner_chats_are_separate_by_agent() {
     let account = Account::new(r#"{"owner":"*"}"#).await;
     account.put("/agents/two/settings.json", r#"{"owner":"*"}"#).await;
     account.tree(&scout().user("ann").chat("team")).await.write("/t.md", "a canary").await.unwrap();

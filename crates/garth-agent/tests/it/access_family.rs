@@ -33,7 +33,7 @@ fn of<'a>(fs: &'a dyn FileSystem, audience: &str, agent: &str) -> Sessions<'a> {
 }
 
 #[tokio::test]
-async fn a_child_has_its_parents_audience_and_no_class_of_fewer_listeners() {
+async fn child_inherits_audience_and_class() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     account.put("/agents/cook/settings.json", r#"{"owner":"bob"}"#).await;
     account.put("/agents/twin/settings.json", r#"{"owner":"ann"}"#).await;
@@ -67,7 +67,7 @@ async fn a_child_has_its_parents_audience_and_no_class_of_fewer_listeners() {
 }
 
 #[tokio::test]
-async fn no_session_of_fewer_listeners_or_of_another_child_becomes_a_child() {
+async fn rejects_unsuitable_sessions_as_children() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     for name in ["home", "other", "free"] {
         with_session(&account, &scout().user("ann"), name).await;
@@ -90,7 +90,7 @@ async fn no_session_of_fewer_listeners_or_of_another_child_becomes_a_child() {
 }
 
 #[tokio::test]
-async fn only_a_session_that_is_the_childs_ends_with_it() {
+async fn cancelling_a_child_ends_only_its_session() {
     let account = Account::new("{}").await;
     for name in ["home", "free"] {
         with_session(&account, &scout(), name).await;
@@ -134,7 +134,7 @@ async fn named(access: &Access, session: &str, key: &MediaKey) -> String {
 }
 
 #[tokio::test]
-async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone() {
+async fn messages_show_media_of_session_and_parents() {
     let account = Account::new("{}").await;
     let channel = by_key("slack:channel:C1");
     with_session(&account, &scout(), "main").await;
@@ -171,7 +171,7 @@ async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone()
 }
 
 #[tokio::test]
-async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
+async fn media_access_follows_session_visibility() {
     let account = Account::new("{}").await;
     let (channel, other) = (by_key("slack:channel:C1"), by_key("dm:x"));
     with_session(&account, &channel, "g").await;
@@ -199,7 +199,7 @@ async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
 }
 
 #[tokio::test]
-async fn two_sessions_that_share_a_key_are_reset_each_with_its_own_media() {
+async fn reset_keeps_media_of_sessions_sharing_a_key() {
     let account = Account::new("{}").await;
     let channel = by_key("slack:channel:C1");
     for name in ["one", "two"] {
@@ -217,7 +217,7 @@ async fn two_sessions_that_share_a_key_are_reset_each_with_its_own_media() {
 }
 
 #[tokio::test]
-async fn a_session_that_a_child_was_given_does_not_end_with_it() {
+async fn adopted_session_outlives_its_child() {
     let account = Account::new("{}").await;
     let channel = by_key("slack:channel:C1");
     let (parent, two) = (account.access(&channel).await, Request::new("two"));
@@ -233,7 +233,7 @@ async fn a_session_that_a_child_was_given_does_not_end_with_it() {
 }
 
 #[tokio::test]
-async fn a_name_that_a_hidden_session_has_is_taken_and_a_reset_takes_the_next() {
+async fn reset_skips_names_of_hidden_sessions() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     let (main, dm) = (scout().user("ann"), scout().user("ann").class(Class::Dm));
     with_session(&account, &main, "nd-2").await;

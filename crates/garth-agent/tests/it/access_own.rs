@@ -61,7 +61,7 @@ fn ways(meta: &str, text: &str) -> Vec<Vec<Op>> {
 }
 
 #[tokio::test]
-async fn no_way_in_changes_a_field_that_decides_who_sees_a_session() {
+async fn deciding_fields_are_read_only_to_clients() {
     let (account, request, dir, forged) = with_session().await;
     let tree = account.tree(&request).await;
     let own = format!("/ctx/home/:{GROUP}/agent/scout/session/s");
@@ -79,7 +79,7 @@ async fn no_way_in_changes_a_field_that_decides_who_sees_a_session() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_there_twice_is_refused_whichever_value_counts() {
+async fn rejects_duplicate_deciding_fields() {
     let (account, _, dir, _) = with_session().await;
     let meta = format!("{dir}/meta.json");
     let before = account.text(&meta).await;
@@ -91,7 +91,7 @@ async fn a_field_that_is_there_twice_is_refused_whichever_value_counts() {
 }
 
 #[tokio::test]
-async fn each_deciding_field_is_kept_and_every_other_may_be_written() {
+async fn clients_may_write_only_other_meta_fields() {
     let (account, _, dir, _) = with_session().await;
     let meta = format!("{dir}/meta.json");
     let before = account.text(&meta).await;
@@ -122,7 +122,7 @@ async fn each_deciding_field_is_kept_and_every_other_may_be_written() {
 }
 
 #[tokio::test]
-async fn nobody_but_garth_makes_a_session_by_its_files() {
+async fn clients_cannot_create_sessions_as_files() {
     let (account, request, dir, forged) = with_session().await;
     let tree = account.tree(&request).await;
     let new = "/.user/session/new";
@@ -145,7 +145,7 @@ async fn nobody_but_garth_makes_a_session_by_its_files() {
 }
 
 #[tokio::test]
-async fn what_was_is_not_restored_over_a_deciding_field() {
+async fn restore_cannot_change_deciding_fields() {
     let (account, request, dir, _) = with_session().await;
     let access = account.access(&request).await;
     let open = account.store.head().await.unwrap().seq;
@@ -167,7 +167,7 @@ async fn what_was_is_not_restored_over_a_deciding_field() {
 }
 
 #[tokio::test]
-async fn an_overlay_that_is_applied_changes_no_deciding_field() {
+async fn overlay_apply_cannot_change_deciding_fields() {
     let (account, _, dir, forged) = with_session().await;
     let lower = LowerLayer { root: p("/"), as_of: None };
     StoredOverlay::create(&*account.store, "o", &lower, &Batch::default()).await.unwrap();
@@ -197,7 +197,7 @@ fn own(name: &str) -> [SetAttrs; 4] {
 }
 
 #[tokio::test]
-async fn attributes_named_for_garth_are_set_and_removed_by_garth_alone() {
+async fn clients_cannot_write_own_attributes() {
     let (account, request, ..) = with_session().await;
     let tree = account.tree(&request).await;
     StoredOverlay::create(&*account.store, "o", &LowerLayer { root: p("/"), as_of: None }, &Batch::default())
@@ -234,7 +234,7 @@ async fn attributes_named_for_garth_are_set_and_removed_by_garth_alone() {
 }
 
 #[tokio::test]
-async fn a_copy_or_a_restored_file_has_none_of_garths_attributes_that_garth_did_not_give_it() {
+async fn copies_and_restores_drop_own_attributes() {
     let (account, request, ..) = with_session().await;
     let tree = account.tree(&request).await;
     let dir = format!("/chats/:{GROUP}");

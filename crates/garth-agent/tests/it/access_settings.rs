@@ -10,7 +10,7 @@ use garth_engine::{ErrorKind, FileSystemExt};
 use super::access::{Account, by_key, changes, p, scout};
 
 #[tokio::test]
-async fn an_agent_whose_settings_cannot_be_read_serves_nobody_without_its_folder() {
+async fn unreadable_settings_deny_access() {
     let account = Account::new("{}").await;
     for bad in ["{", r#"{"owner":7}"#, r#"{"owner":":x"}"#, r#"{"shared":{"../x":"read"}}"#] {
         let write = Op::write(p("/agents/scout/settings.json"), bad);
@@ -24,7 +24,7 @@ async fn an_agent_whose_settings_cannot_be_read_serves_nobody_without_its_folder
 }
 
 #[tokio::test]
-async fn settings_that_would_stop_an_agent_are_refused_when_they_are_written() {
+async fn rejects_settings_that_would_stop_an_agent() {
     let account = Account::new("{}").await;
     let long = format!(r#"{{"owner":"{}"}}"#, "é".repeat(200));
     for bad in [
@@ -46,7 +46,7 @@ async fn settings_that_would_stop_an_agent_are_refused_when_they_are_written() {
 }
 
 #[tokio::test]
-async fn a_mistyped_setting_is_refused_by_every_way_in_with_the_nearest_name() {
+async fn every_interface_rejects_mistyped_settings() {
     let account = Account::new("{}").await;
     let file = p("/agents/scout/settings.json");
     let ways = |text: &'static str| {
@@ -81,7 +81,7 @@ async fn a_mistyped_setting_is_refused_by_every_way_in_with_the_nearest_name() {
 }
 
 #[tokio::test]
-async fn settings_that_are_invalid_already_are_mended_by_writing_removing_and_renaming() {
+async fn invalid_settings_can_be_repaired() {
     let account = Account::new("{}").await;
     let file = p("/agents/scout/settings.json");
     for mend in [
@@ -105,7 +105,7 @@ async fn settings_that_are_invalid_already_are_mended_by_writing_removing_and_re
 }
 
 #[tokio::test]
-async fn a_session_goes_on_when_another_user_is_named_and_ends_when_settings_give_its_key_away() {
+async fn session_ends_when_settings_reassign_its_key() {
     let account = Account::new("{}").await;
     let key: SessionKey = "agent:scout:dm:x".parse().unwrap();
     let state = async |request: &Request, name: &str| {
@@ -129,7 +129,7 @@ async fn a_session_goes_on_when_another_user_is_named_and_ends_when_settings_giv
 }
 
 #[tokio::test]
-async fn no_session_writes_the_settings_of_its_agent() {
+async fn sessions_cannot_write_agent_settings() {
     let account = Account::new("{}").await;
     let tree = account.tree(&by_key("main")).await;
     tree.write("/other", r#"{"owner":"*"}"#).await.unwrap();

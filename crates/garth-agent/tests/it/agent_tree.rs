@@ -92,7 +92,7 @@ async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn one_call_gives_the_tree_of_a_fresh_chat() {
+async fn open_creates_the_tree_of_a_chat() {
     let account = Account::new().await;
     let tree = account.main().await;
     assert_eq!(
@@ -138,7 +138,7 @@ async fn one_call_gives_the_tree_of_a_fresh_chat() {
 }
 
 #[tokio::test]
-async fn an_unmade_tree_is_read_and_not_written() {
+async fn tree_without_directories_is_read_only() {
     let account = Account::new().await;
     let access = account.access(&of_ann()).await;
     let before = account.store.head().await.unwrap().seq;
@@ -150,7 +150,7 @@ async fn an_unmade_tree_is_read_and_not_written() {
 }
 
 #[tokio::test]
-async fn commits_say_for_whom_they_are_whatever_a_batch_says() {
+async fn tree_sets_the_author_of_every_commit() {
     let account = Account::new().await;
     let tree = account.open("group", Some("s1"), Vec::new()).await;
     let said = Author::agent("other").with_user("bob").with_session("s2").with_class("main").with_key("k");
@@ -161,7 +161,7 @@ async fn commits_say_for_whom_they_are_whatever_a_batch_says() {
 }
 
 #[tokio::test]
-async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
+async fn only_main_sessions_see_agent_memory() {
     let account = Account::new().await;
     let hidden = [
         ("/agents/scout/MEMORY.md", "/.agent/MEMORY.md"),
@@ -230,7 +230,7 @@ async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
 }
 
 #[tokio::test]
-async fn nothing_else_of_the_account_is_there() {
+async fn tree_hides_the_rest_of_the_account() {
     let account = Account::new().await;
     let canaries = [
         "/chats/one-more/f",
@@ -271,7 +271,7 @@ async fn nothing_else_of_the_account_is_there() {
 }
 
 #[tokio::test]
-async fn a_skill_is_the_accounts_with_the_agents_over_it() {
+async fn agent_skill_layers_over_account_skill() {
     let account = Account::new().await;
     account.put("/skills/cook/SKILL.md", "of the account").await;
     account.put("/skills/cook/steps.md", "one").await;
@@ -316,7 +316,7 @@ async fn a_skill_is_the_accounts_with_the_agents_over_it() {
 }
 
 #[tokio::test]
-async fn changes_of_an_ephemeral_skill_end_with_it() {
+async fn ephemeral_skill_changes_are_discarded() {
     let account = Account::new().await;
     account.put("/skills/cook/SKILL.md", "of the account").await;
     account.put("/agents/scout/skills/cook/steps.md", "the agent's").await;
@@ -353,7 +353,7 @@ async fn changes_of_an_ephemeral_skill_end_with_it() {
 }
 
 #[tokio::test]
-async fn a_batch_over_the_whole_tree_is_retried_once() {
+async fn batch_across_the_tree_is_idempotent() {
     let account = Account::new().await;
     account.put("/skills/cook/SKILL.md", "one").await;
     let skills = || vec![Skill::overriding("cook").unwrap()];
@@ -371,7 +371,7 @@ async fn a_batch_over_the_whole_tree_is_retried_once() {
 }
 
 #[tokio::test]
-async fn a_chats_files_die_with_it() {
+async fn deleting_a_chat_deletes_its_files() {
     let account = Account::new().await;
     let tree = account.main().await;
     tree.write("/f", "x").await.unwrap();
@@ -389,7 +389,7 @@ async fn a_chats_files_die_with_it() {
 }
 
 #[tokio::test]
-async fn a_memory_that_is_not_there_is_a_template_only_where_asked() {
+async fn missing_user_memory_has_a_template() {
     let account = Account::new().await;
     let tree = account.main().await;
     assert!(tree.stat(&At::Path(p(USER_MEMORY))).await.unwrap_err().is(ErrorKind::NotFound));
@@ -402,7 +402,7 @@ async fn a_memory_that_is_not_there_is_a_template_only_where_asked() {
 }
 
 #[tokio::test]
-async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
+async fn uploads_are_bounded_and_get_free_names() {
     let account = Account::new().await;
     let access = account.access(&of_ann()).await;
     let tree = access.tree().largest_upload(1 << 20).open().await.unwrap();
@@ -439,7 +439,7 @@ async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
 }
 
 #[tokio::test]
-async fn a_users_own_name_is_left_as_it_is() {
+async fn account_keeps_its_own_system_name() {
     let folder = tempfile::tempdir().unwrap();
     let open = async || garth::builder().open(&folder.path().join("data")).unwrap();
     let data = open().await;
@@ -466,7 +466,7 @@ async fn a_users_own_name_is_left_as_it_is() {
 }
 
 #[test]
-fn an_identity_is_made_of_ids() {
+fn identity_rejects_invalid_ids() {
     let judged = |request: Request| Identity::judge(&AccessPolicy::default(), Caller::Holder, &request);
     for bad in ["", ".", "..", "a/b", "a\nb", &"x".repeat(129), ":a"] {
         let own = Request::new("scout");
@@ -477,7 +477,7 @@ fn an_identity_is_made_of_ids() {
 }
 
 #[tokio::test]
-async fn a_search_finds_what_shows_of_many_skills_and_each_file_once() {
+async fn search_finds_visible_skill_files_once() {
     let account = Account::new().await;
     for n in 0..60 {
         account.put(&format!("/skills/s{n}/a.md"), &format!("quokka {n}")).await;
@@ -514,7 +514,7 @@ async fn a_search_finds_what_shows_of_many_skills_and_each_file_once() {
 }
 
 #[tokio::test]
-async fn what_was_a_file_of_a_skill_is_found_by_nobody_where_it_has_left_it() {
+async fn moved_skill_files_are_not_found_by_inode() {
     let account = Account::new().await;
     account.put("/skills/a/guide.md", "guide").await;
     let skill = || vec![Skill::overriding("a").unwrap()];
@@ -548,7 +548,7 @@ async fn what_was_a_file_of_a_skill_is_found_by_nobody_where_it_has_left_it() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_skill_that_goes_to_another_is_the_other_ones() {
+async fn file_moved_between_skills_changes_owner() {
     let account = Account::new().await;
     account.put("/skills/a/f.md", "a").await;
     account.put("/skills/b/g.md", "b").await;
@@ -566,7 +566,7 @@ async fn a_file_of_a_skill_that_goes_to_another_is_the_other_ones() {
 }
 
 #[tokio::test]
-async fn an_agent_gets_an_accounts_skill_back_when_its_own_copy_goes() {
+async fn removing_the_copy_restores_account_skill() {
     let account = Account::new().await;
     account.put("/skills/a/SKILL.md", "of the account").await;
     account.put("/skills/a/ref.md", "reference").await;
@@ -581,7 +581,7 @@ async fn an_agent_gets_an_accounts_skill_back_when_its_own_copy_goes() {
 }
 
 #[tokio::test]
-async fn a_copy_of_a_skills_file_that_expires_uncovers_nothing() {
+async fn expired_skill_copy_hides_the_original() {
     let (env, clock) = Env::manual(Timestamp(1_000_000_000));
     let account = Account::on(env).await;
     for name in ["set", "made", "written"] {
@@ -603,7 +603,7 @@ async fn names(fs: &dyn FileSystem, dir: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_of_a_host_folder_that_got_the_number_of_another_is_itself() {
+async fn reused_host_inode_is_a_new_file() {
     let account = Account::new().await;
     let folder = account.folder.path().join("skill");
     std::fs::create_dir(&folder).unwrap();
@@ -628,7 +628,7 @@ async fn a_file_of_a_host_folder_that_got_the_number_of_another_is_itself() {
 }
 
 #[tokio::test]
-async fn what_says_the_class_of_a_session_is_out_of_reach_of_the_files_of_its_tree() {
+async fn tree_files_cannot_change_the_session_class() {
     let account = Account::new().await;
     let request = Request::new("scout").user("ann").chat("other").class(Class::Group).session("s1");
     account.session(&request, "s1").await;

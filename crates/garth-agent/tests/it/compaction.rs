@@ -74,7 +74,7 @@ fn answer() -> Value {
 }
 
 #[tokio::test]
-async fn without_a_model_a_summary_has_excerpts_and_says_so() {
+async fn summary_without_model_has_excerpts() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         talk(&sessions, 1..=10).await;
@@ -99,7 +99,7 @@ async fn without_a_model_a_summary_has_excerpts_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_model_that_answers_badly_changes_nothing() {
+async fn bad_model_answers_change_nothing() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         talk(&sessions, 1..=3).await;
@@ -143,7 +143,7 @@ async fn a_model_that_answers_badly_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_among_thoughts_and_prose_is_taken() {
+async fn accepts_answer_among_thoughts_and_prose() {
     let draft = json!({"summary": "Draft", "facts": [], "decisions": [], "todo": "", "refs": []});
     let tricky = "They wrote `}` and {\"a\": \"</think>\"}.";
     let mut due = answer();
@@ -166,7 +166,7 @@ async fn an_answer_among_thoughts_and_prose_is_taken() {
 }
 
 #[tokio::test]
-async fn a_model_is_asked_for_all_five_and_what_it_says_is_checked_and_kept() {
+async fn model_answers_are_checked_and_stored() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.spawn("default", &Spawn::new("rev-1", "do")).await.unwrap();
@@ -208,7 +208,7 @@ async fn a_model_is_asked_for_all_five_and_what_it_says_is_checked_and_kept() {
 }
 
 #[tokio::test]
-async fn beyond_the_tokens_of_a_day_it_goes_without_a_model() {
+async fn exhausted_allowance_falls_back_to_excerpts() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     talk(&sessions, 1..=3).await;
@@ -226,7 +226,7 @@ async fn beyond_the_tokens_of_a_day_it_goes_without_a_model() {
 }
 
 #[tokio::test]
-async fn compression_must_not_replace_or_delete_raw_messages_and_no_summary_is_the_only_copy() {
+async fn compaction_keeps_raw_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         talk(&sessions, 1..=30).await;

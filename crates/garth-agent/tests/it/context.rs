@@ -44,7 +44,7 @@ async fn noted(fs: &dyn FileSystem, session: &str) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
+async fn state_changes_append_one_event_each() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         // As another interface may leave it.
@@ -77,7 +77,7 @@ fn removed(collection: &Collection) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_is_swapped_out_is_found_by_its_hash_and_comes_back() {
+async fn swapped_content_is_restored_by_hash() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(
@@ -126,7 +126,7 @@ async fn what_is_swapped_out_is_found_by_its_hash_and_comes_back() {
 }
 
 #[tokio::test]
-async fn what_comes_again_is_one_entry_with_all_that_refer_to_it() {
+async fn repeated_content_is_stored_once() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(
@@ -155,7 +155,7 @@ async fn what_comes_again_is_one_entry_with_all_that_refer_to_it() {
 }
 
 #[tokio::test]
-async fn a_child_gets_a_handoff_and_its_result_comes_to_the_parent_by_reference() {
+async fn child_result_reaches_parent_by_reference() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("Review it.")]).await;
@@ -212,7 +212,7 @@ async fn a_child_gets_a_handoff_and_its_result_comes_to_the_parent_by_reference(
 }
 
 #[tokio::test]
-async fn the_end_of_a_parent_cancels_its_children_and_theirs_and_deletes_nothing() {
+async fn ending_a_session_cancels_its_descendants() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.spawn("default", &Spawn::new("a", "do")).await.unwrap();
@@ -257,7 +257,7 @@ async fn the_end_of_a_parent_cancels_its_children_and_theirs_and_deletes_nothing
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing_and_a_run_removes_what_it_told() {
+async fn collection_matches_its_dry_run() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(
@@ -289,7 +289,7 @@ async fn a_dry_run_changes_nothing_and_a_run_removes_what_it_told() {
 }
 
 #[tokio::test]
-async fn gc_must_not_delete_a_child_result_or_what_derived_files_refer_to() {
+async fn collection_keeps_results_and_referenced_files() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("one"), Draft::user("two"), Draft::user("three")]).await;
@@ -315,7 +315,7 @@ async fn gc_must_not_delete_a_child_result_or_what_derived_files_refer_to() {
 }
 
 #[tokio::test]
-async fn a_policy_that_lets_go_of_messages_takes_the_right_to_override_rules() {
+async fn collecting_messages_requires_rule_override() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("one")]).await;
@@ -332,7 +332,7 @@ async fn a_policy_that_lets_go_of_messages_takes_the_right_to_override_rules() {
 }
 
 #[tokio::test]
-async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
+async fn collection_keeps_messages_without_a_policy() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
@@ -355,7 +355,7 @@ async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
 }
 
 #[tokio::test]
-async fn what_was_archived_stays_in_an_archive() {
+async fn collected_messages_stay_in_archives() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
@@ -388,7 +388,7 @@ async fn what_was_archived_stays_in_an_archive() {
 }
 
 #[tokio::test]
-async fn a_pack_whose_messages_were_collected_is_gone() {
+async fn replay_fails_after_messages_are_collected() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
@@ -405,7 +405,7 @@ async fn a_pack_whose_messages_were_collected_is_gone() {
 }
 
 #[tokio::test]
-async fn the_least_budget_is_named_at_once() {
+async fn reports_the_least_pack_budget() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("hi ".repeat(100)), Draft::assistant("ok")]).await;
@@ -419,7 +419,7 @@ async fn the_least_budget_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn an_id_of_swapped_lines_is_a_source_of_these() {
+async fn swap_id_is_a_source_of_its_lines() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("a"), Draft::assistant("b")]).await;
@@ -434,7 +434,7 @@ async fn an_id_of_swapped_lines_is_a_source_of_these() {
 }
 
 #[tokio::test]
-async fn sessions_of_children_say_whose_they_are() {
+async fn child_sessions_name_their_parent() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.create(&Create::new("other")).await.unwrap();
@@ -449,7 +449,7 @@ async fn sessions_of_children_say_whose_they_are() {
 }
 
 #[tokio::test]
-async fn all_that_a_session_wrote_anywhere_is_listed_with_its_bytes() {
+async fn lists_everything_a_session_wrote() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let batch = |session: &str, op: Op| {
@@ -475,7 +475,7 @@ async fn all_that_a_session_wrote_anywhere_is_listed_with_its_bytes() {
 }
 
 #[tokio::test]
-async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner() {
+async fn collection_reads_only_due_sessions() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
     let data = garth::builder().env(env.clone()).open(&folder.path().join("data")).unwrap();
@@ -544,7 +544,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
 }
 
 #[tokio::test]
-async fn messages_are_kept_where_whoever_collects_keeps_them() {
+async fn collection_can_keep_history() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
@@ -560,7 +560,7 @@ async fn messages_are_kept_where_whoever_collects_keeps_them() {
 }
 
 #[tokio::test]
-async fn a_fact_is_published_as_a_memory_that_names_its_messages() {
+async fn published_fact_names_its_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("I like tea."), Draft::user("No: coffee.")]).await;
@@ -604,7 +604,7 @@ async fn a_fact_is_published_as_a_memory_that_names_its_messages() {
 }
 
 #[tokio::test]
-async fn what_one_run_leaves_is_collected_by_a_later_one() {
+async fn later_collection_finishes_the_rest() {
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let sessions = Sessions::new(&fs, "default", "coder").unwrap().env(env.clone());

@@ -43,7 +43,7 @@ async fn ttl_0(fs: &dyn FileSystem) {
 }
 
 #[tokio::test]
-async fn what_the_references_of_children_name_is_kept() {
+async fn collection_keeps_files_referenced_by_children() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.append("default", &Append::messages(["a", "b", "c"].map(Draft::user))).await.unwrap();
@@ -74,7 +74,7 @@ async fn what_the_references_of_children_name_is_kept() {
 }
 
 #[tokio::test]
-async fn chunks_and_blobs_of_another_session_are_no_source() {
+async fn rejects_chunks_of_other_sessions_as_sources() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.append("default", &Append::messages([Draft::user("a")])).await.unwrap();
@@ -114,7 +114,7 @@ async fn chunks_and_blobs_of_another_session_are_no_source() {
 }
 
 #[tokio::test]
-async fn what_stands_in_a_pack_or_in_markdown_that_is_derived_is_kept() {
+async fn collection_keeps_references_in_derived_text() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.append("default", &Append::messages(["a", "b", "c"].map(Draft::user))).await.unwrap();
@@ -133,7 +133,7 @@ async fn what_stands_in_a_pack_or_in_markdown_that_is_derived_is_kept() {
 }
 
 #[tokio::test]
-async fn a_file_by_another_name_is_kept_by_who_names_it() {
+async fn collection_keeps_files_under_other_names() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         for name in ["swap/chunk/one.txt", "swap/chunk/two.txt", "dedup/blob/one.txt", "dedup/blob/two.txt"] {
@@ -161,7 +161,7 @@ async fn a_file_by_another_name_is_kept_by_who_names_it() {
 }
 
 #[tokio::test]
-async fn a_blob_goes_with_what_it_was_found_in() {
+async fn blob_is_collected_with_its_referrer() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.append("default", &Append::messages([Draft::user("a")])).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_blob_goes_with_what_it_was_found_in() {
 }
 
 #[tokio::test]
-async fn nothing_is_collected_by_what_cannot_be_read() {
+async fn collection_keeps_files_of_unreadable_index() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.append("default", &Append::messages([Draft::user("a")])).await.unwrap();

@@ -65,7 +65,7 @@ fn parts(of: &[(&str, bool, &str)]) -> Vec<(Class, bool, String)> {
 }
 
 #[tokio::test]
-async fn what_is_written_by_any_call_is_of_the_class_that_wrote_it() {
+async fn daily_parts_have_the_class_of_their_writer() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         commit(fs, "main", Op::write(p(TODAY), "tea\n").with_parents()).await;
@@ -90,7 +90,7 @@ async fn what_is_written_by_any_call_is_of_the_class_that_wrote_it() {
 }
 
 #[tokio::test]
-async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
+async fn daily_memory_is_separate_by_audience() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         for (class, at) in [("main", TODAY), ("dm", OF_ANN), ("group", OF_CHANNEL)] {
@@ -118,7 +118,7 @@ async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
 }
 
 #[tokio::test]
-async fn no_metadata_makes_the_words_of_others_mains_own() {
+async fn metadata_cannot_forge_main_daily_memory() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let main = of_class(fs, &env, "main");
@@ -160,7 +160,7 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
 }
 
 #[tokio::test]
-async fn behind_what_is_no_text_is_remembered_all_the_same() {
+async fn daily_memory_appends_after_invalid_text() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         commit(fs, "main", Op::write(p(TODAY), vec![b'a', 0xff]).with_parents()).await;
@@ -174,7 +174,7 @@ async fn behind_what_is_no_text_is_remembered_all_the_same() {
 }
 
 #[tokio::test]
-async fn days_are_listed_in_pages_and_others_see_those_of_their_audience_alone() {
+async fn daily_list_is_paged_by_audience() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let [main, dm] = ["main", "dm"].map(|class| of_class(fs, &env, class));
@@ -217,7 +217,7 @@ async fn days_are_listed_in_pages_and_others_see_those_of_their_audience_alone()
 }
 
 #[tokio::test]
-async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
+async fn concurrent_daily_writes_are_all_kept() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let workspaces: Vec<_> =
@@ -234,7 +234,7 @@ async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
 }
 
 #[tokio::test]
-async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_what_others_remember() {
+async fn prompt_reads_files_in_few_calls() {
     for (fs, env, ..) in trees().await {
         let counting = Counting::new(Arc::clone(&fs));
         let file =
@@ -277,7 +277,7 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_a_day_is_told_at_once() {
+async fn daily_write_rejects_link_as_file() {
     for (fs, env, ..) in trees().await {
         let main = of_class(&*fs, &env, "main");
         let link = Op::symlink(p("/agents/coder/memory/2026-01-27.md"), "/agents/coder/MEMORY.md");
@@ -289,7 +289,7 @@ async fn a_link_in_the_place_of_a_day_is_told_at_once() {
 
 /// Remembered text never reaches a file elsewhere: neither one of garth's own nor one that other people read.
 #[tokio::test]
-async fn nothing_is_remembered_in_a_file_that_has_other_names() {
+async fn daily_write_rejects_hard_links() {
     for (fs, env, ..) in trees().await {
         let main = of_class(&*fs, &env, "main");
         let (day, elsewhere) = (p("/agents/coder/memory/2026-01-27.md"), p("/users/ann/notes.md"));
@@ -308,7 +308,7 @@ async fn nothing_is_remembered_in_a_file_that_has_other_names() {
 }
 
 #[tokio::test]
-async fn the_further_files_of_a_day_are_its_memory_too() {
+async fn further_files_belong_to_their_day() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let day = |text: &str| text.parse::<Day>().unwrap();

@@ -182,7 +182,7 @@ async fn files(fs: &dyn FileSystem) -> Vec<TreePath> {
 }
 
 #[tokio::test]
-async fn junk_in_a_file_is_passed_over_or_is_corrupt_and_named() {
+async fn junk_files_are_skipped_or_reported_corrupt() {
     let fs = scene().await;
     let sound = failures(&fs).await;
     assert!(sound.iter().all(|(_, error)| error.is(ErrorKind::NotFound)), "{sound:?}");
@@ -213,7 +213,7 @@ async fn junk_in_a_file_is_passed_over_or_is_corrupt_and_named() {
 }
 
 #[tokio::test]
-async fn a_directory_or_link_in_the_place_of_a_file_is_no_race_against_another_writer() {
+async fn misplaced_directory_fails_without_retries() {
     let mut wrong = Vec::new();
     let of_prompt = |file: &TreePath| {
         let name = file.name().unwrap_or_default();
@@ -245,7 +245,7 @@ async fn a_directory_or_link_in_the_place_of_a_file_is_no_race_against_another_w
 }
 
 #[tokio::test]
-async fn a_directory_or_link_in_the_place_of_meta_json_is_mended() {
+async fn repair_replaces_misplaced_meta() {
     for what in [Op::mkdir(path("meta.json")), Op::symlink(path("meta.json"), "/elsewhere")] {
         for by_set in [true, false] {
             let (fs, _folder) = account().await;
@@ -271,7 +271,7 @@ async fn a_directory_or_link_in_the_place_of_meta_json_is_mended() {
 }
 
 #[tokio::test]
-async fn a_damaged_meta_json_becomes_what_it_was() {
+async fn repair_restores_damaged_meta_json() {
     let (fs, _folder) = account().await;
     let own = sessions(&*fs);
     own.create(&Create::new(SESSION).key(KEY.parse().unwrap()).title("Trip")).await.unwrap();
@@ -296,7 +296,7 @@ async fn a_damaged_meta_json_becomes_what_it_was() {
 }
 
 #[tokio::test]
-async fn a_session_without_a_readable_past_sees_least() {
+async fn repaired_meta_without_history_is_group() {
     let (fs, _folder) = account().await;
     let own = sessions(&*fs);
     let junk = Op::write(path("meta.json"), "{\"class\":\"main\",").with_parents();

@@ -49,22 +49,22 @@ mod pages;
 mod writes;
 
 on_each_engine! {
-    a_value_is_the_file_of_its_key_digit_for_digit,
-    a_put_is_one_commit_that_sets_every_attribute_anew,
+    value_is_stored_verbatim_as_a_file,
+    put_replaces_all_attributes_in_one_commit,
     agents_do_not_see_each_other,
-    paths_that_break_the_rules_are_refused_on_every_call,
-    a_key_can_have_a_value_and_keys_below_it,
+    every_call_rejects_invalid_key_paths,
+    key_may_have_value_and_children,
     a_conflict_names_the_key_in_the_way,
-    deleting_prunes_the_directories_that_it_empties,
-    deleting_keeps_a_directory_that_holds_anything_else,
-    puts_beside_deletes_are_never_lost_to_pruning,
-    a_value_and_its_version_belong_together_while_others_write,
-    what_expired_is_gone_everywhere_and_in_nobodys_way,
-    history_is_newest_first_through_delete_and_recreate,
-    files_of_other_interfaces_never_break_an_answer,
-    a_file_above_the_keys_is_a_conflict_not_a_failure,
-    lists_and_globs_are_bounded_by_segment_and_sorted,
-    an_idempotent_retry_answers_the_first_write_again,
+    delete_prunes_empty_directories,
+    delete_keeps_nonempty_directories,
+    concurrent_puts_survive_pruning,
+    value_and_version_match_during_writes,
+    expired_values_are_absent_everywhere,
+    history_spans_delete_and_recreate,
+    foreign_files_never_break_kv_calls,
+    file_above_keys_is_a_path_conflict,
+    lists_and_globs_are_sorted_by_segment,
+    idempotent_retry_returns_the_first_write,
 }
 
 fn kv(fs: &Fs) -> Kv<'_> {
@@ -127,7 +127,7 @@ fn code<T: std::fmt::Debug>(answer: Result<T, KvError>) -> KvCode {
     answer.unwrap_err().code()
 }
 
-async fn a_value_is_the_file_of_its_key_digit_for_digit(fs: Fs, _: ManualClock) {
+async fn value_is_stored_verbatim_as_a_file(fs: Fs, _: ManualClock) {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
     let digits = format!("{}.{}e-7", "9".repeat(40), "0".repeat(40));
     let values = [
@@ -155,7 +155,7 @@ async fn a_value_is_the_file_of_its_key_digit_for_digit(fs: Fs, _: ManualClock) 
     }
 }
 
-async fn a_put_is_one_commit_that_sets_every_attribute_anew(fs: Fs, _: ManualClock) {
+async fn put_replaces_all_attributes_in_one_commit(fs: Fs, _: ManualClock) {
     let end = START.plus_seconds(60);
     let written = put_until(&fs, "/a/b/c", "1", Some(end)).await.unwrap();
     assert_eq!(written.version.seq, Seq(1));
@@ -189,7 +189,7 @@ async fn agents_do_not_see_each_other(fs: Fs, _: ManualClock) {
     }
 }
 
-async fn paths_that_break_the_rules_are_refused_on_every_call(fs: Fs, _: ManualClock) {
+async fn every_call_rejects_invalid_key_paths(fs: Fs, _: ManualClock) {
     let (chars, segments) = ("/é".repeat(257), "/a".repeat(65));
     let (folded_chars, folded_segments) =
         (format!("/a{}", "/".repeat(511)), format!("/a{}", "//b".repeat(32)));
@@ -250,7 +250,7 @@ async fn paths_that_break_the_rules_are_refused_on_every_call(fs: Fs, _: ManualC
     assert_eq!(code(kv(&fs).history("/a", PageRequest::first(101)).await), KvCode::Validation);
 }
 
-async fn a_key_can_have_a_value_and_keys_below_it(fs: Fs, _: ManualClock) {
+async fn key_may_have_value_and_children(fs: Fs, _: ManualClock) {
     for key in ["/a", "/a/b", "/a/b/c"] {
         put(&fs, key, &format!("\"{key}\"")).await.unwrap();
     }
@@ -283,7 +283,7 @@ async fn a_conflict_names_the_key_in_the_way(fs: Fs, _: ManualClock) {
     assert_eq!(texts(&history(&fs, "/e/a", 20).await), [Some("3".to_owned())]);
 }
 
-async fn deleting_prunes_the_directories_that_it_empties(fs: Fs, _: ManualClock) {
+async fn delete_prunes_empty_directories(fs: Fs, _: ManualClock) {
     put(&fs, "/a/b/c", "1").await.unwrap();
     put(&fs, "/a/x", "2").await.unwrap();
     let before = fs.head().await.unwrap().seq.0;
@@ -302,7 +302,7 @@ async fn deleting_prunes_the_directories_that_it_empties(fs: Fs, _: ManualClock)
     assert_eq!((past[0].version, past[0].created_at), (deleted.version, deleted.created_at));
 }
 
-async fn deleting_keeps_a_directory_that_holds_anything_else(fs: Fs, _: ManualClock) {
+async fn delete_keeps_nonempty_directories(fs: Fs, _: ManualClock) {
     put(&fs, "/a/b", "1").await.unwrap();
     fs.write(&path("/agents/x/kv/a/note.txt"), Bytes::from("1234")).await.unwrap();
     kv(&fs).delete("/a/b", None).await.unwrap();
@@ -310,7 +310,7 @@ async fn deleting_keeps_a_directory_that_holds_anything_else(fs: Fs, _: ManualCl
     assert_eq!(listed(&fs, "/").await, []);
 }
 
-async fn puts_beside_deletes_are_never_lost_to_pruning(fs: Fs, _: ManualClock) {
+async fn concurrent_puts_survive_pruning(fs: Fs, _: ManualClock) {
     for round in 0..50 {
         put(&fs, "/a/b/old", "1").await.unwrap();
         let key = format!("/a/b/new{round}");
@@ -331,7 +331,7 @@ async fn puts_beside_deletes_are_never_lost_to_pruning(fs: Fs, _: ManualClock) {
     assert_eq!(listed(&fs, "/").await, []);
 }
 
-async fn a_value_and_its_version_belong_together_while_others_write(fs: Fs, _: ManualClock) {
+async fn value_and_version_match_during_writes(fs: Fs, _: ManualClock) {
     put(&fs, "/a", "0").await.unwrap();
     let writer = tokio::spawn({
         let fs = fs.clone();
@@ -349,7 +349,7 @@ async fn a_value_and_its_version_belong_together_while_others_write(fs: Fs, _: M
     writer.await.unwrap();
 }
 
-async fn what_expired_is_gone_everywhere_and_in_nobodys_way(fs: Fs, clock: ManualClock) {
+async fn expired_values_are_absent_everywhere(fs: Fs, clock: ManualClock) {
     let end = START.plus_seconds(60);
     put_until(&fs, "/a/b", "1", Some(end)).await.unwrap();
     put_until(&fs, "/c.json/d", "1", Some(end)).await.unwrap();
@@ -368,7 +368,7 @@ async fn what_expired_is_gone_everywhere_and_in_nobodys_way(fs: Fs, clock: Manua
     assert!(!paths(&fs).await.contains(&"/agents/x/kv/a".to_owned()));
 }
 
-async fn history_is_newest_first_through_delete_and_recreate(fs: Fs, _: ManualClock) {
+async fn history_spans_delete_and_recreate(fs: Fs, _: ManualClock) {
     for number in 0..3 {
         put(&fs, "/a", &number.to_string()).await.unwrap();
     }
@@ -384,7 +384,7 @@ async fn history_is_newest_first_through_delete_and_recreate(fs: Fs, _: ManualCl
     assert!(history(&fs, "/never", 20).await.is_empty());
 }
 
-async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock) {
+async fn foreign_files_never_break_kv_calls(fs: Fs, _: ManualClock) {
     put(&fs, "/good", "1").await.unwrap();
     let bad: [(&str, &[u8]); 6] = [
         ("/agents/x/kv/text.json", b"not json"),
@@ -426,7 +426,7 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
     assert_eq!(fs.stat(&path("/secret.json").into()).await.unwrap().kind, Kind::File);
 }
 
-async fn a_file_above_the_keys_is_a_conflict_not_a_failure(fs: Fs, _: ManualClock) {
+async fn file_above_keys_is_a_path_conflict(fs: Fs, _: ManualClock) {
     fs.mkdir_all(&path("/agents/x")).await.unwrap();
     fs.write(&path("/agents/x/kv"), Bytes::from_static(b"in the way")).await.unwrap();
     let error = put(&fs, "/a", "1").await.unwrap_err();
@@ -438,7 +438,7 @@ async fn a_file_above_the_keys_is_a_conflict_not_a_failure(fs: Fs, _: ManualCloc
     kv(&fs).delete("/a", None).await.unwrap();
 }
 
-async fn lists_and_globs_are_bounded_by_segment_and_sorted(fs: Fs, _: ManualClock) {
+async fn lists_and_globs_are_sorted_by_segment(fs: Fs, _: ManualClock) {
     for key in ["/user/b", "/user/a", "/user/a-b", "/user/a/c", "/users2/x", "/user", "/us_r/x", "/us%r/x"] {
         put(&fs, key, "1").await.unwrap();
     }
@@ -465,7 +465,7 @@ async fn lists_and_globs_are_bounded_by_segment_and_sorted(fs: Fs, _: ManualCloc
     }
 }
 
-async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: ManualClock) {
+async fn idempotent_retry_returns_the_first_write(fs: Fs, clock: ManualClock) {
     let value = RawValue::from_string("1".into()).unwrap();
     let put = Put::anew("/a/b", &value);
     let record = |hash: u8, key: &str| {
@@ -484,7 +484,7 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
 }
 
 #[tokio::test]
-async fn a_filesystem_without_search_says_so() {
+async fn kv_search_reports_missing_support() {
     let fs: Fs = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
     let kv = kv(&fs);
     let search = async |query: &'static str, limit| {

@@ -95,7 +95,7 @@ async fn of_work(sessions: &Sessions<'_>, fs: &dyn FileSystem) -> Vec<Stored> {
 }
 
 #[tokio::test]
-async fn a_media_file_has_its_content_type_and_metadata_all_of_them_text() {
+async fn media_file_has_type_and_metadata() {
     for (fs, _kept) in engines().await {
         let new = NewMedia::new(KEY, "Audio/OGG; codecs=opus").session(OF).file_name("Grüße \"1\".ogg");
         let stored = media(&*fs).put(&new, body("sound")).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_media_file_has_its_content_type_and_metadata_all_of_them_text() {
 }
 
 #[tokio::test]
-async fn a_media_file_of_26_214_400_bytes_passes_and_of_one_more_nothing_is_left() {
+async fn media_upload_enforces_the_size_limit() {
     for (fs, _kept) in engines().await {
         let piece = Bytes::from(vec![7; 1 << 20]);
         let pieces = |last: usize| {
@@ -142,7 +142,7 @@ async fn a_media_file_of_26_214_400_bytes_passes_and_of_one_more_nothing_is_left
 }
 
 #[tokio::test]
-async fn what_is_no_session_key_or_type_is_refused() {
+async fn media_put_rejects_invalid_key_or_type() {
     for (fs, _kept) in engines().await {
         for key in ["", ".", "..", "a/b", "../x", "a\0", "a\nb", &"k".repeat(256)] {
             let new = NewMedia::new(key, "image/png");
@@ -159,7 +159,7 @@ async fn what_is_no_session_key_or_type_is_refused() {
 }
 
 #[tokio::test]
-async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it() {
+async fn media_are_found_only_in_media_places() {
     for (fs, _kept) in engines().await {
         let Stored { key, path: at, .. } = put(&*fs, OF, b"true").await;
         let read = async || -> Result<Bytes, Error> {
@@ -214,7 +214,7 @@ async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it
 }
 
 #[tokio::test]
-async fn media_of_a_session_are_listed_in_pages_and_removed_one_by_one() {
+async fn media_of_a_session_list_in_pages() {
     for (fs, _kept) in engines().await {
         let mut due = Vec::new();
         for _ in 0..5 {
@@ -251,7 +251,7 @@ async fn media_of_a_session_are_listed_in_pages_and_removed_one_by_one() {
 }
 
 #[tokio::test]
-async fn pictures_of_a_user_and_of_a_tool_leave_the_messages_in_the_same_commit() {
+async fn append_moves_images_to_files_atomically() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let call = json!([{"type": "tool_call", "id": "c", "name": "read", "arguments": {}}]);
@@ -293,7 +293,7 @@ async fn pictures_of_a_user_and_of_a_tool_leave_the_messages_in_the_same_commit(
 }
 
 #[tokio::test]
-async fn a_session_without_a_key_keeps_its_pictures() {
+async fn session_without_key_stores_images() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", None).await;
         let message = Draft::message(Role::User, &json!([image(b"kept")]));
@@ -304,7 +304,7 @@ async fn a_session_without_a_key_keeps_its_pictures() {
 }
 
 #[tokio::test]
-async fn a_message_with_a_picture_is_appended_once() {
+async fn append_with_image_is_idempotent() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let given = Append::messages([said(Role::User, "msg-1", &json!([image(b"once")]))]);
@@ -333,7 +333,7 @@ async fn a_message_with_a_picture_is_appended_once() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_too_large_writes_nothing_and_one_that_is_no_base64_stays() {
+async fn append_rejects_large_and_keeps_undecodable_images() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let head = fs.head().await.unwrap().seq;
@@ -359,7 +359,7 @@ async fn a_picture_that_is_too_large_writes_nothing_and_one_that_is_no_base64_st
 }
 
 #[tokio::test]
-async fn an_import_keeps_what_came_beside_messages_without_their_pictures() {
+async fn native_lines_have_no_inline_images() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let data = STANDARD.encode(b"picture");
@@ -391,7 +391,7 @@ async fn lists(sessions: &Sessions<'_>, hydrator: &Hydrator) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
+async fn pack_replay_includes_images() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let elsewhere = json!({"type": "image", "mime_type": "image/png", "path": "/pictures/cat.png"});
@@ -426,7 +426,7 @@ async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_pack_from_before_images_were_checked_is_built_again_as_it_was() {
+async fn older_pack_replays_unchecked_images() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", None).await;
         let html = json!({"type": "image", "mime_type": "image/png", "data": "PGh0bWw+"});
@@ -467,7 +467,7 @@ fn sha256(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn media_beyond_the_limits_are_named_with_the_reason() {
+async fn oversized_media_are_named_with_reason() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let filled = |mut bytes: Vec<u8>, size: usize| {
@@ -490,7 +490,7 @@ async fn media_beyond_the_limits_are_named_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_replaced_is_read_again_and_accounts_share_nothing() {
+async fn hydrator_rereads_replaced_files() {
     for (fs, _kept) in engines().await {
         let hydrator = Hydrator::with_budget(10);
         let Stored { key, path: at, .. } = put(&*fs, OF, b"first").await;
@@ -515,7 +515,7 @@ async fn a_file_that_was_replaced_is_read_again_and_accounts_share_nothing() {
 }
 
 #[tokio::test]
-async fn threads_share_a_hydrator() {
+async fn threads_share_one_hydrator() {
     let (account, _folder) = account().await;
     let hydrator = Arc::new(Hydrator::with_budget(64 << 10));
     let mut keys = Vec::new();
@@ -542,7 +542,7 @@ async fn threads_share_a_hydrator() {
 }
 
 #[tokio::test]
-async fn the_sessions_of_an_identity_keep_their_pictures_as_those_of_the_account_do() {
+async fn confined_sessions_store_images() {
     let (account, _folder) = account().await;
     let whole = session(&*account, "work", Some(KEY)).await;
     let message = Draft::message(Role::User, &json!([image(&png("before"))]));
@@ -564,7 +564,7 @@ async fn the_sessions_of_an_identity_keep_their_pictures_as_those_of_the_account
 }
 
 #[tokio::test]
-async fn a_reset_moves_and_removes_its_own_sessions_files_and_no_other_ones() {
+async fn reset_touches_media_of_its_session_only() {
     for (fs, _kept) in engines().await {
         let (kept, gone) = (put(&*fs, OF, b"kept").await, put(&*fs, OF, b"gone").await);
         let twin = put(&*fs, TWIN, b"of the session beside it").await;

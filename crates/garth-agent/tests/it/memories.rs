@@ -28,7 +28,7 @@ async fn events(fs: &dyn FileSystem) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn a_memory_has_every_file_and_one_event() {
+async fn put_writes_every_file_and_one_event() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let made = memories.put(&coffee(), &Put::new("# Coffee\n\nBlack. No milk.\n")).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_memory_has_every_file_and_one_event() {
 }
 
 #[tokio::test]
-async fn a_change_counts_on_and_keeps_what_was_given() {
+async fn put_increments_version_and_keeps_given_layers() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let brief = LayerText::Given("How Alice takes it".to_owned());
@@ -92,7 +92,7 @@ async fn a_change_counts_on_and_keeps_what_was_given() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_known_are_kept() {
+async fn unknown_meta_fields_are_preserved() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -107,7 +107,7 @@ async fn fields_that_are_not_known_are_kept() {
 }
 
 #[tokio::test]
-async fn only_what_is_active_is_there() {
+async fn only_active_memories_are_visible() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -129,7 +129,7 @@ async fn only_what_is_active_is_there() {
 }
 
 #[tokio::test]
-async fn memories_are_listed_by_prefix_category_and_tags_in_pages() {
+async fn list_filters_by_prefix_category_and_tags() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let all = [
@@ -180,7 +180,7 @@ async fn memories_are_listed_by_prefix_category_and_tags_in_pages() {
 }
 
 #[tokio::test]
-async fn a_memory_that_takes_the_place_of_another_ends_it() {
+async fn replacing_a_memory_ends_its_validity() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let (old, new) = (uri("users/alice/memories/events/old"), uri("users/alice/memories/events/new"));
@@ -202,7 +202,7 @@ async fn a_memory_that_takes_the_place_of_another_ends_it() {
 }
 
 #[tokio::test]
-async fn edges_are_followed_both_ways_and_go_with_what_they_lead_to() {
+async fn edges_are_bidirectional_and_deleted_with_target() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let all = ["a", "b", "c", "d"].map(|name| uri(&format!("users/alice/memories/entities/{name}")));
@@ -252,7 +252,7 @@ async fn edges_are_followed_both_ways_and_go_with_what_they_lead_to() {
 }
 
 #[tokio::test]
-async fn a_move_that_nobody_has_heard_of_outlives_the_memory() {
+async fn undelivered_move_outlives_the_memory() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let to = uri("users/alice/memories/preferences/tea");
@@ -268,7 +268,7 @@ async fn a_move_that_nobody_has_heard_of_outlives_the_memory() {
 }
 
 #[tokio::test]
-async fn a_skill_is_its_file_and_a_memory_beside_it() {
+async fn published_skill_links_its_content() {
     let (sqlite, _kept) = engines().await.remove(0);
     let (memories, skill) = (memories(&*sqlite), uri("agents/bot/skills/search"));
     memories.put(&skill, &Put::new("---\nname: search\n---\nLook things up.")).await.unwrap();
@@ -311,7 +311,7 @@ async fn what_is_no_memory_or_of_another_account_is_refused() {
 }
 
 #[tokio::test]
-async fn a_put_is_one_commit_and_writers_of_one_memory_take_turns() {
+async fn concurrent_puts_serialize_by_memory() {
     let (sqlite, _kept) = engines().await.remove(0);
     let memories = memories(&*sqlite);
     let before = sqlite.head().await.unwrap().seq;
@@ -335,7 +335,7 @@ async fn a_put_is_one_commit_and_writers_of_one_memory_take_turns() {
 }
 
 #[tokio::test]
-async fn memories_that_say_much_the_same_are_told_of() {
+async fn put_returns_possible_duplicates() {
     let (sqlite, _kept) = engines().await.remove(0);
     let memories = memories(&*sqlite);
     memories.put(&coffee(), &Put::new("Alice takes her coffee black, without any sugar.")).await.unwrap();
@@ -352,7 +352,7 @@ async fn memories_that_say_much_the_same_are_told_of() {
 }
 
 #[test]
-fn a_meta_without_what_is_set_is_as_others_write_it() {
+fn meta_omits_unset_fields() {
     let text = r#"{"uri":"ctx://a/users/b/memories/profile","context_type":"MEMORY","category":"profile","level":3,
         "owner_space":"user:b","status":"ACTIVE","created_at":"2025-03-17T10:00:00Z",
         "updated_at":"2025-03-17T11:30:00Z","version":3,"tags":["user-profile","verified"]}"#;

@@ -39,7 +39,7 @@ fn wide_edge(from: &Uri, to: &Uri) -> String {
 }
 
 #[tokio::test]
-async fn incoming_edges_of_many_bytes_are_given_in_part_and_rewritten_all_the_same() {
+async fn large_incoming_edges_are_truncated_but_rewritten() {
     let (fs, to) = (account(), uri("target"));
     memories(&*fs).put(&to, &Put::new("Text.")).await.unwrap();
     heavy(&*fs, 20, ".relations.json", |from| wide_edge(from, &to)).await;
@@ -55,7 +55,7 @@ async fn incoming_edges_of_many_bytes_are_given_in_part_and_rewritten_all_the_sa
 }
 
 #[tokio::test]
-async fn a_page_of_memories_ends_with_its_bytes_and_the_next_goes_on() {
+async fn memory_page_is_bounded_in_bytes() {
     let fs = account();
     heavy(&*fs, 10, ".meta.json", |uri| {
         let meta = garth_agent::memory::Meta::new(uri, Env::system().now());
@@ -76,7 +76,7 @@ async fn a_page_of_memories_ends_with_its_bytes_and_the_next_goes_on() {
 }
 
 #[tokio::test]
-async fn a_memory_whose_outbox_has_a_huge_file_of_others_is_removed() {
+async fn delete_ignores_huge_foreign_outbox_file() {
     let fs = account();
     memories(&*fs).put(&uri("a"), &Put::new("Text.")).await.unwrap();
     let huge = uri("a").file(".outbox/huge.json");
@@ -89,7 +89,7 @@ async fn a_memory_whose_outbox_has_a_huge_file_of_others_is_removed() {
 }
 
 #[tokio::test]
-async fn on_a_plain_folder_a_memory_with_more_events_than_are_taken_along_is_removed() {
+async fn delete_on_folder_ignores_excess_events() {
     let folder = tempfile::tempdir().unwrap();
     let fs = HostFs::open(folder.path(), Mode::Writable, Env::system()).unwrap();
     memories(&*fs).put(&uri("a"), &Put::new("Text.")).await.unwrap();
@@ -109,7 +109,7 @@ async fn on_a_plain_folder_a_memory_with_more_events_than_are_taken_along_is_rem
 }
 
 #[tokio::test]
-async fn more_tags_than_a_memory_has_are_refused_before_they_are_compared() {
+async fn rejects_too_many_tags_first() {
     let (fs, tea) = (account(), uri("tea"));
     let memories = memories(&*fs);
     memories.put(&tea, &Put::new("Green.")).await.unwrap();

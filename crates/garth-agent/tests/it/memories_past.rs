@@ -30,7 +30,7 @@ fn has_history(fs: &dyn FileSystem) -> bool {
 }
 
 #[tokio::test]
-async fn log_has_each_version_and_each_is_read_again() {
+async fn log_lists_every_readable_version() {
     for (fs, _kept) in engines().await {
         if !has_history(&*fs) {
             let error =
@@ -67,7 +67,7 @@ async fn log_has_each_version_and_each_is_read_again() {
 }
 
 #[tokio::test]
-async fn log_follows_a_move_and_goes_on_after_the_end() {
+async fn log_spans_moves_and_deletions() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         if !has_history(&*fs) {
@@ -98,7 +98,7 @@ async fn log_follows_a_move_and_goes_on_after_the_end() {
 }
 
 #[tokio::test]
-async fn log_of_a_meta_that_cannot_be_read_goes_on() {
+async fn log_skips_unreadable_meta() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         if !has_history(&*fs) {
@@ -121,7 +121,7 @@ async fn log_of_a_meta_that_cannot_be_read_goes_on() {
 }
 
 #[tokio::test]
-async fn versions_count_on_after_a_meta_that_cannot_be_read() {
+async fn versions_continue_after_unreadable_meta() {
     for (fs, _kept) in engines().await {
         if !has_history(&*fs) {
             continue;
@@ -146,7 +146,7 @@ async fn versions_count_on_after_a_meta_that_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn past_of_others_is_reached_by_no_identity() {
+async fn identities_cannot_read_the_past_of_others() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
@@ -179,7 +179,7 @@ async fn events(fs: &dyn FileSystem, uri: &Uri) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn what_was_edited_by_hand_is_told_within_the_bounds_of_memories() {
+async fn hand_edits_are_delivered_within_limits() {
     for (fs, _kept) in engines().await {
         let repair = async || Repair::new(memories(&*fs)).at_once(true).scan(|_| ()).await.unwrap();
         memories(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -220,7 +220,7 @@ async fn what_was_edited_by_hand_is_told_within_the_bounds_of_memories() {
 }
 
 #[tokio::test]
-async fn event_beyond_the_bounds_of_memories_is_refused() {
+async fn rejects_event_over_memory_limits() {
     let fs = garth_engine::engine::memory::MemoryFs::new(Env::system(), garth_agent::registry());
     memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
     memories(&fs).put(&tea(), &Put::new("Green.")).await.unwrap();
@@ -239,7 +239,7 @@ async fn event_beyond_the_bounds_of_memories_is_refused() {
 }
 
 #[tokio::test]
-async fn text_that_is_empty_makes_no_memory_unless_that_is_asked_for() {
+async fn put_rejects_empty_text_by_default() {
     for (fs, _kept) in engines().await {
         for text in ["", " \n\t\n"] {
             let error = memories(&*fs).put(&coffee(), &Put::new(text)).await.unwrap_err();

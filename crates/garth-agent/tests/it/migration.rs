@@ -268,7 +268,7 @@ async fn assert_same_keys(data: &DataDir, shown: &Value) {
 }
 
 #[tokio::test]
-async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
+async fn format_2_data_reads_unchanged() {
     let (folder, shown) = (old_data(), shown());
     let data = garth::builder().open(folder.path()).unwrap();
     let accounts = data.control().accounts().await.unwrap();
@@ -282,7 +282,7 @@ async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
 }
 
 #[tokio::test]
-async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
+async fn format_2_data_supports_all_operations() {
     let (folder, shown) = (old_data(), shown());
     let data = garth::builder().open(folder.path()).unwrap();
     for (name, shown) in fields(&shown["accounts"]) {
@@ -303,7 +303,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
 }
 
 #[tokio::test]
-async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhile() {
+async fn format_2_index_is_rebuilt_in_background() {
     let (folder, shown) = (old_data(), shown());
     let data = garth::builder().open(folder.path()).unwrap();
     let shown = &shown["accounts"]["default"];
@@ -337,7 +337,7 @@ async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhi
 
 #[cfg(debug_assertions)]
 #[tokio::test]
-async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
+async fn failed_migration_keeps_format_2_data() {
     use garth_engine::engine::sqlite::SqliteFs;
     use garth_engine::runtime::Runtime;
     use garth_engine::runtime::failpoint::{self, Failure};

@@ -28,7 +28,7 @@ async fn head(fs: &Arc<dyn FileSystem>) -> u64 {
 }
 
 #[tokio::test]
-async fn an_import_that_was_cut_short_goes_on_where_it_stopped() {
+async fn interrupted_import_continues() {
     let fs = tree();
     sessions(&*fs, &Once::default()).create(&Create::new("work")).await.unwrap();
     let text: String = (1..=2500).map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n")).collect();
@@ -50,7 +50,7 @@ async fn an_import_that_was_cut_short_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn a_twin_that_began_before_the_first_committed_gets_its_outcome() {
+async fn concurrent_repeat_returns_the_first_outcome() {
     let fs = tree();
     let uri: Uri = "ctx://default/users/ann/memories/preferences/tea".parse().unwrap();
     let to: Uri = "ctx://default/users/ann/memories/preferences/green".parse().unwrap();
@@ -78,7 +78,7 @@ async fn a_twin_that_began_before_the_first_committed_gets_its_outcome() {
 }
 
 #[tokio::test]
-async fn a_request_through_a_view_is_recorded_with_its_keeper() {
+async fn request_through_view_is_recorded_below() {
     let fs = tree();
     let home = TreePath::parse("/users/ann").unwrap();
     let confinement = Confinement::new(Within::new([home]), Owner::new("chat").unwrap());
@@ -93,7 +93,7 @@ async fn a_request_through_a_view_is_recorded_with_its_keeper() {
 }
 
 #[tokio::test]
-async fn another_request_under_the_key_is_refused_and_a_failure_leaves_no_record() {
+async fn rejects_other_request_under_the_same_key() {
     let fs = tree();
     let once = begin(&fs, "k").await;
     let said = Append::messages([Draft::user("hi")]);

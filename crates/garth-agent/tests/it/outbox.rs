@@ -180,7 +180,7 @@ fn told(events: &[(EventType, &str)]) -> Vec<(EventType, String)> {
 }
 
 #[tokio::test]
-async fn an_event_is_told_once_and_removed_and_the_version_is_noted() {
+async fn delivered_event_is_removed_and_noted() {
     let home = home();
     let events = home.put("a", "text", 3, &[]).await;
     let progress = home.run().await;
@@ -196,7 +196,7 @@ async fn an_event_is_told_once_and_removed_and_the_version_is_noted() {
 }
 
 #[tokio::test]
-async fn without_a_sink_events_are_finished_at_once() {
+async fn worker_without_sink_finishes_events() {
     let home = home();
     for slug in 0..200 {
         home.put(&slug.to_string(), "text", 1, &[]).await;
@@ -208,7 +208,7 @@ async fn without_a_sink_events_are_finished_at_once() {
 }
 
 #[tokio::test]
-async fn events_of_a_memory_come_in_order_and_newer_upserts_stand_for_older_ones() {
+async fn worker_delivers_in_order_without_superseded() {
     let home = home();
     home.put("a", "one", 1, &[]).await;
     home.put("a", "two", 2, &[]).await;
@@ -230,7 +230,7 @@ async fn events_of_a_memory_come_in_order_and_newer_upserts_stand_for_older_ones
 }
 
 #[tokio::test]
-async fn a_failure_waits_longer_each_time_and_is_given_up_after_five_retries() {
+async fn failed_event_is_dead_after_five_retries() {
     let home = home();
     let event = home.put("a", "text", 1, &[]).await.remove(0);
     let at = uri("a").file(&format!(".outbox/{}.json", event.event_id)).to_string();
@@ -265,7 +265,7 @@ async fn a_failure_waits_longer_each_time_and_is_given_up_after_five_retries() {
 }
 
 #[tokio::test]
-async fn a_sink_may_ask_to_be_left_alone_for_longer() {
+async fn sink_may_ask_for_longer_delay() {
     let home = home();
     home.put("a", "text", 1, &[]).await;
     for (asked, wait) in [(30, 30), (2, 4), (999_999, 3600)] {
@@ -276,7 +276,7 @@ async fn a_sink_may_ask_to_be_left_alone_for_longer() {
 }
 
 #[tokio::test]
-async fn nothing_overtakes_what_failed_but_other_memories_go_on() {
+async fn failed_event_blocks_only_its_own_memory() {
     let home = home();
     home.put("a", "text", 1, &[]).await;
     home.move_to("a", "b", 2).await;
@@ -297,7 +297,7 @@ async fn nothing_overtakes_what_failed_but_other_memories_go_on() {
 }
 
 #[tokio::test]
-async fn a_lease_keeps_others_away_until_it_ends() {
+async fn lease_excludes_other_workers_until_it_ends() {
     let home = home();
     let mut event = home.put("a", "text", 1, &[]).await.remove(0);
     event.status = EventStatus::Processing;
@@ -353,7 +353,7 @@ impl std::fmt::Debug for Home {
 }
 
 #[tokio::test]
-async fn what_happens_to_a_memory_while_its_event_is_told_is_not_undone() {
+async fn changes_during_delivery_are_kept() {
     let first = async |what| {
         let home = home();
         home.put("a", "text", 1, &[]).await;
@@ -378,7 +378,7 @@ async fn what_happens_to_a_memory_while_its_event_is_told_is_not_undone() {
 }
 
 #[tokio::test]
-async fn what_is_no_event_or_speaks_for_another_is_set_aside_as_it_is() {
+async fn invalid_events_move_to_dlq_unchanged() {
     let home = home();
     home.put("a", "text", 1, &[]).await;
     let outbox = uri("a").file(".outbox");
@@ -421,7 +421,7 @@ async fn what_is_no_event_or_speaks_for_another_is_set_aside_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_filled_in_while_it_is_the_one_that_was_written() {
+async fn long_text_is_delivered_if_unchanged() {
     let home = home();
     let long = "word ".repeat(20_000);
     home.put("a", &long, 1, &[]).await;
@@ -454,7 +454,7 @@ async fn a_long_text_is_filled_in_while_it_is_the_one_that_was_written() {
 }
 
 #[tokio::test]
-async fn no_secret_is_told() {
+async fn delivery_masks_secrets() {
     let home = home();
     let key = format!("AKIA{}", "IOSFODNN7EXAMPL2");
     let reason = Edge { reason: format!("uses {key}"), ..edge(&uri("a"), &uri("b")) };
@@ -470,7 +470,7 @@ async fn no_secret_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_not_active_is_not_told() {
+async fn inactive_memories_are_not_delivered() {
     let home = home();
     home.put("a", "text", 1, &[edge(&uri("a"), &uri("b"))]).await;
     let mut meta = Meta::new(&uri("a"), home.env.now());
@@ -482,7 +482,7 @@ async fn what_is_not_active_is_not_told() {
 }
 
 #[tokio::test]
-async fn edges_that_a_move_or_deletion_left_are_ended_first_and_told() {
+async fn dangling_edges_are_rewritten_before_delivery() {
     let home = home();
     for slug in 0..60 {
         let from = uri(&format!("n{slug}"));
@@ -520,7 +520,7 @@ async fn edges_that_a_move_or_deletion_left_are_ended_first_and_told() {
 }
 
 #[tokio::test]
-async fn a_retry_tells_what_failed_or_if_it_was_overtaken_what_is_there_now() {
+async fn retry_delivers_current_state_if_outdated() {
     let home = home();
     let give_up = async || {
         home.sink.fail(Some(SinkError::new("down")));
@@ -567,7 +567,7 @@ async fn a_retry_tells_what_failed_or_if_it_was_overtaken_what_is_there_now() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_dropped_counts_as_told() {
+async fn dropped_event_counts_as_delivered() {
     let home = home();
     let event = home.put("a", "text", 4, &[]).await.remove(0);
     home.fs.write(uri("a").file(".outbox/junk.json"), "x").await.unwrap();
@@ -578,7 +578,7 @@ async fn an_event_that_is_dropped_counts_as_told() {
 }
 
 #[tokio::test]
-async fn every_memory_below_a_prefix_is_told_anew() {
+async fn resend_covers_every_memory_below_a_prefix() {
     let home = home();
     for slug in 0..40 {
         let from = uri(&format!("n{slug}"));
@@ -602,7 +602,7 @@ async fn every_memory_below_a_prefix_is_told_anew() {
 }
 
 #[tokio::test]
-async fn what_waits_is_counted_and_listed() {
+async fn waiting_events_are_counted_and_listed() {
     let home = home();
     home.put("a", "text", 1, &[]).await;
     let first = home.env.now();
@@ -617,7 +617,7 @@ async fn what_waits_is_counted_and_listed() {
 }
 
 #[tokio::test]
-async fn a_folder_has_no_worker() {
+async fn host_folder_has_no_worker() {
     let folder = tempfile::tempdir().unwrap();
     let fs = garth_engine::engine::host::HostFs::open(
         folder.path(),

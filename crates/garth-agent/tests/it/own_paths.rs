@@ -47,7 +47,7 @@ async fn access(account: &Arc<dyn AccountStore>) -> Access {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_in_a_tree_with_other_paths() {
+async fn rejects_trees_with_other_paths() {
     let (account, _folder) = account().await;
     refused_on(&*access(&account).await.tree().open().await.unwrap()).await;
     let base: &dyn FileSystem = &*account;
@@ -56,7 +56,7 @@ async fn nothing_is_kept_in_a_tree_with_other_paths() {
 }
 
 #[tokio::test]
-async fn parts_and_overlays_under_the_accounts_own_paths_keep_it() {
+async fn accepts_views_with_own_paths() {
     let (account, _folder) = account().await;
     let own = access(&account).await;
     own.sessions().create(&Create::new("work")).await.unwrap();

@@ -66,7 +66,7 @@ pub(super) fn check(packed: &Packed) {
 }
 
 #[tokio::test]
-async fn a_pack_has_the_parts_in_their_order_and_says_of_what_it_is_made() {
+async fn pack_has_ordered_parts_and_manifest() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         fs.write(&path("context/pinned/style.md"), "Answer in one sentence.\n").await.unwrap();
@@ -119,7 +119,7 @@ async fn a_pack_has_the_parts_in_their_order_and_says_of_what_it_is_made() {
 }
 
 #[tokio::test]
-async fn what_did_not_change_is_not_packed_again_and_what_came_is_put_behind() {
+async fn unchanged_pack_is_reused_and_extended() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, turn(1, "out")).await;
@@ -146,7 +146,7 @@ async fn what_did_not_change_is_not_packed_again_and_what_came_is_put_behind() {
 }
 
 #[tokio::test]
-async fn messages_begin_at_a_line_that_moves_only_when_they_do_not_fit() {
+async fn pack_start_moves_only_when_full() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let (mut before, mut moves): (Option<Packed>, usize) = (None, 0);
@@ -176,7 +176,7 @@ async fn messages_begin_at_a_line_that_moves_only_when_they_do_not_fit() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_too_long_is_cut_to_head_and_tail_and_leads_to_the_whole() {
+async fn oversized_step_is_cut_and_swapped_out() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let long: String = (0..40_000).map(|line| format!("line {line} of the log\n")).collect();
@@ -211,7 +211,7 @@ async fn a_step_that_is_too_long_is_cut_to_head_and_tail_and_leads_to_the_whole(
 }
 
 #[tokio::test]
-async fn a_pack_is_built_again_whatever_has_changed_since() {
+async fn pack_replay_ignores_later_changes() {
     let (account, _folder) = super::sessions::account().await;
     let sessions = sessions(&*account).await;
     account.write(&path("context/pinned/system.md"), "You are a coder.\n").await.unwrap();
@@ -248,7 +248,7 @@ async fn a_pack_is_built_again_whatever_has_changed_since() {
 }
 
 #[tokio::test]
-async fn a_fact_leads_to_its_lines_and_one_that_leads_nowhere_is_refused() {
+async fn facts_require_existing_source_lines() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, turn(1, "out")).await;
@@ -273,7 +273,7 @@ async fn a_fact_leads_to_its_lines_and_one_that_leads_nowhere_is_refused() {
 }
 
 #[tokio::test]
-async fn output_that_comes_again_is_named_and_secrets_are_not_shown() {
+async fn repeated_output_is_referenced_and_secrets_masked() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let long = "the same log line\n".repeat(400);
@@ -294,7 +294,7 @@ async fn output_that_comes_again_is_named_and_secrets_are_not_shown() {
 }
 
 #[tokio::test]
-async fn of_the_packs_of_200_turns_almost_all_is_what_the_one_before_began_with() {
+async fn consecutive_packs_share_95_percent_of_their_bytes() {
     let (account, _folder) = super::sessions::account().await;
     let sessions = sessions(&*account).await;
     account.write(&path("context/pinned/system.md"), "You are a careful coder.\n").await.unwrap();
@@ -312,7 +312,7 @@ async fn of_the_packs_of_200_turns_almost_all_is_what_the_one_before_began_with(
 }
 
 #[tokio::test]
-async fn the_least_budget_is_enough_beside_messages_that_were_withdrawn_or_are_signed() {
+async fn least_budget_suffices_with_withdrawn_messages() {
     let (account, _folder) = super::sessions::account().await;
     let sessions = sessions(&*account).await;
     let thought = json!([
@@ -332,7 +332,7 @@ async fn the_least_budget_is_enough_beside_messages_that_were_withdrawn_or_are_s
 }
 
 #[tokio::test]
-async fn a_session_has_at_most_100_pinned_files_in_a_pack() {
+async fn pack_has_at_most_100_pinned_files() {
     let (account, _folder) = super::sessions::account().await;
     let sessions = sessions(&*account).await;
     for number in 0..100 {
@@ -351,7 +351,7 @@ async fn a_session_has_at_most_100_pinned_files_in_a_pack() {
 }
 
 #[tokio::test]
-async fn a_budget_that_has_grown_is_made_use_of_and_one_that_shrank_is_kept_to() {
+async fn pack_adapts_to_changed_budget() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         for number in 0..60 {
@@ -373,7 +373,7 @@ async fn a_budget_that_has_grown_is_made_use_of_and_one_that_shrank_is_kept_to()
 }
 
 #[tokio::test]
-async fn a_pack_is_built_again_with_the_secrets_of_the_judgement_that_built_it() {
+async fn pack_replay_uses_original_secret_detection() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let link = "https://docs.example.org/document/d/1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf/edit";

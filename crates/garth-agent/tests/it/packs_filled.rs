@@ -68,7 +68,7 @@ async fn check_shrunk(sessions: &Sessions<'_>, packed: &Packed) {
 }
 
 #[tokio::test]
-async fn long_results_shrink_before_turns_are_left_out() {
+async fn long_results_are_cut_before_turns() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     with_ten_long_results(&sessions).await;
@@ -128,7 +128,7 @@ async fn small_budgets_are_used_for_a_huge_result() {
 }
 
 #[tokio::test]
-async fn two_turns_with_long_results_are_both_shown() {
+async fn two_turns_with_long_results_fit() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         for (number, length) in [(1, 40_000), (2, 60_000)] {
@@ -147,7 +147,7 @@ async fn two_turns_with_long_results_are_both_shown() {
 }
 
 #[tokio::test]
-async fn results_stay_shrunk_as_they_were_in_the_pack_before() {
+async fn cut_results_stay_cut_across_packs() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     let (mut before, mut moves): (Option<Packed>, _) = (None, 0);
@@ -173,7 +173,7 @@ async fn results_stay_shrunk_as_they_were_in_the_pack_before() {
 }
 
 #[tokio::test]
-async fn many_long_results_are_shown_shorter_until_the_budget_is_used() {
+async fn many_long_results_share_the_budget() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     for number in 0..150 {
@@ -185,7 +185,7 @@ async fn many_long_results_are_shown_shorter_until_the_budget_is_used() {
 }
 
 #[tokio::test]
-async fn output_that_is_repeated_leaves_room_for_more_messages() {
+async fn repeated_output_frees_room_for_messages() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     for number in 0..200 {
@@ -199,7 +199,7 @@ async fn output_that_is_repeated_leaves_room_for_more_messages() {
 }
 
 #[tokio::test]
-async fn a_pack_reads_as_much_of_a_long_session_as_of_a_short_one() {
+async fn pack_cost_ignores_session_length() {
     let (account, _folder) = account().await;
     let fs: Arc<dyn FileSystem> = account.clone();
     let mut reads = Vec::new();

@@ -45,7 +45,7 @@ async fn every_pack_begins_with_leading_system_messages() {
 }
 
 #[tokio::test]
-async fn packs_that_go_on_keep_leading_system_messages() {
+async fn extended_packs_keep_leading_system_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::message(Role::System, RULE)]).await;

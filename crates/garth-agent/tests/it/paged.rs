@@ -196,7 +196,7 @@ async fn pages_of_any_size_give_the_same_items() {
 }
 
 #[tokio::test]
-async fn more_skills_than_a_page_has_break_no_prompt() {
+async fn prompt_supports_many_skills() {
     let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let skill = |n: usize, text: &str| {
         let path = TreePath::parse(&format!("/agents/coder/skills/s{n:05}/SKILL.md")).unwrap();

@@ -58,7 +58,7 @@ async fn filled() -> (TempDir, Arc<SqliteFs>) {
 }
 
 #[tokio::test]
-async fn a_process_of_an_older_set_reads_and_cannot_write() {
+async fn older_projection_set_is_read_only() {
     let (folder, fs) = filled().await;
     let other = open(&folder);
     // As a newer garth does when it opens the account, while these handles have it open.
@@ -92,7 +92,7 @@ async fn a_process_of_an_older_set_reads_and_cannot_write() {
 }
 
 #[tokio::test]
-async fn an_account_of_an_older_set_gets_its_keys_when_it_is_opened() {
+async fn open_rebuilds_keys_of_older_sets() {
     let (folder, fs) = filled().await;
     let all = found(&*fs, FindQuery::new(Projection::METADATA)).await;
     execute(&folder, "DELETE FROM projected; UPDATE head SET projections = 0");
@@ -108,7 +108,7 @@ async fn an_account_of_an_older_set_gets_its_keys_when_it_is_opened() {
 }
 
 #[tokio::test]
-async fn what_one_handle_sets_another_finds_and_takes_away() {
+async fn handles_share_projection_keys() {
     let (folder, fs) = filled().await;
     let other = open(&folder);
     commit(&*other, [Op::rename(path("/d"), path("/e")), tagged("/f", "x")]).await;
@@ -122,7 +122,7 @@ async fn what_one_handle_sets_another_finds_and_takes_away() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_the_keys_is_found_and_put_right() {
+async fn check_repairs_damaged_keys() {
     for damage in [
         "DELETE FROM projected",
         "DELETE FROM projected WHERE key = 'x' AND ino = (SELECT max(ino) FROM projected WHERE key = 'x')",
@@ -171,7 +171,7 @@ mod by_line {
     }
 
     #[tokio::test]
-    async fn a_line_is_found_where_it_is_whatever_is_written() {
+    async fn line_keys_follow_every_write() {
         let (_folder, fs) = filled().await;
         let at = path("/kv/lines");
         let first = [line("one", 1, 0..5), line("two", 3, 7..12), line("three", 4, 13..18)];
@@ -197,7 +197,7 @@ mod by_line {
 
     /// A file may be longer than anyone could read: holes cost nothing.
     #[tokio::test]
-    async fn a_file_of_holes_is_projected_at_once() {
+    async fn projecting_holes_is_fast() {
         let (_folder, fs) = filled().await;
         let (at, far) = (path("/kv/lines"), 1 << 40);
         commit(&*fs, [Op::truncate(&at, far), Op::append(&at, "\nlast")]).await;
@@ -211,7 +211,7 @@ mod by_line {
     }
 
     #[tokio::test]
-    async fn a_file_is_projected_while_it_has_a_name_in_the_class() {
+    async fn line_keys_require_a_matching_name() {
         let (folder, fs) = filled().await;
         let paths = async || found(&*fs, words().equal("one")).await;
         assert_eq!(paths().await, ["/kv/lines"]);
@@ -237,7 +237,7 @@ mod by_line {
     }
 
     #[tokio::test]
-    async fn a_batch_that_moves_directories_about_is_judged_by_what_it_leaves() {
+    async fn line_keys_follow_final_state_of_batch() {
         let (_folder, fs) = filled().await;
         let batch = [
             Op::rename(path("/kv"), path("/away")),
@@ -257,7 +257,7 @@ mod by_line {
     }
 
     #[tokio::test]
-    async fn lines_of_an_account_of_an_older_set_are_found_once_it_is_opened() {
+    async fn open_rebuilds_line_keys_of_older_sets() {
         let (folder, fs) = filled().await;
         let due = lines(&*fs).await;
         execute(&folder, "DELETE FROM projected; UPDATE head SET projections = 0");
@@ -280,7 +280,7 @@ mod by_file {
     }
 
     #[tokio::test]
-    async fn a_file_has_its_keys_while_it_has_a_name_in_the_class_whatever_is_done_to_it() {
+    async fn file_keys_require_a_matching_name() {
         let (_folder, fs) = filled().await;
         let at = |name: &str| path(&format!("/users/a/memories/{name}"));
         let of = async |status: &str| {
@@ -323,7 +323,7 @@ mod by_file {
     }
 
     #[tokio::test]
-    async fn both_engines_keep_the_same_keys() {
+    async fn engines_derive_the_same_keys() {
         let (_folder, fs) = filled().await;
         let in_memory = MemoryFs::new(Env::system(), registry());
         let memory = "/users/a/memories/events/x";

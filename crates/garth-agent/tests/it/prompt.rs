@@ -69,7 +69,7 @@ async fn all_files(fs: &dyn FileSystem) {
 }
 
 #[tokio::test]
-async fn the_sections_come_in_their_order_under_their_headings() {
+async fn prompt_sections_are_ordered_with_headings() {
     let (fs, env, _) = tree();
     all_files(&fs).await;
     let prompt = prompt(&workspace(&fs, &env)).await;
@@ -96,7 +96,7 @@ async fn the_sections_come_in_their_order_under_their_headings() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_left_out_and_what_is_always_there_is_always_there() {
+async fn prompt_omits_missing_files() {
     let (fs, env, _) = tree();
     let empty = prompt(&workspace(&fs, &env)).await;
     assert_eq!(included(&empty), ["base", "runtime"]);
@@ -111,7 +111,7 @@ async fn what_is_not_there_is_left_out_and_what_is_always_there_is_always_there(
 }
 
 #[tokio::test]
-async fn a_first_run_has_the_ceremony_and_who_the_agent_is_and_nothing_else() {
+async fn first_run_prompt_has_ceremony_and_identity() {
     let (fs, env, _) = tree();
     all_files(&fs).await;
     write(&fs, "fragments.jsonl", "{\"id\":\"a\",\"type\":\"persona\",\"text\":\"kind\"}\n").await;
@@ -131,7 +131,7 @@ async fn a_first_run_has_the_ceremony_and_who_the_agent_is_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn fragments_follow_the_operating_instructions_or_make_them() {
+async fn fragments_follow_operating_instructions() {
     let (fs, env, _) = tree();
     let lines = [
         r#"{"id":"a","type":"guardrail","text":"Never guess."}"#,
@@ -148,7 +148,7 @@ async fn fragments_follow_the_operating_instructions_or_make_them() {
 }
 
 #[tokio::test]
-async fn the_agents_memory_and_its_file_of_its_human_are_for_main_sessions_only() {
+async fn only_main_prompts_have_agent_memory() {
     let (fs, env, _) = tree();
     all_files(&fs).await;
     write(&fs, "BOOTSTRAP.md", "ask for a name").await;
@@ -174,7 +174,7 @@ async fn the_agents_memory_and_its_file_of_its_human_are_for_main_sessions_only(
 }
 
 #[tokio::test]
-async fn an_audience_has_a_memory_and_a_file_of_its_human_of_its_own() {
+async fn other_prompts_have_audience_memory() {
     let (fs, env, _) = tree();
     all_files(&fs).await;
     for class in ["dm", "group"] {
@@ -203,7 +203,7 @@ async fn an_audience_has_a_memory_and_a_file_of_its_human_of_its_own() {
 }
 
 #[tokio::test]
-async fn daily_memory_is_told_by_the_audience_that_wrote_it() {
+async fn daily_memory_in_prompts_names_its_audience() {
     let (fs, env, clock) = tree();
     let [main, dm, work] = ["main", "dm", "work"].map(|class| of_class(&fs, &env, class));
     main.add_daily(None, "Ann likes tea.").await.unwrap();
@@ -244,7 +244,7 @@ async fn daily_memory_is_told_by_the_audience_that_wrote_it() {
 }
 
 #[tokio::test]
-async fn what_other_audiences_remember_takes_at_most_2000_tokens_and_the_newest_goes_first() {
+async fn memory_of_others_is_bounded_newest_first() {
     let (fs, env, clock) = tree();
     for n in 0..40 {
         let author = Author::agent("coder").with_class("dm").with_audience(format!("user{n}"));
@@ -269,7 +269,7 @@ async fn what_other_audiences_remember_takes_at_most_2000_tokens_and_the_newest_
 }
 
 #[tokio::test]
-async fn today_and_yesterday_are_days_of_the_agents_time_zone() {
+async fn prompt_days_follow_the_time_zone() {
     let (fs, env, clock) = tree();
     for day in 24..=29 {
         write(&fs, &format!("memory/2026-01-{day}.md"), &format!("day {day}")).await;
@@ -293,7 +293,7 @@ async fn today_and_yesterday_are_days_of_the_agents_time_zone() {
 }
 
 #[tokio::test]
-async fn the_order_for_caches_puts_what_changes_often_last() {
+async fn cache_order_puts_volatile_parts_last() {
     let (fs, env, clock) = tree();
     all_files(&fs).await;
     let normal = prompt(&workspace(&fs, &env)).await;
@@ -313,7 +313,7 @@ async fn the_order_for_caches_puts_what_changes_often_last() {
 }
 
 #[tokio::test]
-async fn the_base_is_garths_own_or_what_the_settings_say() {
+async fn settings_may_replace_the_prompt_base() {
     let (fs, env, _) = tree();
     let own = prompt(&workspace(&fs, &env)).await;
     assert!(own.text.starts_with("You are an agent with a workspace"));
@@ -324,7 +324,7 @@ async fn the_base_is_garths_own_or_what_the_settings_say() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_an_error_that_names_it() {
+async fn prompt_error_names_unreadable_file() {
     let (fs, env, _) = tree();
     let refused = async |name: &str, bytes: Vec<u8>| {
         let path = TreePath::parse(&format!("/agents/coder/{name}")).unwrap();
@@ -353,7 +353,7 @@ async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, name: &str, class: &str)
 }
 
 #[tokio::test]
-async fn the_class_of_a_prompt_is_that_of_its_session() {
+async fn prompt_class_follows_its_session() {
     let (fs, env, _) = tree();
     all_files(&fs).await;
     session(&fs, &env, "private", "main").await;
@@ -376,7 +376,7 @@ async fn the_class_of_a_prompt_is_that_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_prompt_of_the_past_is_built_again_of_what_was_there_and_said_then() {
+async fn past_prompt_replays_files_and_inputs() {
     let (fs, env, clock) = tree();
     all_files(&fs).await;
     let sessions = session(&fs, &env, "default", "main").await;
@@ -406,7 +406,7 @@ async fn a_prompt_of_the_past_is_built_again_of_what_was_there_and_said_then() {
 }
 
 #[tokio::test]
-async fn of_the_past_without_an_event_the_inputs_are_asked_for() {
+async fn past_prompt_without_event_requires_inputs() {
     let (fs, env, clock) = tree();
     write(&fs, "SOUL.md", "kind").await;
     clock.advance(Duration::from_secs(1));
@@ -428,7 +428,7 @@ async fn of_the_past_without_an_event_the_inputs_are_asked_for() {
 }
 
 #[tokio::test]
-async fn a_pinned_prompt_stays_and_tells_at_its_end_what_changed() {
+async fn pinned_prompt_appends_changes() {
     let (fs, env, clock) = tree();
     all_files(&fs).await;
     write(&fs, "settings.json", r#"{"prompt":{"pinned":true}}"#).await;
@@ -456,7 +456,7 @@ async fn a_pinned_prompt_stays_and_tells_at_its_end_what_changed() {
 }
 
 #[tokio::test]
-async fn all_parts_are_of_one_moment() {
+async fn prompt_reads_one_snapshot() {
     let (fs, env, _) = tree();
     // Both files change in each commit.
     let both = |n: u32| {

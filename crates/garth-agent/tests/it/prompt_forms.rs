@@ -40,7 +40,7 @@ fn names(of: &[Changed]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_provider_gets_the_text_and_its_stable_prefix_as_a_block_of_its_own() {
+async fn providers_get_stable_prefix_as_block() {
     let (fs, env, _) = tree();
     write(&fs, "SOUL.md", "kind \"and\" calm\u{1f388}").await;
     write(&fs, "memory/2026-01-27.md", "tea").await;
@@ -64,7 +64,7 @@ async fn each_provider_gets_the_text_and_its_stable_prefix_as_a_block_of_its_own
 }
 
 #[tokio::test]
-async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason() {
+async fn manifest_describes_every_part() {
     let (fs, env, _) = tree();
     write(&fs, "SOUL.md", "kind\n").await;
     let built = prompt(&fs, &env).await;
@@ -96,7 +96,7 @@ async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason
 }
 
 #[tokio::test]
-async fn the_tokens_of_the_parts_add_up_and_a_cache_changes_nothing() {
+async fn part_tokens_add_up_with_cache() {
     let (fs, env, clock) = tree();
     let cache = PromptCache::default();
     let texts = ["kind", "/slash/first", "1", "ends with a dot.", "ends with a slash /", "\u{1f388}", "---"];
@@ -117,7 +117,7 @@ async fn the_tokens_of_the_parts_add_up_and_a_cache_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_report_has_the_manifest_and_the_text_in_a_fence_that_it_cannot_end() {
+async fn report_fences_the_prompt_text() {
     let (fs, env, _) = tree();
     write(&fs, "SOUL.md", "```\ncode\n````\n").await;
     let built = prompt(&fs, &env).await;
@@ -129,7 +129,7 @@ async fn a_report_has_the_manifest_and_the_text_in_a_fence_that_it_cannot_end() 
 }
 
 #[tokio::test]
-async fn what_looks_like_a_secret_is_not_in_a_prompt() {
+async fn prompts_mask_secrets() {
     let (fs, env, _) = tree();
     let key = format!("AKIA{}", "Q3ZXJ7TLM5WPV2RD");
     write(&fs, "TOOLS.md", &format!("aws_access_key_id = {key}\nregion = eu\n")).await;
@@ -142,7 +142,7 @@ async fn what_looks_like_a_secret_is_not_in_a_prompt() {
 }
 
 #[tokio::test]
-async fn two_prompts_tell_which_parts_came_went_and_changed() {
+async fn prompt_diff_lists_changed_parts() {
     let (fs, env, clock) = tree();
     for name in ["SOUL", "USER", "TOOLS"] {
         write(&fs, &format!("{name}.md"), &format!("of {name}")).await;
@@ -176,7 +176,7 @@ async fn session(fs: &dyn FileSystem, env: &Env, class: &str) {
 }
 
 #[tokio::test]
-async fn how_a_session_is_shown_what_others_wrote_is_not_pinned() {
+async fn daily_memory_visibility_is_not_pinned() {
     let (fs, env, clock) = tree();
     write(&fs, "settings.json", r#"{"daily_memory":"all","prompt":{"pinned":true}}"#).await;
     let day = TreePath::parse("/users/default/agents/coder/memory/2026-01-27.md").unwrap();
@@ -194,7 +194,7 @@ async fn how_a_session_is_shown_what_others_wrote_is_not_pinned() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
+async fn prompts_reveal_no_days_of_others() {
     let (fs, env, _) = tree();
     let author = |class: &str| {
         let author = Author::agent("coder").with_class(class);
@@ -233,7 +233,7 @@ async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
 }
 
 #[tokio::test]
-async fn what_had_expired_is_not_in_a_prompt_that_is_built_again() {
+async fn prompt_replay_omits_expired_files() {
     let (fs, env, clock) = tree();
     let until = SetAttrs::new().expires_at(START.plus_seconds(60));
     write(&fs, "TOOLS.md", "for a minute").await;
@@ -250,7 +250,7 @@ async fn what_had_expired_is_not_in_a_prompt_that_is_built_again() {
 }
 
 #[tokio::test]
-async fn skills_beyond_what_a_prompt_reads_are_left_out() {
+async fn prompt_omits_skills_over_read_limit() {
     let (fs, env, _) = tree();
     let text = "x".repeat(1 << 20);
     for n in 0..32 {
@@ -263,7 +263,7 @@ async fn skills_beyond_what_a_prompt_reads_are_left_out() {
 }
 
 #[tokio::test]
-async fn inputs_of_the_past_stand_for_what_is_not_known() {
+async fn given_inputs_replace_unknown_past_inputs() {
     let (fs, env, clock) = tree();
     write(&fs, "SOUL.md", "kind").await;
     let then = Moment::Time(env.now());

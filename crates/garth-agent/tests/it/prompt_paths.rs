@@ -8,7 +8,7 @@ use garth_engine::{ErrorKind, FileSystemExt};
 use super::access::{Account, by_key, p, scout};
 
 #[tokio::test]
-async fn skills_are_read_by_the_paths_that_are_told() {
+async fn listed_skill_paths_are_readable() {
     let account = Account::new("{}").await;
     account.put("/skills/mail/SKILL.md", "Mails.").await;
     account.put("/agents/scout/skills/pdf/SKILL.md", "Reads.").await;
@@ -39,7 +39,7 @@ async fn skills_are_read_by_the_paths_that_are_told() {
 }
 
 #[tokio::test]
-async fn a_prompt_names_the_paths_of_its_readers_tree() {
+async fn prompt_names_paths_of_its_tree() {
     let account = Account::new(r#"{"shared":{}}"#).await;
     Workspace::new(&*account.store, "scout").unwrap().init(&Init::default()).await.unwrap();
     let whole = Workspace::new(&*account.store, "scout").unwrap();
@@ -65,7 +65,7 @@ async fn a_prompt_names_the_paths_of_its_readers_tree() {
 }
 
 #[tokio::test]
-async fn a_first_run_names_the_file_that_ends_it() {
+async fn first_run_names_the_bootstrap_file() {
     let account = Account::new("{}").await;
     account.put("/agents/scout/BOOTSTRAP.md", "Ask for a name.").await;
     let (access, tree) = (account.access(&scout()).await, account.tree(&scout()).await);

@@ -21,7 +21,7 @@ fn request(session: &str) -> Request {
 }
 
 #[tokio::test]
-async fn prompts_of_an_older_garth_are_built_again_byte_for_byte() {
+async fn older_prompts_replay_byte_for_byte() {
     let folder = data_of("prompts-1");
     let data = garth::builder().open(folder.path()).unwrap();
     let account = data.account("default").await.unwrap();
@@ -43,7 +43,7 @@ async fn prompts_of_an_older_garth_are_built_again_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_skill_of_before_is_read_as_today_in_a_prompt_of_today() {
+async fn new_prompts_read_old_skills_anew() {
     let folder = data_of("prompts-1");
     let data = garth::builder().open(folder.path()).unwrap();
     let account = data.account("default").await.unwrap();

@@ -110,7 +110,7 @@ fn prose(random: &mut Random, words: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_short_memory_comes_whole_and_a_long_one_by_a_sentence_and_what_was_found() {
+async fn long_memories_are_recalled_in_parts() {
     let account = Account::new();
     account.put(COFFEE, "Alice likes her coffee black. She has two a day.\n").await;
     let mut random = Random::new(1);
@@ -131,7 +131,7 @@ async fn a_short_memory_comes_whole_and_a_long_one_by_a_sentence_and_what_was_fo
 }
 
 #[tokio::test]
-async fn with_more_room_more_comes_and_never_more_than_fits() {
+async fn recall_fills_but_never_exceeds_budget() {
     let account = Account::new();
     let mut random = Random::new(2);
     for n in 0..30 {
@@ -169,7 +169,7 @@ async fn with_more_room_more_comes_and_never_more_than_fits() {
 }
 
 #[tokio::test]
-async fn a_memory_is_found_by_its_layers_and_counts_once() {
+async fn recall_counts_memory_layers_once() {
     let account = Account::new();
     let mut put = Put::new(prose(&mut Random::new(3), 30));
     put.brief = LayerText::Given("Espresso habits of Alice".to_owned());
@@ -190,7 +190,7 @@ async fn a_memory_is_found_by_its_layers_and_counts_once() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_memories_come_by_the_lines_that_were_found() {
+async fn recall_returns_found_lines_of_files() {
     let account = Account::new();
     let mut random = Random::new(4);
     let log = format!(
@@ -212,7 +212,7 @@ async fn files_that_are_no_memories_come_by_the_lines_that_were_found() {
 }
 
 #[tokio::test]
-async fn where_nothing_fits_the_answer_is_empty_and_says_so() {
+async fn recall_reports_when_nothing_fits() {
     let account = Account::new();
     assert!(account.ask("anything").await.items.is_empty());
     account.put(COFFEE, "Alice likes her coffee black.\n").await;
@@ -233,7 +233,7 @@ async fn where_nothing_fits_the_answer_is_empty_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_not_whole_not_current_or_gone_is_not_recalled() {
+async fn recall_omits_incomplete_and_outdated_memories() {
     let account = Account::new();
     let of = |name: &str| format!("ctx://default/users/alice/memories/preferences/{name}");
     let dir = |name: &str| format!("/users/alice/memories/preferences/{name}");
@@ -261,7 +261,7 @@ async fn what_is_not_whole_not_current_or_gone_is_not_recalled() {
 }
 
 #[tokio::test]
-async fn a_moment_has_what_was_true_or_known_then() {
+async fn recall_supports_past_times() {
     let account = Account::new();
     let of = |name: &str| format!("ctx://default/users/alice/memories/preferences/{name}");
     account.put(&of("milk"), "Alice takes her coffee with milk.\n").await;
@@ -287,7 +287,7 @@ async fn a_moment_has_what_was_true_or_known_then() {
 }
 
 #[tokio::test]
-async fn text_that_imitates_a_fence_stays_in_its_own() {
+async fn recalled_text_cannot_leave_its_fence() {
     let account = Account::new();
     account.put(COFFEE, "Alice likes her coffee black.\n").await;
     let genuine = account.ask("Alice likes coffee").await.text;
@@ -316,7 +316,7 @@ async fn text_that_imitates_a_fence_stays_in_its_own() {
 }
 
 #[tokio::test]
-async fn no_secret_is_recalled() {
+async fn recall_masks_secrets() {
     let account = Account::new();
     let all = each(&mut Random::new(8));
     for (n, planted) in all.iter().enumerate() {
@@ -342,7 +342,7 @@ async fn no_secret_is_recalled() {
 }
 
 #[tokio::test]
-async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
+async fn recall_is_confined_to_the_agents_tree() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().open(&folder.path().join("data")).unwrap();
     for name in ["default", "other"] {
@@ -427,7 +427,7 @@ fn facts() -> Vec<(String, Vec<String>, [String; 2])> {
 }
 
 #[tokio::test]
-async fn of_two_hundred_facts_that_change_what_is_current_comes_and_what_it_replaced_does_not() {
+async fn recall_returns_current_facts_not_replaced_ones() {
     let account = Account::new();
     let facts = facts();
     assert!(facts.len() >= 200, "{}", facts.len());

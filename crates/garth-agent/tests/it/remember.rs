@@ -94,7 +94,7 @@ async fn rejects_an_empty_fact() {
 }
 
 #[tokio::test]
-async fn reports_memories_that_say_much_the_same() {
+async fn remember_reports_similar_memories() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let first = memories.remember(&fact("Alice takes her coffee black at breakfast.")).await.unwrap();
@@ -123,7 +123,7 @@ async fn forgets_a_fact_by_its_text() {
 }
 
 #[tokio::test]
-async fn text_that_was_never_stored_names_near_ones() {
+async fn forget_names_similar_memories() {
     let (fs, _kept) = engines().await.swap_remove(0);
     let memories = memories(&*fs);
     let stored = memories.remember(&fact("Alice takes her coffee black at breakfast.")).await.unwrap();

@@ -88,7 +88,7 @@ fn found(report: &Report) -> Vec<(&str, u64)> {
 }
 
 #[tokio::test]
-async fn what_is_whole_is_left_as_it_is() {
+async fn repair_keeps_complete_memories() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -112,7 +112,7 @@ async fn what_is_whole_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn text_without_meta_becomes_a_memory() {
+async fn repair_completes_text_without_meta() {
     for (fs, _kept) in engines().await {
         fs.mkdir_all(&coffee().dir()).await.unwrap();
         fs.write(coffee().file("content.md"), "# Coffee\n\nBlack. No milk.\n").await.unwrap();
@@ -130,7 +130,7 @@ async fn text_without_meta_becomes_a_memory() {
 }
 
 #[tokio::test]
-async fn a_memory_of_which_all_is_there_becomes_active_and_another_broken() {
+async fn repair_sets_active_or_broken() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         for memory in [coffee(), tea()] {
@@ -155,7 +155,7 @@ async fn a_memory_of_which_all_is_there_becomes_active_and_another_broken() {
 }
 
 #[tokio::test]
-async fn an_active_memory_without_text_is_broken_until_it_is_put() {
+async fn missing_text_is_broken_until_put() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -169,7 +169,7 @@ async fn an_active_memory_without_text_is_broken_until_it_is_put() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_missing_is_made_and_none_that_was_done() {
+async fn repair_recreates_undelivered_events() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -187,7 +187,7 @@ async fn an_event_that_is_missing_is_made_and_none_that_was_done() {
 }
 
 #[tokio::test]
-async fn layers_follow_a_text_that_was_edited_and_given_ones_are_stale() {
+async fn repair_derives_layers_of_edited_text() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let mut put = Put::new("Black.");
@@ -220,7 +220,7 @@ async fn layers_follow_a_text_that_was_edited_and_given_ones_are_stale() {
 }
 
 #[tokio::test]
-async fn what_others_wrote_by_the_seed_gets_what_it_lacks() {
+async fn repair_completes_foreign_memories() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -241,7 +241,7 @@ async fn what_others_wrote_by_the_seed_gets_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_kept_under_another_name() {
+async fn repair_renames_unreadable_files() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -275,7 +275,7 @@ async fn unreadable_meta_gets_version_above_done() {
 }
 
 #[tokio::test]
-async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_memory_of_its_own() {
+async fn repair_distinguishes_moves_and_copies() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let (moved, copied) =
@@ -307,7 +307,7 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_memory_of_its_o
 }
 
 #[tokio::test]
-async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
+async fn repair_links_skill_content() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         fs.mkdir_all(&skill().file(".outbox")).await.unwrap();
@@ -349,7 +349,7 @@ async fn a_skill_keeps_a_content_file_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_delete_that_was_cut_short_is_finished() {
+async fn repair_finishes_interrupted_delete() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -366,7 +366,7 @@ async fn a_delete_that_was_cut_short_is_finished() {
 }
 
 #[tokio::test]
-async fn a_writer_that_pauses_between_files_is_never_broken() {
+async fn paused_writer_is_not_marked_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let memories = Memories::new(&fs, "default").env(env);
@@ -425,7 +425,7 @@ async fn followed(
 }
 
 #[tokio::test]
-async fn what_other_doors_change_is_followed_within_two_seconds() {
+async fn follow_sees_other_changes_within_two_seconds() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let memories = Memories::new(&fs, "default").env(env.clone());
@@ -486,7 +486,7 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
 }
 
 #[tokio::test]
-async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_memory_of_its_own_there() {
+async fn manual_owner_change_is_delete_and_create() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let memories = Memories::new(&fs, "default").env(env.clone());
@@ -517,8 +517,7 @@ async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_memory_of_i
 }
 
 #[tokio::test]
-async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris_once_nothing_is_on_its_way()
-{
+async fn removing_a_moved_memory_reports_both_uris_deleted() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let memories = Memories::new(&fs, "default").env(env.clone());
@@ -551,7 +550,7 @@ async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris
 }
 
 #[tokio::test]
-async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() {
+async fn forged_move_keeps_edges_of_others() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let memories = Memories::new(&fs, "default").env(env.clone());
@@ -582,7 +581,7 @@ async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() 
 }
 
 #[tokio::test]
-async fn a_writer_that_pauses_beside_one_who_follows_is_never_broken() {
+async fn paused_writer_survives_concurrent_follow() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let mut follow = Follow::since(Seq(0));

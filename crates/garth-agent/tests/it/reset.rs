@@ -114,7 +114,7 @@ pub(super) async fn trim(workspace: &Workspace<'_>, how: &Trim<'_>) -> Option<Tr
 }
 
 #[tokio::test]
-async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next() {
+async fn reset_archives_and_starts_next_session() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=5).await;
@@ -165,7 +165,7 @@ async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next(
 }
 
 #[tokio::test]
-async fn a_session_in_which_nothing_was_said_has_no_archive() {
+async fn empty_session_resets_without_archive() {
     let (fs, env, _) = tree();
     session(&fs, &env, "main").await;
     let done = reset(&workspace(&fs, &env), "work", &Reset::default().name(Some("mine".into()))).await;
@@ -174,7 +174,7 @@ async fn a_session_in_which_nothing_was_said_has_no_archive() {
 }
 
 #[tokio::test]
-async fn copy_of_a_session_is_reset_into_an_archive_of_its_own() {
+async fn copied_session_has_its_own_archive() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=2).await;
@@ -191,7 +191,7 @@ async fn copy_of_a_session_is_reset_into_an_archive_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_their_role() {
+async fn archives_omit_withdrawn_messages() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     let said = [
@@ -208,7 +208,7 @@ async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_t
 }
 
 #[tokio::test]
-async fn if_the_archive_cannot_be_written_nothing_is_cleared() {
+async fn failed_archive_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
@@ -237,7 +237,7 @@ async fn settings_of(account: &std::sync::Arc<dyn garth_engine::AccountStore>, t
 }
 
 #[tokio::test]
-async fn an_archive_holds_what_is_said_while_it_is_written() {
+async fn archive_includes_concurrent_messages() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     for round in 0..20 {
@@ -260,7 +260,7 @@ async fn an_archive_holds_what_is_said_while_it_is_written() {
 }
 
 #[tokio::test]
-async fn compaction_begins_when_a_prompt_leaves_less_than_the_reserve() {
+async fn compaction_is_due_below_the_reserve() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     settings(&fs, r#"{"compaction":{"reserve":20000,"keep":200}}"#).await;
@@ -278,7 +278,7 @@ async fn compaction_begins_when_a_prompt_leaves_less_than_the_reserve() {
 }
 
 #[tokio::test]
-async fn compaction_takes_whole_steps_out_of_packs_and_keeps_the_last_turn() {
+async fn compaction_keeps_complete_steps_and_last_turn() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
@@ -316,7 +316,7 @@ async fn compaction_takes_whole_steps_out_of_packs_and_keeps_the_last_turn() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_not_finished_stays() {
+async fn compaction_keeps_unfinished_steps() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     settings(&fs, r#"{"compaction":{"keep":0}}"#).await;
@@ -339,7 +339,7 @@ async fn a_step_that_is_not_finished_stays() {
 }
 
 #[tokio::test]
-async fn what_a_model_finds_worth_remembering_is_in_the_commit_of_a_compaction_and_a_reset() {
+async fn extracted_memories_share_the_commit() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
@@ -373,7 +373,7 @@ async fn session_named<'a>(fs: &'a dyn FileSystem, env: &Env, name: &str) -> Ses
 }
 
 #[tokio::test]
-async fn what_is_remembered_of_a_session_is_of_its_class_whoever_resets_it() {
+async fn extracted_memories_have_the_session_class() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "dm").await;
     talk(&sessions, "work", 1..=1).await;
@@ -397,7 +397,7 @@ async fn what_is_remembered_of_a_session_is_of_its_class_whoever_resets_it() {
 }
 
 #[tokio::test]
-async fn a_model_that_does_not_answer_is_asked_again_by_a_job() {
+async fn job_retries_unanswered_model_request() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=3).await;
@@ -421,7 +421,7 @@ async fn a_model_that_does_not_answer_is_asked_again_by_a_job() {
 }
 
 #[tokio::test]
-async fn a_job_that_never_succeeds_is_put_aside() {
+async fn failing_job_moves_to_dlq() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=1).await;
@@ -440,7 +440,7 @@ async fn a_job_that_never_succeeds_is_put_aside() {
 }
 
 #[tokio::test]
-async fn transcripts_are_read_of_live_sessions_and_of_archives_alike_by_lines() {
+async fn transcripts_read_sessions_and_archives() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=10).await;
@@ -468,7 +468,7 @@ async fn transcripts_are_read_of_live_sessions_and_of_archives_alike_by_lines() 
 }
 
 #[tokio::test]
-async fn an_archive_that_is_damaged_is_told() {
+async fn damaged_archive_is_corrupt() {
     let (fs, env, _) = tree();
     let write = Op::write(path("/agents/coder/sessions/x.jsonl.gz"), "no gzip").with_parents();
     fs.commit(Batch::new([write])).await.unwrap();
@@ -497,7 +497,7 @@ pub(super) async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> Med
 }
 
 #[tokio::test]
-async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_the_rest() {
+async fn reset_moves_referenced_media_removes_others() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
@@ -530,7 +530,7 @@ async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_th
 }
 
 #[tokio::test]
-async fn a_reset_that_is_to_delete_media_leaves_none() {
+async fn reset_deletes_media_by_policy() {
     let (fs, env, _) = tree();
     settings(&fs, r#"{"reset":{"media":"delete"}}"#).await;
     let sessions = session(&fs, &env, "main").await;
@@ -547,7 +547,7 @@ async fn a_reset_that_is_to_delete_media_leaves_none() {
 }
 
 #[tokio::test]
-async fn a_session_that_has_a_parent_keeps_all_of_its_media() {
+async fn reset_of_child_keeps_all_media() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     let file = path("/users/default/agents/coder/session/work/meta.json");
@@ -565,7 +565,7 @@ async fn a_session_that_has_a_parent_keeps_all_of_its_media() {
 }
 
 #[tokio::test]
-async fn media_of_a_session_without_a_key_go_by_its_id() {
+async fn reset_finds_media_by_session_id() {
     let (fs, env, _) = tree();
     let sessions = session_named(&fs, &env, "plain").await;
     let id = sessions.get("plain").await.unwrap().meta.id;
@@ -599,7 +599,7 @@ impl ChatModel for PutsMeanwhile<'_> {
 }
 
 #[tokio::test]
-async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
+async fn reset_keeps_media_put_concurrently() {
     for policy in ["keep", "delete"] {
         let (fs, env, _) = tree();
         settings(&fs, &format!(r#"{{"reset":{{"media":"{policy}"}}}}"#)).await;
@@ -619,7 +619,7 @@ async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
+async fn reset_keeps_images_appended_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();

@@ -8,7 +8,7 @@ use garth_engine::model::Timestamp;
 use super::reset::{session, settings, talk, tree, workspace};
 
 #[tokio::test]
-async fn a_session_is_reset_by_the_hour_or_after_a_while_if_the_settings_say_so() {
+async fn settings_reset_sessions_daily_or_idle() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());
@@ -36,7 +36,7 @@ async fn a_session_is_reset_by_the_hour_or_after_a_while_if_the_settings_say_so(
 }
 
 #[tokio::test]
-async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
+async fn due_sessions_are_found_by_mark() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());

@@ -15,7 +15,7 @@ use super::reset::{
 };
 
 #[tokio::test]
-async fn results_in_archives_and_exports_have_the_names_of_their_calls() {
+async fn archived_results_name_their_tools() {
     let (fs, env, _clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     let call = |id: &str, name: &str| {
@@ -69,7 +69,7 @@ async fn block(fs: &dyn FileSystem, how: &str, last: usize) {
 }
 
 #[tokio::test]
-async fn a_day_without_room_stops_neither_compaction_nor_reset() {
+async fn full_day_stops_neither_compaction_nor_reset() {
     for how in ["full", "too long", "directory", "link", "other names"] {
         let (fs, env, _clock) = tree();
         let sessions = session(&fs, &env, "main").await;
@@ -90,7 +90,7 @@ async fn a_day_without_room_stops_neither_compaction_nor_reset() {
 }
 
 #[tokio::test]
-async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
+async fn full_day_leaves_a_job() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
@@ -116,7 +116,7 @@ async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
 }
 
 #[tokio::test]
-async fn a_job_whose_day_changed_meanwhile_is_given_back_at_once() {
+async fn conflicting_job_is_released_immediately() {
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=1).await;
@@ -137,7 +137,7 @@ async fn a_job_whose_day_changed_meanwhile_is_given_back_at_once() {
 }
 
 #[tokio::test]
-async fn a_reset_overwrites_no_archive() {
+async fn reset_never_overwrites_archives() {
     let (fs, env, _clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=1).await;

@@ -52,7 +52,7 @@ async fn filled(fs: &dyn FileSystem) {
 }
 
 #[tokio::test]
-async fn what_is_no_json_gets_below_kv_in_no_way() {
+async fn kv_rejects_invalid_json_everywhere() {
     for (fs, _folder) in engines() {
         let fs = &*fs;
         filled(fs).await;
@@ -96,7 +96,7 @@ async fn what_is_no_json_gets_below_kv_in_no_way() {
 }
 
 #[tokio::test]
-async fn a_batch_is_judged_by_what_it_leaves() {
+async fn rules_judge_the_final_state() {
     for (fs, _folder) in engines() {
         let fs = &*fs;
         filled(fs).await;
@@ -119,7 +119,7 @@ async fn a_batch_is_judged_by_what_it_leaves() {
 }
 
 #[tokio::test]
-async fn what_is_good_passes_in_every_way_and_kinds_without_content_too() {
+async fn kv_accepts_valid_json_everywhere() {
     for (fs, _folder) in engines() {
         let fs = &*fs;
         filled(fs).await;
@@ -139,7 +139,7 @@ async fn what_is_good_passes_in_every_way_and_kinds_without_content_too() {
 }
 
 #[tokio::test]
-async fn link_to_unchecked_bytes_gets_to_no_guarded_path() {
+async fn rejects_links_to_unchecked_content() {
     const EVENTS: &str = "/users/u/agents/a/session/s/events.jsonl";
     for (fs, _folder) in engines() {
         let fs = &*fs;
@@ -177,7 +177,7 @@ async fn link_to_unchecked_bytes_gets_to_no_guarded_path() {
 }
 
 #[tokio::test]
-async fn another_name_does_not_get_round_a_rule_and_is_not_told() {
+async fn other_names_cannot_evade_rules() {
     for (fs, _folder) in engines() {
         filled(&*fs).await;
         given(&*fs, [Op::link(at(VALUE), at("/mine")), Op::mkdir(at("/home"))]).await;
@@ -198,7 +198,7 @@ async fn another_name_does_not_get_round_a_rule_and_is_not_told() {
 }
 
 #[tokio::test]
-async fn a_request_cannot_override_rules_and_an_administrator_can() {
+async fn only_administrators_override_rules() {
     let text = r#"{"ops": [], "overrides_rules": true}"#;
     assert!(serde_json::from_str::<Batch>(text).is_err());
     for (fs, _folder) in engines() {

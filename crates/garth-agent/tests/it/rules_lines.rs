@@ -14,7 +14,7 @@ const GOOD: &str = r#"{"id": "1", "type": "persona", "text": "You are kind."}"#;
 const BAD: &str = r#"{"id": "2", "type": "wish", "text": "x"}"#;
 
 #[tokio::test]
-async fn a_bad_fragment_is_refused_with_its_line_whatever_brings_it() {
+async fn rejects_invalid_fragments_with_line() {
     for tree in Tree::all() {
         let bad_second = format!("{GOOD}\n{BAD}\n");
         tree.given([
@@ -69,7 +69,7 @@ async fn a_bad_fragment_is_refused_with_its_line_whatever_brings_it() {
 }
 
 #[tokio::test]
-async fn an_append_is_judged_with_the_line_that_it_goes_on_with() {
+async fn append_is_judged_with_continued_line() {
     for tree in Tree::all() {
         tree.set(rule("/**/*.jsonl", "json-lines", r#"{"schema": {"type": "object"}}"#)).await;
         let log = "/d/log.jsonl";
@@ -91,7 +91,7 @@ async fn an_append_is_judged_with_the_line_that_it_goes_on_with() {
 }
 
 #[tokio::test]
-async fn whole_files_are_judged_by_their_schema() {
+async fn files_are_judged_by_their_schema() {
     for tree in Tree::all() {
         let schema = r#"{"schema": {"type": "object", "required": ["name"], "additionalProperties": false,
             "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}}}}"#;
@@ -111,7 +111,7 @@ async fn whole_files_are_judged_by_their_schema() {
 }
 
 #[tokio::test]
-async fn rules_over_whole_files_have_them_small() {
+async fn file_schema_rules_bound_file_size() {
     let [tree, _] = Tree::all();
     tree.set(rule("/x", "json", "{}")).await;
     let half = "1".repeat(8 << 20);
@@ -121,7 +121,7 @@ async fn rules_over_whole_files_have_them_small() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_many_writers_append_in_halves_parses_after_every_commit() {
+async fn concurrent_partial_appends_stay_parsable() {
     let folder = tempfile::tempdir().unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     fs.commit(Op::write(at("/log.jsonl"), "").into()).await.unwrap();
@@ -160,7 +160,7 @@ async fn what_many_writers_append_in_halves_parses_after_every_commit() {
 }
 
 #[tokio::test]
-async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
+async fn rule_set_lists_violations_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let ops = ["/a/1.json", "/a/b/2.json", "/c/3.json", "/a/good.json", "/a/text"];
@@ -197,7 +197,7 @@ async fn a_file_of_many_names_is_read_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_about_change_are_set_while_others_write() {
+async fn change_rules_can_be_set_during_writes() {
     let folder = tempfile::tempdir().unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let made = (0..2000).map(|n| Op::write(at(&format!("/logs/{n}.log")), "1\n").with_parents());

@@ -75,7 +75,7 @@ impl Tree {
 const SOON: Timestamp = Timestamp(4_000_000_000_000_000_000);
 
 #[tokio::test]
-async fn a_file_that_is_append_only_grows_and_nothing_else() {
+async fn append_only_files_only_grow() {
     for tree in Tree::all() {
         let log = "/logs/a/day.log";
         tree.given([
@@ -150,7 +150,7 @@ async fn a_file_that_is_append_only_grows_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_read_only_keeps_its_names_and_what_they_lead_to() {
+async fn read_only_paths_keep_names_and_targets() {
     for tree in Tree::all() {
         tree.given([
             Op::write(at("/skills/pdf/SKILL.md"), "how").with_parents(),
@@ -207,7 +207,7 @@ async fn what_is_read_only_keeps_its_names_and_what_they_lead_to() {
 }
 
 #[tokio::test]
-async fn an_override_passes_and_is_logged() {
+async fn rule_override_is_logged() {
     for tree in Tree::all() {
         tree.given([Op::write(at("/log"), "a")]).await;
         tree.set(rule("/log", "append-only", "{}")).await;
@@ -222,7 +222,7 @@ async fn an_override_passes_and_is_logged() {
 }
 
 #[tokio::test]
-async fn what_was_there_can_not_be_restored_over_what_is_append_only() {
+async fn restore_cannot_shorten_append_only_files() {
     for tree in Tree::all() {
         tree.given([Op::write(at("/log"), "one\n"), Op::write(at("/text"), "one\n")]).await;
         tree.given([Op::append(at("/log"), "two\n"), Op::append(at("/text"), "two\n")]).await;
@@ -239,7 +239,7 @@ async fn what_was_there_can_not_be_restored_over_what_is_append_only() {
 }
 
 #[tokio::test]
-async fn files_that_would_expire_break_what_is_to_be_append_only_and_the_first_hundred_are_told() {
+async fn append_only_rule_lists_expiring_files() {
     let [_, tree] = Tree::all();
     let expiring = SetAttrs::new().expires_at(SOON);
     let write = |n| Op::write(at(&format!("/logs/{n:03}")), "").with_parents().with_attrs(expiring.clone());

@@ -53,7 +53,7 @@ fn heron() -> SearchQuery {
 }
 
 #[tokio::test]
-async fn the_text_of_a_memory_is_found_while_its_meta_says_that_it_is_active() {
+async fn search_finds_only_active_memories() {
     let (_folder, fs) = account();
     for dir in ["/users/a/memories/profile", "/agents/b/memories/cases/x", "/agents/b/skills/s"] {
         let own = [format!("{dir}/content.md")];
@@ -73,7 +73,7 @@ async fn the_text_of_a_memory_is_found_while_its_meta_says_that_it_is_active() {
 }
 
 #[tokio::test]
-async fn a_memory_that_is_renamed_is_judged_where_it_is() {
+async fn search_follows_renamed_memories() {
     let (_folder, fs) = account();
     let (one, other) = ("/users/a/memories/events/x", "/users/a/memories/events/y");
     commit(&*fs, memory(one).into_iter().chain([meta(one, "ACTIVE")])).await;
@@ -97,7 +97,7 @@ async fn a_memory_that_is_renamed_is_judged_where_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_kept_beside_text_is_found_by_another_name_alone() {
+async fn excluded_files_are_found_by_other_names() {
     let (_folder, fs) = account();
     let session = "/users/a/agents/b/session/s";
     for name in ["latest.md", "native/x.jsonl", "context/pack.md", "context/swap/chunk/x", "context/dedup/i"]

@@ -86,7 +86,7 @@ fn shows(text: &str, planted: &Planted) -> bool {
 }
 
 #[tokio::test]
-async fn of_a_thousand_texts_with_secrets_a_third_of_them_cut_in_two_none_is_in_the_index_or_shown() {
+async fn index_and_snippets_contain_no_secrets() {
     let [planted, blank] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [fs, control] = [&planted, &blank]
         .map(|folder| SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap());
@@ -146,7 +146,7 @@ impl Sink for Told {
 }
 
 #[tokio::test]
-async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_is_recalled_or_told() {
+async fn recall_and_outbox_contain_no_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let memories = Memories::new(&*fs, "default");
@@ -195,7 +195,7 @@ async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_i
 }
 
 #[tokio::test]
-async fn a_snippet_has_a_mark_for_a_secret_and_the_secret_where_a_rule_allows_it() {
+async fn snippets_mask_secrets_unless_allowed() {
     let [_, tree] = Tree::all();
     let planted = &each(&mut Random::new(2))[1];
     let line = format!("The harbour master has {} in his drawer.\n", planted.secret);
@@ -210,7 +210,7 @@ async fn a_snippet_has_a_mark_for_a_secret_and_the_secret_where_a_rule_allows_it
 }
 
 #[tokio::test]
-async fn a_file_that_may_have_no_secrets_has_none_whatever_would_bring_it_and_however_it_is_cut() {
+async fn refuse_policy_blocks_secrets_however_they_arrive() {
     for tree in Tree::all() {
         tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
         tree.given([Op::mkdir(at("/safe")), Op::write(at("/safe/log"), "one\ntwo\n")]).await;
@@ -240,7 +240,7 @@ async fn a_file_that_may_have_no_secrets_has_none_whatever_would_bring_it_and_ho
 }
 
 #[tokio::test]
-async fn an_append_is_judged_by_what_is_new_however_long_the_file_is() {
+async fn secret_check_reads_only_appended_bytes() {
     let [_, tree] = Tree::all();
     tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
     let mut random = Random::new(9);
@@ -258,7 +258,7 @@ async fn an_append_is_judged_by_what_is_new_however_long_the_file_is() {
 }
 
 #[tokio::test]
-async fn a_rule_is_not_set_where_a_file_has_a_secret() {
+async fn secret_rule_requires_files_without_secrets() {
     let [_, tree] = Tree::all();
     let Tree::Sqlite(fs, _) = &tree else { unreachable!() };
     let planted = &each(&mut Random::new(6))[3];
@@ -275,7 +275,7 @@ async fn a_rule_is_not_set_where_a_file_has_a_secret() {
 const LINK: &str = "https://docs.example.org/document/d/1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf/edit";
 
 #[tokio::test]
-async fn a_name_that_makes_a_secret_of_what_was_written_is_refused() {
+async fn rejects_appends_that_reveal_a_secret() {
     for tree in Tree::all() {
         tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
         let word = each(&mut Random::new(4)).into_iter().find(|it| it.kind == "token").unwrap().secret;
@@ -298,7 +298,7 @@ async fn a_name_that_makes_a_secret_of_what_was_written_is_refused() {
 }
 
 #[tokio::test]
-async fn reindexing_finds_words_that_an_earlier_judgement_left_out() {
+async fn reindex_applies_current_secret_detection() {
     let folder = tempfile::tempdir().unwrap();
     let open = || SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let fs = open();

@@ -67,7 +67,7 @@ async fn removal_moves_archived_media_to_the_archive() {
 }
 
 #[tokio::test]
-async fn removal_ends_children_and_refuses_unfinished_ones() {
+async fn removal_ends_children_and_rejects_unfinished_ones() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     sessions.spawn("work", &Spawn::new("rev-1", "review")).await.unwrap();
@@ -82,7 +82,7 @@ async fn removal_ends_children_and_refuses_unfinished_ones() {
 }
 
 #[tokio::test]
-async fn removal_refuses_a_session_with_collected_messages() {
+async fn removal_rejects_session_with_collected_messages() {
     let (fs, env, _) = tree();
     session(&fs, &env, "main").await;
     fs.mkdir_all(&format!("{DIR}/archive")).await.unwrap();

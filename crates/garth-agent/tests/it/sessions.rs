@@ -55,7 +55,7 @@ fn assert_refused(result: Result<impl std::fmt::Debug, Error>, kind: ErrorKind, 
 }
 
 #[tokio::test]
-async fn a_session_has_every_file_from_its_first_moment() {
+async fn create_writes_every_session_file() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let walk = fs.walk(&(&TreePath::parse(DIR).unwrap()).into(), &WalkPage::default()).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_session_has_every_file_from_its_first_moment() {
 }
 
 #[tokio::test]
-async fn a_session_is_made_where_some_of_its_files_are() {
+async fn create_keeps_existing_files() {
     for (fs, _kept) in engines().await {
         let line = r#"{"id":"msg-1","role":"user","created_at":"2026-01-27T09:30:00Z","content":"early"}"#;
         let early = Op::write(path("messages.jsonl"), line.to_owned()).with_parents();
@@ -122,7 +122,7 @@ async fn a_session_is_made_where_some_of_its_files_are() {
 }
 
 #[tokio::test]
-async fn messages_jsonl_and_events_jsonl_must_be_append_only_history() {
+async fn messages_and_events_are_append_only() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let both = Append::messages([Draft::user("kept")]).and_events([Draft::event("tool.started")]);
@@ -148,7 +148,7 @@ async fn messages_jsonl_and_events_jsonl_must_be_append_only_history() {
 }
 
 #[tokio::test]
-async fn a_foreign_or_partial_line_is_refused_where_it_comes_in() {
+async fn rejects_foreign_and_incomplete_lines() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let whole = r#"{"id":"msg-1","role":"user","created_at":"2026-01-27T09:30:00Z","content":"whole"}"#;
@@ -176,7 +176,7 @@ async fn a_foreign_or_partial_line_is_refused_where_it_comes_in() {
 }
 
 #[tokio::test]
-async fn an_append_is_one_commit_that_latest_md_and_the_rest_follow() {
+async fn append_updates_derived_files_in_one_commit() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let before = fs.head().await.unwrap().seq;
@@ -209,7 +209,7 @@ async fn an_append_is_one_commit_that_latest_md_and_the_rest_follow() {
 }
 
 #[tokio::test]
-async fn an_append_with_ids_can_be_repeated_and_never_says_two_things() {
+async fn append_is_idempotent_by_id() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let some = |texts: &[&str]| {
@@ -237,7 +237,7 @@ fn with_ids(ids: impl IntoIterator<Item = String>) -> Append {
 }
 
 #[tokio::test]
-async fn append_of_many_ids_takes_few_reads() {
+async fn append_with_many_ids_reads_little() {
     for (fs, _kept) in engines().await {
         sessions(&*fs).await;
         let counting = Counting::new(Arc::clone(&fs));
@@ -279,7 +279,7 @@ async fn append_finds_known_ids_among_many_others() {
 }
 
 #[tokio::test]
-async fn an_append_behind_a_message_conflicts_with_what_came_since() {
+async fn append_after_stale_message_conflicts() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let first = sessions.append("default", &Append::messages([Draft::user("a")])).await.unwrap();
@@ -297,7 +297,7 @@ async fn an_append_behind_a_message_conflicts_with_what_came_since() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_or_for_no_session_is_refused() {
+async fn append_rejects_excess_and_missing_session() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let many = Append::messages((0..=MAX_APPENDED).map(|_| Draft::user("a")));
@@ -319,7 +319,7 @@ async fn what_is_too_much_or_for_no_session_is_refused() {
 }
 
 #[tokio::test]
-async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
+async fn concurrent_appends_keep_every_line_in_order() {
     const EACH: usize = 5;
     let (account, _folder) = account().await;
     sessions(&*account).await;
@@ -348,7 +348,7 @@ async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
+async fn session_key_leads_to_newest_open_session() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let key: SessionKey = "agent:coder:main".parse().unwrap();
@@ -377,7 +377,7 @@ async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
 }
 
 #[tokio::test]
-async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_looked_up() {
+async fn session_key_follows_concurrent_reset() {
     let (fs, _folder) = account().await;
     let fs: Arc<dyn FileSystem> = fs;
     let key: SessionKey = "agent:coder:main".parse().unwrap();
@@ -407,7 +407,7 @@ async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_loo
 }
 
 #[tokio::test]
-async fn sessions_are_listed_by_name_in_pages_and_by_state() {
+async fn session_list_is_paged_and_filtered() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         for n in 0..7 {
@@ -437,7 +437,7 @@ async fn sessions_are_listed_by_name_in_pages_and_by_state() {
 }
 
 #[tokio::test]
-async fn what_is_set_is_what_was_given_and_the_rest_stays() {
+async fn update_changes_only_given_fields() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let mut change = Change::new().title("The parser");
@@ -479,7 +479,7 @@ async fn what_is_set_is_what_was_given_and_the_rest_stays() {
 }
 
 #[tokio::test]
-async fn an_agent_reaches_the_sessions_of_its_audience_that_as_many_listen_to() {
+async fn identity_sees_sessions_of_its_class() {
     let (account, _folder) = account().await;
     let ann = Sessions::new(&*account, "ann", "coder").unwrap();
     ann.create(&Create::new("default")).await.unwrap();

@@ -28,7 +28,7 @@ fn source(text: &str) -> Source {
 }
 
 #[tokio::test]
-async fn a_source_leads_to_lines_or_a_file() {
+async fn sources_lead_to_lines_or_files() {
     for (fs, _kept) in engines().await {
         let sessions = talk(&*fs, 200).await;
         let result = serde_json::json!([{"type": "tool_result", "call_id": "call_7", "content": "ok"}]);
@@ -89,7 +89,7 @@ async fn a_source_leads_to_lines_or_a_file() {
 }
 
 #[tokio::test]
-async fn what_is_withdrawn_is_not_read_any_more_and_stays_in_the_truth() {
+async fn withdrawn_messages_are_hidden_but_kept() {
     for (fs, _kept) in engines().await {
         let sessions = talk(&*fs, 140).await;
         let before = fs.read_file(path("messages.jsonl")).await.unwrap();
@@ -130,7 +130,7 @@ async fn what_is_withdrawn_is_not_read_any_more_and_stays_in_the_truth() {
 }
 
 #[tokio::test]
-async fn lines_are_read_in_pages_of_a_few_mib() {
+async fn line_pages_are_bounded_in_bytes() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     let long = "x".repeat(1 << 20);
@@ -152,7 +152,7 @@ async fn lines_are_read_in_pages_of_a_few_mib() {
 }
 
 #[tokio::test]
-async fn the_keys_of_lines_are_the_same_when_they_are_made_again() {
+async fn reindex_rebuilds_the_same_line_keys() {
     let (account, _folder) = account().await;
     let sessions = talk(&*account, 300).await;
     sessions.withdraw("default", &source("tail:100"), None).await.unwrap();

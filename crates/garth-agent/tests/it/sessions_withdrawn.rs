@@ -29,7 +29,7 @@ async fn say(sessions: &Sessions<'_>, session: &str, texts: impl IntoIterator<It
 }
 
 #[tokio::test]
-async fn a_repeated_withdrawal_adds_nothing() {
+async fn repeated_withdrawal_is_idempotent() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..200).map(|number| format!("m{number}"))).await;
@@ -131,7 +131,7 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>,
 }
 
 #[tokio::test]
-async fn reads_take_as_much_beside_many_withdrawals_as_beside_few() {
+async fn read_cost_ignores_withdrawals() {
     let (account, _folder) = account().await;
     let fs: Arc<dyn FileSystem> = account.clone();
     for way in [Way::Back, Way::Forth, Way::Apart, Way::Again] {
@@ -153,7 +153,7 @@ async fn reads_take_as_much_beside_many_withdrawals_as_beside_few() {
 }
 
 #[tokio::test]
-async fn what_is_withdrawn_is_found_neither_by_search_nor_by_recall() {
+async fn search_and_recall_omit_withdrawn_messages() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     let texts = ["The harbour is closed on Monday.", "The quokka lives on Rottnest island.", "Thank you."];
@@ -180,7 +180,7 @@ async fn what_is_withdrawn_is_found_neither_by_search_nor_by_recall() {
 }
 
 #[tokio::test]
-async fn what_was_derived_of_withdrawn_messages_is_left_out_until_it_is_derived_again() {
+async fn derived_entries_of_withdrawn_messages_are_removed() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..20).map(|number| format!("Said {number}."))).await;
@@ -230,7 +230,7 @@ async fn what_was_derived_of_withdrawn_messages_is_left_out_until_it_is_derived_
 }
 
 #[tokio::test]
-async fn a_summary_of_excerpts_loses_those_of_withdrawn_messages() {
+async fn summary_loses_withdrawn_excerpts() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..30).map(|number| format!("Word{number} was said."))).await;
@@ -245,7 +245,7 @@ async fn a_summary_of_excerpts_loses_those_of_withdrawn_messages() {
 }
 
 #[tokio::test]
-async fn no_pack_has_a_withdrawn_message_in_any_part() {
+async fn packs_omit_withdrawn_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
@@ -346,7 +346,7 @@ async fn references_to_withdrawn_messages_are_removed() {
 }
 
 #[tokio::test]
-async fn an_archive_of_withdrawn_messages_is_not_found_by_search() {
+async fn search_omits_archives_of_withdrawn_messages() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
@@ -363,7 +363,7 @@ async fn an_archive_of_withdrawn_messages_is_not_found_by_search() {
 }
 
 #[tokio::test]
-async fn events_that_withdraw_messages_stay_as_long_as_these() {
+async fn collection_keeps_events_of_withdrawn_messages() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;

@@ -107,7 +107,7 @@ const CORPUS: &[(&str, &str, Due)] = &[
 ];
 
 #[tokio::test]
-async fn published_skills_are_listed_as_meant_or_say_what_is_wrong() {
+async fn published_skills_are_listed_or_report_errors() {
     let account = Account::new("{}").await;
     for (directory, front, _) in CORPUS {
         let mark = if *directory == "bom" { "\u{feff}" } else { "" };
@@ -142,7 +142,7 @@ async fn published_skills_are_listed_as_meant_or_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_linked_skill_is_named_as_skipped() {
+async fn linked_skills_are_reported_as_skipped() {
     let account = Account::new("{}").await;
     account.put("/skills/mail/SKILL.md", "Mails.").await;
     let target = "../../../skills/mail";
@@ -164,7 +164,7 @@ async fn a_linked_skill_is_named_as_skipped() {
 }
 
 #[tokio::test]
-async fn an_edit_keeps_line_ends_and_fits_any_form_of_letters() {
+async fn skill_edit_keeps_line_ends() {
     let account = Account::new("{}").await;
     account.put("/skills/cafe/SKILL.md", "# Cafe\u{301}\r\n\r\nFirst.\r\nSecond.\r\n").await;
     let workspace = Workspace::new(&*account.store, "scout").unwrap();

@@ -34,7 +34,7 @@ fn assert_refused(result: Result<impl std::fmt::Debug, Error>, kind: ErrorKind) 
 }
 
 #[tokio::test]
-async fn the_agents_skills_come_before_those_of_the_account_and_hide_them() {
+async fn agent_skills_hide_account_skills() {
     for (fs, _kept) in engines().await {
         write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
         write(&*fs, "/skills/mail/SKILL.md", "Sends mail.").await;
@@ -65,7 +65,7 @@ async fn the_agents_skills_come_before_those_of_the_account_and_hide_them() {
 }
 
 #[tokio::test]
-async fn a_directory_without_a_skill_file_is_named_with_what_it_has_instead() {
+async fn directory_without_skill_file_is_reported() {
     for (fs, _kept) in engines().await {
         write(&*fs, "/skills/good/SKILL.md", "Good.").await;
         write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
@@ -110,7 +110,7 @@ async fn a_directory_without_a_skill_file_is_named_with_what_it_has_instead() {
 }
 
 #[tokio::test]
-async fn a_listing_looks_only_into_directories_without_a_skill_file_and_into_few() {
+async fn skill_listing_reads_few_directories() {
     for (fs, _kept) in engines().await {
         let counting = Counting::new(Arc::clone(&fs));
         let mut reads = Vec::new();
@@ -132,7 +132,7 @@ async fn a_listing_looks_only_into_directories_without_a_skill_file_and_into_few
 }
 
 #[tokio::test]
-async fn a_skill_that_cannot_be_read_says_why() {
+async fn unreadable_skill_reports_the_reason() {
     for (fs, _kept) in engines().await {
         let path = |name: &str| TreePath::parse(&format!("/skills/{name}/SKILL.md")).unwrap();
         let write = async |name: &str, bytes: Vec<u8>| {
@@ -160,7 +160,7 @@ async fn a_skill_that_cannot_be_read_says_why() {
 }
 
 #[tokio::test]
-async fn a_skill_that_does_not_apply_says_why() {
+async fn ineligible_skill_reports_the_reason() {
     for (fs, _kept) in engines().await {
         write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
         let mut other = Host::new("phone");
@@ -178,7 +178,7 @@ async fn a_skill_that_does_not_apply_says_why() {
 }
 
 #[tokio::test]
-async fn a_read_falls_back_to_the_account_and_a_change_lands_in_the_agents_copy() {
+async fn skill_changes_go_to_the_agents_copy() {
     for (fs, _kept) in engines().await {
         write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
         write(&*fs, "/skills/pdf/scripts/run.sh", "pdftotext $1\n").await;
@@ -206,7 +206,7 @@ async fn a_read_falls_back_to_the_account_and_a_change_lands_in_the_agents_copy(
 }
 
 #[tokio::test]
-async fn an_installation_is_one_commit_and_writes_what_differs() {
+async fn skill_install_commits_differences_once() {
     for (fs, _kept) in engines().await {
         let files =
             |text: &'static str| vec![InstallFile::new("SKILL.md", text), InstallFile::new("a/b.txt", "b")];
@@ -258,7 +258,7 @@ async fn programs_of_a_skill_stay_executable() {
 }
 
 #[tokio::test]
-async fn no_session_writes_settings_or_skills_of_all() {
+async fn sessions_cannot_write_settings_or_shared_skills() {
     for (fs, _kept) in engines().await {
         write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
         write(&*fs, "/agents/coder/settings.json", "{}").await;
@@ -295,7 +295,7 @@ async fn no_session_writes_settings_or_skills_of_all() {
 }
 
 #[tokio::test]
-async fn through_an_agents_tree_settings_are_read_and_an_edit_of_a_skill_is_its_own() {
+async fn tree_edits_of_skills_stay_with_the_agent() {
     let (account, _kept) = account().await;
     write(&*account, "/skills/pdf/SKILL.md", PDF).await;
     write(&*account, "/agents/coder/settings.json", "{}").await;
@@ -312,7 +312,7 @@ async fn through_an_agents_tree_settings_are_read_and_an_edit_of_a_skill_is_its_
 }
 
 #[tokio::test]
-async fn a_published_skill_is_a_memory_whose_text_is_its_skill_file() {
+async fn published_skill_is_a_memory() {
     let (account, _kept) = account().await;
     let workspace = workspace(&*account);
     workspace.write_skill("pdf/SKILL.md", PDF).await.unwrap();

@@ -46,7 +46,7 @@ async fn parts(workspace: &Workspace<'_>) -> (bool, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_workspace_is_laid_out_in_one_commit_of_nobodys_who_is_an_agent() {
+async fn init_commits_once_as_its_author() {
     for (fs, _kept) in engines().await {
         let before = fs.head().await.unwrap().seq;
         let zone = Zone::named("Europe/Berlin").unwrap();
@@ -66,7 +66,7 @@ async fn a_workspace_is_laid_out_in_one_commit_of_nobodys_who_is_an_agent() {
 }
 
 #[tokio::test]
-async fn a_new_agent_is_commissioned_and_then_has_its_whole_workspace_without_memories() {
+async fn commissioned_agent_has_workspace_without_memories() {
     for (fs, _kept) in engines().await {
         let workspace = workspace(&*fs);
         workspace.init(&Init::default()).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_new_agent_is_commissioned_and_then_has_its_whole_workspace_without_me
 }
 
 #[tokio::test]
-async fn laying_out_again_changes_nothing_and_brings_no_ceremony_back() {
+async fn repeated_init_changes_nothing() {
     for (fs, _kept) in engines().await {
         let workspace = workspace(&*fs);
         workspace.init(&Init::default()).await.unwrap();
@@ -98,7 +98,7 @@ async fn laying_out_again_changes_nothing_and_brings_no_ceremony_back() {
 }
 
 #[tokio::test]
-async fn what_is_there_stays_as_it_is() {
+async fn init_keeps_existing_files() {
     for (fs, _kept) in engines().await {
         let workspace = workspace(&*fs);
         write(&*fs, "SOUL.md", "").await;
@@ -114,7 +114,7 @@ async fn what_is_there_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_agent_that_has_what_the_ceremony_asks_for_is_not_commissioned() {
+async fn init_skips_ceremony_for_complete_agents() {
     for (fs, _kept) in engines().await {
         for name in ["SOUL.md", "IDENTITY.md", "USER.md"] {
             write(&*fs, name, "mine").await;
@@ -129,7 +129,7 @@ async fn an_agent_that_has_what_the_ceremony_asks_for_is_not_commissioned() {
 }
 
 #[tokio::test]
-async fn no_agents_directory_no_workspace() {
+async fn init_rejects_file_as_agents_directory() {
     for (fs, _kept) in engines().await {
         fs.commit(Batch::new([Op::write(TreePath::parse("/agents").unwrap(), "x".to_owned())]))
             .await

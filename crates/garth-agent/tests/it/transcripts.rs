@@ -102,7 +102,7 @@ const ANTHROPIC: &str = concat!(
 );
 
 #[tokio::test]
-async fn what_came_in_goes_out_as_it_came_and_is_there_once() {
+async fn import_and_export_round_trip() {
     let array = |text: &str| format!("[\n{}\n]\n", text.trim_end().replace('\n', ",\n"));
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
@@ -130,7 +130,7 @@ async fn what_came_in_goes_out_as_it_came_and_is_there_once() {
 }
 
 #[tokio::test]
-async fn a_message_of_others_becomes_messages_of_a_session() {
+async fn import_converts_foreign_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         sessions.import("default", &Import::new(TranscriptFormat::Anthropic, ANTHROPIC)).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_message_of_others_becomes_messages_of_a_session() {
 }
 
 #[tokio::test]
-async fn system_prompts_are_messages_of_the_system() {
+async fn import_keeps_system_prompts() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let whole = json!({"system": [{"type": "text", "text": "be kind"}], "messages": [{"role": "user", "content": "hi"}]});
@@ -190,7 +190,7 @@ async fn system_prompts_are_messages_of_the_system() {
 }
 
 #[tokio::test]
-async fn unreadable_messages_refuse_the_whole_transcript() {
+async fn unreadable_message_rejects_the_transcript() {
     let bad = [
         (TranscriptFormat::Pi, r#"{"role":"bash","content":"x"}"#, "role `bash`"),
         (TranscriptFormat::Pi, r#"{"role":"toolResult","content":"x"}"#, "toolCallId"),
@@ -228,7 +228,7 @@ async fn unreadable_messages_refuse_the_whole_transcript() {
 }
 
 #[tokio::test]
-async fn a_long_transcript_takes_several_commits_and_pages() {
+async fn long_transcript_imports_in_several_commits() {
     let (account, _kept) = account().await;
     let sessions = sessions(&*account).await;
     {
@@ -253,7 +253,7 @@ async fn a_long_transcript_takes_several_commits_and_pages() {
 }
 
 #[tokio::test]
-async fn equal_messages_are_as_many_as_there_were() {
+async fn import_keeps_duplicate_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let text = lines(&[
@@ -272,7 +272,7 @@ async fn equal_messages_are_as_many_as_there_were() {
 }
 
 #[tokio::test]
-async fn headings_that_people_write_are_messages() {
+async fn import_reads_markdown_headings() {
     let text = "\n## system\nbe kind\n## user 2026-01-27T09:30:00Z msg-a\n\nWhere?\n\n\\## user\n\
         ## user guide\n\n## assistant\r\n\r\nThere.\r\n\r\n## tool 2026-01-27T09:30:00Z msg-t call_1\n\nout\n";
     for (fs, _kept) in engines().await {
@@ -357,7 +357,7 @@ async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<St
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn what_a_format_can_say_comes_back(said in prop::collection::vec(any_step(), 1..6)) {
+    fn formats_round_trip_their_content(said in prop::collection::vec(any_step(), 1..6)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut said = said.concat();
         for format in ALL.into_iter().filter(|format| *format != TranscriptFormat::Markdown) {
@@ -372,7 +372,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_come_back_from_markdown(said in prop::collection::vec(text_message(), 1..6)) {
+    fn markdown_round_trips_texts(said in prop::collection::vec(text_message(), 1..6)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (before, after) = runtime.block_on(round(TranscriptFormat::Markdown, &said));
         prop_assert_eq!(before, after);

@@ -202,7 +202,7 @@ async fn dry_import_reports_the_rewind_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn withdrawn_ids_are_said_again_under_new_ones() {
+async fn reimport_renames_withdrawn_ids() {
     let line = |id: &str, parent: Option<&str>, text: &str| {
         let mut line = json!({"id": id, "role": "user", "content": text});
         if let Some(parent) = parent {
@@ -225,7 +225,7 @@ async fn withdrawn_ids_are_said_again_under_new_ones() {
 }
 
 #[tokio::test]
-async fn a_transcript_goes_on_across_resets() {
+async fn transcript_continues_across_resets() {
     let mut values = vec![user("a"), assistant("b")];
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
@@ -266,7 +266,7 @@ async fn a_transcript_goes_on_across_resets() {
 }
 
 #[tokio::test]
-async fn another_system_prompt_is_an_event_and_begins_packs_and_exports() {
+async fn changed_system_prompt_is_an_event() {
     let text = |system: &str| {
         json!({"model": "m", "max_tokens": 9, "tools": [], "system": system, "messages": [user("a")]})
             .to_string()
@@ -306,7 +306,7 @@ async fn another_system_prompt_is_an_event_and_begins_packs_and_exports() {
 }
 
 #[tokio::test]
-async fn a_system_prompt_that_comes_back_from_another_format_has_not_changed() {
+async fn system_prompt_survives_format_conversion() {
     let prompts = [
         json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "https://x.y/z.png"}}]),
         json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
@@ -335,7 +335,7 @@ async fn a_system_prompt_that_comes_back_from_another_format_has_not_changed() {
 }
 
 #[tokio::test]
-async fn a_transcript_with_withdrawn_messages_is_told_of_them() {
+async fn reimport_reports_withdrawn_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let text = lines(&[user("a"), assistant("b"), user("c"), assistant("d")]);
@@ -419,7 +419,7 @@ async fn unknown_blocks_are_kept_and_shown_as_placeholders() {
 }
 
 #[tokio::test]
-async fn skip_bad_takes_the_rest_and_names_what_it_left() {
+async fn skip_bad_reports_skipped_messages() {
     let text = format!("{}\n\0\0\0\n{}\n{{\"role\":\"us", user("a"), user("b"));
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
@@ -436,7 +436,7 @@ async fn skip_bad_takes_the_rest_and_names_what_it_left() {
 }
 
 #[tokio::test]
-async fn values_of_several_lines_become_one() {
+async fn import_joins_multiline_values() {
     let call = json!({"type": "toolCall", "id": "c", "name": "n", "arguments": {"a": {"b": [1, 2]}}});
     let pi = json!([{"role": "assistant", "content": [call]}]);
     let call = json!({"type": "tool_use", "id": "c", "name": "n", "input": {"a": {"b": [1, 2]}}});
@@ -452,7 +452,7 @@ async fn values_of_several_lines_become_one() {
 }
 
 #[tokio::test]
-async fn times_in_text_are_read() {
+async fn import_parses_times_in_text() {
     let at = |time: Value| json!({"role": "user", "content": "a", "timestamp": time});
     let times = [
         (json!(1_708_300_000_000_u64), "2024-02-18T23:46:40.000Z"),
@@ -487,7 +487,7 @@ async fn long_messages_are_imported() {
 }
 
 #[tokio::test]
-async fn part_after_a_message_is_not_appended_twice() {
+async fn repeated_part_is_appended_once() {
     let text = lines(&[user("b"), user("c")]);
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
@@ -502,7 +502,7 @@ async fn part_after_a_message_is_not_appended_twice() {
 }
 
 #[tokio::test]
-async fn an_appended_message_is_found_in_every_format() {
+async fn appended_message_matches_in_every_format() {
     let blocks = json!([
         {"type": "reasoning", "text": "so", "signature": "s"},
         {"type": "text", "text": "hi"},
@@ -538,7 +538,7 @@ async fn an_appended_message_is_found_in_every_format() {
 }
 
 #[tokio::test]
-async fn a_repeat_under_one_key_gets_the_first_answer() {
+async fn repeated_import_returns_the_first_result() {
     use garth_agent::Once;
     use garth_engine::model::{Idempotency, Timestamp};
     use std::sync::Arc;
@@ -573,7 +573,7 @@ async fn a_repeated_append_adds_no_usage() {
 }
 
 #[tokio::test]
-async fn half_a_line_of_another_writer_costs_no_append() {
+async fn append_survives_incomplete_foreign_line() {
     use garth_engine::model::Op;
     use garth_testkit::fs::interfering::{Call, Interfering};
     use std::sync::Arc;

@@ -48,7 +48,7 @@ async fn open(fs: &Arc<SqliteFs>) -> garth_engine::Result<Access> {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_was_interrupted_ends_as_one_that_was_not() {
+async fn interrupted_upgrade_has_the_same_result() {
     let folder = tempfile::tempdir().unwrap();
     let whole = old(&folder.path().join("whole")).await;
     open(&whole).await.unwrap();
@@ -71,7 +71,7 @@ async fn an_upgrade_that_was_interrupted_ends_as_one_that_was_not() {
 }
 
 #[tokio::test]
-async fn a_session_that_a_named_user_had_under_a_key_goes_on_after_the_upgrade() {
+async fn upgrade_keeps_sessions_of_named_users() {
     let folder = tempfile::tempdir().unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let key: SessionKey = "agent:door:dm:x".parse().unwrap();
@@ -94,7 +94,7 @@ async fn a_session_that_a_named_user_had_under_a_key_goes_on_after_the_upgrade()
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_read_are_left_as_they_are() {
+async fn upgrade_keeps_unreadable_settings() {
     let folder = tempfile::tempdir().unwrap();
     let settings = TreePath::parse("/agents/door/settings.json").unwrap();
     for (place, text) in [r#"{"owner":"ann",}"#, "garbage", "[]", r#"{"owner":5}"#].into_iter().enumerate() {
@@ -109,7 +109,7 @@ async fn settings_that_cannot_be_read_are_left_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_lies_in_the_way_of_an_upgrade_keeps_nobody_else_out() {
+async fn obstacle_blocks_only_its_part_of_upgrade() {
     let folder = tempfile::tempdir().unwrap();
     let path = |text: &str| TreePath::parse(text).unwrap();
     let ways = [

@@ -105,7 +105,7 @@ fn class_and_audience_follow_from_key_and_caller() {
 }
 
 #[test]
-fn no_request_gets_a_class_of_fewer_listeners_than_its_key_or_caller() {
+fn requests_only_add_listeners() {
     let policies = [r"{}", r#"{"owner":"*"}"#, r#"{"owner":"ann"}"#].map(policy);
     let keys = ["", "key=a:main", "key=a:x", "key=a:dm:ann", "key=a:s:dm:ann", "key=a:s:channel:c"];
     for policy in &policies {
@@ -125,7 +125,7 @@ fn no_request_gets_a_class_of_fewer_listeners_than_its_key_or_caller() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_is_refused() {
+fn rejects_invalid_policies() {
     for bad in [
         r#"{"owner":":x"}"#,
         r#"{"owner":""}"#,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::super::edge::{self, Edge};
-use super::super::event::{EventType, told_layers};
+use super::super::event::{EventType, delivered_layers};
 use super::super::file_names::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::layers;
 use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds, unknown_status};
@@ -423,7 +423,7 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
     if counts && found.state.meta.is_some() && !matches!(moved, Elsewhere::There(_)) {
         meta.version = meta.version.saturating_add(1);
     }
-    let texts = told_layers([&made.brief, &made.overview, &content]);
+    let texts = delivered_layers([&made.brief, &made.overview, &content]);
     let is_told = !matches!(moved, Elsewhere::There(_))
         && is_told(found, around, before, matches!(moved, Elsewhere::Gone(_)), &texts);
     let is_new = found.state.meta.is_none() || change.is_some() || is_first;

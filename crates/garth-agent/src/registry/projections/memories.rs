@@ -99,7 +99,7 @@ mod tests {
     use garth_engine::TreePath;
 
     #[test]
-    fn files_of_context_memories_are_of_their_classes_and_no_others() {
+    fn memory_projections_cover_memory_files_only() {
         let all = all();
         let is_of = |path: &str| {
             let path = TreePath::parse(path).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_due_at_the_end_of_its_lease_its_next_attempt_or_when_it_was_made() {
+    fn due_key_follows_lease_attempt_or_creation() {
         let key = |event: &str| due(event.as_bytes()).remove(0);
         let made = r#""created_at":"2025-03-17T10:00:00Z""#;
         assert_eq!(key(&format!("{{{made}}}")), "waiting\u{0}001742205600000");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_those_of_well_formed_files_alone() {
+    fn malformed_files_have_no_keys() {
         assert_eq!(status(br#"{"status":"ACTIVE"}"#), ["ACTIVE"]);
         let bad: [&[u8]; 4] = [b"", b"[1]", br#"{"status":1}"#, b"\xff"];
         for bad in bad {

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_by_its_id_also_if_its_end_is_not_seen() {
+    fn truncated_line_is_found_by_id() {
         let text = br#"{"id":"msg-a","role":"user","content":[{"type":"text","text":"hi"}]}"#;
         assert_eq!(line(2, text), [id_key("msg-a"), USER.to_owned()]);
         assert_eq!(line(2, &text[..40]), [id_key("msg-a"), USER.to_owned()]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn every_so_many_lines_one_is_found_by_its_number() {
+    fn every_64th_line_has_a_number_key() {
         for (number, first) in [(1, 1), (64, 1), (65, 65), (128, 65), (129, 129)] {
             assert_eq!(line_key(number).1, first);
             let own = line(number, b"").first().cloned();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_withdraws_is_found_by_each_stretch_of_lines() {
+    fn withdrawals_have_keys_by_block_and_line() {
         let event = |source: &str| {
             format!(r#"{{"id":"ev-1","type":"message.withdrawn","source":"{source}"}}"#).into_bytes()
         };
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_withdrawn_lines_is_found_by_both_its_ends() {
+    fn withdrawn_runs_have_keys_at_both_ends() {
         let event = |span: &str| {
             format!(r#"{{"type":"message.withdrawn","source":"messages:60-60","span":"{span}"}}"#)
                 .into_bytes()
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_by_its_id_and_by_its_key_open_or_finished() {
+    fn session_keys_cover_id_class_and_state() {
         let of = ("ann", "a");
         let meta = br#"{"id":"u","user":"ann","agent":"a","class":"dm","session_key":"agent:a:main"}"#;
         let key = "agent:a:main";

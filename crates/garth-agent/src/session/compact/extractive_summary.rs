@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn excerpts_go_on_where_they_ended_and_keep_what_somebody_wrote() {
+    fn excerpts_continue_and_keep_written_text() {
         let mut summary = Excerpts::parse("What I wrote.\n");
         summary.add(1, &message("user", "Where is it? I looked."));
         summary.add(2, &message("tool", "x"));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_the_first_and_the_last_stay() {
+    fn summary_keeps_first_and_last_excerpts() {
         let mut summary = Excerpts::default();
         for line in 1..=500 {
             summary.add(line, &message("user", &format!("Question {line} of many.")));

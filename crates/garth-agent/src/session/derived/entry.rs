@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_has_the_fields_of_its_kind_and_keeps_others() {
+    fn entry_requires_its_fields_and_keeps_others() {
         let fact = r#"{"id":"f1", "text":"It is so.","source":"messages:12-18","sure":1.0}"#;
         let entry = Entry::parse(EntryKind::Fact, fact).unwrap();
         assert_eq!((entry.id.as_str(), entry.says.as_str()), ("f1", "It is so."));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_moving_source_led_is_kept_beside_it() {
+    fn moving_source_stores_its_target() {
         let text = r#"{"id":"d1","decision":"a","source":["user:latest","messages:1"]}"#;
         let entry = Entry::parse(EntryKind::Decision, text).unwrap();
         let entry = entry.with_resolved(vec!["default#messages:7-7".parse().unwrap()]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_entries_of_a_file_have_one_id() {
+    fn rejects_repeated_entry_ids() {
         let line = r#"{"id":"f1","text":"a","source":"tail:1"}"#;
         assert_eq!(parse_entries(EntryKind::Fact, &format!("{line}\n\n")).unwrap().len(), 1);
         let error = parse_entries(EntryKind::Fact, &format!("{line}\n{line}\n")).unwrap_err();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_so_many_entries_and_bytes() {
+    fn entries_file_is_limited_in_entries_and_bytes() {
         let line = |n: usize| format!("{{\"id\":\"f{n}\",\"text\":\"a\",\"source\":\"tail:1\"}}\n");
         let most: String = (0..MAX_ENTRIES).map(line).collect();
         assert_eq!(parse_entries(EntryKind::Fact, &most).unwrap().len(), MAX_ENTRIES);

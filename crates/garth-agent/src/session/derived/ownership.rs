@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_chunks_and_blobs_have_a_session_that_collects_them() {
+    fn only_chunks_and_blobs_have_a_holder() {
         let of = |path: &str| holder_of(&TreePath::parse(path).unwrap()).map(str::to_owned);
         let session = "/users/ann/agents/coder/session/work";
         for file in ["swap/chunk/sha256-1", "dedup/blob/a", "swap/index.jsonl", "dedup/blob/a/b"] {

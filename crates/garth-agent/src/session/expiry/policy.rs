@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_says_what_is_collected_and_when() {
+    fn parses_policies_and_rejects_invalid_ones() {
         let text =
             "# ours\npack_ttl=1d\nswap_ttl = 30d\n\ndedup_min_refs=1\nkeep_messages=1\nkeep_events=1\n";
         assert_eq!(Policy::parse(text).unwrap(), Policy::default());

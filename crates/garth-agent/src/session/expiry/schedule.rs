@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_marked_files_of_a_session_stand_for_it() {
+    fn only_marked_files_lead_to_their_session() {
         let of = |path: &str| DueSession::of(&TreePath::parse(path).unwrap(), &MARKED);
         let found = of("/users/ann/agents/coder/session/work/context/pack.json").unwrap();
         assert_eq!((&*found.user, &*found.agent, &*found.session), ("ann", "coder", "work"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_not_before_the_time_and_not_much_behind_it() {
+    fn mark_follows_due_time_closely() {
         for (since, ttl) in [(0, 0), (1, 30), (1_700_000_000, 86_400), (1_700_000_001, 30 * 86_400)] {
             let due = due_at(Timestamp(since * 1_000_000_000), Duration::from_secs(ttl)).0 / 1_000_000_000;
             let ttl = i64::try_from(ttl).unwrap();

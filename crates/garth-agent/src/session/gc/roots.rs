@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_found_wherever_it_stands() {
+    fn roots_find_ids_anywhere_in_text() {
         let id = format!("sha256-{}", "0a".repeat(32));
         let mut roots = Roots::default();
         roots.read(&format!("sha256-short sha256- see swap:{id}, größe sha256-{}", "ü".repeat(60)));

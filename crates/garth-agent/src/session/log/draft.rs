@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_what_is_short_first_and_each_value_as_it_was_given() {
+    fn line_starts_with_short_fields_and_keeps_values() {
         let text = "{\"content\": [ {\"type\":\"text\", \"text\":\"a \\\" b\\n\"} ],\n \"role\":\"user\", \"id\":\"msg-1\"}";
         let line = Draft::parse(text).unwrap().line();
         assert_eq!(line, r#"{"id":"msg-1","role":"user","content":[{"type":"text","text":"a \" b\n"}]}"#);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_says_it_if_each_given_field_is_the_same() {
+    fn stored_line_matches_equal_given_fields() {
         let line =
             Draft::parse(r#"{"id":"msg-1","role":"user","created_at":"x","content":"a"}"#).unwrap().line();
         assert!(Draft::user("a").is_said_by(&line));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_are_cut_out() {
+    fn cuts_surround_long_strings() {
         let long = "x".repeat(LONG);
         let line = format!("{{\"a\":\"{long}\",\"b\":\"\\\"{}\",\"c\":\"{long}\\\\\"}}\n", &long[3..]);
         let cuts = cuts(&line, 10);

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_refer_to_the_media_that_their_pictures_name() {
+    fn messages_refer_to_media_of_their_images() {
         let id = |n: u64| format!("01234567-89ab-4def-8123-{n:012}");
         let image = |path: &str| format!(r#"{{"type":"image","mime_type":"image/png","path":"{path}"}}"#);
         let line = |role: &str, content: &str| {

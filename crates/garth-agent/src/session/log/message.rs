@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_read_with_every_kind_of_block() {
+    fn parses_every_kind_of_block() {
         let line = r#"{"id":"msg-1","role":"assistant","created_at":"2026-01-27T09:30:00Z","run":"r",
             "native":{"format":"openai","line":3},"content":[{"type":"reasoning","text":"so","signature":"s"},
             {"type":"text","text":"a"},{"type":"image","mime_type":"image/png","url":"https://x"},
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_text_or_blocks() {
+    fn parses_results_of_text_or_blocks() {
         for content in [r#""out""#, r#"[{"type":"text","text":"out"}]"#] {
             let line = format!(
                 r#"{{"id":"msg-1","role":"tool","created_at":"2026-01-27T09:30:00Z",

@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_written_as_it_is_read() {
+    fn source_round_trips_through_text() {
         for text in [
             "messages:12-18",
             "events:1-1",
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_is_refused() {
+    fn rejects_invalid_sources() {
         for bad in [
             "",
             "messages:",

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_kept_if_it_is_valid_and_new() {
+    fn keeps_valid_new_call_ids() {
         let mut ids = Ids::default();
         assert_eq!(ids.of("call_1"), "call_1");
         let again = ids.of("call_1");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_plain_characters_only() {
+    fn tool_names_have_plain_characters() {
         assert_eq!([name("fs.read"), name(""), name("a-b_C9")], ["fs_read", "tool", "a-b_C9"]);
         assert_eq!(name(&"é".repeat(80)), "_".repeat(64));
     }

@@ -45,7 +45,7 @@ fn lists(system: &str, messages: &[Message], after: &[String]) -> [Value; 2] {
 }
 
 #[test]
-fn each_call_has_its_result_behind_it() {
+fn each_call_is_followed_by_its_result() {
     let said = [
         message("user", "go"),
         message("assistant", json!([{"type": "text", "text": "so"}, call("a"), call("b")])),
@@ -90,7 +90,7 @@ fn each_call_has_its_result_behind_it() {
 }
 
 #[test]
-fn a_result_is_of_the_nearest_call_before_it_of_its_run_first() {
+fn result_belongs_to_nearest_call_of_its_run() {
     let said = [
         in_run("one", message("assistant", json!([call("c")]))),
         in_run("two", message("assistant", json!([call("c"), call("c")]))),
@@ -105,7 +105,7 @@ fn a_result_is_of_the_nearest_call_before_it_of_its_run_first() {
 }
 
 #[test]
-fn what_a_provider_does_not_take_is_said_in_words() {
+fn unsupported_content_is_described_in_text() {
     let data = json!({"type": "image", "mime_type": "image/png", "data": PNG});
     let odd = json!({"type": "image", "mime_type": "image/tiff", "data": "aGk="});
     let why = "[image: image/tiff, 2 bytes, is no PNG, JPEG, GIF or WebP image]";
@@ -161,7 +161,7 @@ fn what_a_provider_does_not_take_is_said_in_words() {
 }
 
 #[test]
-fn nothing_makes_a_list_that_is_taken() {
+fn empty_sessions_make_valid_lists() {
     let thought = message("assistant", json!([{"type": "reasoning", "text": "so", "signature": "s"}]));
     for messages in [&[][..], &[thought], &[message("user", "")], &[result("c", "x")]] {
         let [openai, anthropic] = lists("", messages, &[]);
@@ -174,7 +174,7 @@ fn nothing_makes_a_list_that_is_taken() {
 }
 
 #[test]
-fn arguments_are_kept_to_the_last_digit() {
+fn list_keeps_arguments_to_the_last_digit() {
     let line = r#"{"id":"msg-1","role":"assistant","created_at":"2026-01-27T09:30:00Z","content":[
         {"type":"tool_call","id":"c","name":"n","arguments":{"x": 12345678901234567890.50}}]}"#;
     let said = [Message::parse(line).unwrap()];
@@ -313,7 +313,7 @@ fn check(system: &str, messages: &[Message], after: &[String]) -> Result<(), Tes
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn no_list_is_refused_wherever_it_is_cut(
+    fn every_cut_gives_a_valid_list(
         said in prop::collection::vec(any_message(), 0..12),
         system in prop::sample::select(vec!["", " ", "be kind"]),
         after in prop::sample::select(vec![vec![], vec![String::new()], vec![" ".to_owned(), "done".to_owned()]]),
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn a_result_that_has_its_call_is_shown(order in Just((0..6).collect::<Vec<usize>>()).prop_shuffle()) {
+    fn result_with_its_call_is_shown(order in Just((0..6).collect::<Vec<usize>>()).prop_shuffle()) {
         let calls: Vec<_> = (0..6).map(|number| call(&format!("c{number}"))).collect();
         let mut messages = vec![message("assistant", calls)];
         messages.extend(order.iter().map(|number| result(&format!("c{number}"), &format!("of {number}."))));

@@ -5,11 +5,11 @@ use garth_testkit::fs::counting::Counting;
 use super::*;
 
 on_each_engine! {
-    pages_reach_every_key_once_and_in_key_order,
-    pages_of_a_deep_tree_are_in_the_order_of_whole_keys,
-    pages_of_history_hold_a_bounded_number_of_bytes,
-    a_cursor_of_another_request_is_refused,
-    the_cost_of_a_page_does_not_grow_with_what_is_before_or_behind_it,
+    pages_return_every_key_once_in_order,
+    deep_pages_are_in_key_order,
+    kv_history_pages_are_bounded_in_bytes,
+    rejects_cursor_of_another_request,
+    page_cost_depends_on_its_items_only,
 }
 
 /// Returns all items, read in pages of `limit`.
@@ -36,7 +36,7 @@ async fn put_all(fs: &Fs, keys: &[String]) {
     fs.commit(Batch::new(keys.iter().map(write))).await.unwrap();
 }
 
-async fn pages_reach_every_key_once_and_in_key_order(fs: Fs, _: ManualClock) {
+async fn pages_return_every_key_once_in_order(fs: Fs, _: ManualClock) {
     let mut keys: Vec<String> = (0..1500).map(|number| format!("/d/a!{number:04}")).collect();
     keys.extend(["/d/a".into(), "/d/a!".into(), "/d/b".into()]);
     put_all(&fs, &keys).await;
@@ -55,7 +55,7 @@ async fn pages_reach_every_key_once_and_in_key_order(fs: Fs, _: ManualClock) {
     }
 }
 
-async fn pages_of_a_deep_tree_are_in_the_order_of_whole_keys(fs: Fs, _: ManualClock) {
+async fn deep_pages_are_in_key_order(fs: Fs, _: ManualClock) {
     // `.`, `-` and ` ` come before `/`, so the order of keys, of files and of directories all differ.
     let segments = ["a", "a ", "a-", "a-b", "a.", "a.b", "a.json", "a.jsp", "a0", "b"];
     let mut keys = Vec::new();
@@ -93,7 +93,7 @@ async fn pages_of_a_deep_tree_are_in_the_order_of_whole_keys(fs: Fs, _: ManualCl
     }
 }
 
-async fn pages_of_history_hold_a_bounded_number_of_bytes(fs: Fs, _: ManualClock) {
+async fn kv_history_pages_are_bounded_in_bytes(fs: Fs, _: ManualClock) {
     let long = format!("\"{}\"", "a".repeat(MAX_VALUE - 2));
     for number in 0..12 {
         put(&fs, "/a", if number % 4 == 3 { "3" } else { &long }).await.unwrap();
@@ -117,7 +117,7 @@ async fn pages_of_history_hold_a_bounded_number_of_bytes(fs: Fs, _: ManualClock)
     }
 }
 
-async fn a_cursor_of_another_request_is_refused(fs: Fs, _: ManualClock) {
+async fn rejects_cursor_of_another_request(fs: Fs, _: ManualClock) {
     put(&fs, "/a/b", "1").await.unwrap();
     let page = |cursor| PageRequest { limit: 1, cursor: Some(cursor) };
     for cursor in ["", "b", "/", "/a/b/c", "/b/c", "ver_1-1", "/a/.."] {
@@ -129,7 +129,7 @@ async fn a_cursor_of_another_request_is_refused(fs: Fs, _: ManualClock) {
     }
 }
 
-async fn the_cost_of_a_page_does_not_grow_with_what_is_before_or_behind_it(fs: Fs, _: ManualClock) {
+async fn page_cost_depends_on_its_items_only(fs: Fs, _: ManualClock) {
     let mut keys: Vec<String> = (0..20_000).map(|number| format!("/d/{number:05}")).collect();
     keys.extend((0..2000).map(|number| format!("/e/{number:05}/x")));
     put_all(&fs, &keys).await;

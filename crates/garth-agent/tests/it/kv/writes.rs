@@ -3,15 +3,15 @@
 use super::*;
 
 on_each_engine! {
-    a_put_leaves_the_attributes_that_it_does_not_name,
-    a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there,
-    several_values_are_one_commit_or_none,
-    several_values_are_read_at_one_moment,
+    put_keeps_unnamed_attributes,
+    failed_condition_reports_the_current_version,
+    put_all_is_atomic,
+    get_many_reads_one_snapshot,
     concurrent_increments_are_all_counted,
-    an_expiry_is_set_and_cleared_without_touching_the_value,
+    expire_keeps_the_value,
 }
 
-async fn a_put_leaves_the_attributes_that_it_does_not_name(fs: Fs, _: ManualClock) {
+async fn put_keeps_unnamed_attributes(fs: Fs, _: ManualClock) {
     let end = START.plus_seconds(60);
     put_until(&fs, "/a", "1", Some(end)).await.unwrap();
     let value = RawValue::from_string("2".into()).unwrap();
@@ -26,7 +26,7 @@ async fn a_put_leaves_the_attributes_that_it_does_not_name(fs: Fs, _: ManualCloc
     assert_eq!(entry.attributes.searchable, Some(false), "a new key is not searchable unless told otherwise");
 }
 
-async fn a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there(fs: Fs, clock: ManualClock) {
+async fn failed_condition_reports_the_current_version(fs: Fs, clock: ManualClock) {
     let value = RawValue::from_string("9".into()).unwrap();
     let put_if = async |key, condition| kv(&fs).put(&Put { condition, ..Put::new(key, &value) }, None).await;
     let conflict = KvCode::FileSystem(ErrorKind::Conflict);
@@ -50,7 +50,7 @@ async fn a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there(fs
     assert_eq!(code(put_if("/full", Condition::Absent).await), KvCode::PathConflict);
 }
 
-async fn several_values_are_read_at_one_moment(fs: Fs, clock: ManualClock) {
+async fn get_many_reads_one_snapshot(fs: Fs, clock: ManualClock) {
     put(&fs, "/a", "1").await.unwrap();
     put(&fs, "/b/c", "2").await.unwrap();
     put_until(&fs, "/gone", "3", Some(START.plus_seconds(1))).await.unwrap();
@@ -88,7 +88,7 @@ async fn several_values_are_read_at_one_moment(fs: Fs, clock: ManualClock) {
     );
 }
 
-async fn several_values_are_one_commit_or_none(fs: Fs, _: ManualClock) {
+async fn put_all_is_atomic(fs: Fs, _: ManualClock) {
     let value = RawValue::from_string("1".into()).unwrap();
     let puts = ["/a", "/b/c", "/d"].map(|key| Put::new(key, &value));
     let written = kv(&fs).put_all(&puts, None).await.unwrap();
@@ -135,7 +135,7 @@ async fn concurrent_increments_are_all_counted(fs: Fs, _: ManualClock) {
     assert_eq!(get(&fs, "/most").await, Some(i64::MAX.to_string()));
 }
 
-async fn an_expiry_is_set_and_cleared_without_touching_the_value(fs: Fs, clock: ManualClock) {
+async fn expire_keeps_the_value(fs: Fs, clock: ManualClock) {
     put(&fs, "/a", "1").await.unwrap();
     let end = START.plus_seconds(60);
     let written = kv(&fs).expire("/a", Some(end)).await.unwrap().unwrap();

@@ -5,7 +5,7 @@ use garth_agent::memory::{Memories, Put};
 use super::*;
 
 #[tokio::test]
-async fn a_long_text_that_was_replaced_behind_a_move_holds_up_nothing() {
+async fn replaced_long_text_does_not_block() {
     let home = home();
     home.put("a", &"word ".repeat(20_000), 1, &[]).await;
     home.move_to("a", "b", 2).await;
@@ -37,7 +37,7 @@ impl Sink for Mover<'_> {
 }
 
 #[tokio::test]
-async fn a_memory_that_moves_between_claim_and_delivery_is_told_all_the_same() {
+async fn memory_moved_after_claim_is_delivered() {
     let home = home();
     home.put("a", "one", 1, &[]).await;
     home.put("b", "two", 1, &[]).await;
@@ -50,7 +50,7 @@ async fn a_memory_that_moves_between_claim_and_delivery_is_told_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
+async fn owner_change_delivers_earlier_events() {
     let home = home();
     let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
@@ -85,7 +85,7 @@ async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
 }
 
 #[tokio::test]
-async fn what_is_being_told_of_a_memory_ends_before_its_move_to_another_owner_is_told() {
+async fn delivery_in_flight_precedes_owner_change() {
     let home = home();
     let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/b").parse().unwrap();
@@ -106,7 +106,7 @@ async fn what_is_being_told_of_a_memory_ends_before_its_move_to_another_owner_is
 }
 
 #[tokio::test]
-async fn an_event_that_speaks_for_another_owner_is_not_carried_out_of_the_directory_it_was_put_in() {
+async fn foreign_event_stays_in_its_directory() {
     let home = home();
     let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let of_bob: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();

@@ -38,7 +38,7 @@ impl Sink for Hangs {
 }
 
 #[tokio::test]
-async fn a_slow_delivery_delays_its_own_memory_alone() {
+async fn slow_delivery_delays_only_its_memory() {
     let home = home();
     let edges = [edge(&uri("slow"), &uri("0"))];
     home.put("slow", "text", 1, &edges).await;
@@ -61,7 +61,7 @@ async fn a_slow_delivery_delays_its_own_memory_alone() {
 }
 
 #[tokio::test]
-async fn events_that_failed_before_leave_room_for_others() {
+async fn failed_events_leave_room_for_others() {
     let home = home();
     for memory in 0..AT_ONCE {
         home.put(&format!("bad-{memory}"), "text", 1, &[]).await;

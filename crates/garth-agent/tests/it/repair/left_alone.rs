@@ -38,7 +38,7 @@ async fn directory_without_meta_and_text_is_skipped() {
 }
 
 #[tokio::test]
-async fn status_that_is_not_known_is_reported_and_left_alone() {
+async fn unknown_status_is_reported_and_kept() {
     let statuses = [r#""ARCHIVED""#, r#""active""#, r#""Pending""#, r#""""#, "null", "7", r#"["ACTIVE"]"#];
     for (fs, _kept) in engines().await {
         for (n, status) in statuses.iter().enumerate() {
@@ -74,7 +74,7 @@ async fn status_that_is_not_known_is_reported_and_left_alone() {
 }
 
 #[tokio::test]
-async fn end_of_an_active_memory_is_told_once_and_its_other_files_stay() {
+async fn end_of_active_memory_is_delivered_once() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         for memory in [coffee(), tea()] {
@@ -110,7 +110,7 @@ async fn end_of_an_active_memory_is_told_once_and_its_other_files_stay() {
 }
 
 #[tokio::test]
-async fn end_of_each_life_of_a_memory_is_told() {
+async fn each_end_of_a_memory_is_delivered() {
     let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     for _ in 0..2 {
         memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -124,7 +124,7 @@ async fn end_of_each_life_of_a_memory_is_told() {
 }
 
 #[tokio::test]
-async fn memory_that_never_was_active_has_no_end_to_tell() {
+async fn inactive_memory_has_no_delete_event() {
     let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
     make(&fs, &coffee(), &[(".meta.json", &pending.to_json().unwrap()), (".abstract.md", "Hers\n")]).await;
@@ -133,7 +133,7 @@ async fn memory_that_never_was_active_has_no_end_to_tell() {
 }
 
 #[tokio::test]
-async fn end_is_told_along_the_log_while_other_files_stay() {
+async fn follow_delivers_end_despite_other_files() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let mut follow = Follow::since(Seq(0));
@@ -152,7 +152,7 @@ async fn end_is_told_along_the_log_while_other_files_stay() {
 }
 
 #[tokio::test]
-async fn memory_that_was_moved_away_is_told_as_moved_alone() {
+async fn moved_memory_has_no_delete_event() {
     let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
     drain(&fs).await;

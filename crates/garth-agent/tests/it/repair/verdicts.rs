@@ -46,7 +46,7 @@ async fn copy_drops_events_of_the_original() {
 }
 
 #[tokio::test]
-async fn move_by_hand_tells_waiting_text_once() {
+async fn manual_move_delivers_waiting_text_once() {
     for (fs, _kept) in engines().await {
         memories(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
         fs.rename(&coffee().dir(), &tea().dir()).await.unwrap();
@@ -57,7 +57,7 @@ async fn move_by_hand_tells_waiting_text_once() {
 }
 
 #[tokio::test]
-async fn move_cut_short_before_meta_is_told_once() {
+async fn interrupted_move_is_delivered_once() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         memories.put(&coffee(), &Put::new("Black.")).await.unwrap();

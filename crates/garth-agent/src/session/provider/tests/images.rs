@@ -27,7 +27,7 @@ fn counts(lists: &[String; 2]) -> [usize; 2] {
 }
 
 #[test]
-fn the_type_is_that_of_the_content() {
+fn image_type_follows_its_content() {
     let jpeg = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x01\0\x01\x01";
     for (declared, bytes, due) in [
         ("image/jpeg", &png_of(1, 1)[..], "image/png"),
@@ -50,7 +50,7 @@ fn the_type_is_that_of_the_content() {
 }
 
 #[test]
-fn an_image_beyond_the_limits_of_a_provider_is_named_with_the_reason() {
+fn oversized_image_is_replaced_by_its_reason() {
     let mut large = png_of(1, 1);
     large.resize(3_932_161, 7);
     let [openai, anthropic] = of_image("image/png", &large);
@@ -71,7 +71,7 @@ fn an_image_beyond_the_limits_of_a_provider_is_named_with_the_reason() {
 }
 
 #[test]
-fn the_newest_images_fit_in_a_list() {
+fn list_prefers_the_newest_images() {
     // As many as a request may have, and no more.
     let lists = of_images(&vec![png(1, 1); 502]);
     assert_eq!(counts(&lists), [500, 100]);
@@ -95,7 +95,7 @@ fn the_newest_images_fit_in_a_list() {
 }
 
 #[test]
-fn images_that_are_named_take_no_room() {
+fn replaced_images_take_no_room() {
     let result = |images: Vec<Value>, error: bool| {
         let block = json!({"type": "tool_result", "call_id": "c", "error": error, "content": images});
         message("tool", json!([block]))
