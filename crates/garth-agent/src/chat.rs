@@ -105,15 +105,15 @@ impl Standing {
         let chat = who.chat();
         let message = match self {
             Self::Open => return Ok(()),
-            Self::Others => format!("{chat}: is the chat of another audience; take another name"),
+            Self::Others => format!("{chat}: belongs to another audience; use another name"),
             Self::OthersPast => {
-                format!("{chat}: was the chat of another audience and is deleted; take another name")
+                format!("{chat}: a deleted chat of another audience had this name; use another name")
             }
             Self::Unowned => {
-                format!("{chat}: nobody owns this chat; `garth chat own {chat} USER` says who does")
+                format!("{chat}: has no owner; set one with `garth chat own {chat} USER`")
             }
             Self::NoDirectory => {
-                let message = "is no directory, so no chat can be made here; move it away";
+                let message = "not a directory, so no chat can be created here; move it away";
                 return Err(Error::at(ErrorKind::AlreadyExists, at, message));
             }
         };
@@ -200,7 +200,7 @@ pub(crate) async fn own(
     check_audience(audience)?;
     let batch =
         Batch::new([Op::set_attrs(directory(chat)?, owner_attrs(audience))]).author(author).by_garth();
-    account.commit(batch.message(format!("say whose chat {chat} is"))).await.map_err(|error| {
+    account.commit(batch.message(format!("set the owner of chat {chat}"))).await.map_err(|error| {
         match error.kind() {
             ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("{chat}: no such chat")),
             _ => error,

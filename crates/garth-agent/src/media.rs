@@ -233,5 +233,5 @@ pub(crate) fn is_place(path: &TreePath) -> bool {
 }
 
 fn missing(key: &MediaKey) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{key}: is not there; it was removed, or is another account's"))
+    Error::new(ErrorKind::NotFound, format!("{key}: no such media file; it was removed, or belongs to another account"))
 }

@@ -140,7 +140,7 @@ impl<'a> Memories<'a> {
             return Ok(());
         }
         let message = format!(
-            "{uri}: whoever is named changes no memories there; name the user whose it is, the owner for memories of the \
+            "{uri}: this identity may not change it; name its user, for memories of the agent the owner, or nobody the owner for memories of the \
              agent, or nobody"
         );
         Err(Error::new(ErrorKind::AccessDenied, message))
@@ -160,7 +160,7 @@ impl<'a> Memories<'a> {
         }
         let known: Vec<&str> =
             CATEGORIES.iter().copied().chain(self.categories.iter().map(String::as_str)).collect();
-        Err(Error::invalid(format!("{category} is no category; there are {}", known.join(", "))))
+        Err(Error::invalid(format!("unknown category {category}; use one of {}", known.join(", "))))
     }
 
     /// Checks the account of a URI, and that the tree has the paths of the account.
@@ -214,7 +214,7 @@ fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
         return Some(error);
     }
     let error = meta?.read().and_then(Meta::parse).err()?;
-    let how = "`garth repair` makes the memory whole, or says what it lacks";
+    let how = "`garth repair` completes the memory, or reports the missing files";
     Some(unreadable(&uri.file(META), error.message(), how))
 }
 
@@ -222,11 +222,11 @@ fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
 fn check_status(uri: &Uri, meta: Option<&File>) -> Result<()> {
     let fields = meta.and_then(|meta| serde_json::from_slice(meta.bytes.as_ref()?).ok());
     let Some(status) = fields.and_then(|fields| meta::unknown_status(&fields)) else { return Ok(()) };
-    let why = format!("its status is {status}, which garth does not know");
+    let why = format!("unknown status {status}");
     let how = "write ACTIVE, PENDING or BROKEN there, or remove the memory first";
     Err(unreadable(&uri.file(META), &why, how))
 }
 
 fn missing(uri: &Uri) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{uri}: there is no such memory"))
+    Error::new(ErrorKind::NotFound, format!("{uri}: no such memory"))
 }

@@ -48,7 +48,7 @@ impl Once {
     /// log; from the filesystem.
     pub async fn begin(keeper: Arc<dyn FileSystem>, record: Idempotency) -> Result<Self> {
         let Some(keys) = keeper.key_space() else {
-            return Err(Error::new(ErrorKind::Unsupported, "no record of a request is kept here"));
+            return Err(Error::new(ErrorKind::Unsupported, "requests cannot be recorded on this filesystem"));
         };
         let mut request = Request { keeper, record: record.kept_in(keys), first: None };
         // A mismatch of the key is reported before any work is done.

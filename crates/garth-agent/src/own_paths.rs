@@ -19,6 +19,6 @@ pub(crate) fn check(fs: &dyn FileSystem, at: &TreePath, instead: &str) -> Result
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "this tree shows other paths than those of the account, {at} among them; {instead}"
+        "this tree does not have the paths of the account, such as {at}; {instead}"
     )))
 }

@@ -226,7 +226,7 @@ impl Settings {
     fn read_text(text: &[u8]) -> std::result::Result<Self, String> {
         // Serde would accept a list as the fields in their order.
         if text.trim_ascii_start().first() != Some(&b'{') {
-            return Err("it is no JSON object".to_owned());
+            return Err("it is not a JSON object".to_owned());
         }
         let settings: Self = serde_json::from_slice(text).map_err(|error| flaw(&error))?;
         let Self { owner, main_keys, identities, shared, .. } = settings.clone();

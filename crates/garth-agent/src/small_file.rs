@@ -116,7 +116,7 @@ pub(crate) async fn read_with_seq(
         let moment: &dyn FileSystem = now.as_deref().unwrap_or(fs);
         let fetched = moment.fetch_many(&items[files.len()..]).await?;
         if fetched.items.is_empty() {
-            return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+            return Err(Error::new(ErrorKind::Io, "the storage returned no answer"));
         }
         if files.is_empty() {
             // The first answer sets the point in time, as of which the others are read.

@@ -24,7 +24,7 @@ impl Zone {
     pub fn named(name: &str) -> Result<Self> {
         TimeZone::get(name).map(Self).map_err(|_| {
             Error::invalid(format!(
-                "{name}: is no time zone; write an IANA name such as Europe/Berlin or UTC"
+                "{name}: unknown time zone; use an IANA name such as Europe/Berlin or UTC"
             ))
         })
     }
@@ -113,7 +113,7 @@ impl std::str::FromStr for Day {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || Error::invalid(format!("{text}: is no day; write one such as 2026-01-27"));
+        let bad = || Error::invalid(format!("{text}: not a date; use one such as 2026-01-27"));
         let day = text.parse().map(Self).map_err(|_| bad())?;
         // Each day has one form. Otherwise one day could have two files.
         if day.to_string() == text { Ok(day) } else { Err(bad()) }

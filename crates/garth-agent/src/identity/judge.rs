@@ -220,8 +220,7 @@ fn group(request: &Request) -> Result<String> {
         (None, Some(chat), _) => Ok(format!(":chat:{}", one_part(chat))),
         (None, None, Some(session)) => Ok(format!(":session:{}", one_part(session))),
         (None, None, None) => {
-            let message = "the class `group`, as which counts whatever is neither `main` nor `dm`, is of a session key, \
-                           a chat or a session; name one of them";
+            let message = "class `group` (any class but `main` and `dm`) needs a session key, a chat or a session";
             Err(Error::invalid(message))
         }
     }
@@ -235,7 +234,7 @@ fn one_part(id: &str) -> String {
 
 fn another(key: &SessionKey, user: &str) -> Error {
     let message = format!(
-        "{key}: is of another user than {user}; leave the user out, or set `identities` in settings.json of the agent"
+        "{key}: belongs to another user than {user}; omit the user, or set `identities` in settings.json of the agent"
     );
     Error::new(ErrorKind::AccessDenied, message)
 }

@@ -67,7 +67,7 @@ impl AccessPolicy {
         let bad = |why: &str| Error::invalid(format!("settings.json: {why}; correct it"));
         // Serde would accept a list as the fields in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
-            return Err(bad("is no JSON object"));
+            return Err(bad("not a JSON object"));
         }
         let policy: Self = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
         policy.check().map_err(|error| bad(error.message()))?;
@@ -107,7 +107,7 @@ impl AccessPolicy {
             }
             let wrong = |_| {
                 let form = "write what follows `agent:ID:` in a session key, such as whatsapp:dm:+4917000001";
-                Error::invalid(format!("identities: {part}: is no part of a session key; {form}"))
+                Error::invalid(format!("identities: {part}: not part of a session key; {form}"))
             };
             let key: SessionKey = format!("agent:x:{part}").parse().map_err(wrong)?;
             // Threads are removed from a key before it is looked up, so an entry with one would never match.

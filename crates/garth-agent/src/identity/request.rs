@@ -91,7 +91,7 @@ impl Request {
             let Some(id) = id else { continue };
             check_id(what, id)?;
             if is_reserved(id) {
-                let message = format!("{id}: a {what} does not begin with `:`; take another name");
+                let message = format!("{id}: a {what} must not begin with `:`; use another name");
                 return Err(Error::invalid(message));
             }
         }

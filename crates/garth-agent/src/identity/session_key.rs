@@ -108,7 +108,7 @@ impl FromStr for SessionKey {
         let rest = text.strip_prefix("agent:").ok_or_else(|| bad(text, "does not begin with `agent:`"))?;
         let parts = rest.split(':').map(decoded).collect::<Option<Vec<_>>>();
         let parts =
-            parts.ok_or_else(|| bad(text, "has a part that is not percent-encoded as it should be"))?;
+            parts.ok_or_else(|| bad(text, "has an invalid percent-encoding"))?;
         let key = Self::of(&parts.iter().map(String::as_str).collect::<Vec<_>>())?;
         // Each key has one spelling, except for encoded capital letters. Otherwise one peer could have two
         // sessions.
@@ -129,7 +129,7 @@ impl fmt::Display for SessionKey {
 fn bad(key: &str, why: &str) -> Error {
     let forms = "agent:ID:NAME, agent:ID:dm:PEER, agent:ID:CHANNEL:dm:PEER, agent:ID:CHANNEL:ACCOUNT:dm:PEER or \
                  agent:ID:CHANNEL:KIND:PEER, and may add :thread:T or :topic:T behind a peer";
-    Error::invalid(format!("{key}: is no session key, as it {why}; write {forms}"))
+    Error::invalid(format!("{key}: not a session key: it {why}; use {forms}"))
 }
 
 fn is_plain(byte: u8) -> bool {

@@ -76,10 +76,10 @@ pub(super) fn check_path(what: &str, path: &str) -> Result<(), String> {
         return Err(format!("a {what} has at most {MAX_KEY_SEGMENTS} segments, this one has {segments}"));
     }
     if path.contains('\0') {
-        return Err(format!("a {what} has no NUL"));
+        return Err(format!("a {what} must not contain NUL"));
     }
     if path.split('/').any(|segment| segment == "." || segment == "..") {
-        return Err(format!("a {what} has no segment `.` or `..`"));
+        return Err(format!("a {what} must not contain the segments `.` and `..`"));
     }
     Ok(())
 }

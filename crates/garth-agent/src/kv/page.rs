@@ -53,5 +53,5 @@ impl PageRequest<'_> {
 }
 
 pub(super) fn unknown_cursor() -> KvError {
-    KvError::validation("`cursor` must be the `next_cursor` of an answer to the same request")
+    KvError::validation("`cursor` must be the `next_cursor` of an earlier page of the same request")
 }

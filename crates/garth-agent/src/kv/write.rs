@@ -142,7 +142,7 @@ impl Kv<'_> {
     #[boxed]
     pub async fn put(&self, put: &Put<'_>, idempotency: Option<Idempotency>) -> KvResult<Written> {
         let written = self.put_all(std::slice::from_ref(put), idempotency).await?;
-        written.first().copied().ok_or_else(|| KvError::validation("there is nothing to put"))
+        written.first().copied().ok_or_else(|| KvError::validation("a put needs at least one value"))
     }
 
     /// Puts 1 to [`MAX_PUTS`] values in one durable commit: all of them or none.
@@ -169,7 +169,7 @@ impl Kv<'_> {
         }
         let mut seen = BTreeSet::new();
         if let Some((put, _)) = puts.iter().zip(&files).find(|(_, file)| !seen.insert(*file)) {
-            return Err(KvError::validation("one commit takes each key once").about(put.path));
+            return Err(KvError::validation("a key is given twice; give each key once").about(put.path));
         }
         if puts.iter().map(|put| put.value.get().len()).sum::<usize>() > MAX_INLINE_BODY {
             let message = format!("the values of one commit have at most {MAX_INLINE_BODY} bytes together");
@@ -211,7 +211,7 @@ impl Kv<'_> {
             cleared.insert(at, cleared_here.map_err(|error| error.about(put.path))?);
             yield_now().await;
         }
-        Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))
+        Err(KvError::new(KvCode::PathConflict, "other writers keep changing the paths of these keys; try again"))
     }
 
     /// Adds `by` to the integer value of a key (0 if it has none) and returns the sum. Atomic: concurrent
@@ -229,7 +229,7 @@ impl Kv<'_> {
             let sum = old.checked_add(by);
             let sum = sum.ok_or_else(|| KvError::validation("the sum is not an integer of 64 bits"))?;
             let value = RawValue::from_string(sum.to_string());
-            let value = value.map_err(|_| KvError::validation("the sum is no JSON"))?;
+            let value = value.map_err(|_| KvError::validation("the sum cannot be written as JSON"))?;
             // Without this condition, two increments that read the same value would write the same sum.
             let condition = found.map_or(Condition::Absent, |found| Condition::Version(found.version));
             match self.put(&Put { condition, ..Put::new(path, &value) }, None).await {
@@ -237,7 +237,7 @@ impl Kv<'_> {
                 put => return put.map(|written| (sum, written)),
             }
         }
-        let message = "the key changes all the time, or its file holds no JSON; try again";
+        let message = "other writers keep changing the key, or its file is not valid JSON; try again";
         Err(KvError::new(KvCode::FileSystem(ErrorKind::Conflict), message))
     }
 
@@ -287,7 +287,7 @@ impl Kv<'_> {
                 Err(error) => return Err(self.refused(error)),
             }
         }
-        Err(KvError::new(KvCode::PathConflict, "what is around this key changes all the time; try again"))
+        Err(KvError::new(KvCode::PathConflict, "other writers keep changing the directories of this key; try again"))
     }
 
     async fn commit(
@@ -326,7 +326,7 @@ impl Kv<'_> {
     fn file_of(&self, put: &Put<'_>) -> KvResult<TreePath> {
         let key = Key::parse_value(put.path)?;
         if key.is_reserved() {
-            let message = "`/sys` and what is below it is reserved for the system";
+            let message = "`/sys` and the keys below it are reserved";
             return Err(KvError::new(KvCode::ReservedPath, message));
         }
         if put.value.get().len() > MAX_VALUE {
@@ -425,7 +425,7 @@ impl Kv<'_> {
     fn in_the_way(&self, path: &TreePath, is_directory: bool, error: Error) -> KvError {
         let message = match self.base.shown(path, is_directory) {
             Some(shown) => format!("`{shown}` is in the way of this key"),
-            None => "something else stands where the keys of this agent have to go".into(),
+            None => "another file occupies the directory of this agent's keys".into(),
         };
         KvError::caused(KvCode::PathConflict, message, error)
     }

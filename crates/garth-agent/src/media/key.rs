@@ -92,7 +92,7 @@ pub(super) fn check_session_key(key: &str) -> Result<()> {
     // The key is the name of a directory. Control characters would break lines of logs and lists.
     let is_name = Name::parse(key).is_ok() && !key.chars().any(char::is_control);
     let message = || {
-        format!("`{key}`: is no session key; write one such as agent:scout:main, or the UUID of the session")
+        format!("`{key}`: not a session key; use one such as agent:scout:main, or the UUID of the session")
     };
     if is_name { Ok(()) } else { Err(Error::invalid(message())) }
 }
@@ -114,7 +114,7 @@ impl FromStr for MediaKey {
             (Some(MEDIA), Some(session_key), Some(name), None) => Self::of_name(session_key, name),
             _ => None,
         };
-        let message = || format!("`{text}`: is no key of media; write media/SESSION-KEY/UUID.EXT");
+        let message = || format!("`{text}`: not a media key; use media/SESSION-KEY/UUID.EXT");
         found.ok_or_else(|| Error::invalid(message()))
     }
 }

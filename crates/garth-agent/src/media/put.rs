@@ -58,7 +58,7 @@ impl NewMedia {
     fn check(&self) -> Result<()> {
         let is_long = |text: &str| text.len() > MAX_LABEL || text.chars().any(char::is_control);
         if is_long(&self.mime_type) || !self.mime_type.contains('/') {
-            let message = format!("`{}`: is no MIME type; write one such as image/png", self.mime_type);
+            let message = format!("`{}`: not a MIME type; use one such as image/png", self.mime_type);
             return Err(Error::invalid(message));
         }
         if is_long(&self.file_name) {

@@ -193,7 +193,7 @@ impl Event {
         };
         // The id is the key of its delivery: another file must not use the same.
         if file != Some(&*format!("{}.json", self.event_id)) {
-            return Err("event: its file has another name than its event_id".to_owned());
+            return Err("event: the file name differs from event_id".to_owned());
         }
         let uri = memory(&self.uri)?;
         let new = self.payload.new_uri.as_deref().map(memory).transpose()?;
@@ -204,13 +204,13 @@ impl Event {
             EventType::DeleteContext => true,
         };
         if !has {
-            return Err("event: its payload is not that of its type".to_owned());
+            return Err("event: the payload does not match event_type".to_owned());
         }
         // A move to another owner is stored in the account's outbox, so both URIs must be of this owner.
         let is_of_other =
             |here: &&Uri| std::iter::once(&uri).chain(&new).any(|uri| uri.space() != here.space());
         if let Some(here) = here.filter(is_of_other) {
-            return Err(format!("event: is about a memory of another owner than {here}"));
+            return Err(format!("event: belongs to another owner than {here}"));
         }
         for record in self.payload.records.iter().flatten() {
             let is_own = record.uri == self.uri

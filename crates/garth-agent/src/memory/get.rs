@@ -151,7 +151,7 @@ impl Memories<'_> {
         }
         match self.moved(uri).await {
             Ok(Some(new)) => {
-                Error::new(ErrorKind::NotFound, format!("{uri}: MOVED, the memory is {new} now"))
+                Error::new(ErrorKind::NotFound, format!("{uri}: MOVED to {new}"))
             }
             Ok(None) => missing(uri),
             Err(error) => error,

@@ -53,7 +53,7 @@ impl Prefix {
     pub fn parse(text: &str) -> Result<(String, Self)> {
         let bad = || {
             let message =
-                "no memory's URI begins with it; write whole parts of one, as ctx://ACCOUNT/users/USER";
+                "not a URI prefix; use complete segments, as ctx://ACCOUNT/users/USER";
             Error::invalid(format!("{text}: {message}"))
         };
         let rest = text.strip_prefix("ctx://").ok_or_else(bad)?;
@@ -183,7 +183,7 @@ impl Memories<'_> {
         // The cursor is a directory, so a page can continue even if the memory was deleted since.
         let after = match &list.after {
             Some(text) => Some(TreePath::from_str(text).map_err(|_| {
-                Error::invalid("the cursor is none of a list of memories; begin again without it")
+                Error::invalid("invalid cursor; start again without one")
             })?),
             None => None,
         };
@@ -231,7 +231,7 @@ impl Memories<'_> {
         while metas.len() < items.len() {
             let fetched = self.fs.fetch_many(&items[metas.len()..]).await?.items;
             if fetched.is_empty() {
-                return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+                return Err(Error::new(ErrorKind::Io, "the storage returned no answer"));
             }
             metas.extend(fetched.into_iter().map(|answer| match answer {
                 Ok((_, bytes)) => (Meta::parse(&bytes).ok(), bytes.len()),

@@ -32,10 +32,10 @@ impl Memories<'_> {
             self.check_change(uri)?;
         }
         if from == to {
-            return Err(Error::invalid(format!("{from}: is where it is to go")));
+            return Err(Error::invalid(format!("{from}: source and destination are the same")));
         }
         if from.is_skill() != to.is_skill() {
-            let message = format!("{from}: a skill is no memory; put {to} and delete this one");
+            let message = format!("{from}: a skill cannot become a memory, or the reverse; put {to} and delete {from}");
             return Err(Error::invalid(message));
         }
         self.once.run(retry(|| self.move_once(from, to))).await
@@ -85,7 +85,7 @@ impl Memories<'_> {
         let batch = self.batch(ops, conditions).message(format!("move {from} to {to}"));
         self.once.commit(self.fs, batch, PENDING).await.map_err(|error| {
             match error.is(ErrorKind::AlreadyExists) {
-                true => Error::new(ErrorKind::AlreadyExists, format!("{to}: there is something already")),
+                true => Error::new(ErrorKind::AlreadyExists, format!("{to}: already exists")),
                 false => error,
             }
         })

@@ -118,7 +118,7 @@ impl Memories<'_> {
             memory = then.read(&old, level).await?;
         }
         memory.ok_or_else(|| {
-            let message = format!("{uri}: there was no such memory at that moment; its log has its versions");
+            let message = format!("{uri}: no such memory at that time; see its log for its versions");
             Error::new(ErrorKind::NotFound, message)
         })
     }

@@ -143,8 +143,7 @@ impl Put {
     pub(super) fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
         if self.content.trim().is_empty() && !self.allow_empty {
-            let message = "the text is empty: nothing is put; --allow-empty, over HTTP allow_empty, puts a memory \
-                           without a text";
+            let message = "the text is empty; use --allow-empty (HTTP: allow_empty) to store it";
             return Err(Error::invalid(message));
         }
         if self.content.len() > MAX_CONTENT {
@@ -164,11 +163,11 @@ impl Put {
         }
         check_tags(self.tags.as_deref().unwrap_or_default())?;
         if self.replaces.as_ref() == Some(uri) {
-            return Err(Error::invalid("a memory does not replace itself; put it without what it replaces"));
+            return Err(Error::invalid("a memory cannot replace itself; omit `replaces`"));
         }
         let is_order = self.valid_from.zip(self.valid_to).is_none_or(|(from, to)| from < to);
         if !is_order {
-            return Err(Error::invalid("a memory is valid from a moment before the one until which it is"));
+            return Err(Error::invalid("valid_from must be before valid_to"));
         }
         let edges = self.edges.as_deref().unwrap_or_default();
         if edges.len() > MAX_EDGES {
@@ -263,7 +262,7 @@ impl Memories<'_> {
         {
             let message = match there {
                 Some(meta) => format!("{uri} has version {}, not {due}", meta.version),
-                None => format!("{uri} is not there"),
+                None => format!("{uri} does not exist"),
             };
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -387,7 +386,7 @@ impl Memories<'_> {
         let state = State::read(self.fs, uri).await?;
         let mut meta = self.active(&state)?;
         if meta.valid_to.is_some() {
-            let message = format!("{uri} is not true any more: replace what replaced it");
+            let message = format!("{uri} was replaced before; replace its successor");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         meta.valid_to = Some(seconds(until));

@@ -331,7 +331,7 @@ impl Memories<'_> {
                 return Err(Error::invalid(format!("{}: does not lead from {from}", edge.from_uri)));
             }
             if edge.to_uri == from {
-                return Err(Error::invalid(format!("{from}: a relation leads to another memory")));
+                return Err(Error::invalid(format!("{from}: a relation must lead to another memory")));
             }
             Ok(edge.clone())
         };

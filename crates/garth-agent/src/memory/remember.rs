@@ -145,7 +145,7 @@ impl Memories<'_> {
         }
         Err(Error::new(
             ErrorKind::Conflict,
-            "too many memories began with this text; put it under a URI of its own",
+            "too many memories share the slug of this text; put it under a URI of its own",
         ))
     }
 
@@ -174,7 +174,7 @@ impl Memories<'_> {
             true => {
                 "no memory has this text; `garth recall` finds memories, and prints their URIs".to_owned()
             }
-            false => format!("no memory has this text; these say much the same: {}", near.join(", ")),
+            false => format!("no memory has this text; similar memories: {}", near.join(", ")),
         };
         Err(Error::new(ErrorKind::NotFound, message))
     }

@@ -238,11 +238,11 @@ impl FromStr for Uri {
                 format!("{text}: {why}; a memory is ctx://ACCOUNT/users/USER/memories/CATEGORY/SLUG");
             Error::invalid(message)
         };
-        let rest = text.strip_prefix("ctx://").ok_or_else(|| bad("is no URI of a memory".to_owned()))?;
+        let rest = text.strip_prefix("ctx://").ok_or_else(|| bad("not a memory URI".to_owned()))?;
         let parts: Vec<&str> = rest.split('/').collect();
         let id = |what: &str, part: &str| -> Result<String> {
             let id = decoded(part).ok_or_else(|| {
-                bad(format!("writes its {what} in another way than ids are: as it is, or %XX in upper case"))
+                bad(format!("the {what} is not in canonical form: use plain characters, or %XX in upper case"))
             })?;
             check_id(what, &id)?;
             Ok(id)
@@ -264,7 +264,7 @@ impl FromStr for Uri {
                 Space::User(user)
             }
             "agents" => Space::Agent(id("agent", owner)?),
-            _ => return Err(bad("is neither of users nor of agents".to_owned())),
+            _ => return Err(bad("must start with users/ or agents/".to_owned())),
         };
         let place = match below {
             [SKILLS, name] if *kind == "agents" => Place::Skill(id("skill", name)?),
@@ -273,7 +273,7 @@ impl FromStr for Uri {
             ["memories", rest @ ..] => memory(rest).ok_or_else(|| {
                 bad(format!("a category and slug have 1 to {MAX_SLUG} of A-Z a-z 0-9 . _ ~ -"))
             })?,
-            _ => return Err(bad("has no place of a memory".to_owned())),
+            _ => return Err(bad("does not identify a memory".to_owned())),
         };
         Ok(Self { account, space, place })
     }

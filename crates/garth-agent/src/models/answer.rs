@@ -56,7 +56,7 @@ pub fn object_in<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<T> {
         }
     }
     Err(refused
-        .unwrap_or_else(|| Error::invalid("the model's answer has no JSON object; nothing was changed")))
+        .unwrap_or_else(|| Error::invalid("the model's answer contains no JSON object; nothing was changed")))
 }
 
 /// Returns the outermost complete JSON objects in a text, in their order. Takes time in proportion to the

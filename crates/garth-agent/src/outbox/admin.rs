@@ -147,7 +147,7 @@ pub async fn drop_event(fs: &dyn FileSystem, env: &Env, account: &str, id: &str)
 
 fn free(now: Timestamp, queued: Box<Queued>) -> Result<Box<Queued>> {
     if queued.is_held(now) {
-        let message = "a worker is at this event; try again in a minute";
+        let message = "a worker is delivering this event; try again in a minute";
         return Err(Error::at(ErrorKind::Busy, &queued.path, message));
     }
     Ok(queued)

@@ -237,7 +237,7 @@ pub(super) async fn set_aside(fs: &dyn FileSystem, refused: &[(TreePath, Version
     for (path, etag) in refused {
         let Some((dir, false)) = lies(path) else { continue };
         let batch = batch()
-            .message("set aside what is no event")
+            .message("move invalid events to dlq")
             .require(path, Precondition::Etag(*etag))
             .op(Op::rename(path, aside(&dir, path, *etag)).no_replace().with_parents());
         match fs.commit(batch).await {

@@ -24,8 +24,8 @@ const AHEAD: usize = 16;
 /// Share of the best score below which sources are omitted.
 const BESIDE: f64 = 0.4;
 
-const PAST: &str = "Found among what is known now: what was deleted or reworded since is not searched.";
-const UNINDEXED: &str = "Some text is not indexed yet; ask again in a while.";
+const PAST: &str = "Searched the current text: memories deleted or changed since are not found.";
+const UNINDEXED: &str = "Some text is not indexed yet; try again later.";
 
 /// Candidates, best first.
 #[derive(Debug, Default)]

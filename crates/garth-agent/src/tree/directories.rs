@@ -81,7 +81,7 @@ async fn make_with(
     let made = raw.commit(Batch::new(ops).author(who.author()).message(message).by_garth()).await;
     made.map(drop).map_err(|error| match (error.kind(), error.path()) {
         (ErrorKind::AlreadyExists | ErrorKind::NotADirectory, Some(path)) => {
-            let message = "is no directory, which the tree of an agent needs here; move it away";
+            let message = "not a directory, but the agent's tree needs one here; move it away";
             Error::at(ErrorKind::AlreadyExists, path, message)
         }
         _ => error,
@@ -114,7 +114,7 @@ pub(super) async fn kinds_at(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result
             .collect();
         let fetched = fs.fetch_many(&items).await?.items;
         if fetched.is_empty() {
-            return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+            return Err(Error::new(ErrorKind::Io, "the storage returned no answer"));
         }
         for answer in fetched {
             there.push(match answer {

@@ -27,7 +27,7 @@ pub async fn write_free(
             commit => return Ok((free, commit?)),
         }
     }
-    Err(Error::at(ErrorKind::WouldBlock, path, "others take the free names all the time; try again"))
+    Err(Error::at(ErrorKind::WouldBlock, path, "other writers keep taking the free names; try again"))
 }
 
 /// Returns a free path with a number.
@@ -55,7 +55,7 @@ async fn numbered(fs: &dyn FileSystem, path: &TreePath) -> Result<TreePath> {
 /// Returns `notes (2).md` for `notes.md`; a long name loses the end of its stem.
 fn with_number(path: &TreePath, number: u64) -> Result<TreePath> {
     let Some((dir, name)) = path.split() else {
-        return Err(Error::at(ErrorKind::Busy, path, "the root is there already"));
+        return Err(Error::at(ErrorKind::Busy, path, "the root already exists"));
     };
     let name = name.as_str();
     // In a name like `.profile` the dot starts no extension.

@@ -229,7 +229,7 @@ impl Unpacked {
 }
 
 fn corrupt(error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the archive cannot be read, as it is no gzip of lines: {error}"))
+    Error::new(ErrorKind::Corrupt, format!("the archive cannot be read: {error}"))
 }
 
 #[cfg(test)]

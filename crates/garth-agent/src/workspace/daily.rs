@@ -291,7 +291,7 @@ impl Workspace<'_> {
 fn section(heading: &str, time: &str, text: &str) -> Result<String> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(Error::invalid("there is nothing to remember; give a text"));
+        return Err(Error::invalid("the text is empty"));
     }
     Ok(format!("### {heading} ({time})\n\n{text}\n"))
 }
@@ -310,12 +310,12 @@ fn start_of(path: &TreePath, file: Option<&File>, section: usize) -> Result<&'st
     };
     let before: &[u8] = match file {
         Some(file) if !file.is_file => {
-            let message = "is no regular file, so no memory is kept here; move it away";
+            let message = "not a regular file, so no memory can be written here; move it away";
             return Err(Error::at(ErrorKind::AlreadyExists, path, message));
         }
         // The other name may be where other people read, or be that of a file that only garth changes.
         Some(file) if file.nlink > 1 => {
-            let message = "has other names too, so no memory is kept here; replace it by a copy";
+            let message = "has other names (hard links), so no memory is written here; replace it with a copy";
             return Err(Error::at(ErrorKind::AlreadyExists, path, message));
         }
         Some(File { bytes: Some(bytes), .. }) => bytes,

@@ -189,7 +189,7 @@ impl<'a> Workspace<'a> {
             (Class::Main, None) => Ok(Keeper { class: Class::Main, audience: String::new() }),
             (class, None) => {
                 let message =
-                    format!("a session of class {class} has an audience; name a user or session key");
+                    format!("class {class} needs an audience; name a user or session key");
                 Err(Error::invalid(message))
             }
         }

@@ -302,7 +302,7 @@ impl Workspace<'_> {
                 Ok(Held::Added(path))
             }
             Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::AlreadyExists) => {
-                tracing::warn!(session = meta.name, %error, "a job remembers something of a session later");
+                tracing::warn!(session = meta.name, %error, "a job will extract memories of the session later");
                 let job = Job::new(self, meta, (archive, first), day)?;
                 ops.push(job.op()?);
                 Ok(Held::Later(job.id))

@@ -129,14 +129,14 @@ impl Sidecar {
         }
         let bad = |why: &dyn std::fmt::Display| {
             Error::invalid(format!(
-                "no metadata of a file: {why}; write {{\"contentType\": \"...\", \
+                "invalid sidecar: {why}; use {{\"contentType\": \"...\", \
                  \"customMetadata\": {{\"name\": \"value\"}}}}, both optional"
             ))
         };
         // Rejects a name that occurs twice, of which serde would take the last value.
         garth_engine::rule::json::read(json).map_err(|flaw| bad(&flaw))?;
         if json.trim_ascii_start().first() != Some(&b'{') {
-            return Err(bad(&"it is no JSON object"));
+            return Err(bad(&"it is not a JSON object"));
         }
         let sidecar: Self = serde_json::from_slice(json).map_err(|error| bad(&error))?;
         for name in sidecar.custom_metadata.keys() {

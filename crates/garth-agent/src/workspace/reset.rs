@@ -213,7 +213,7 @@ impl Workspace<'_> {
             Ok(Some(text)) => Found::Text(text),
             Ok(None) => Found::Nothing,
             Err(error) => {
-                tracing::warn!(session = closed.listed.name, %error, "a model is asked later what to remember");
+                tracing::warn!(session = closed.listed.name, %error, "a job will ask the model again");
                 Found::Unanswered
             }
         }
@@ -248,9 +248,9 @@ impl Workspace<'_> {
 fn refuse_ended(closed: &CloseTarget) -> Result<()> {
     let Listed { name, state, meta, .. } = &closed.listed;
     let message = match &meta.next {
-        Some(next) => format!("{name}: was reset before; {next} goes on in its place"),
+        Some(next) => format!("{name}: was reset before; its successor is {next}"),
         None if state.is_final() => {
-            format!("{name}: is {state}, which stays; only a session that goes on is reset")
+            format!("{name}: is {state}; only an open session can be reset")
         }
         None => return Ok(()),
     };

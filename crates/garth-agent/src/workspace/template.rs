@@ -106,7 +106,7 @@ impl Workspace<'_> {
         let known = self.settings().await?.owner;
         let is_there = self.fs.exists(&self.file(SETTINGS)?).await?;
         if is_there && options.owner.is_some() && known != options.owner {
-            let message = "settings.json is there and has another owner; set `owner` in it";
+            let message = "settings.json exists and has another owner; edit `owner` there";
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         let files = FILES.into_iter().chain([(SETTINGS, settings.as_str()), (BOOTSTRAP, texts::BOOTSTRAP)]);

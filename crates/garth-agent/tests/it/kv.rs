@@ -431,7 +431,7 @@ async fn file_above_keys_is_a_path_conflict(fs: Fs, _: ManualClock) {
     fs.write(&path("/agents/x/kv"), Bytes::from_static(b"in the way")).await.unwrap();
     let error = put(&fs, "/a", "1").await.unwrap_err();
     assert_eq!(error.code(), KvCode::PathConflict);
-    assert_eq!(error.message(), "something else stands where the keys of this agent have to go");
+    assert_eq!(error.message(), "another file occupies the directory of this agent's keys");
     assert_eq!(get(&fs, "/a").await, None);
     assert_eq!(listed(&fs, "/").await, []);
     assert_eq!(globbed(&fs, "/*", Semantics::Whole).await, Vec::<String>::new());

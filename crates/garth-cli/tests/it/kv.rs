@@ -128,7 +128,7 @@ fn mset_error_names_the_wrong_key() {
         assert!(said.starts_with(&format!("garth: {wrong}: ")), "{said}");
     }
     let said = garth.fails(2, &["kv", "mset", "/a", "1", "/b", "2", "/a/", "3"]);
-    assert!(said.starts_with("garth: /a/: one commit takes each key once"), "{said}");
+    assert!(said.starts_with("garth: /a/: a key is given twice; give each key once"), "{said}");
 }
 
 #[test]

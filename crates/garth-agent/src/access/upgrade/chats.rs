@@ -23,10 +23,10 @@ pub(super) async fn own(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()
             match writers.get(chat) {
                 Some(Some(user)) if !is_reserved(user) => {
                     ops.push(Op::set_attrs(TreePath::from_row(dir.key(), chat), owner_attrs(user)));
-                    upgrade.note(format!("chat {chat}: is of {user}, who alone wrote it"));
+                    upgrade.note(format!("chat {chat}: owned by {user}, its only writer"));
                 }
                 _ => upgrade
-                    .note(format!("chat {chat}: nobody owns it; `garth chat own {chat}` says who does")),
+                    .note(format!("chat {chat}: has no owner; set one with `garth chat own {chat}`")),
             }
         }
         commit(fs, ops, "say whose chats are").await?;

@@ -98,7 +98,7 @@ pub(super) async fn commit(fs: &dyn FileSystem, ops: Vec<Op>, what: &str) -> Res
     }
     match fs.commit(Batch::new(ops).message(what).by_garth()).await {
         Err(error) if error.is(ErrorKind::Conflict) => {
-            Err(Error::new(ErrorKind::WouldBlock, "the account changes while it is upgraded; try again"))
+            Err(Error::new(ErrorKind::WouldBlock, "other writers keep changing the account during its upgrade; try again"))
         }
         done => done.map(drop),
     }

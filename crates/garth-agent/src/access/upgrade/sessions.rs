@@ -269,7 +269,7 @@ impl Judged {
         let Found { user, agent, name, .. } = was;
         let at = format!("session {name} of {agent} with {user}");
         if was.key().is_none() && was.meta.session_key.is_some() {
-            upgrade.note(format!("{at}: its session key was taken away, as it is none of this agent"));
+            upgrade.note(format!("{at}: removed its session key, which belongs to another agent"));
         }
         let from = Sessions::new(fs, user, agent)?.env(env.clone());
         let mut ops = Vec::new();

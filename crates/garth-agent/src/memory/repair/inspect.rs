@@ -227,7 +227,7 @@ impl Memories<'_> {
             if answers.len() < paths.len() {
                 let fetched = self.fs.fetch_many(left).await?.items;
                 if fetched.is_empty() {
-                    return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+                    return Err(Error::new(ErrorKind::Io, "the storage returned no answer"));
                 }
                 left = &left[fetched.len()..];
                 answers.extend(fetched);

@@ -21,7 +21,7 @@ impl Memories<'_> {
     pub(super) async fn judged(&self, uri: &Uri, asked: &Asked) -> Result<(Found, Around, Verdict)> {
         let mut one = None;
         self.read_found(std::slice::from_ref(uri), |_, found| one = Some(found)).await?;
-        let mut found = one.ok_or_else(|| Error::new(ErrorKind::Io, "the account gave no answer"))??;
+        let mut found = one.ok_or_else(|| Error::new(ErrorKind::Io, "the storage returned no answer"))??;
         if let Some(verdict) = judge::at_first_sight(&found, asked) {
             return Ok((found, Around::default(), verdict));
         }

@@ -499,7 +499,7 @@ impl Sessions<'_> {
             let texts = self.first_texts(session, ready.log, &lines).await?;
             // An empty answer would repeat the same read for ever.
             if texts.is_empty() {
-                return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+                return Err(Error::new(ErrorKind::Io, "the storage returned no answer"));
             }
             for ((id, given, place), text) in left.iter().zip(&texts) {
                 if !given.is_said_by(text) && !ready.pictures.is_said_by(id, given, text) {

@@ -131,7 +131,7 @@ impl Inputs {
             |text: &String| (1..=MAX_INPUT).contains(&text.len()) && !text.chars().any(char::is_control);
         match self.runtime.iter().find(|(name, value)| !is_line(name) || !is_line(value)) {
             Some((name, _)) => Err(Error::invalid(format!(
-                "runtime, {name:?}: the name and what is so are one line each, of 1 to {MAX_INPUT} bytes"
+                "runtime, {name:?}: name and value must be one line each, of 1 to {MAX_INPUT} bytes"
             ))),
             None => self.time(Timestamp::default()).map(drop),
         }
