@@ -209,7 +209,8 @@ impl Access {
     #[boxed]
     pub async fn own_chat(&self, chat: &str) -> Result<Commit> {
         if self.caller != Caller::Holder {
-            let message = "only the holder of the data folder can set the owner of a chat; run `garth chat own`";
+            let message =
+                "only the holder of the data folder can set the owner of a chat; run `garth chat own`";
             return Err(Error::new(ErrorKind::AccessDenied, message));
         }
         chat::own(&*self.account, chat, self.who.audience(), self.author()).await

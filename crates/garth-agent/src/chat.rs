@@ -200,10 +200,10 @@ pub(crate) async fn own(
     check_audience(audience)?;
     let batch =
         Batch::new([Op::set_attrs(directory(chat)?, owner_attrs(audience))]).author(author).by_garth();
-    account.commit(batch.message(format!("set the owner of chat {chat}"))).await.map_err(|error| {
-        match error.kind() {
-            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("{chat}: no such chat")),
-            _ => error,
-        }
+    account.commit(batch.message(format!("set the owner of chat {chat}"))).await.map_err(|error| match error
+        .kind()
+    {
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("{chat}: no such chat")),
+        _ => error,
     })
 }

@@ -233,5 +233,8 @@ pub(crate) fn is_place(path: &TreePath) -> bool {
 }
 
 fn missing(key: &MediaKey) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{key}: no such media file; it was removed, or belongs to another account"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("{key}: no such media file; it was removed, or belongs to another account"),
+    )
 }

@@ -140,8 +140,7 @@ impl<'a> Memories<'a> {
             return Ok(());
         }
         let message = format!(
-            "{uri}: this identity may not change it; name its user, for memories of the agent the owner, or nobody the owner for memories of the \
-             agent, or nobody"
+            "{uri}: this identity may not change it; name its user, the owner for memories of the agent, or nobody"
         );
         Err(Error::new(ErrorKind::AccessDenied, message))
     }

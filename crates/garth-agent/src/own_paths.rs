@@ -18,7 +18,5 @@ pub(crate) fn check(fs: &dyn FileSystem, at: &TreePath, instead: &str) -> Result
     if view.keeps_path(at) || !has_rules() {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "this tree does not have the paths of the account, such as {at}; {instead}"
-    )))
+    Err(Error::invalid(format!("this tree does not have the paths of the account, such as {at}; {instead}")))
 }

@@ -26,7 +26,7 @@ enum Way {
     Regenerate,
     /// Every second message.
     Apart,
-    /// The same message each time.
+    /// One message, each time.
     Again,
 }
 

@@ -5,12 +5,12 @@
 pub(super) enum Name {
     /// Random operations on SQLite equal those on the memory engine, with reopening: 1,000,000
     Model,
-    /// The same through a scope, then through two nested scopes, compared with a separate tree: 1,000,000
+    /// `model` through a scope, then through two nested scopes, compared with a separate tree: 1,000,000
     /// each
     ModelScopes,
-    /// The same through a mount's root and a directory of it: 1,000,000 each
+    /// `model` through a mount's root and a directory of it: 1,000,000 each
     ModelMounts,
-    /// The same through ten random stacks of views: 1,000,000
+    /// `model` through ten random stacks of views: 1,000,000
     ModelStacks,
     /// Overlays compared with union mounts of the kernel (needs root), over a layer of the same store, of
     /// another store and of a folder: 300,000 each
@@ -53,10 +53,10 @@ pub(super) enum Name {
     /// No path, link, glob or id reaches another account, and nothing leads out of a scope: 200,000 attempts
     /// each
     Isolation,
-    /// The same from a tree of views of each kind, while directories are swapped for links: 1,000,000
+    /// `isolation` from a tree of views of each kind, while directories are swapped for links: 1,000,000
     /// attempts
     IsolationViews,
-    /// The same on a folder of the host, while another thread swaps in links that lead outside: 1,000,000
+    /// `isolation` on a folder of the host, while another thread swaps in links that lead outside: 1,000,000
     /// attempts
     IsolationHost,
     /// The memories of an agent reach those of no other user, agent or account: 100,000 attempts

@@ -220,7 +220,8 @@ fn group(request: &Request) -> Result<String> {
         (None, Some(chat), _) => Ok(format!(":chat:{}", one_part(chat))),
         (None, None, Some(session)) => Ok(format!(":session:{}", one_part(session))),
         (None, None, None) => {
-            let message = "class `group` (any class but `main` and `dm`) needs a session key, a chat or a session";
+            let message =
+                "class `group` (any class but `main` and `dm`) needs a session key, a chat or a session";
             Err(Error::invalid(message))
         }
     }

@@ -107,8 +107,7 @@ impl FromStr for SessionKey {
     fn from_str(text: &str) -> Result<Self> {
         let rest = text.strip_prefix("agent:").ok_or_else(|| bad(text, "does not begin with `agent:`"))?;
         let parts = rest.split(':').map(decoded).collect::<Option<Vec<_>>>();
-        let parts =
-            parts.ok_or_else(|| bad(text, "has an invalid percent-encoding"))?;
+        let parts = parts.ok_or_else(|| bad(text, "has an invalid percent-encoding"))?;
         let key = Self::of(&parts.iter().map(String::as_str).collect::<Vec<_>>())?;
         // Each key has one spelling, except for encoded capital letters. Otherwise one peer could have two
         // sessions.

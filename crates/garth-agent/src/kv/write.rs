@@ -211,7 +211,10 @@ impl Kv<'_> {
             cleared.insert(at, cleared_here.map_err(|error| error.about(put.path))?);
             yield_now().await;
         }
-        Err(KvError::new(KvCode::PathConflict, "other writers keep changing the paths of these keys; try again"))
+        Err(KvError::new(
+            KvCode::PathConflict,
+            "other writers keep changing the paths of these keys; try again",
+        ))
     }
 
     /// Adds `by` to the integer value of a key (0 if it has none) and returns the sum. Atomic: concurrent
@@ -287,7 +290,10 @@ impl Kv<'_> {
                 Err(error) => return Err(self.refused(error)),
             }
         }
-        Err(KvError::new(KvCode::PathConflict, "other writers keep changing the directories of this key; try again"))
+        Err(KvError::new(
+            KvCode::PathConflict,
+            "other writers keep changing the directories of this key; try again",
+        ))
     }
 
     async fn commit(

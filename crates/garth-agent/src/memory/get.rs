@@ -150,9 +150,7 @@ impl Memories<'_> {
             return Error::new(ErrorKind::NotFound, message);
         }
         match self.moved(uri).await {
-            Ok(Some(new)) => {
-                Error::new(ErrorKind::NotFound, format!("{uri}: MOVED to {new}"))
-            }
+            Ok(Some(new)) => Error::new(ErrorKind::NotFound, format!("{uri}: MOVED to {new}")),
             Ok(None) => missing(uri),
             Err(error) => error,
         }

@@ -52,8 +52,7 @@ impl Prefix {
     /// `InvalidArgument` for a text with which no URI begins.
     pub fn parse(text: &str) -> Result<(String, Self)> {
         let bad = || {
-            let message =
-                "not a URI prefix; use complete segments, as ctx://ACCOUNT/users/USER";
+            let message = "not a URI prefix; use complete segments, as ctx://ACCOUNT/users/USER";
             Error::invalid(format!("{text}: {message}"))
         };
         let rest = text.strip_prefix("ctx://").ok_or_else(bad)?;
@@ -182,9 +181,10 @@ impl Memories<'_> {
         own_paths::check(self.fs, &list.prefix.dir(), "open it with AgentTree::memories")?;
         // The cursor is a directory, so a page can continue even if the memory was deleted since.
         let after = match &list.after {
-            Some(text) => Some(TreePath::from_str(text).map_err(|_| {
-                Error::invalid("invalid cursor; start again without one")
-            })?),
+            Some(text) => Some(
+                TreePath::from_str(text)
+                    .map_err(|_| Error::invalid("invalid cursor; start again without one"))?,
+            ),
             None => None,
         };
         // Memories that are not active are few, and found by key. For active ones the walk costs no more than

@@ -35,7 +35,8 @@ impl Memories<'_> {
             return Err(Error::invalid(format!("{from}: source and destination are the same")));
         }
         if from.is_skill() != to.is_skill() {
-            let message = format!("{from}: a skill cannot become a memory, or the reverse; put {to} and delete {from}");
+            let message =
+                format!("{from}: a skill cannot become a memory, or the reverse; put {to} and delete {from}");
             return Err(Error::invalid(message));
         }
         self.once.run(retry(|| self.move_once(from, to))).await

@@ -295,7 +295,9 @@ impl Memories<'_> {
             None => Vec::new(),
             // Writing a list in place of an unreadable file would lose the edges in it.
             Some(_) => state.edges().ok_or_else(|| {
-                Error::invalid(format!("{from}: {RELATIONS} is no list of relations; put the memory again"))
+                Error::invalid(format!(
+                    "{from}: {RELATIONS} is not a list of relations; put the memory again"
+                ))
             })?,
         };
         Ok((state, edges))

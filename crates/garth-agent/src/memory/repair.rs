@@ -22,7 +22,7 @@ use garth_engine::fs::FileSystemExt as _;
 /// Memories that are read at a time.
 const READ: usize = 32;
 
-/// How often a memory is looked at again that others change meanwhile.
+/// Attempts for a memory that others change meanwhile.
 const TRIES: usize = 3;
 
 /// Repair of the memories of an account.
@@ -106,7 +106,7 @@ impl<'a> Repair<'a> {
         Ok(report)
     }
 
-    /// What was repaired survives from here on.
+    /// Syncs the repairs, so that they survive loss of power.
     async fn settle(&self, report: &Report) -> Result<()> {
         if !self.dry_run && !report.found.is_empty() {
             self.memories.fs.sync().await?;

@@ -242,7 +242,9 @@ impl FromStr for Uri {
         let parts: Vec<&str> = rest.split('/').collect();
         let id = |what: &str, part: &str| -> Result<String> {
             let id = decoded(part).ok_or_else(|| {
-                bad(format!("the {what} is not in canonical form: use plain characters, or %XX in upper case"))
+                bad(format!(
+                    "the {what} is not in canonical form: use plain characters, or %XX in upper case"
+                ))
             })?;
             check_id(what, &id)?;
             Ok(id)

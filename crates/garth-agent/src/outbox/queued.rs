@@ -149,7 +149,9 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
     };
     let here = match dir.is_root() {
         true => Ok(None),
-        false => Uri::of_dir(account, &dir).map(Some).ok_or("event: its directory does not belong to a memory".to_owned()),
+        false => Uri::of_dir(account, &dir)
+            .map(Some)
+            .ok_or("event: its directory does not belong to a memory".to_owned()),
     };
     // Anyone who may write to the memory's directory can put a file here.
     if let Err(why) = here.and_then(|here| event.check(account, path.name(), here.as_ref())) {

@@ -92,7 +92,7 @@ pub(super) async fn find<'a>(
     for ((skill, place), there) in skills.iter().zip(places.chunks(3)).zip(there.chunks(3)) {
         let ([of_account, of_agent, kept], [in_account, has_copy, hides]) = (place, there) else { continue };
         if !in_account && skill.from.is_none() && !has_copy {
-            let message = format!("no skill {}: neither the account nor the agent has it", skill.id);
+            let message = format!("no such skill: {}", skill.id);
             return Err(Error::at(ErrorKind::NotFound, of_account, message));
         }
         let of_account = Some(of_account.clone()).filter(|_| skill.from.is_none() && *in_account);

@@ -315,7 +315,8 @@ fn start_of(path: &TreePath, file: Option<&File>, section: usize) -> Result<&'st
         }
         // The other name may be where other people read, or be that of a file that only garth changes.
         Some(file) if file.nlink > 1 => {
-            let message = "has other names (hard links), so no memory is written here; replace it with a copy";
+            let message =
+                "has other names (hard links), so no memory is written here; replace it with a copy";
             return Err(Error::at(ErrorKind::AlreadyExists, path, message));
         }
         Some(File { bytes: Some(bytes), .. }) => bytes,

@@ -188,8 +188,7 @@ impl<'a> Workspace<'a> {
             (class, Some(audience)) => Ok(Keeper { class, audience: audience.to_owned() }),
             (Class::Main, None) => Ok(Keeper { class: Class::Main, audience: String::new() }),
             (class, None) => {
-                let message =
-                    format!("class {class} needs an audience; name a user or session key");
+                let message = format!("class {class} needs an audience; name a user or session key");
                 Err(Error::invalid(message))
             }
         }

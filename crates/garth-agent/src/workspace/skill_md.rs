@@ -1,4 +1,4 @@
-//! What the `SKILL.md` of a skill says: its front matter, and what it requires of hosts. Pure.
+//! `SKILL.md` of a skill: its front matter, and the host requirements in it. Pure.
 
 mod astray;
 mod blocks;

@@ -69,8 +69,7 @@ impl Workspace<'_> {
 
     async fn archived(&self, session_id: &str, export: &Export) -> Result<Exported> {
         let missing = || {
-            let message =
-                format!("{session_id}: no such session or archive");
+            let message = format!("{session_id}: no such session or archive");
             Error::new(ErrorKind::NotFound, message)
         };
         // An archive that the author must not see is reported as missing.

@@ -61,7 +61,7 @@ enum Way {
     Forth,
     /// Every second one.
     Apart,
-    /// The same one, by events of another program.
+    /// One message again and again, by events of another program.
     Again,
 }
 

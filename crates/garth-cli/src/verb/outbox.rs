@@ -70,7 +70,7 @@ enum Action {
     /// Retry an event that failed or waits for its next attempt
     ///
     /// If its memory has changed since, new events with its current state replace the event. With --json,
-    /// prints one object per event: event_id, retried (again or anew).
+    /// prints one object per event: event_id, retried (`again` or `anew`).
     #[command(after_help = "Example:\n  garth outbox retry --all")]
     Retry {
         /// Id of the event

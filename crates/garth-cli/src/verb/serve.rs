@@ -26,8 +26,9 @@ use crate::verb::outbox::sink::open as open_sink;
 /// The first start creates the account `default` and an API key with scope admin, and prints the key once.
 /// Logs go to stderr.
 ///
-/// Each option is also an environment variable and a line of the file garth.toml in the data folder: --max-body
-/// is GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in force.
+/// Each option is also an environment variable and a line of the file garth.toml in the data folder:
+/// --max-body is GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in
+/// force.
 ///
 /// With --json, prints one object when it accepts connections: url, data, account, key (null unless new).
 #[derive(Args, Debug)]

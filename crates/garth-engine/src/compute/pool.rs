@@ -24,8 +24,8 @@ const LEAST: usize = 16 << 10;
 pub struct ComputeLimits {
     /// Threads. One account uses two of them at most, so several busy accounts leave room for others.
     pub threads: usize,
-    /// Limit on the input of all pieces that run or wait, in bytes; half of it for one account. At least twice
-    /// [`MAX_PIECE`].
+    /// Limit on the input of all pieces that run or wait, in bytes; half of it for one account. At least
+    /// twice [`MAX_PIECE`].
     pub queued: usize,
     /// Limit on the steps of a piece, in bytes of text that it reads.
     pub steps: u64,

@@ -51,8 +51,8 @@ pub enum Keys {
 }
 
 impl ContentProjection {
-    /// Returns a projection of the files of `patterns` whose name `is_name` accepts. `is_name` is called first,
-    /// for each name that a commit touches.
+    /// Returns a projection of the files of `patterns` whose name `is_name` accepts. `is_name` is called
+    /// first, for each name that a commit touches.
     ///
     /// # Panics
     /// If a pattern is malformed, which is a bug of the program.

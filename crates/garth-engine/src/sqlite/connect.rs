@@ -37,7 +37,7 @@ pub(crate) struct ReadConn {
     pub(crate) hold: Hold,
 }
 
-/// How long a connection may stay open.
+/// Time for which a connection may stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// As long as it is useful.

@@ -92,8 +92,8 @@ impl Executor {
         true
     }
 
-    /// Runs `job` in the caller's span while the caller waits without a thread. The job runs to its end even if
-    /// the caller stops waiting.
+    /// Runs `job` in the caller's span while the caller waits without a thread. The job runs to its end even
+    /// if the caller stops waiting.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T> + Send + 'static,

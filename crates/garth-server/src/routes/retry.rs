@@ -1,5 +1,5 @@
-//! The header `Idempotency-Key`, which marks repeats of a write, and the hash that tells a repeat from another
-//! request with the same key.
+//! The header `Idempotency-Key`, which marks repeats of a write, and the hash that tells a repeat from
+//! another request with the same key.
 
 use axum::http::HeaderMap;
 use garth_engine::model::{Idempotency, Timestamp};

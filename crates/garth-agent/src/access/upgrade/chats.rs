@@ -25,8 +25,7 @@ pub(super) async fn own(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()
                     ops.push(Op::set_attrs(TreePath::from_row(dir.key(), chat), owner_attrs(user)));
                     upgrade.note(format!("chat {chat}: owned by {user}, its only writer"));
                 }
-                _ => upgrade
-                    .note(format!("chat {chat}: has no owner; set one with `garth chat own {chat}`")),
+                _ => upgrade.note(format!("chat {chat}: has no owner; set one with `garth chat own {chat}`")),
             }
         }
         commit(fs, ops, "say whose chats are").await?;

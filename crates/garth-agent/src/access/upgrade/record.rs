@@ -97,9 +97,10 @@ pub(super) async fn commit(fs: &dyn FileSystem, ops: Vec<Op>, what: &str) -> Res
         return Ok(());
     }
     match fs.commit(Batch::new(ops).message(what).by_garth()).await {
-        Err(error) if error.is(ErrorKind::Conflict) => {
-            Err(Error::new(ErrorKind::WouldBlock, "other writers keep changing the account during its upgrade; try again"))
-        }
+        Err(error) if error.is(ErrorKind::Conflict) => Err(Error::new(
+            ErrorKind::WouldBlock,
+            "other writers keep changing the account during its upgrade; try again",
+        )),
         done => done.map(drop),
     }
 }

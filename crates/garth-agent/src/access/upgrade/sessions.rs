@@ -289,7 +289,7 @@ impl Judged {
             let rename = Op::rename(from.directory(name)?, dir).no_replace().with_parents();
             let moved = ops.iter().cloned().chain([rename]).collect();
             if commit_or_note(fs, moved, "judge a session", upgrade).await? {
-                upgrade.note(format!("{at}: was moved to {}, whose it is", meta.user));
+                upgrade.note(format!("{at}: moved to its audience {}", meta.user));
                 return Ok(());
             }
             // It cannot move. As a session of a group it sees least.

@@ -25,7 +25,7 @@ const MAX_WAITING: usize = if cfg!(test) { 100 } else { 10_000 };
 /// In the account's outbox: the commit that it was followed to.
 const FOLLOWED: &str = ".followed";
 
-/// How long apart that is noted: what came since is looked at again after a new start.
+/// Interval at which the position is recorded. Later changes are read again after a restart.
 const NOTED: Duration = Duration::from_secs(60);
 
 /// Segments of the paths of memories: `users/U/memories/profile` and `users/U/memories/events/E`.
@@ -42,7 +42,7 @@ pub enum Next {
     Commit,
 }
 
-/// How far an account was followed, and what waits to be looked at.
+/// Position up to which an account was followed, and the paths that wait to be inspected.
 #[derive(Debug)]
 pub struct Follow {
     since: LogPosition,
@@ -50,10 +50,11 @@ pub struct Follow {
     waiting: BTreeMap<TreePath, Timestamp>,
     /// Directories whose memories came with them, and behind which.
     came: VecDeque<(TreePath, Option<TreePath>)>,
-    /// Those that went, in the order of their commits.
+    /// Removed memories, in the order of their commits.
     went: VecDeque<Went>,
-    /// Whether something of memories changed since its place in the log was noted, and when that was.
+    /// True if memories changed after the position was recorded.
     moved_on: bool,
+    /// Time at which the position was recorded.
     noted: Timestamp,
 }
 
@@ -298,13 +299,13 @@ fn followed() -> TreePath {
     TreePath::from_row(TreePath::from_row("", OUTBOX).key(), FOLLOWED)
 }
 
-/// Whether two paths are below one owner's directory.
+/// Returns true if both paths are below one owner's directory.
 fn is_same_owner(one: &TreePath, other: &TreePath) -> bool {
     let owner = |path: &TreePath| path.segments().take(2).map(str::to_owned).collect::<Vec<_>>();
     owner(one).len() == 2 && owner(one) == owner(other)
 }
 
-/// What a path is to memories.
+/// Role of a path for memories.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// It is the directory of one, or in it; but for events, which others look after.

@@ -31,7 +31,7 @@ pub(super) struct Found {
     pub(super) marks: [Option<Mark>; 5],
     /// Names of files of a memory where something else lies.
     pub(super) in_the_way: Vec<&'static str>,
-    /// Of a skill: a file that lies where the link to its text belongs.
+    /// File of a skill in the place of the link to its text.
     pub(super) own_content: Option<(File, Mark)>,
     /// Labels of the text itself.
     pub(super) tags: Vec<String>,
@@ -50,18 +50,18 @@ pub(super) enum Mark {
     Time(Timestamp),
 }
 
-/// What is read besides where the files leave a doubt.
+/// Further facts, read only if the files are ambiguous.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Around {
     /// Events that wait or failed, newest first.
     pub(super) events: Vec<(TreePath, Event)>,
-    /// Whether there are more than were read.
+    /// True if there are more events than were read.
     pub(super) more_events: bool,
-    /// Whether there is a directory for events.
+    /// True if there is a directory for events.
     pub(super) has_outbox: bool,
     /// All names in the directory, if they are few enough.
     pub(super) names: Option<Vec<String>>,
-    /// What became of the memory that the meta speaks of, if it is another.
+    /// Location of the memory that the meta names, if it is another one.
     pub(super) elsewhere: Elsewhere,
     /// URIs that the memory had and that edges of others still lead to.
     pub(super) dangling: Vec<String>,
@@ -161,7 +161,7 @@ impl Found {
         }
     }
 
-    /// Whether the abstract (or else the overview) was changed after the meta was, and after the text was.
+    /// Returns whether the abstract (or the overview) was changed after the meta, and after the text.
     pub(super) fn newer(&self, is_brief: bool) -> (bool, bool) {
         let layer = self.marks[if is_brief { Self::BRIEF } else { Self::OVERVIEW }];
         let text = match &self.own_content {
@@ -171,12 +171,12 @@ impl Found {
         (layer > self.marks[Self::META], layer > text)
     }
 
-    /// Whether a file in the place of a skill's link was changed after its text.
+    /// Returns true if a file in the place of a skill's link was changed after its text.
     pub(super) fn own_content_is_newer(&self) -> bool {
         self.own_content.as_ref().map(|(_, mark)| *mark) > self.marks[Self::CONTENT]
     }
 
-    /// Whether nothing of a memory is here, as far as the files tell.
+    /// Returns true if there is no file of a memory.
     pub(super) fn is_empty(&self) -> bool {
         let state = &self.state;
         let files = [&state.meta, &state.content, &state.relations, &state.brief, &state.overview];
@@ -199,7 +199,7 @@ impl Found {
     }
 }
 
-/// What `.done` says: a version.
+/// Parses `.done`: a version.
 fn done(bytes: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     let field = || serde_json::from_str::<serde_json::Value>(text).ok()?.get("version")?.as_u64();
@@ -309,7 +309,7 @@ impl Memories<'_> {
         Ok(listing.map(|listing| names(listing).collect()))
     }
 
-    /// What became of the memory that a meta speaks of.
+    /// Locates the memory that a meta names.
     async fn elsewhere(&self, uri: &Uri, said: Option<&str>) -> Result<Elsewhere> {
         let Some(said) = said.filter(|said| *said != uri.to_string()) else { return Ok(Elsewhere::Here) };
         let copy = Elsewhere::There(said.to_owned());
@@ -325,7 +325,7 @@ impl Memories<'_> {
         Ok(if meta.is_none() && text.is_none() { Elsewhere::Gone(old) } else { copy })
     }
 
-    /// Whether edges lead to a memory that is not there.
+    /// Returns true if edges lead to a memory that does not exist.
     async fn is_dangling(&self, old: &Uri) -> Result<bool> {
         if self.fs.lookup(old.file(META)).await?.is_some() {
             return Ok(false);

@@ -285,8 +285,8 @@ fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
 /// from the newest version of the meta that can be read.
 fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     let state = &found.state;
-    // A skill without any other file of a memory is a plain skill, which has no meta. It may have a file of its
-    // own by the name of the link to its text.
+    // A skill without any other file of a memory is a plain skill, which has no meta. It may have a file of
+    // its own by the name of the link to its text.
     let is_link = state.linked && found.own_content.is_none();
     let is_memory = !state.uri.is_skill()
         || is_link
@@ -520,7 +520,7 @@ fn settle_place(
 }
 
 /// Renames what is in the way: directories and links in the place of files, and files that cannot be read and
-/// will be written anew.
+/// will be written again.
 fn give_way(found: &Found, mend: &mut Mend) {
     let state = &found.state;
     for name in [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX, DONE_FILE] {

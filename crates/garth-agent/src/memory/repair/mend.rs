@@ -13,7 +13,7 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 
-/// How many names are tried for what gives way.
+/// Limit on the names that are tried for a file that has to move away.
 const MAX_NAMES: usize = 100;
 
 impl Memories<'_> {

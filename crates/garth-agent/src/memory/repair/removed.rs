@@ -30,7 +30,7 @@ pub(super) struct Ended {
     gone: Gone,
 }
 
-/// What is to be told of a memory that went.
+/// Events that a removed memory still needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gone {
     /// The URIs under which others may know it, and that nobody was told the end of yet.
@@ -40,7 +40,7 @@ pub(super) struct Gone {
 }
 
 impl Memories<'_> {
-    /// What is to be told of a memory that was in a directory, and is nowhere now.
+    /// Returns the missing events of a memory that was in a directory and exists nowhere now.
     pub(super) async fn went(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Gone> {
         let now = State::read(self.fs, uri).await?;
         let left = [&now.meta, &now.content, &now.relations, &now.brief, &now.overview];
@@ -136,7 +136,7 @@ impl Memories<'_> {
         Ok(events)
     }
 
-    /// Whether an event waits that tells of its end, or where it went.
+    /// Returns true if an event of its deletion or move is waiting.
     async fn is_told_gone(&self, uri: &Uri) -> Result<bool> {
         if !self.fs.capabilities(&uri.dir()).find {
             return Ok(false);

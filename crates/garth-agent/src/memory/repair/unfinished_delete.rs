@@ -98,7 +98,7 @@ impl Memories<'_> {
         Ok(())
     }
 
-    /// Which memory a directory was, by what lies in it, and its events that tell of moves.
+    /// Returns the URI of the memory that a directory had, by the files left in it, and its events of moves.
     async fn was(&self, dir: &TreePath) -> Result<(Option<String>, Vec<(TreePath, Event)>)> {
         let file = |name: &str| TreePath::from_row(dir.key(), name);
         let [meta, relations] = read_all(self.fs, &[file(META), file(RELATIONS)]).await?;

@@ -232,7 +232,8 @@ impl Sessions<'_> {
         if !self.has_withdrawn(session).await? {
             return Ok(index);
         }
-        // A withdrawal empties these summaries, unless another program recorded it, or they were written later.
+        // A withdrawal empties these summaries, unless another program recorded it, or they were written
+        // later.
         for entry in index.iter_mut().filter(|entry| !entry.summary.is_empty()) {
             if let Some(lines) = entry.lines()
                 && !self.withdrawn(session, lines).await?.is_empty()

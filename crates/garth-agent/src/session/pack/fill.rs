@@ -119,8 +119,8 @@ pub(super) async fn choose(
     Ok(best)
 }
 
-/// Chooses the window with the longest results in part by which enough of the budget is used, or else that with
-/// the most tokens, unless `best` has more.
+/// Chooses the window with the longest results in part by which enough of the budget is used, or else that
+/// with the most tokens, unless `best` has more.
 async fn choose_level(
     sessions: &Sessions<'_>,
     walk: &mut Walk<'_>,

@@ -100,7 +100,8 @@ impl Workspace<'_> {
     /// Builds the last prompt again that was built until a time.
     pub(super) async fn replay(&self, options: &PromptOptions, at: &Moment) -> Result<Prompt> {
         let unknown = || {
-            let message = "the inputs of that time are unknown, because no prompt was built for the session; give the inputs: hosts, runtime, clock (on the command line --host, --runtime, --clock)";
+            let message = "the inputs of that time are unknown, because no prompt was built for the session; \
+                           give the inputs: hosts, runtime, clock (on the command line --host, --runtime, --clock)";
             Error::invalid(message)
         };
         let (user, session) = options.session.as_ref().ok_or_else(unknown)?;

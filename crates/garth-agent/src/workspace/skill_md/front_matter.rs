@@ -27,29 +27,29 @@ const FIELDS: [&str; 5] = ["name", "description", "homepage", "always", "metadat
 /// Fields that are text, whatever YAML takes it for.
 const TEXTS: [&str; 3] = ["name", "description", "homepage"];
 
-/// What a `SKILL.md` says.
+/// Content of a `SKILL.md`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SkillText {
     /// Its name, if it says one: else it is called like its directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is for: as it says, or the first paragraph of its body.
+    /// Purpose: its `description`, or the first paragraph of its body.
     pub description: String,
     /// A URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub homepage: Option<String>,
-    /// Whether it is listed although a requirement of it is invalid.
+    /// True if the skill is listed even with an invalid requirement.
     pub always: bool,
     /// A sign for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emoji: Option<String>,
-    /// What it needs.
+    /// Host requirements.
     pub requires: Requires,
-    /// How what it needs can be installed: shown, never run.
+    /// Ways to install missing programs: shown, never run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub install: Vec<Install>,
-    /// What is wrong in it.
+    /// Faults found in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
     /// Why its front matter is refused as a whole; then the skill is not listed.

@@ -19,7 +19,7 @@ const MAX_TOLD: usize = 8;
 /// The roles of hosts.
 const ROLES: [&str; 2] = ["execution", "specialized"];
 
-/// What hosts can do.
+/// Capabilities of hosts.
 const CAPABILITIES: [&str; 6] = [
     "filesystem.list",
     "filesystem.read",
@@ -29,8 +29,8 @@ const CAPABILITIES: [&str; 6] = [
     "shell.exec",
 ];
 
-/// What a skill needs. Of `any_bins`, `os`, `host_roles` and `any_capabilities` one is enough, of the others
-/// all are needed; what is empty is not needed.
+/// Host requirements. One entry of `any_bins`, `os`, `host_roles` and `any_capabilities` each is enough; all
+/// entries of the others are needed. An empty list requires nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -59,12 +59,12 @@ pub struct Requires {
     /// Capabilities of which one is enough.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub any_capabilities: Vec<String>,
-    /// What is wrong in it: then the skill is not eligible, unless it is `always`.
+    /// Invalid requirements. With any of them the skill is not eligible, unless it is `always`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<String>,
 }
 
-/// How something that a skill needs can be installed.
+/// Way to install a program that a skill needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Install {
@@ -117,7 +117,7 @@ pub struct Host {
     /// `execution` or `specialized`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// What it can do.
+    /// Capabilities of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// Programs that it has.

@@ -21,7 +21,7 @@ pub const MAX_SKILL_FILE: usize = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// Which of the two answered.
+    /// Owner of the file: the agent or the account.
     pub origin: Origin,
     /// Where it is, in the tree whose paths the workspace names.
     pub path: TreePath,

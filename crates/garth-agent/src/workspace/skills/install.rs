@@ -72,7 +72,7 @@ impl InstallFile {
     }
 }
 
-/// What an installation did.
+/// Result of an installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Installed {
@@ -80,11 +80,11 @@ pub struct Installed {
     pub path: TreePath,
     /// Files that were written.
     pub written: Vec<String>,
-    /// How many were there already, with the same bytes.
+    /// Number of files that existed with the same bytes.
     pub same: usize,
     /// The commit; none if all was there.
     pub seq: Option<Seq>,
-    /// What is wrong in its `SKILL.md`, and does not keep it from being there.
+    /// Faults of its `SKILL.md`. The skill is installed all the same.
     pub flaws: Vec<String>,
 }
 
@@ -95,8 +95,8 @@ impl Outcome for Installed {
 }
 
 impl Workspace<'_> {
-    /// Writes the files of a skill, as the agent's own or for all agents of the account, in one commit. What is
-    /// there with the same bytes and is as executable is not written; what else is there stays.
+    /// Writes the files of a skill, as the agent's own or for all agents of the account, in one commit. What
+    /// is there with the same bytes and is as executable is not written; what else is there stays.
     ///
     /// # Errors
     /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `AccessDenied`

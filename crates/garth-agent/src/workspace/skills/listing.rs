@@ -1,5 +1,4 @@
-//! Which skills an agent has: its own first, then those of the account that it has none of the same directory
-//! of.
+//! Skills of an agent: its own first, then those of the account in directories of other names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,7 +15,7 @@ use garth_engine::compute::go_on;
 /// The file that makes a directory a skill.
 pub(super) const SKILL: &str = "SKILL.md";
 
-/// What is said of a link.
+/// Detail for a link.
 pub(super) const NOT_FOLLOWED: &str = "links are not followed; put the files in its place";
 
 /// Where a skill lies.
@@ -43,22 +42,22 @@ impl Origin {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ListedSkill {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// The name of its directory, by which it is read.
     pub directory: String,
-    /// What it is for.
+    /// Purpose.
     pub description: String,
     /// A sign for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emoji: Option<String>,
-    /// Whether it is listed although a requirement of it is invalid.
+    /// True if the skill is listed even with an invalid requirement.
     pub always: bool,
     /// Where it lies.
     pub origin: Origin,
     /// The path to read it by, in the tree whose paths the workspace names.
     pub read_path: String,
-    /// What is wrong in its `SKILL.md`, and does not keep it from being listed.
+    /// Faults of its `SKILL.md`. The skill is listed all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
 }
@@ -67,7 +66,7 @@ pub struct ListedSkill {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// The name of its directory.
     pub directory: String,
@@ -133,7 +132,7 @@ impl SkillSource {
     }
 }
 
-/// How skills are read for a listing.
+/// Reader of skills for a listing.
 pub(crate) struct SkillReader<'a> {
     pub(crate) reading: Reading,
     /// Returns what a text says; its body is not asked for.
@@ -146,9 +145,9 @@ pub(crate) struct SkillReader<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Listing {
-    /// Those that apply.
+    /// Eligible skills.
     pub shown: Vec<ListedSkill>,
-    /// Those that do not.
+    /// Other skills, each with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -166,7 +165,7 @@ impl Listing {
         self.left_out.iter().find(is_it).map(|skill| skill.detail.as_str())
     }
 
-    /// Those of the agent and of the account, each a directory and its `SKILL.md`.
+    /// Returns the skills of the agent and the account, given as directories with their `SKILL.md`.
     pub(crate) fn of(
         own: &[(String, SkillSource)],
         global: &[(String, SkillSource)],
@@ -221,7 +220,7 @@ impl Listing {
         listing
     }
 
-    /// How many were left out, by the reason.
+    /// Returns the number of omitted skills for each reason.
     pub fn counts(&self) -> BTreeMap<Reason, usize> {
         let mut counts = BTreeMap::new();
         for one in &self.left_out {
@@ -231,7 +230,7 @@ impl Listing {
     }
 }
 
-/// Whether a skill applies, and whether it is `always`; else why not.
+/// Returns whether an eligible skill is `always`; otherwise the reason why it is not eligible.
 pub(super) fn judge(
     directory: &str,
     skill: &SkillText,

@@ -114,7 +114,7 @@ pub(super) struct LocatedSkill {
 }
 
 impl Workspace<'_> {
-    /// Which skills the agent has, and which apply to these hosts.
+    /// Lists the skills of the agent, and which of them are eligible on these hosts.
     ///
     /// # Errors
     /// `Corrupt` for settings that cannot be read; from the filesystem.
@@ -144,7 +144,7 @@ impl Workspace<'_> {
         Ok(listing)
     }
 
-    /// What a skill says, where it is read, and whether it applies to these hosts: why not, if it does not.
+    /// Reads a skill: its content, its location, and whether it is eligible on these hosts, or why not.
     ///
     /// # Errors
     /// `NotFound` if neither the agent nor the account has it; `InvalidArgument` for one that is a link or no

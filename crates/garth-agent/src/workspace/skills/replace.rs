@@ -56,7 +56,7 @@ fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
 enum Form {
     /// Line ends are line feeds.
     Lines,
-    /// The same, and letters are decomposed.
+    /// As the previous form, with decomposed letters.
     Canonical,
 }
 
@@ -111,8 +111,8 @@ static MARK: LazyLock<Option<dense::DFA<Vec<u32>>>> = LazyLock::new(|| {
     dense::Builder::new().configure(config).build(r"\p{M}").ok()
 });
 
-/// Returns true for a mark on the letter before it: an accent, a vowel sign, a ring around it, or the choice of
-/// its form.
+/// Returns true for a mark on the letter before it: an accent, a vowel sign, a ring around it, or the choice
+/// of its form.
 fn is_mark(letter: char) -> bool {
     if letter.is_ascii() {
         return false;

@@ -229,8 +229,8 @@ const APART: &[&str] = &[
     "define( 'NONCE_SALT',  'Zx9k(d82q[+%mw5Jg0}n:Q 1^Qy8TvD[r)Gc>2Lk~z9.eB;uW-h{Xa4]oNf=6Ij' );",
 ];
 
-/// Marks of services, the alphabet after each (hexadecimal, or letters of both cases and digits), the number of
-/// characters, and the kind.
+/// Marks of services, the alphabet after each (hexadecimal, or letters of both cases and digits), the number
+/// of characters, and the kind.
 const TOKENS: &[(&str, char, usize, &str)] = &[
     ("xoxc-", 'a', 40, "Slack token"),
     ("xoxd-", 'a', 40, "Slack token"),

@@ -505,8 +505,8 @@ impl Work for Writer {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group()?;
         self.runtime.in_account(|| {
-            // Callers of the group notice a panic because their senders are dropped. The connection is dropped
-            // too, which rolls back the transaction.
+            // Callers of the group notice a panic because their senders are dropped. The connection is
+            // dropped too, which rolls back the transaction.
             if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
                 tracing::error!("panic while writing commits");
             }
