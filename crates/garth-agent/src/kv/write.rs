@@ -338,8 +338,6 @@ impl Kv<'_> {
         if put.value.get().len() > MAX_VALUE {
             return Err(KvError::new(KvCode::TooLarge, format!("a value has at most {MAX_VALUE} bytes")));
         }
-        /// Returns the write of a put. `condition` and the default of `searchable` depend on the current
-        /// file.
         self.base.file(&key)
     }
 

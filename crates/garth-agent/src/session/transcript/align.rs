@@ -174,6 +174,8 @@ impl Sessions<'_> {
         rewind: bool,
     ) -> Result<Alignment> {
         let mut conditions = Vec::new();
+        // The alignment holds for these versions of both logs. They are noted first, and held until the
+        // commit.
         for log in [Log::Messages, Log::Events] {
             let at = At::from(self.file(session, log.file())?);
             let etag = self.fs.stat(&at).await?.etag;
@@ -203,7 +205,8 @@ impl Sessions<'_> {
         }
         while let Some(one) = current.take_if(|one| one.is_system(given.format)) {
             system.extend(one.draft.value("content").map(ToOwned::to_owned));
-            // a session that was reset stays as it is
+            // Only the last session of the chain is open: the prompts of those that were reset stay as they
+            // are.
             if one.session + 1 == stored.chain.len() {
                 let first = before.map_or(one.number, |lines: RangeInclusive<u64>| *lines.start());
                 before = Some(first..=one.number);
@@ -247,6 +250,8 @@ impl Sessions<'_> {
             return Ok(aligned);
         }
         let (name, line) = (&stored.chain[other.session], other.number);
+        // A transcript has to leave out withdrawn messages, too. Those right before the difference may be its
+        // cause: the error names them.
         if line > 1 && !self.withdrawn(name, line - 1..=line - 1).await?.is_empty() {
             let first = self.run_start(name, line - 1, u64::MAX).await?;
             let message = format!(
@@ -257,6 +262,7 @@ impl Sessions<'_> {
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
+        // What a reset has archived stays: a rewind cannot withdraw it.
         let is_closed = other.session + 1 < stored.chain.len();
         let how = match aligned.there == leading {
             _ if is_closed => "import it as a part, or into another session: what was reset stays as it is",
@@ -336,6 +342,7 @@ impl Sessions<'_> {
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
             let log = self.file(&name, Log::Messages.file())?;
+            // The log has no collected messages, so that nothing can be compared with them.
             if meta.other.contains_key(COLLECTED) || self.fs.lookup(&log).await?.is_none() {
                 let message = format!(
                     "{session}: the messages of {name}, which it goes on from, are only in an archive; import a \

@@ -33,13 +33,16 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
         role => return Err(unknown_role(role)),
     };
     let had_some = !content.is_empty();
+    // A session has each result as a message of its own. Results come first, right after their calls.
     let (results, rest): (Vec<_>, Vec<_>) =
         content.into_iter().partition(|block| matches!(block, Block::ToolResult { .. }));
     let mut said: Vec<_> =
         results.into_iter().map(|result| ParsedMessage::new(Role::Tool, vec![result])).collect();
+    // A message with results alone leaves nothing of the user; one without content stays a message.
     if !rest.is_empty() || !had_some {
         said.push(ParsedMessage::new(role, rest));
     }
+    // Several messages cannot share the id of the one that they come from.
     if let [only] = &mut *said {
         only.id = line.id.and_then(|id| field(id).ok());
     }
@@ -85,7 +88,7 @@ fn plain(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
             Source { kind, url: Some(url), .. } if kind == "url" => {
                 Some(Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) })
             }
-            // such as a file that is kept by the provider
+            // Other sources, such as a file that the provider stores, become placeholders.
             Source { .. } => None,
         },
         _ => None,
@@ -183,6 +186,7 @@ pub(super) fn write(messages: &[&Message], is_first: bool) -> String {
     if let [message] = messages {
         match message.role {
             Role::Assistant => role = "assistant",
+            // The API has a place for the system before all other messages only.
             Role::System if is_first => role = "system",
             Role::System => in_midst = true,
             Role::User | Role::Tool => {}

@@ -37,7 +37,7 @@ pub(crate) fn archived_lines(number: u64, line: &str) -> Result<Vec<String>> {
     let said = read(TranscriptFormat::Pi, raw).map_err(|error| bad(&error))?;
     let drafts = (0..).zip(&said).map(|(part, said)| {
         let draft = said.draft().with("id", &message_id(TranscriptFormat::Pi, line, number, part));
-        // when it was said is not invented
+        // No time is invented for a message without one.
         if draft.has("created_at") { draft } else { draft.with("created_at", "") }
     });
     Ok(drafts.map(|draft| draft.line()).collect())

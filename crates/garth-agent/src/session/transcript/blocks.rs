@@ -140,7 +140,7 @@ pub(super) fn blocks(
     let items: Vec<&RawValue> =
         field(content).map_err(|_| Error::invalid("`content` is neither text nor a list of blocks"))?;
     let read = |item: &RawValue| match item.get().starts_with('"') {
-        // some programs give a list of texts
+        // Some programs write a list of texts in place of blocks.
         true => known(item).map(Block::Text),
         false => block(&kind_of(item), item),
     };

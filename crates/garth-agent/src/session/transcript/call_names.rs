@@ -25,6 +25,8 @@ impl Sessions<'_> {
         }
         let first = messages.first().map_or(0, |(line, _)| *line);
         let mut before = first;
+        // Calls are mostly right before their results: the search goes back in small steps, and not without
+        // end.
         while before > 1 && first - before < LOOK_BACK && missing.values().any(Option::is_none) {
             let lines = before.saturating_sub(LINES).max(1)..=before - 1;
             before = *lines.start();
@@ -44,6 +46,8 @@ impl Sessions<'_> {
         let mut known: HashMap<String, String> =
             missing.into_iter().filter_map(|(id, name)| Some((id, name?))).collect();
         for (_, message) in messages {
+            // In the order of messages, so that of several calls with one id the nearest before a result
+            // counts.
             calls_of(message, &mut |id, name| drop(known.insert(id.to_owned(), name.to_owned())));
             for block in &mut message.content {
                 let name = unnamed(block).and_then(|id| known.get(id)).cloned();

@@ -63,9 +63,11 @@ pub(super) fn as_it_came(format: TranscriptFormat, text: &str) -> Option<Digest>
     let mended = whole_pairs(text);
     let Json::Object(mut members) = Json::parse(mended.as_deref().unwrap_or(text))? else { return None };
     members.retain(|name, _| name != "cache_control" && !ignored.contains(&&**name));
+    // `developer` is the newer name of the role `system`. A session knows only one.
     if members.get("role").and_then(Json::as_str) == Some("developer") {
         members.insert("role".into(), Json::String("system".into()));
     }
+    // SDKs write no calls as an empty list, or leave the field out.
     if let Some(calls) = members.remove("tool_calls")
         && let Json::Array(calls) = calls
         && !calls.is_empty()
@@ -171,11 +173,12 @@ fn text_block(text: std::borrow::Cow<'_, str>) -> Json<'_> {
 /// Returns a block as it is compared; `None` for a text without text.
 fn block(block: Json<'_>) -> Option<Json<'_>> {
     let Json::Object(mut members) = block else { return Some(block) };
+    // Clients move this mark to the newest message with each call.
     members.remove("cache_control");
     match members.get("type").and_then(Json::as_str) {
         Some("text") if members.get("text").and_then(Json::as_str) == Some("") => return None,
         Some("tool_result") => {
-            // The tool is that of the call. An export names it where the message does not.
+            // The call names the tool. An export names it where the message does not.
             members.remove("name");
             members.retain(|name, value| {
                 !["is_error", "error"].contains(&&**name) || *value != Json::Bool(false)
@@ -207,7 +210,7 @@ fn with_arguments(members: &mut Members<'_>) {
         text => Json::parse(text).filter(|value| matches!(value, Json::Object(_))),
     };
     if let Some(object) = object {
-        // it borrows from the string that it replaces
+        // The object borrows from the string that it replaces.
         let owned = owned(object);
         members.insert("arguments".into(), owned);
     }

@@ -89,10 +89,12 @@ impl Sessions<'_> {
             self.name_results(session, &mut messages).await?;
         }
         let groups: Vec<_> = messages.chunk_by(|a, b| is_one(export.format, &a.1, &b.1)).collect();
-        // what follows may belong to the last one
+        // The next page can begin with further messages of the last group: then that page has all of the
+        // group.
         let whole = if page.next.is_some() && groups.len() > 1 { groups.len() - 1 } else { groups.len() };
         let mut native = Reader::new(self, session, export.format.as_str())?;
         let mut bytes = 0;
+        // The system prompt precedes all messages: later pages must not repeat it.
         if *export.lines.start() <= 1
             && let Some(system) = self.system_message(session).await?
         {
@@ -142,7 +144,7 @@ pub(super) fn anew(format: TranscriptFormat, group: &[(u64, Message)]) -> Vec<St
         TranscriptFormat::Pi => group.iter().map(|(_, message)| pi::write(message)).collect(),
         TranscriptFormat::OpenAi => group.iter().map(|(_, message)| openai::write(message)).collect(),
         TranscriptFormat::Markdown => group.iter().map(|(_, message)| markdown::write(message)).collect(),
-        // its lines are given as they are
+        // Lines are exported in this format as they are stored.
         TranscriptFormat::Garth => Vec::new(),
     }
 }
@@ -220,6 +222,7 @@ impl Document {
 /// Returns the system prompt, if a message is nothing else.
 fn system(item: &str) -> Option<&RawValue> {
     #[derive(Deserialize)]
+    // The field `system` of an object has no place for other fields of a message, which would be lost.
     #[serde(deny_unknown_fields)]
     struct System<'a> {
         role: String,

@@ -214,11 +214,13 @@ impl<'a> Given<'a> {
     pub(super) fn slice(&self, from: usize) -> Result<GivenSlice> {
         let (mut slice, mut bytes) = (GivenSlice { drafts: Vec::new(), natives: Vec::new() }, 0);
         let Some(first) = self.messages.get(from) else { return Ok(slice) };
+        // An alignment can end between the messages derived from one native message.
         let mut skip = first.part;
         for raw in &self.raw[first.unit..] {
             let mut unit = unit(self.format, raw)?;
             let is_full =
                 slice.drafts.len() + unit.drafts.len() > MAX_APPENDED || bytes + unit.bytes > MAX_COMMIT;
+            // A message that alone has more bytes than a commit should take is appended by itself.
             if is_full && !slice.drafts.is_empty() {
                 break;
             }
@@ -260,6 +262,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
     }
     let mut drafts = Vec::with_capacity(said.len());
     for said in said {
+        // Messages derived from one native message need ids of their own.
         let id = said.id.clone().filter(|id| alone && is_id(id));
         let draft = id.iter().fold(said.draft(), |draft, id| draft.with("id", id));
         bytes += check(&draft)?;
@@ -279,7 +282,7 @@ fn check(draft: &Draft) -> Result<usize> {
     let whole = missing.fold(draft.clone(), |draft, (field, value)| draft.with(field, value));
     whole.check(Log::Messages)?;
     let bytes = whole.line().len();
-    // with its id, time and line feed
+    // The append makes the line longer, by at most `MAX_FILLED` bytes.
     if bytes + MAX_FILLED > MAX_INLINE_BODY { Err(too_long(bytes)) } else { Ok(bytes) }
 }
 

@@ -318,6 +318,7 @@ impl Sessions<'_> {
         if let Some(system) = &aligned.system {
             append.events.push(Draft::event(SYSTEM_CHANGED).with("content", &system.contents));
             append.files.push((SYSTEM_PROMPT, system.text.clone()));
+            // The old prompt is withdrawn in the same commit, or packs would show both.
             if let Some(lines) = &system.before {
                 append.events.extend(self.withdrawals(session, lines, Some(SYSTEM_CHANGED)).await?);
             }
@@ -349,6 +350,7 @@ impl Sessions<'_> {
         (is_whole, last): (bool, &str),
         (number, ids): (u64, &NewIds),
     ) -> Result<Slice> {
+        // Each slice has a record of its own: a repeat skips the slices that an earlier try has committed.
         let sessions = self.clone().once(self.once.step(format!("slice-{number}")).await?);
         let (mut append, mut new_ids) = (slice_of(given, at)?, NewIds::new());
         if is_whole {
@@ -399,6 +401,7 @@ impl Sessions<'_> {
             true => BTreeSet::new(),
             false => self.taken_ids(session, ids.iter().flatten().map(String::as_str)).await?,
         };
+        // Messages of one transcript can share an id as well.
         let mut seen = BTreeSet::new();
         for (draft, id) in drafts.iter_mut().zip(ids) {
             if let Some(id) = id
@@ -408,6 +411,7 @@ impl Sessions<'_> {
                 *draft = draft.clone().with("id", &new);
                 new_ids.insert(id, new);
             }
+            // Messages that follow a renamed one name its new id.
             let parent = draft.text("parent");
             if let Some(parent) = parent.and_then(|id| new_ids.get(&id).or_else(|| before.get(&id))) {
                 *draft = draft.clone().with("parent", parent);

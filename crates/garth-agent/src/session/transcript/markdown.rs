@@ -214,6 +214,7 @@ pub(super) fn write(message: &Message) -> String {
         content => content,
     };
     role = format!("## {role} {} {}", message.created_at, message.id);
+    // A call id of several words could not be read back, and is left out.
     if let Some(call) = message.result_of().filter(|call| is_word(call)) {
         role = format!("{role} {call}");
     }

@@ -222,7 +222,7 @@ pub(super) fn write(message: &Message) -> String {
                 let function = OutputFunction { name, arguments };
                 tool_calls.push(OutputCall { id, kind: "function", function });
             }
-            // there is no place for it
+            // Chat Completions has no place for thoughts, and results are messages of their own.
             Block::Reasoning { .. } | Block::ToolResult { .. } => {}
         }
     }

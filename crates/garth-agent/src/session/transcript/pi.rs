@@ -205,7 +205,7 @@ pub(super) fn write(message: &Message) -> String {
     written.content = match (message.role, &*message.content) {
         (Role::Tool, [Block::ToolResult { call_id, name, error, content }]) => {
             (written.tool_call_id, written.is_error) = (Some(call_id.as_str()), Some(*error));
-            // a message of this kind has a name
+            // The format requires a name of the tool in a result.
             written.tool_name = Some(name.as_deref().unwrap_or_default());
             Content::Blocks(content.iter().filter_map(part).collect())
         }

@@ -49,6 +49,7 @@ impl Sessions<'_> {
     /// Returns the system prompt that a session, or one that it goes on from, has in a file, the newest
     /// first.
     pub(super) async fn known_system(&self, chain: &[String]) -> Result<Option<String>> {
+        // A session after a reset has no file of its own until the prompt changes again.
         for name in chain.iter().rev() {
             let text = self.fs.read_to_string(&self.file(name, SYSTEM_PROMPT)?).await.optional()?;
             if text.is_some() {
