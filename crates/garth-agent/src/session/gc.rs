@@ -165,7 +165,7 @@ impl Sessions<'_> {
         self.once.commit(self.fs, batch, collection).await.map_err(|error| match error.is(ErrorKind::RuleViolation) {
             true if history => Error::new(
                 ErrorKind::RuleViolation,
-                format!("{session}: gc.policy lets go of messages or events; that takes the right to override rules"),
+                format!("{session}: gc.policy removes messages or events, which requires the right to override rules"),
             ),
             _ => error,
         })

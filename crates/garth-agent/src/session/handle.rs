@@ -182,7 +182,8 @@ impl<'a> Sessions<'a> {
             return Ok(who.class());
         }
         let named = request.key.map(|key| key.to_string()).or(request.session).unwrap_or_default();
-        let message = format!("{named}: is kept for {} and not for {}; name that", who.audience(), self.user);
+        let message =
+            format!("{named}: belongs to {}, not to {}; name the former", who.audience(), self.user);
         Err(Error::new(ErrorKind::AccessDenied, message))
     }
 
@@ -266,5 +267,5 @@ impl<'a> Sessions<'a> {
 
 /// Returns the `NotFound` of a session that does not exist.
 pub(super) fn missing(session: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{session}: there is no such session; create it first"))
+    Error::new(ErrorKind::NotFound, format!("{session}: no such session; create it first"))
 }

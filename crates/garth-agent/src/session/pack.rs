@@ -163,8 +163,9 @@ fn parse_budget(text: &str) -> Result<Option<u64>> {
     match text.trim() {
         "" => Ok(None),
         number => {
-            let bad =
-                || Error::invalid("it is empty, 0 for no limit, or a number of tokens, such as 32000 or 32k");
+            let bad = || {
+                Error::invalid("must be empty, 0 for no limit, or a number of tokens, such as 32000 or 32k")
+            };
             let tokens = parse_tokens(number).ok_or_else(bad)?;
             check_tokens("budget", tokens).map(|()| Some(tokens))
         }

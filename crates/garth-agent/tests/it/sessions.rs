@@ -223,7 +223,7 @@ async fn append_is_idempotent_by_id() {
         let grown = sessions.append("default", &some(&["a", "b", "c"])).await.unwrap();
         assert_eq!(grown.lines, Some(3..=3));
         let other = sessions.append("default", &some(&["a", "B", "d"])).await;
-        assert_refused(other, ErrorKind::Conflict, "msg-1 is there with other content, in line 2");
+        assert_refused(other, ErrorKind::Conflict, "msg-1 exists with other content, in line 2");
         let twice =
             Append::messages([Draft::user("x").with("id", "msg-x"), Draft::user("y").with("id", "msg-x")]);
         assert_refused(sessions.append("default", &twice).await, ErrorKind::InvalidArgument, "given twice");
@@ -274,7 +274,7 @@ async fn append_finds_known_ids_among_many_others() {
         let changed = Draft::user("other").with("id", &id(21));
         let append = Append::messages([Draft::user(id(1)).with("id", &id(1)), changed]);
         let refused = sessions.append("default", &append).await;
-        assert_refused(refused, ErrorKind::Conflict, "is there with other content, in line 8 of");
+        assert_refused(refused, ErrorKind::Conflict, "exists with other content, in line 8 of");
     }
 }
 
@@ -286,7 +286,7 @@ async fn append_after_stale_message_conflicts() {
         let behind = |id: &str, text: &str| Append::messages([Draft::user(text)]).after(id);
         sessions.append("default", &behind(&first.messages[0], "b")).await.unwrap();
         let late = sessions.append("default", &behind(&first.messages[0], "c")).await;
-        assert_refused(late, ErrorKind::Conflict, "messages:2-2 came since");
+        assert_refused(late, ErrorKind::Conflict, "messages:2-2 follow it");
         assert_refused(
             sessions.append("default", &behind("msg-no", "c")).await,
             ErrorKind::NotFound,

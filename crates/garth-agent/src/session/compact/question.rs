@@ -60,7 +60,7 @@ pub(super) fn read(answer: &str, lines: &RangeInclusive<u64>) -> Result<Derive> 
 
 fn read_notes(text: &str, lines: &RangeInclusive<u64>) -> Result<Derive> {
     let bad = |why: String| {
-        Error::invalid(format!("the model's answer cannot be taken, {why}; nothing was changed, try again"))
+        Error::invalid(format!("the model's answer is invalid: {why}; nothing was changed, try again"))
     };
     // serde leaves the entries as text, and does not notice a repeated key. Such an answer is refused, not
     // guessed at.

@@ -59,7 +59,9 @@ impl Sessions<'_> {
             return Err(Error::invalid(message));
         }
         if source.session.as_deref().is_some_and(|of| of != session) {
-            return Err(Error::invalid(format!("{source}: a session swaps what is its own")));
+            return Err(Error::invalid(format!(
+                "{source}: only sources of the session itself can be swapped"
+            )));
         }
         self.once.run(retry(|| self.swap_out_once(session, source, summary))).await
     }
@@ -271,7 +273,7 @@ impl Sessions<'_> {
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
         let file = read_all(self.fs, &[chunk], limit).await?.pop().flatten();
         let file = file.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("{id}: nothing of {session} was swapped out by this id"))
+            Error::new(ErrorKind::NotFound, format!("{id}: {session} has no swap entry with this id"))
         })?;
         let (bytes, lines) = self.read_chunk(session, id, file.bytes.ok_or_else(too_large)?).await?;
         let (of, lines) = match lines {
@@ -351,7 +353,7 @@ impl Sessions<'_> {
             _ => (bytes, None),
         };
         if id_of(&sha256(&bytes)) != id {
-            let message = format!("{id}: what the chunk of {session} leads to is not what was swapped out");
+            let message = format!("{id}: the content of this chunk of {session} has changed");
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
         Ok((bytes, lines))

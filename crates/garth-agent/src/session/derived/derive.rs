@@ -161,7 +161,7 @@ impl Sessions<'_> {
         self.meta(session).await?;
         let DerivePlan { ops, conditions, files } = self.derive_plan(session, derive).await?;
         if ops.is_empty() {
-            return Err(Error::invalid("say what to write: a summary, facts, decisions, todo or refs"));
+            return Err(Error::invalid("nothing to write: give a summary, facts, decisions, todo or refs"));
         }
         let batch = self.batch(session, ops, "derive context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
@@ -313,6 +313,6 @@ fn wrong(kind: EntryKind, entry: &Entry, error: &Error) -> Error {
         return error.clone();
     }
     // No `InvalidArgument`: what is stored decides, which not every key may read.
-    let message = format!("{}, {}: its source leads nowhere: {error}", kind.file(), entry.id);
+    let message = format!("{}, {}: its source does not exist: {error}", kind.file(), entry.id);
     Error::new(ErrorKind::Conflict, message)
 }

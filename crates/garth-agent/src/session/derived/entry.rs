@@ -106,7 +106,7 @@ impl Entry {
             serde_json::from_str(text).map_err(|error| Error::invalid(format!("is no entry: {error}")))?;
         let required = |name: &str, value: Option<&RawValue>| {
             let text: Option<String> = value.and_then(|value| serde_json::from_str(value.get()).ok());
-            let message = || Error::invalid(format!("`{name}` has to be there, text that is not empty"));
+            let message = || Error::invalid(format!("`{name}` is required and must not be empty"));
             text.filter(|text| !text.trim().is_empty()).ok_or_else(message)
         };
         let id = required("id", fields.id)?;
@@ -196,7 +196,7 @@ pub(crate) fn parse_entries(kind: EntryKind, text: &str) -> Result<Vec<Entry>> {
         let bad = |error: Error| Error::invalid(format!("{}, line {number}: {error}", kind.file()));
         let entry = Entry::parse(kind, line).map_err(bad)?;
         if !ids.insert(entry.id.clone()) {
-            return Err(bad(Error::invalid(format!("the id {} is there twice", entry.id))));
+            return Err(bad(Error::invalid(format!("the id {} occurs twice", entry.id))));
         }
         entries.push(entry);
         if entries.len() > MAX_ENTRIES {

@@ -75,11 +75,12 @@ impl Policy {
             let (key, value) = (key.trim(), value.trim());
             // One of two values would be ignored silently, perhaps the one that keeps messages.
             if seen.contains(&key) {
-                return Err(bad(format!("{key} is there twice")));
+                return Err(bad(format!("{key} is given twice")));
             }
             seen.push(key);
             let duration = || {
-                duration(value).ok_or_else(|| bad(format!("{value} is no time; write 30s, 10m, 12h or 7d")))
+                duration(value)
+                    .ok_or_else(|| bad(format!("{value} is not a duration; write 30s, 10m, 12h or 7d")))
             };
             let flag = || match value {
                 "0" => Ok(false),
@@ -104,7 +105,7 @@ impl Policy {
                 "history_ttl" => when = Some(duration()?),
                 _ => {
                     let known = "pack_ttl, swap_ttl, dedup_min_refs, keep_messages, keep_events, history, history_ttl";
-                    return Err(bad(format!("{key} is no key; there are {known}")));
+                    return Err(bad(format!("unknown key {key}; known keys: {known}")));
                 }
             }
         }

@@ -36,7 +36,7 @@ impl Sessions<'_> {
             }
             seen = Some(names);
         }
-        Err(Error::new(ErrorKind::Conflict, format!("{key}: its sessions change all the time; try again")))
+        Err(Error::new(ErrorKind::Conflict, format!("{key}: its sessions keep changing; try again")))
     }
 
     /// Returns the names of the sessions with a key that the index has as unfinished.

@@ -94,7 +94,7 @@ impl FromStr for ChildStatus {
         let found = Self::ALL.into_iter().find(|status| status.as_str() == text);
         found.ok_or_else(|| {
             let all = Self::ALL.map(Self::as_str).join(", ");
-            Error::invalid(format!("{text}: is no status of a child; write one of {all}"))
+            Error::invalid(format!("{text}: invalid status of a child; write one of {all}"))
         })
     }
 }
@@ -247,7 +247,7 @@ impl<'a> Sessions<'a> {
         check_id("agent", &agent)?;
         check_id("session", &name)?;
         if agent == self.agent && name == session {
-            return Err(Error::invalid(format!("{name}: a session is no child of its own; name another")));
+            return Err(Error::invalid(format!("{name}: a session cannot be its own child; name another")));
         }
         if spawn.handoff.len() > MAX_DERIVED {
             return Err(too_large("handoff.md"));
@@ -417,7 +417,7 @@ impl<'a> Sessions<'a> {
         }
         let leads = change.status.is_none_or(|next| is_same || child.status.leads_to(next));
         if child.status.is_final() || !leads {
-            let message = format!("{id}: is {}, nothing else follows that", child.status);
+            let message = format!("{id}: is {}, which is final", child.status);
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let was = child.status;

@@ -140,7 +140,7 @@ impl Sessions<'_> {
         if self.whole().lookup(&dir).await?.is_none() {
             return Ok(());
         }
-        let message = format!("{name}: a session that fewer listen to has this name; take another");
+        let message = format!("{name}: a session with fewer listeners has this name; take another");
         Err(Error::new(ErrorKind::AlreadyExists, message))
     }
 
@@ -201,7 +201,7 @@ impl Sessions<'_> {
         let there = read_all(self.fs, &paths, NONE).await?;
         // `META` is the last of the paths. Other files may exist before it: early appends stay.
         if there.last().is_some_and(Option::is_some) {
-            let message = format!("{name}: there is such a session; append to it, or take another name");
+            let message = format!("{name}: the session exists; append to it, or take another name");
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         // A view hides sessions with fewer listeners, so that their names look free.

@@ -126,7 +126,7 @@ impl Sessions<'_> {
                 made => return made,
             }
         }
-        let message = format!("{base}-{number} and what follows are taken; name the next session");
+        let message = format!("{base}-{number} and the following names are taken; name the next session");
         Err(Error::new(ErrorKind::AlreadyExists, message))
     }
 }

@@ -441,8 +441,7 @@ impl Sessions<'_> {
         // ones.
         if !append.messages.is_empty() && meta.other.contains_key(COLLECTED) {
             let message = format!(
-                "{session}: its messages were collected, and numbers of lines must not begin again; reset it, or \
-                 append to another session"
+                "{session}: its messages were collected, and line numbers must not start again; reset it, or append to another session"
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -504,7 +503,7 @@ impl Sessions<'_> {
             for ((id, given, place), text) in left.iter().zip(&texts) {
                 if !given.is_said_by(text) && !ready.pictures.is_said_by(id, given, text) {
                     let message = format!(
-                        "{id} is there with other content, in line {} of {}; give what is new another id",
+                        "{id} exists with other content, in line {} of {}; give the new message another id",
                         place.number,
                         ready.log.file()
                     );
@@ -538,7 +537,7 @@ impl Sessions<'_> {
             return Ok(());
         }
         let message = format!(
-            "{after} is not the last message: messages:{}-{} came since; read them first",
+            "{after} is not the last message: messages:{}-{} follow it; read them first",
             line.number + 1,
             end.lines
         );

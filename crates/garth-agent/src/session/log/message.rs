@@ -103,7 +103,7 @@ impl Message {
     pub fn parse(line: &str) -> Result<Self> {
         working(line.len());
         go_on()?;
-        serde_json::from_str(line).map_err(|error| Error::invalid(format!("is no message: {error}")))
+        serde_json::from_str(line).map_err(|error| Error::invalid(format!("is not a message: {error}")))
     }
 
     /// Returns the ids of its tool calls.

@@ -18,7 +18,7 @@ use garth_engine::path::{TreePath, check_id};
 const STEP: u64 = STRIDE;
 
 /// Message for a path that does not exist, or that the session does not reach.
-const NO_FILE: &str = "there is no such file; name one that is there";
+const NO_FILE: &str = "no such file; name an existing one";
 
 /// Limit on the lines of one `tail`.
 const MAX_TAIL: u64 = 1_000_000;
@@ -75,7 +75,7 @@ impl FromStr for Source {
         let bad = |why: &str| {
             let forms =
                 "messages:A-B, events:A-B, an id, ID..ID, tail:N, user:latest, swap:ID, tool:ID or a path";
-            Error::invalid(format!("{text}: is no source, as {why}; write {forms}"))
+            Error::invalid(format!("{text}: invalid source: {why}; write {forms}"))
         };
         let (session, rest) = match text.split_once('#') {
             Some((session, rest)) => (Some(session.to_owned()), rest),
@@ -224,7 +224,7 @@ impl Sessions<'_> {
             }
             What::UserLatest => {
                 let line = self.latest(of, USER, u64::MAX).await?;
-                let line = line.ok_or_else(|| nowhere(format!("the user said nothing in {of}")))?;
+                let line = line.ok_or_else(|| nowhere(format!("no message of the user in {of}")))?;
                 Ok(found(of, Log::Messages, &line, &line))
             }
             What::Tool(id) => {

@@ -87,7 +87,7 @@ pub(super) struct PackFiles {
 /// Returns the error for a budget below `least`, the tokens of the messages that every pack has to contain.
 pub(super) fn too_small(session: &str, least: u64) -> Error {
     let message = format!(
-        "{session}: the last message of the user and the step that is not finished take {least} tokens with \
+        "{session}: the last message of the user and the unfinished step take {least} tokens with \
          what is reserved; give a budget of {least} or more"
     );
     Error::new(ErrorKind::BudgetTooSmall, message)

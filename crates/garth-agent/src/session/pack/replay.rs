@@ -41,7 +41,7 @@ impl Sessions<'_> {
         // A new session has a `pack.json` without a window: JSON of another shape is no pack, but no damage.
         let pack: Option<Pack> = serde_json::from_value(json).ok();
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
-        let message = || format!("{session}: nothing was packed there; `pack` builds one");
+        let message = || format!("{session} has no pack; `pack` builds one");
         pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
     }
 
@@ -61,7 +61,7 @@ impl Sessions<'_> {
                 "{session}: its pack was collected; replay it as of its version (`--of {version}`, over HTTP `at`), \
                  or pack the session again"
             ),
-            None => format!("{session}: nothing was packed there; `pack` builds one"),
+            None => format!("{session} has no pack; `pack` builds one"),
         };
         Error::new(ErrorKind::NotFound, message)
     }
@@ -145,7 +145,7 @@ impl Sessions<'_> {
         packed.pack = pack;
         for (name, digest) in packed.forms() {
             if packed.pack.forms.get(&name) != Some(&digest) {
-                let message = format!("{session}: the pack's {name} is not what its hash says");
+                let message = format!("{session}: the {name} of the pack does not match its hash");
                 return Err(Error::new(ErrorKind::Corrupt, message));
             }
         }
@@ -175,7 +175,7 @@ impl Sessions<'_> {
         // A range that the source does not have gives an empty text, which the hash rejects.
         let own = text.get(place(item.bytes[0])..place(item.bytes[1])).unwrap_or_default();
         if sha256(own.as_bytes()) != item.sha256 {
-            let message = format!("{}: is not what the pack was made of", item.source);
+            let message = format!("{}: differs from the source of the pack", item.source);
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
         // The hash is that of the source. Masks depend on the judgement, which the pack names.

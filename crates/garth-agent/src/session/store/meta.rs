@@ -33,9 +33,7 @@ pub(crate) fn check_tokens(what: &str, tokens: u64) -> Result<()> {
     if tokens <= MAX_TOKENS_REPORTED {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "{what}: {tokens} tokens are more than {MAX_TOKENS_REPORTED}, the most there can be"
-    )))
+    Err(Error::invalid(format!("{what}: {tokens} tokens exceed the limit of {MAX_TOKENS_REPORTED}")))
 }
 
 /// Field of `meta.json` in which the session of a child names its parent: `{agent}/{session}#{child}`.
@@ -201,7 +199,7 @@ impl Meta {
         let mut all = counts.into_iter().flatten().chain([input_tokens, output_tokens, total_tokens]);
         // Other programs can write this file: sums of larger numbers would overflow.
         match all.find(|count| *count > MAX_COUNT) {
-            Some(count) => Err(Error::invalid(format!("meta.json: {count} is too large for what it counts"))),
+            Some(count) => Err(Error::invalid(format!("meta.json: the count {count} is too large"))),
             None => Ok(meta),
         }
     }
