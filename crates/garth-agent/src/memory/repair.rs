@@ -1,5 +1,5 @@
-//! Repair: makes the directories of memories whole that were written file by file, cut short by a crash, or
-//! changed by other hands. What is to be done with one is a pure function of what lies in it;
+//! Repair: completes the directories of memories that were written file by file, cut short by a crash, or
+//! changed by other interfaces. A pure function of the files in a directory decides on the repair;
 //! `docs/specs/repair.md` has the table.
 
 mod follow_log;
@@ -19,7 +19,7 @@ use super::uri::Uri;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 
-/// Memories that are read at a time.
+/// Number of memories that are read at a time.
 const READ: usize = 32;
 
 /// Attempts for a memory that others change meanwhile.
@@ -49,28 +49,28 @@ pub struct Repair<'a> {
 }
 
 impl<'a> Repair<'a> {
-    /// Repair of these memories: what is being written is left alone until it was at rest for 60 seconds,
-    /// what is edited for one.
+    /// Returns a repair of these memories. It leaves a memory that may still be being written alone until it
+    /// has not changed for 60 seconds, and an edited one for one second.
     pub fn new(memories: Memories<'a>) -> Self {
         Self { memories, dry_run: false, at_once: false }
     }
 
-    /// Changes nothing, only tells.
+    /// Only reports findings; changes nothing.
     #[must_use]
     pub fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// Waits for nothing to be at rest.
+    /// Repairs memories that may still be being written or edited as well.
     #[must_use]
     pub fn at_once(self, at_once: bool) -> Self {
         Self { at_once, ..self }
     }
 
-    /// Looks at every memory of the account.
+    /// Repairs every memory of the account.
     ///
     /// # Errors
-    /// From the filesystem. What is wrong with one memory is in the report.
+    /// From the filesystem. A failure of one memory is in the report.
     pub async fn scan(&self, mut told: impl FnMut(&Told<'_>) + Send) -> Result<Report> {
         let mut report = Report::default();
         self.unfinished(&mut report, &mut told).await?;
@@ -89,11 +89,11 @@ impl<'a> Repair<'a> {
         Ok(report)
     }
 
-    /// Looks at one memory, at once; one that is BROKEN is tried again.
+    /// Repairs one memory immediately, also one that is BROKEN.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` for a URI without a directory;
-    /// from the filesystem.
+    /// `InvalidArgument`; `AccessDenied` for another account; `NotFound` for a URI without a directory; from
+    /// the filesystem.
     pub async fn retry(&self, uri: &Uri, mut told: impl FnMut(&Told<'_>) + Send) -> Result<Report> {
         self.memories.check(uri)?;
         if self.memories.fs.lookup(&uri.dir()).await?.is_none() {
@@ -118,7 +118,7 @@ impl<'a> Repair<'a> {
         Asked { now: self.memories.env.now(), at_once: self.at_once, retry: false }
     }
 
-    /// Looks at some memories.
+    /// Repairs some memories.
     async fn look(
         &self,
         memories: &[Uri],
@@ -148,7 +148,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Looks at one memory closely, and repairs it.
+    /// Reads one memory again, and repairs it.
     async fn one(
         &self,
         uri: &Uri,

@@ -1,6 +1,6 @@
-//! Skills: what an agent can be taught to do, a directory with a `SKILL.md` each. The agent's own come first
-//! and hide those of the account whose directory has the same name; which of them apply depends on the hosts
-//! that its tools run on.
+//! Skills: instructions for an agent, a directory with a `SKILL.md` each. The agent's own come first and hide
+//! those of the account with the same directory name; the hosts of the agent's tools decide which of them are
+//! eligible.
 
 mod files;
 mod install;

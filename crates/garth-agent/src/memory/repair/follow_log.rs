@@ -1,5 +1,5 @@
-//! Follows the log of an account: looks at the memories whose files changed, once they are at rest, and tells
-//! of those whose whole directory went.
+//! Follows the log of an account: repairs the memories whose files changed, once these have not changed for a
+//! while, and writes events about those whose directory was removed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{Change, ChangeKind, ChangesQuery, LogPosition, Moment, Op, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Most memories that wait to be looked at; the log is read on when there are fewer.
+/// Limit on the memories that wait for repair; the log is only read further when there are fewer.
 const MAX_WAITING: usize = if cfg!(test) { 100 } else { 10_000 };
 
-/// In the account's outbox: the commit that it was followed to.
+/// File in the account's outbox with the commit up to which the log was followed.
 const FOLLOWED: &str = ".followed";
 
 /// Interval at which the position is recorded. Later changes are read again after a restart.
@@ -31,10 +31,10 @@ const NOTED: Duration = Duration::from_secs(60);
 /// Segments of the paths of memories: `users/U/memories/profile` and `users/U/memories/events/E`.
 const DEPTHS: [usize; 2] = [4, 5];
 
-/// When there is something to do again.
+/// Time of the next work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// At once.
+    /// Immediately.
     Now,
     /// At this time, or when there is a commit.
     At(Timestamp),
@@ -46,7 +46,7 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Follow {
     since: LogPosition,
-    /// Memories by their directories, with when to look at them.
+    /// Memories by their directories, with the time of their repair.
     waiting: BTreeMap<TreePath, Timestamp>,
     /// Directories whose memories came with them, and behind which.
     came: VecDeque<(TreePath, Option<TreePath>)>,
@@ -58,24 +58,25 @@ pub struct Follow {
     noted: Timestamp,
 }
 
-/// A directory, or the meta in it, that went in a commit.
+/// Directory, or meta in it, that a commit removed.
 #[derive(Clone, Debug)]
 struct Went {
     seq: Seq,
     dir: TreePath,
     after: Option<TreePath>,
-    /// When it is looked at.
+    /// Time of its check.
     due: Timestamp,
 }
 
 impl Follow {
-    /// From behind a commit on.
+    /// Returns a follower that starts after a commit.
     pub fn since(position: impl Into<LogPosition>) -> Self {
         let (waiting, came, went) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
         Self { since: position.into(), waiting, came, went, moved_on: false, noted: Timestamp(0) }
     }
 
-    /// From where it was followed to before; an account that never was is looked at as a whole.
+    /// Returns a follower that continues at the noted position. Without one, all memories of the account are
+    /// checked.
     ///
     /// # Errors
     /// From the filesystem.
@@ -94,7 +95,7 @@ impl Follow {
         }
     }
 
-    /// Notes in the account how far it was followed, if that is worth it by now; when it will be.
+    /// Notes the position in the account, if that is due. Returns the time of the next note.
     async fn note_place(&mut self, repair: &Repair<'_>) -> Result<Next> {
         if !self.moved_on || repair.dry_run {
             return Ok(Next::Commit);
@@ -115,17 +116,17 @@ impl Follow {
         Ok(Next::Commit)
     }
 
-    /// Everything up to here has been looked at; none while something waits.
+    /// Returns the position up to which all changes were checked; `None` while memories wait.
     pub fn settled(&self) -> Option<LogPosition> {
         let waits = !self.waiting.is_empty() || !self.came.is_empty() || !self.went.is_empty();
         (!waits).then_some(self.since)
     }
 
-    /// Does a bounded part of what there is to do, and tells when to go on. An account whose log begins later
-    /// than where it was followed to is looked at as a whole.
+    /// Does a bounded part of the work, and returns the time of the next step. If the log begins after the
+    /// position, all memories of the account are checked.
     ///
     /// # Errors
-    /// From the filesystem; `Unsupported` where there is no log.
+    /// From the filesystem; `Unsupported` if the tree has no log.
     #[boxed]
     pub async fn step(
         &mut self,
@@ -170,7 +171,7 @@ impl Follow {
         })
     }
 
-    /// Reads a page of the log; whether there is more.
+    /// Reads a page of the log. Returns true if there is more.
     async fn read(&mut self, repair: &Repair<'_>) -> Result<bool> {
         if self.waiting.len() + self.went.len() + self.came.len() >= MAX_WAITING {
             return Ok(true);
@@ -197,7 +198,7 @@ impl Follow {
         Ok(page.until.seq < page.head)
     }
 
-    /// Notes what a change means to memories.
+    /// Adds the memories that a change affects.
     fn note(&mut self, change: &Change, seq: Seq, due: Timestamp, by_us: bool) {
         let comes =
             matches!(change.kind, ChangeKind::Created | ChangeKind::Renamed { .. } | ChangeKind::Linked);
@@ -241,7 +242,7 @@ impl Follow {
         self.went.push_back(Went { seq, dir, after: None, due });
     }
 
-    /// Memories that came with a directory above them.
+    /// Adds the memories in directories that were created or moved.
     async fn expand(&mut self, repair: &Repair<'_>) -> Result<()> {
         let Some((dir, after)) = self.came.pop_front() else { return Ok(()) };
         let prefix = if dir.is_root() { Prefix::Account } else { Prefix::Below(dir.clone()) };
@@ -256,7 +257,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Looks at the memories that were in what went, as they were before.
+    /// Checks the memories that were in a removed directory, as they were before.
     async fn look_back(
         &mut self,
         repair: &Repair<'_>,
@@ -308,9 +309,9 @@ fn is_same_owner(one: &TreePath, other: &TreePath) -> bool {
 /// Role of a path for memories.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
-    /// It is the directory of one, or in it; but for events, which others look after.
+    /// Directory of a memory, or a path in it; except for events, which the outbox handles.
     Memory(TreePath),
-    /// Memories may be below it.
+    /// Directory that may have memories below it.
     Above,
     Elsewhere,
 }

@@ -1,5 +1,5 @@
-//! Reads a memory's directory for repair: its files and their last changes; where these leave a doubt, also
-//! its events and the memory that its meta is about.
+//! Reads a memory's directory for repair: its files and their last changes; if these leave a doubt, also its
+//! events and the memory that its meta names.
 
 use std::time::Duration;
 
@@ -15,19 +15,20 @@ use garth_engine::fs::FileSystemExt;
 use garth_engine::model::{At, ByteRange, Entry, Listing, Page, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Most names of a directory that are looked at, and most events of a memory that are read, newest first.
+/// Limit on the names of a directory that are listed, and on the events of a memory that are read, newest
+/// first.
 const MAX_NAMES: usize = 1000;
 const MAX_EVENTS: usize = 64;
 
-/// The version whose events are done, by its path in the directory of a memory.
+/// Path in a memory's directory of the file with the version up to which events are delivered.
 pub(super) const DONE_FILE: &str = ".outbox/.done";
 
-/// A memory's directory as repair sees it.
+/// Directory of a memory, as read for repair.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// Its files.
+    /// Files of the memory.
     pub(super) state: State,
-    /// When each of them was changed last; in the order of the fields of [`State`].
+    /// Last change of each file, in the order of the fields of [`State`].
     pub(super) marks: [Option<Mark>; 5],
     /// Names of files of a memory where something else lies.
     pub(super) in_the_way: Vec<&'static str>,
@@ -35,18 +36,18 @@ pub(super) struct Found {
     pub(super) own_content: Option<(File, Mark)>,
     /// Labels of the text itself.
     pub(super) tags: Vec<String>,
-    /// The version whose events are done.
+    /// Version up to which events are delivered.
     pub(super) done: Option<u64>,
-    /// The last change that was seen of any of it.
+    /// Last change of any of its files.
     pub(super) changed: Timestamp,
 }
 
-/// A change, to be compared with others of the same directory.
+/// Change, comparable with others of the same directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
-    /// The commit.
+    /// Commit.
     Commit(Seq),
-    /// The time, where there are no commits.
+    /// Time, on a filesystem without commits.
     Time(Timestamp),
 }
 
@@ -65,21 +66,21 @@ pub(super) struct Around {
     pub(super) elsewhere: Elsewhere,
     /// URIs that the memory had and that edges of others still lead to.
     pub(super) dangling: Vec<String>,
-    /// Newest meta of the memory that can be read, if the meta that is here cannot be.
+    /// Newest readable meta of the memory, if the current one cannot be read.
     pub(super) newest_meta: Option<Meta>,
-    /// End of the memory that was here, if nobody was told of it yet.
+    /// End of the memory that was here, if no event about it was written yet.
     pub(super) ended: Option<Ended>,
 }
 
-/// The memory that a meta speaks of.
+/// Memory that a meta names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Elsewhere {
-    /// The one that is here.
+    /// The memory in this directory.
     #[default]
     Here,
-    /// One that is there, too, or another owner's: this one is a copy.
+    /// An existing memory, or one of another owner: this one is a copy.
     There(String),
-    /// One that is gone: it was moved here.
+    /// A memory that no longer exists: it was moved here.
     Gone(Uri),
 }
 
@@ -89,7 +90,7 @@ impl Found {
     const CONTENT: usize = 1;
     const META: usize = 0;
 
-    /// The files that are read of each memory, those of [`State`] first.
+    /// Returns the files that are read for each memory, those of [`State`] first.
     fn paths(uri: &Uri) -> Vec<TreePath> {
         let names = [META, text_of(uri), RELATIONS, ABSTRACT, OVERVIEW, DONE_FILE, CONTENT];
         names[..if uri.is_skill() { 7 } else { 6 }].iter().map(|name| uri.file(name)).collect()
@@ -193,7 +194,7 @@ impl Found {
             && !self.in_the_way.iter().any(is_in_the_way)
     }
 
-    /// When it will have been at rest for so long.
+    /// Returns the time at which the last change is `rest` ago.
     pub(super) fn rests_at(&self, rest: Duration) -> Timestamp {
         Timestamp(self.changed.0.saturating_add(i64::try_from(rest.as_nanos()).unwrap_or(i64::MAX)))
     }
@@ -245,7 +246,7 @@ impl Memories<'_> {
         self.fs.capabilities(&uri.dir()).log
     }
 
-    /// Reads what is around a memory whose files leave a doubt.
+    /// Reads further data about a memory whose files leave a doubt.
     pub(super) async fn around_found(&self, found: &mut Found, elsewhere: Option<&str>) -> Result<Around> {
         let uri = &found.state.uri;
         if let Some(dir) = self.fs.lookup(&uri.dir()).await? {
@@ -301,7 +302,7 @@ impl Memories<'_> {
         Ok(around)
     }
 
-    /// The first names of a directory; none if there is none.
+    /// Returns the first names of a directory; `None` if it does not exist.
     async fn names_of(&self, dir: &TreePath) -> Result<Option<Vec<String>>> {
         let page = Page::default().limit(MAX_NAMES);
         let listing = self.fs.list(&dir.into(), &page).await.optional()?;

@@ -1,5 +1,5 @@
-//! Carries out a verdict: operations in the order in which memories are written, on condition that what was
-//! read has not changed.
+//! Carries out a verdict: runs the operations in the order in which memories are written, on the condition
+//! that the files have not changed.
 
 use super::super::event::{Event, EventType, Payload};
 use super::super::file_names::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
@@ -104,7 +104,7 @@ impl Memories<'_> {
     }
 }
 
-/// A free name for what gives way.
+/// Returns a free name for a file that is renamed.
 fn aside(uri: &Uri, name: &str, around: &Around) -> Result<TreePath> {
     let taken = around.names.as_deref().unwrap_or_default();
     let first = format!("{name}.broken");

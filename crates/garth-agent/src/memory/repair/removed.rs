@@ -19,7 +19,7 @@ use garth_engine::fs::{FileSystem, FileSystemExt};
 use garth_engine::model::{At, Batch, CommitId, FindQuery, HistoryPage, Moment, Page, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Most events of a memory that went that are looked at.
+/// Limit on the events of a removed memory that are read.
 const MAX_EVENTS: usize = 1000;
 
 /// End of a memory whose directory is still there, with some of its files or with those of others.
@@ -33,9 +33,9 @@ pub(super) struct Ended {
 /// Events that a removed memory still needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gone {
-    /// The URIs under which others may know it, and that nobody was told the end of yet.
+    /// URIs under which an index may have it, without an event about its end.
     pub(super) uris: Vec<Uri>,
-    /// Until when something of it may be on its way to a sink.
+    /// Time until which events about it may be in flight to a sink.
     pub(super) not_before: Option<Timestamp>,
 }
 
@@ -54,8 +54,8 @@ impl Memories<'_> {
         }
     }
 
-    /// Returns the end of a memory that was ACTIVE, and whose meta and text are gone, if nobody was told of
-    /// it.
+    /// Returns the end of a memory that was ACTIVE, and whose meta and text were removed, if no event about
+    /// it was written.
     pub(super) async fn ended(&self, uri: &Uri) -> Result<Option<Ended>> {
         if !self.has_log(uri) {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Memories<'_> {
         Ok(meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok()))
     }
 
-    /// Returns what is to be told of a memory that had this meta last.
+    /// Returns the events to write for a memory with this last meta.
     async fn to_tell(&self, past: &Arc<dyn FileSystem>, uri: &Uri, meta: &Meta) -> Result<Gone> {
         let known = meta.uri.parse().ok().filter(|said: &Uri| said.account() == self.account);
         let mut gone = Gone { uris: vec![known.unwrap_or_else(|| uri.clone())], not_before: None };
@@ -118,7 +118,7 @@ impl Memories<'_> {
         Ok(Gone { uris: untold, ..gone })
     }
 
-    /// The events that lay with a memory that went.
+    /// Returns the waiting events of a removed memory.
     async fn waited(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Vec<Event>> {
         let outbox = uri.file(OUTBOX);
         let page = Page::default().limit(MAX_EVENTS);
@@ -156,12 +156,12 @@ impl Memories<'_> {
         Ok(false)
     }
 
-    /// Tells that a memory is gone, from a time on, and takes the edges away that lead to it.
+    /// Writes the event of a deletion, due from a time on, and removes the edges that lead to the memory.
     pub(super) async fn tell_gone(&self, uri: &Uri, not_before: Option<Timestamp>) -> Result<()> {
         retry(|| self.tell_gone_once(uri, not_before, None)).await
     }
 
-    /// Tells the end of a memory whose directory is still there.
+    /// Writes the event of the end of a memory whose directory still exists.
     pub(super) async fn tell_ended(&self, ended: &Ended) -> Result<()> {
         for uri in &ended.gone.uris {
             let id = id_of_end(uri, ended.seq);
@@ -189,7 +189,7 @@ impl Memories<'_> {
     }
 }
 
-/// Returns the id of the commit that tells the end of a memory.
+/// Returns the id of the commit that writes the event of the end of a memory.
 fn id_of_end(uri: &Uri, seq: Seq) -> CommitId {
     let digest = sha256(format!("end of {uri} in {seq}").as_bytes());
     CommitId(u128::from_str_radix(&digest[..32], 16).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Report of a repair: findings, and how often each was made.
+//! Report of a repair: findings, and the number of each.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::super::uri::Uri;
 use garth_engine::error::Error;
 use garth_engine::model::Timestamp;
 
-/// Most broken memories, memories of unknown status, and failures that a report has by name.
+/// Limit on the broken memories, on those of unknown status, and on the failures that a report names.
 const MAX_NAMED: usize = 1000;
 
 /// Finding about a memory, and what repair did about it. Of two findings about layers the later variant names
@@ -16,29 +16,29 @@ const MAX_NAMED: usize = 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// There is text and no meta: the rest was made of the text.
+    /// Text without a meta: the other files were derived from the text.
     Orphan,
-    /// It was written step by step, and all of it is there: it is ACTIVE now.
+    /// Written file by file, and complete: it is ACTIVE now.
     Activated,
-    /// It cannot be made whole: it is BROKEN, until it is put again or a retry succeeds.
+    /// Cannot be completed: it is BROKEN until it is put again or a retry succeeds.
     Broken,
-    /// Something lay where a file of the memory belongs; it has another name now.
+    /// Another object occupied the place of one of its files, and was renamed.
     Misplaced,
-    /// Files or fields were missing that can be made.
+    /// Missing files or fields were derived.
     Incomplete,
-    /// Somebody changed a layer: it counts as given.
+    /// A layer was edited: it counts as given.
     ChangedLayer,
-    /// Somebody changed the text: layers were made again, given ones are stale.
+    /// The text was edited: layers were derived again, given ones are stale.
     ChangedContent,
-    /// Nobody was told of the memory as it is.
+    /// No event had the current state of the memory.
     MissingEvent,
-    /// Meta and text of a memory are gone: whoever keeps an index is told. Files that are left stay.
+    /// Meta and text were removed: a deletion event was written. Other files stay.
     Deleted,
-    /// It was moved by other hands, or a move was cut short.
+    /// Moved by another interface, or by a move that was cut short.
     Moved,
-    /// It is a copy of another memory, or came from another owner: it is a memory of its own now.
+    /// Copied from another memory, or moved from another owner: it is a memory of its own now.
     Copied,
-    /// A delete was cut short.
+    /// Deleted incompletely.
     UnfinishedDelete,
 }
 
@@ -66,24 +66,25 @@ impl Finding {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Directories of memories that were looked at.
+    /// Number of directories of memories that were checked.
     pub memories: u64,
     /// Memories that were changed or told of (of a dry run: would be), by what was found. Those under
     /// `broken` were marked as BROKEN; all others were repaired.
     pub found: BTreeMap<&'static str, u64>,
-    /// Memories that wait until they are at rest.
+    /// Number of memories that wait until they have not changed for a while.
     pub waiting: u64,
-    /// Memories that are BROKEN, those that just became so included.
+    /// Number of BROKEN memories, those marked by this run included.
     pub broken: u64,
-    /// The first of them.
+    /// First of these memories.
     pub broken_memories: Vec<String>,
     /// Memories whose status garth does not know. They are left as they are.
     pub unknown: u64,
-    /// The first of them, with the status.
+    /// First of these memories, with the status.
     pub unknown_memories: Vec<String>,
-    /// Memories that could not be repaired now: others changed them meanwhile, or the storage refused.
+    /// Number of memories that could not be repaired: others changed them concurrently, or the storage
+    /// failed.
     pub failed: u64,
-    /// The first of them, with why.
+    /// First of these memories, with the error.
     pub failures: Vec<String>,
 }
 
@@ -98,8 +99,8 @@ impl Report {
         self.broken == 0 && self.failed == 0
     }
 
-    /// Returns how many memories were repaired, or would be. A memory that was marked as BROKEN is none of
-    /// them.
+    /// Returns the number of memories that were repaired, or would be. Memories marked as BROKEN do not
+    /// count.
     pub fn repaired(&self) -> u64 {
         let repaired = self.found.iter().filter(|(finding, _)| **finding != Finding::Broken.as_str());
         repaired.map(|(_, count)| count).sum()

@@ -1,4 +1,4 @@
-//! Finishes deletes that were cut short: the directory was renamed already, and nobody may have been told.
+//! Finishes deletes that were cut short: the directory was renamed, but possibly no event written.
 
 use super::super::event::{Event, EventType, Payload};
 use super::super::file_names::{META, OUTBOX, RELATIONS};
@@ -13,7 +13,7 @@ use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page};
 use garth_engine::path::TreePath;
 
-/// Most events of a memory that is going that are looked at.
+/// Limit on the events of a memory in deletion that are read.
 const MAX_EVENTS: usize = 1000;
 
 impl Repair<'_> {

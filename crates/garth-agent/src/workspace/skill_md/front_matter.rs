@@ -1,5 +1,5 @@
-//! Reads a `SKILL.md`: its front matter in YAML, and its body. What is wrong in it is told and never in the
-//! way of the rest: where the front matter as a whole is no YAML, each field is read by itself.
+//! Parses a `SKILL.md`: its front matter in YAML, and its body. Errors are reported and do not affect the
+//! rest: if the front matter as a unit is not YAML, each field is read by itself.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ use super::spilled;
 use super::yaml::{self, Flaw};
 use crate::workspace::reading::Reading;
 
-/// Most characters of a description that is taken from the body.
+/// Limit on the characters of a description that is taken from the body.
 const MAX_DESCRIPTION: usize = 200;
 
-/// Longest front matter that is read, 16 KiB: eight times the longest among some thousand published skills.
+/// Limit on the bytes of front matter, 16 KiB: eight times the longest among some thousand published skills.
 pub(crate) const MAX_FRONT: usize = 16 << 10;
 
 /// Fields that are read.
@@ -31,7 +31,7 @@ const TEXTS: [&str; 3] = ["name", "description", "homepage"];
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SkillText {
-    /// Its name, if it says one: else it is called like its directory.
+    /// Name; without one, the skill is called like its directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Purpose: its `description`, or the first paragraph of its body.
@@ -52,10 +52,10 @@ pub struct SkillText {
     /// Faults found in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
-    /// Why its front matter is refused as a whole; then the skill is not listed.
+    /// Reason why all of its front matter is rejected; then the skill is not listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// The text behind the front matter.
+    /// Text after the front matter.
     #[serde(skip)]
     pub body: String,
 }
@@ -75,7 +75,7 @@ impl SkillText {
         Self::parse_as(text, Reading::Now)
     }
 
-    /// Reads it as garth does today, or did for the prompts of before.
+    /// Parses the file as garth does now, or as it did for older prompts.
     pub(crate) fn parse_as(text: &str, reading: Reading) -> Self {
         working(text.len());
         let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -109,7 +109,7 @@ impl SkillText {
         skill
     }
 
-    /// The fields of front matter; those that are not known are left alone.
+    /// Returns the fields of front matter; unknown ones are ignored.
     fn fields(&mut self, front: &str, opening_lines: u64, reading: Reading) -> BTreeMap<String, Value> {
         if front.len() > MAX_FRONT {
             self.refused = Some(format!("the front matter has more than {MAX_FRONT} bytes; shorten it"));
@@ -223,7 +223,7 @@ impl SkillText {
         }
     }
 
-    /// Takes over what a field `always` says, if it is there.
+    /// Sets `always` from a field of that name, if it exists.
     pub(super) fn always(&mut self, always: Option<Value>, name: &str, reading: Reading) {
         match always.map(|always| truth(&always, reading).ok_or(always)) {
             None | Some(Err(Value::Null)) => {}
@@ -232,7 +232,7 @@ impl SkillText {
         }
     }
 
-    /// All that is wrong, requirements with it.
+    /// Returns all errors, also those of requirements.
     pub fn all_flaws(&self) -> impl Iterator<Item = &String> {
         self.refused.iter().chain(&self.flaws).chain(&self.requires.invalid)
     }
@@ -287,7 +287,7 @@ fn line_feeds(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }
 
-/// The first paragraph that is no heading.
+/// Returns the first paragraph that is not a heading.
 fn first_paragraph(body: &str) -> String {
     let mut paragraph: Vec<&str> = Vec::new();
     for line in body.lines().map(str::trim) {

@@ -1,5 +1,4 @@
-//! Requirements of a skill on the hosts on which the agent's tools run, and the judgement whether one meets
-//! them.
+//! Requirements of a skill on the hosts of the agent's tools, and the check if a host meets them.
 
 use std::collections::HashSet;
 
@@ -10,13 +9,13 @@ use crate::settings::RequiresSetting;
 use garth_engine::compute::working;
 use garth_engine::error::{Error, Result as EngineResult};
 
-/// Most hosts that a caller describes.
+/// Limit on the hosts that a caller describes.
 pub(crate) const MAX_HOSTS: usize = 64;
 
-/// Most hosts, and names of what one of them lacks, that are told.
+/// Limit on the hosts, and on the missing names of one host, in a reason.
 const MAX_TOLD: usize = 8;
 
-/// The roles of hosts.
+/// Roles of hosts.
 const ROLES: [&str; 2] = ["execution", "specialized"];
 
 /// Capabilities of hosts.
@@ -41,7 +40,7 @@ pub struct Requires {
     /// Programs of which one is enough.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub any_bins: Vec<String>,
-    /// Variables of the environment.
+    /// Environment variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
     /// Settings.
@@ -53,7 +52,7 @@ pub struct Requires {
     /// `execution` or `specialized`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub host_roles: Vec<String>,
-    /// Such as `shell.exec`.
+    /// Capabilities, such as `shell.exec`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// Capabilities of which one is enough.
@@ -70,12 +69,12 @@ pub struct Requires {
 pub struct Install {
     /// By which it is named.
     pub id: String,
-    /// By what.
+    /// Kind of installer.
     pub kind: InstallKind,
-    /// For people.
+    /// Label for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The programs that come with it.
+    /// Programs that it installs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<String>,
     /// For `brew`.
@@ -86,7 +85,7 @@ pub struct Install {
     pub package: Option<String>,
 }
 
-/// By what something is installed.
+/// Kind of installer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InstallKind {
@@ -104,14 +103,14 @@ pub enum InstallKind {
     Download,
 }
 
-/// A host on which the agent's tools run, as a caller describes it.
+/// Host on which the agent's tools run, as described by a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Host {
     /// By which it is named.
     pub id: String,
-    /// Its operating system, such as `linux`.
+    /// Operating system, such as `linux`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
     /// `execution` or `specialized`.
@@ -120,19 +119,19 @@ pub struct Host {
     /// Capabilities of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// Programs that it has.
+    /// Installed programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<String>,
-    /// The names of variables of its environment.
+    /// Names of its environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// The names of settings that it has.
+    /// Names of its settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<String>,
 }
 
 impl Host {
-    /// A host of this name.
+    /// Returns a host with this name.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), ..Self::default() }
     }
@@ -376,7 +375,7 @@ pub(crate) fn check_hosts(hosts: &[Host]) -> EngineResult<()> {
     Ok(())
 }
 
-/// Returns the first of some names, and how many more there are.
+/// Returns the first of some names, and the number of the others.
 fn told(names: &[&str], between: &str) -> String {
     match names.len().checked_sub(MAX_TOLD) {
         None | Some(0) => names.join(between),

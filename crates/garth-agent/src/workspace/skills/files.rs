@@ -1,5 +1,5 @@
-//! The files of a skill: read from the agent's own, else from the account's, and always written to the
-//! agent's own.
+//! Files of a skill: read from the agent's own, else from the account's, and always written to the agent's
+//! own.
 
 use bytes::Bytes;
 
@@ -14,10 +14,10 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition, Seq, SetAttrs, VersionId};
 use garth_engine::path::TreePath;
 
-/// Largest file of a skill that is read or edited here, 4 MiB.
+/// Limit on the bytes of a skill's file that is read or edited here, 4 MiB.
 pub const MAX_SKILL_FILE: usize = 4 << 20;
 
-/// A file of a skill.
+/// File of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFile {
@@ -25,14 +25,14 @@ pub struct SkillFile {
     pub origin: Origin,
     /// Where it is, in the tree whose paths the workspace names.
     pub path: TreePath,
-    /// The version of its content.
+    /// Version of its content.
     pub etag: VersionId,
-    /// Its bytes.
+    /// Content.
     pub bytes: Bytes,
 }
 
 impl Workspace<'_> {
-    /// A file of a skill, by `{skill}/{path}`: the agent's, else the account's.
+    /// Reads a file of a skill, by `{skill}/{path}`: the agent's, else the account's.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument` for a path with `..`; `TooLarge` for more than [`MAX_SKILL_FILE`]; from
@@ -127,7 +127,7 @@ impl Workspace<'_> {
     }
 }
 
-/// The skill and the path in it.
+/// Returns the skill and the path in it.
 fn split(path: &str) -> Result<(&str, &str)> {
     let path = path.strip_prefix("skills/").unwrap_or(path);
     let form = || Error::invalid(format!("{path}: write SKILL/FILE, such as pdf/SKILL.md"));

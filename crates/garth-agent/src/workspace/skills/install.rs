@@ -16,9 +16,9 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Commit, Op, Precondition, Seq, SetAttrs};
 use garth_engine::path::TreePath;
 
-/// Most files of a skill that is installed.
+/// Limit on the files of an installed skill.
 pub const MAX_SKILL_FILES: usize = 1000;
-/// Most bytes of them together, 16 MiB: they are one commit.
+/// Limit on the bytes of these files together, 16 MiB: they are one commit.
 const MAX_BYTES: usize = 16 << 20;
 
 /// File of a skill to install.
@@ -76,7 +76,7 @@ impl InstallFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Installed {
-    /// The directory of the skill.
+    /// Directory of the skill.
     pub path: TreePath,
     /// Files that were written.
     pub written: Vec<String>,
@@ -228,7 +228,7 @@ impl Workspace<'_> {
         memories.once(self.once.clone()).put(&uri, &put).await
     }
 
-    /// The text of a skill of the agent's own.
+    /// Returns the text of a skill of the agent's own.
     async fn skill_text(&self, directory: &str) -> Result<String> {
         let path = self.skill_path(Origin::Agent, directory, SKILL)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_SKILL_FILE).await?.pop().flatten();

@@ -12,24 +12,24 @@ use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::{Host, KnownHosts, Lack};
 use garth_engine::compute::go_on;
 
-/// The file that makes a directory a skill.
+/// File that makes a directory a skill.
 pub(super) const SKILL: &str = "SKILL.md";
 
 /// Detail for a link.
 pub(super) const NOT_FOLLOWED: &str = "links are not followed; put the files in its place";
 
-/// Where a skill lies.
+/// Origin of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Among the agent's own.
+    /// The agent's own.
     Agent,
-    /// Among those of the account.
+    /// Shared by all agents of the account.
     Global,
 }
 
 impl Origin {
-    /// Its name.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -38,7 +38,7 @@ impl Origin {
     }
 }
 
-/// A skill that applies.
+/// Eligible skill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ListedSkill {
@@ -62,7 +62,7 @@ pub struct ListedSkill {
     pub flaws: Vec<String>,
 }
 
-/// A skill that does not apply.
+/// Omitted skill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LeftOut {
@@ -70,27 +70,27 @@ pub struct LeftOut {
     pub name: String,
     /// The name of its directory.
     pub directory: String,
-    /// Where it lies.
+    /// Origin.
     pub origin: Origin,
-    /// Why it is left out.
+    /// Reason of the omission.
     pub reason: Reason,
-    /// More of that.
+    /// Details of the reason.
     pub detail: String,
 }
 
-/// Why a skill is left out.
+/// Reason why a skill is omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// The settings say so.
+    /// Disabled in the settings.
     Disabled,
     /// The agent has a skill in a directory of the same name.
     Hidden,
-    /// It has a requirement that is none.
+    /// It has an invalid requirement.
     Invalid,
     /// No host meets its requirements.
     Requirements,
-    /// It is no UTF-8, or too long, or its front matter is refused.
+    /// It is not UTF-8 or too long, or its front matter is rejected.
     Unreadable,
     /// The directory, or its `SKILL.md`, is a link.
     Linked,
@@ -112,16 +112,16 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The `SKILL.md` of a directory.
+/// `SKILL.md` of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SkillSource {
     /// Its text.
     Text(String),
-    /// It is no UTF-8, or too long: the reason.
+    /// Reason why it is unreadable: not UTF-8, or too long.
     Unreadable(String),
     /// The directory or the file is a link.
     Linked,
-    /// The directory has no such file: a sentence that says what it has in its place.
+    /// Sentence about the content of a directory without such a file.
     Missing(String),
 }
 
@@ -135,13 +135,13 @@ impl SkillSource {
 /// Reader of skills for a listing.
 pub(crate) struct SkillReader<'a> {
     pub(crate) reading: Reading,
-    /// Returns what a text says; its body is not asked for.
+    /// Parses a text; the body is not needed.
     pub(crate) parse: &'a dyn Fn(&str) -> Arc<SkillText>,
     /// Returns the path to read a skill by.
     pub(crate) read_path: &'a dyn Fn(Origin, &str) -> String,
 }
 
-/// The skills of an agent.
+/// Skills of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Listing {
@@ -159,7 +159,7 @@ impl Listing {
         shown.chain(left_out).find(|(own, _)| *own == name).map(|(_, directory)| directory.as_str())
     }
 
-    /// Returns what a directory without a `SKILL.md` has in its place.
+    /// Returns the description of a directory without a `SKILL.md`.
     pub(super) fn missing(&self, directory: &str) -> Option<&str> {
         let is_it = |skill: &&LeftOut| skill.reason == Reason::Missing && skill.directory == directory;
         self.left_out.iter().find(is_it).map(|skill| skill.detail.as_str())

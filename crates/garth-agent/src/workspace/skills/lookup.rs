@@ -1,4 +1,4 @@
-//! Where skills are, and which there are.
+//! Lookup of skills in their directories.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, MAX_PAGE, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
-/// A directory that may be a skill.
+/// Directory that may be a skill.
 #[derive(Clone, Debug)]
 pub(crate) struct SkillDirectory {
     name: String,
@@ -75,7 +75,7 @@ pub(crate) fn sources(
     directories.into_iter().filter_map(source).collect()
 }
 
-/// Says what is in the place of a file.
+/// Returns a description of the object in the place of a file.
 fn no_file(kind: Kind) -> String {
     match kind {
         Kind::Symlink => format!("is a link: {NOT_FOLLOWED}"),
@@ -105,7 +105,7 @@ fn absent(places: [&[SkillDirectory]; 2], files: &HashMap<TreePath, File>) -> Ve
     all().filter(|(name, _)| !there.contains(name)).map(|(_, file)| file.clone()).collect()
 }
 
-/// A skill, and whether it applies.
+/// Skill, with its eligibility.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LocatedSkill {
     pub(super) origin: Origin,
@@ -194,7 +194,8 @@ impl Workspace<'_> {
         Err(self.no_skill(directory).await)
     }
 
-    /// Returns the error for a directory that is no skill. Names the skill that calls itself so.
+    /// Returns the error for a directory without a skill. It names the skill that has this name in its front
+    /// matter.
     pub(super) async fn no_skill(&self, directory: &str) -> Error {
         let message = match self.skills(&[]).await {
             Err(error) => return error,
@@ -209,7 +210,7 @@ impl Workspace<'_> {
         Error::new(ErrorKind::NotFound, message)
     }
 
-    /// Where skills of an origin are.
+    /// Returns the directory of the skills of an origin.
     pub(super) fn skill_home(&self, origin: Origin) -> Result<TreePath> {
         match origin {
             Origin::Agent => self.file("skills"),
@@ -217,7 +218,7 @@ impl Workspace<'_> {
         }
     }
 
-    /// Refuses to write skills of an origin where they are only read.
+    /// Checks that the author may write skills of an origin.
     ///
     /// # Errors
     /// `AccessDenied`.
@@ -238,7 +239,8 @@ impl Workspace<'_> {
         Err(Error::new(ErrorKind::AccessDenied, message))
     }
 
-    /// A file of a skill; `name` may have several segments, none of which leads out of it.
+    /// Returns the path of a file of a skill; `name` may have several segments, but none leads out of the
+    /// skill.
     pub(super) fn skill_path(&self, origin: Origin, directory: &str, name: &str) -> Result<TreePath> {
         check_id("skill", directory)?;
         let mut path = TreePath::from_row(self.skill_home(origin)?.key(), directory);

@@ -1,4 +1,4 @@
-//! Says of a directory among skills that has no `SKILL.md` what it has in its place.
+//! Describes directories among skills that have no `SKILL.md`.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, Page};
 use garth_engine::path::TreePath;
 
-/// Most directories of a listing that are looked into.
+/// Limit on the directories of a list that are read.
 const MAX_DIRECTORIES: usize = 32;
-/// Most names of a directory that are looked at.
+/// Limit on the names of a directory that are read.
 const MAX_NAMES: usize = 64;
-/// Most directories in one that are looked into for a `SKILL.md`.
+/// Limit on the subdirectories that are searched for a `SKILL.md`.
 const MAX_INNER: usize = 4;
 
 /// Returns what is found in the place of each of some absent files, by their paths. A directory that is

@@ -16,7 +16,7 @@ use garth_engine::compute::working;
 /// place.
 ///
 /// # Errors
-/// How often it has it.
+/// The number of times that `text` contains `old`, if that is not one.
 pub(super) fn replace_once(text: &str, old: &str, new: &str) -> Result<String, usize> {
     working(text.len());
     let range = range_of(text, old)?;
