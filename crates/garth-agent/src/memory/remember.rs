@@ -14,7 +14,7 @@ use crate::boxed;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::model::{Commit, HistoryPage, Seq};
+use garth_engine::model::{Commit, HistoryPage, Page, Seq};
 
 /// Category of the memories that [`Memories::remember`] creates.
 pub const NOTES: &str = "notes";
@@ -118,35 +118,59 @@ impl Memories<'_> {
 
     async fn remember_once(&self, space: &Space, text: &str, tags: &[String]) -> Result<Written> {
         let mut put = Put::new(format!("{text}\n"));
-        for number in 1..=MAX_NUMBER {
+        let first = self.note(space, text, 1);
+        self.check(&first)?;
+        self.check_change(&first)?;
+        put.check(&first)?;
+        let (uri, meta) = match self.noted(space, text).await? {
+            Noted::Exists(uri, meta) => (uri, meta),
+            Noted::Free(Some(uri)) => {
+                put.tags = (!tags.is_empty()).then(|| tags.to_vec());
+                // Fails if another caller has created it since the read.
+                put.if_version = Some(0);
+                return self.put_once(&uri, &put).await.map_err(|error| match error.kind() {
+                    // Another caller has stored it in between. With a path, `retry` tries again.
+                    ErrorKind::Conflict => Error::at(ErrorKind::Conflict, &uri.dir(), error.message()),
+                    _ => error,
+                });
+            }
+            Noted::Free(None) => {
+                let message = "too many memories share the slug of this text; put it under a URI of its own";
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        };
+        // Tags are added to those of the existing memory; without new ones the put changes nothing.
+        let missing = tags.iter().any(|tag| !meta.tags.contains(tag));
+        put.tags = missing.then(|| meta.tags.iter().chain(tags).cloned().collect());
+        self.put_once(&uri, &put).await
+    }
+
+    /// Looks for the memory of a text under all numbers of its slug. Memories with another text were edited,
+    /// replaced or damaged since, and stay as they are.
+    async fn noted(&self, space: &Space, text: &str) -> Result<Noted> {
+        let first = self.note(space, text, 1);
+        let mut numbers = vec![1];
+        // A number may be free while a higher one is in use: earlier memories can be deleted.
+        if let (Some(notes), Some(name)) = (first.dir().parent(), first.dir().name()) {
+            let page = Page::default().after(name.clone()).limit(MAX_NUMBER);
+            let names = self.fs.list(&notes.into(), &page).await.optional()?.unwrap_or_default().items;
+            let suffixes = names.iter().filter_map(|item| item.name.as_str().strip_prefix(name.as_str()));
+            numbers.extend(suffixes.filter_map(|suffix| suffix.strip_prefix('-')?.parse::<usize>().ok()));
+        }
+        numbers.sort_unstable();
+        let mut used = Vec::new();
+        for number in numbers.into_iter().filter(|number| (1..=MAX_NUMBER).contains(number)) {
             let uri = self.note(space, text, number);
-            self.check(&uri)?;
-            self.check_change(&uri)?;
-            put.check(&uri)?;
             let state = State::read(self.fs, &uri).await?;
             if let Some(meta) = says(&state, text) {
-                // Tags are added to those of the existing memory; without new ones the put changes nothing.
-                let missing = tags.iter().any(|tag| !meta.tags.contains(tag));
-                put.tags = missing.then(|| meta.tags.iter().chain(tags).cloned().collect());
-                return self.put_once(&uri, &put).await;
+                return Ok(Noted::Exists(uri, meta));
             }
-            // It was edited, replaced or damaged since, and is left as it is.
             if state.meta.is_some() || state.content.is_some() {
-                continue;
+                used.push(number);
             }
-            put.tags = (!tags.is_empty()).then(|| tags.to_vec());
-            // Fails if another caller has created it since the read.
-            put.if_version = Some(0);
-            return self.put_once(&uri, &put).await.map_err(|error| match error.kind() {
-                // Another caller has stored it in between. With a path, `retry` tries again.
-                ErrorKind::Conflict => Error::at(ErrorKind::Conflict, &uri.dir(), error.message()),
-                _ => error,
-            });
         }
-        Err(Error::new(
-            ErrorKind::Conflict,
-            "too many memories share the slug of this text; put it under a URI of its own",
-        ))
+        let free = (1..=MAX_NUMBER).find(|number| !used.contains(number));
+        Ok(Noted::Free(free.map(|number| self.note(space, text, number))))
     }
 
     /// Returns the current memory that `remember` stored for a text.
@@ -157,16 +181,9 @@ impl Memories<'_> {
     pub async fn remembered(&self, fact: &Remember) -> Result<Uri> {
         let space = fact.space.clone().unwrap_or_else(|| self.space.clone());
         let text = fact.text.trim();
-        for number in 1..=MAX_NUMBER {
-            let uri = self.note(&space, text, number);
-            self.check(&uri)?;
-            let state = State::read(self.fs, &uri).await?;
-            if says(&state, text).is_some() {
-                return Ok(uri);
-            }
-            if state.meta.is_none() && state.content.is_none() {
-                break;
-            }
+        self.check(&self.note(&space, text, 1))?;
+        if let Noted::Exists(uri, _) = self.noted(&space, text).await? {
+            return Ok(uri);
         }
         let near = self.near(&self.note(&space, text, 1), text).await?.unwrap_or_default();
         let near: Vec<String> = near.iter().map(|near| near.uri.to_string()).collect();
@@ -234,6 +251,13 @@ impl Memories<'_> {
         }
         Uri::memory(&self.account, space.clone(), NOTES, Some(slug))
     }
+}
+
+/// Result of the search for the memory of a text.
+enum Noted {
+    Exists(Uri, Meta),
+    /// First URI for it that is free, if any is.
+    Free(Option<Uri>),
 }
 
 /// Returns the meta of a current memory that has this text.

@@ -67,6 +67,23 @@ async fn edited_and_replaced_notes_are_kept() {
 }
 
 #[tokio::test]
+async fn deleted_note_hides_no_later_one() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let uri = async || memories.remember(&fact(COFFEE)).await.unwrap().meta.uri.parse::<Uri>().unwrap();
+        let first = uri().await;
+        memories.put(&first, &Put::new("Takes her coffee with milk.\n")).await.unwrap();
+        let second = uri().await;
+        assert_ne!(first, second);
+        memories.forget(&first).await.unwrap();
+        assert_eq!(uri().await, second, "it is not stored again");
+        assert_eq!(memories.remembered(&fact(COFFEE)).await.unwrap(), second);
+        memories.forget(&second).await.unwrap();
+        assert_eq!(uri().await, first, "the first free number");
+    }
+}
+
+#[tokio::test]
 async fn texts_in_any_script_have_slugs() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);

@@ -15,7 +15,8 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with arguments for the data that [`fill`] writes. `OUT` is a name on another disk,
 /// a new one for each run.
-const READING: [&[&str]; 48] = [
+const READING: [&[&str]; 49] = [
+    &["config"],
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
