@@ -141,7 +141,7 @@ async fn unchanged_pack_is_reused_and_extended() {
         assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), third.markdown);
         let difference = third.since(&second);
         assert_eq!(difference.common_bytes, second.markdown.len() as u64);
-        assert_eq!((difference.entered.len(), difference.left.len(), difference.changed.len()), (0, 0, 1));
+        assert_eq!((difference.added.len(), difference.removed.len(), difference.changed.len()), (0, 0, 1));
     }
 }
 

@@ -155,18 +155,18 @@ async fn prompt_diff_lists_changed_parts() {
     fs.remove(&file("TOOLS.md")).await.unwrap();
     let after = prompt(&fs, &env).await;
     let difference = after.since(&before);
-    assert_eq!(names(&difference.appeared), ["agents"]);
-    assert_eq!(names(&difference.went), ["tools"]);
+    assert_eq!(names(&difference.added), ["agents"]);
+    assert_eq!(names(&difference.removed), ["tools"]);
     assert_eq!(names(&difference.changed), ["user", "runtime"]);
     assert_eq!(difference.changed[0].texts, ["of USER", "another"]);
-    assert_eq!(difference.appeared[0].texts, ["", "be brief"]);
-    assert_eq!(difference.went[0].to.reason, "no such file");
+    assert_eq!(difference.added[0].texts, ["", "be brief"]);
+    assert_eq!(difference.removed[0].to.reason, "no such file");
     assert_eq!(difference.bytes, [before.text.len() as u64, after.text.len() as u64]);
     assert_eq!(difference.common_bytes, before.text.find("of USER").unwrap() as u64);
     // The other parts of a first run are listed as well.
     write(&fs, "BOOTSTRAP.md", "ask").await;
     let first = prompt(&fs, &env).await.since(&after);
-    assert_eq!((names(&first.appeared), names(&first.went)), (vec!["bootstrap"], vec!["agents"]));
+    assert_eq!((names(&first.added), names(&first.removed)), (vec!["bootstrap"], vec!["agents"]));
 }
 
 async fn session(fs: &dyn FileSystem, env: &Env, class: &str) {

@@ -281,7 +281,7 @@ async fn recall_supports_past_times() {
     ] {
         let answer = account.recall(&past).await;
         assert_eq!(sources(&answer), [of("milk").as_str()], "{past:?}");
-        let says = answer.text.contains("deleted or reworded since is not searched");
+        let says = answer.text.contains("deleted or changed since are not found");
         assert_eq!(says, past.as_of.is_some(), "{}", answer.text);
     }
 }

@@ -99,7 +99,7 @@ fn memory_log_versions_can_be_read() {
     assert_eq!(garth.ok(&["memory", "get", COFFEE, "--at", by_version, "--layer", "0"]), "Black.\n");
     let shown = garth.ok(&["memory", "log", COFFEE]);
     assert!(shown.contains("v2 ACTIVE") && shown.contains("deleted"), "{shown}");
-    assert!(garth.fails(3, &["memory", "get", COFFEE, "--at", "0"]).contains("at that moment"));
+    assert!(garth.fails(3, &["memory", "get", COFFEE, "--at", "0"]).contains("at that time"));
     garth.fails(3, &["memory", "log", "ctx://default/users/alice/memories/profile"]);
 }
 

@@ -106,8 +106,8 @@ fn prompt_diff_compares_two_times() {
         assert!(shown.lines().any(|found| found.starts_with(line)), "{line}: {shown}");
     }
     let json = garth.json(&args);
-    assert_eq!(json["appeared"][0]["name"], "user");
-    assert_eq!(json["went"][0]["name"], "tools");
+    assert_eq!(json["added"][0]["name"], "user");
+    assert_eq!(json["removed"][0]["name"], "tools");
     assert!(json["changed"][0]["diff"].as_str().unwrap().contains("-Calm.\n+Quick.\n"));
     assert_eq!(json["changed"].as_array().unwrap().len(), 1);
     let same = garth.ok(&[

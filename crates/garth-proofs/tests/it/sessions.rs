@@ -32,7 +32,7 @@ fn session_gc_collects_exactly_unneeded_files() {
 fn proof_detects_missed_session_file() {
     for blind in [Blind::Children, Blind::Pack, Blind::Age] {
         let broken = broken_at(&Collections { blind: Some(blind) }, 1, 40);
-        assert!(broken.contains("stay though nothing needs them"), "{blind:?}: {broken}");
+        assert!(broken.contains("are kept although they are not"), "{blind:?}: {broken}");
     }
 }
 

@@ -11,9 +11,9 @@ use garth_engine::compute::working;
 #[non_exhaustive]
 pub struct Difference {
     /// Items that only the second pack has.
-    pub entered: Vec<Item>,
+    pub added: Vec<Item>,
     /// Items that only the first pack has.
-    pub left: Vec<Item>,
+    pub removed: Vec<Item>,
     /// Items that both have, with different content.
     pub changed: Vec<Changed>,
     /// Tokens of the first and the second.
@@ -40,22 +40,22 @@ impl Packed {
         let (old, new) = (keyed(&before.pack.items), keyed(&self.pack.items));
         let were: HashMap<Key<'_>, &Item> = old.iter().copied().collect();
         let are: HashSet<Key<'_>> = new.iter().map(|(key, _)| *key).collect();
-        let (mut entered, mut changed) = (Vec::new(), Vec::new());
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
         for (key, to) in new {
             match were.get(&key) {
-                None => entered.push(to.clone()),
+                None => added.push(to.clone()),
                 Some(from) if from.sha256 != to.sha256 || from.tokens != to.tokens => {
                     changed.push(Changed { from: (*from).clone(), to: to.clone() });
                 }
                 Some(_) => {}
             }
         }
-        let left = old.into_iter().filter(|(key, _)| !are.contains(key)).map(|(_, item)| item.clone());
-        let left = left.collect();
+        let removed = old.into_iter().filter(|(key, _)| !are.contains(key)).map(|(_, item)| item.clone());
+        let removed = removed.collect();
         let pairs = self.markdown.bytes().zip(before.markdown.bytes());
         Difference {
-            entered,
-            left,
+            added,
+            removed,
             changed,
             tokens: [before.pack.tokens, self.pack.tokens],
             common_bytes: pairs.take_while(|(new, old)| new == old).count() as u64,

@@ -8,9 +8,9 @@ use garth_engine::compute::working;
 #[non_exhaustive]
 pub struct Difference {
     /// Parts that only the second has.
-    pub appeared: Vec<Changed>,
+    pub added: Vec<Changed>,
     /// Parts that only the first has.
-    pub went: Vec<Changed>,
+    pub removed: Vec<Changed>,
     /// Parts of both with different texts.
     pub changed: Vec<Changed>,
     /// Tokens of the first and the second.
@@ -42,7 +42,7 @@ impl Prompt {
     /// Returns the differences from an earlier prompt.
     pub fn since(&self, before: &Self) -> Difference {
         working(before.text.len() + self.text.len());
-        let (mut appeared, mut went, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         let names = self.parts.iter().chain(&before.parts).map(|part| part.name);
         let mut seen = Vec::new();
         for name in names {
@@ -53,8 +53,8 @@ impl Prompt {
             let (from, to) = (before.part(name), self.part(name));
             let texts = [before.said(&from), self.said(&to)].map(str::to_owned);
             let list = match (from.included, to.included) {
-                (false, true) => &mut appeared,
-                (true, false) => &mut went,
+                (false, true) => &mut added,
+                (true, false) => &mut removed,
                 (true, true) if texts[0] != texts[1] => &mut changed,
                 _ => continue,
             };
@@ -62,8 +62,8 @@ impl Prompt {
         }
         let pairs = self.text.bytes().zip(before.text.bytes());
         Difference {
-            appeared,
-            went,
+            added,
+            removed,
             changed,
             tokens: [before.tokens, self.tokens],
             bytes: [before.text.len() as u64, self.text.len() as u64],

@@ -12,7 +12,7 @@ use crate::verb::open::open;
 /// Compare two packs: added and removed parts, tokens, and the common prefix
 ///
 /// Compares the pack at an earlier time with the last one, or with the one at --to. With --json, prints one
-/// object: entered, left, changed, tokens, bytes, common_bytes (the prefix that a model's cache keeps).
+/// object: added, removed, changed, tokens, bytes, common_bytes (the prefix that a model's cache keeps).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth context compare work --from yesterday")]
 pub(crate) struct Compare {
@@ -37,10 +37,10 @@ impl Compare {
         let sessions = open.sessions()?;
         let before = sessions.replay(&self.name, Some(&from)).await?;
         let difference = sessions.replay(&self.name, to.as_ref()).await?.since(&before);
-        let Difference { entered, left, changed, tokens, bytes, common_bytes, .. } = &difference;
+        let Difference { added, removed, changed, tokens, bytes, common_bytes, .. } = &difference;
         let both: Vec<_> = changed.iter().map(|one| json!({"from": one.from, "to": one.to})).collect();
         let json = json!({
-            "entered": entered, "left": left, "changed": both, "tokens": tokens, "bytes": bytes,
+            "added": added, "removed": removed, "changed": both, "tokens": tokens, "bytes": bytes,
             "common_bytes": common_bytes,
         });
         let named = |item: &Item| {
@@ -48,8 +48,8 @@ impl Compare {
             format!("{} {}{range}", item.kind, item.source)
         };
         let mut shown: Vec<String> =
-            entered.iter().map(|item| format!("+ {}  {} tokens", named(item), item.tokens)).collect();
-        shown.extend(left.iter().map(|item| format!("- {}  {} tokens", named(item), item.tokens)));
+            added.iter().map(|item| format!("+ {}  {} tokens", named(item), item.tokens)).collect();
+        shown.extend(removed.iter().map(|item| format!("- {}  {} tokens", named(item), item.tokens)));
         shown.extend(
             changed
                 .iter()

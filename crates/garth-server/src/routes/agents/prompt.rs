@@ -82,7 +82,7 @@ pub(in crate::routes) async fn compare(
         changed.iter().map(item).collect()
     };
     Ok(json!({
-        "appeared": changed(&difference.appeared), "went": changed(&difference.went),
+        "added": changed(&difference.added), "removed": changed(&difference.removed),
         "changed": changed(&difference.changed), "tokens": difference.tokens, "bytes": difference.bytes,
         "common_bytes": difference.common_bytes,
     }))

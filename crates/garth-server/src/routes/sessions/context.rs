@@ -251,7 +251,7 @@ pub(in crate::routes) async fn compare(
         difference.changed.iter().map(|changed| json!({"from": changed.from, "to": changed.to})).collect();
     let items = |items: &[Item]| json!(items);
     Ok(json!({
-        "entered": items(&difference.entered), "left": items(&difference.left), "changed": changed,
+        "added": items(&difference.added), "removed": items(&difference.removed), "changed": changed,
         "tokens": difference.tokens, "bytes": difference.bytes, "common_bytes": difference.common_bytes,
     }))
 }

@@ -20,7 +20,7 @@ const CONTEXT: usize = 3;
 /// The newer prompt is the current one, or that of --to. Options select the audience as for `garth agent
 /// prompt`; no event is recorded. Inputs that are not given are those of the older prompt.
 ///
-/// With --json, prints one object: from and to (seq, clock, sha256), appeared and went (parts), changed
+/// With --json, prints one object: from and to (seq, clock, sha256), added and removed (parts), changed
 /// (from, to, diff), tokens, bytes, common_bytes (the prefix that a model's cache keeps).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -72,16 +72,16 @@ impl Diff {
                 .map(|one| json!({"from": one.from, "to": one.to, "diff": diff(one)}))
                 .collect();
             let json = json!({
-                "from": side(&before), "to": side(&after), "appeared": parts(&difference.appeared, false),
-                "went": parts(&difference.went, true), "changed": changed, "tokens": difference.tokens,
+                "from": side(&before), "to": side(&after), "added": parts(&difference.added, false),
+                "removed": parts(&difference.removed, true), "changed": changed, "tokens": difference.tokens,
                 "bytes": difference.bytes, "common_bytes": difference.common_bytes,
             });
             return app.out.item(&json, "");
         }
-        for one in &difference.appeared {
+        for one in &difference.added {
             app.out.note(line('+', one.to.name, &format!("{} tokens: {}", one.to.tokens, one.to.reason)))?;
         }
-        for one in &difference.went {
+        for one in &difference.removed {
             app.out.note(line(
                 '-',
                 one.to.name,
