@@ -175,11 +175,11 @@ fn drafts(name: &str, objects: &[&RawValue]) -> Result<Vec<Draft>, Refusal> {
 }
 
 fields! {
-    /// Withdraws messages: they are not read any more, and stay stored.
+    /// Retracts messages: models no longer get them, and they stay stored.
     pub(super) struct WithdrawFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Messages to withdraw.
+        /// Messages to retract.
         source: Cow<'a, str> = string_of("source");
         /// Reason, recorded with the event. Default: none.
         reason: Option<Cow<'a, str>> = string();
@@ -352,7 +352,7 @@ fields! {
         name: Cow<'a, str> = string_of("id");
         /// Lines to return. Default: `tail:100`.
         source: Option<Cow<'a, str>> = string_of("source");
-        /// `true` includes messages that were withdrawn.
+        /// `true` includes retracted messages.
         withdrawn: bool = flag(), or false;
     }
 }

@@ -107,7 +107,7 @@ fields! {
         first_line: u64 = integer(1, MAX_INTEGER), or 1;
         /// Last line. Default: the end.
         last_line: Option<u64> = integer(1, MAX_INTEGER);
-        /// `true` includes messages that were withdrawn.
+        /// `true` includes retracted messages.
         withdrawn: bool = flag(), or false;
     }
 }

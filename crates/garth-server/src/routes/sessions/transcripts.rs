@@ -34,7 +34,7 @@ fields! {
         /// `part`: its messages are appended. Default: `whole`, if the session has no messages; else
         /// required.
         mode: Option<Cow<'a, str>> = MODES;
-        /// `true` withdraws the messages of the session from the first one that differs from a whole
+        /// `true` retracts the messages of the session from the first one that differs from a whole
         /// transcript.
         rewind: bool = flag(), or false;
         /// Id of the last message that the caller knows; others after it are a conflict. For a part.
@@ -106,7 +106,7 @@ fields! {
         format: Cow<'a, str> = FORMATS;
         /// Messages to return. Default: all.
         source: Option<Cow<'a, str>> = string_of("source");
-        /// `true` includes messages that were withdrawn.
+        /// `true` includes retracted messages.
         withdrawn: bool = flag(), or false;
     }
 }
