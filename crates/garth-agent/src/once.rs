@@ -26,8 +26,8 @@ pub(crate) trait Outcome: Serialize + DeserializeOwned + Send {
 
 /// Request that may be sent again. The default is a request that is not.
 ///
-/// The first commit of the request has the record of its key; each further one has that of the key, `#` and
-/// the name of the step. Failures are not recorded.
+/// The first commit of the request is recorded under its key, each further one under the key, `#` and the
+/// name of the step. Failures are not recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Once(Option<Arc<Request>>);
 
@@ -97,8 +97,8 @@ impl Once {
     /// Runs an operation that ends with [`Once::commit`] or [`Once::unchanged`], unless its outcome is
     /// recorded.
     ///
-    /// A failure may be due to an earlier or concurrent attempt of the same request: it meets what that
-    /// created, and misses what that removed. So the record is looked up again before the failure is
+    /// A failure may be due to an earlier or concurrent attempt of the same request, which has already
+    /// created or removed the same objects. The record is therefore looked up again before the failure is
     /// returned.
     pub(crate) async fn run<T: Outcome, E: From<Error>>(
         &self,

@@ -364,10 +364,10 @@ mod tests {
     #[test]
     fn rejects_invalid_settings() {
         for (bad, why) in [
-            ("", "no JSON object"),
-            ("[]", "no JSON object"),
+            ("", "not a JSON object"),
+            ("[]", "not a JSON object"),
             ("{", "EOF"),
-            (r#"{"time_zone":"Mars"}"#, "Mars: is no time zone"),
+            (r#"{"time_zone":"Mars"}"#, "Mars: unknown time zone"),
             (r#"{"reset":{"hour":24}}"#, "reset.hour"),
             (r#"{"reset":{"minutes":0}}"#, "reset.minutes"),
             (r#"{"prompt":{"order":"random"}}"#, "unknown variant `random`"),

@@ -39,7 +39,7 @@ pub(crate) const REMOVED: &[(&str, &str, &str, Option<&str>)] = &[
     ("snapshot", "drop", "snapshot rm", None),
 ];
 
-/// Former options: the command, the option, and its successor, or with a space in it, advice.
+/// Former options: the command, the option, and its successor. A text with a space is advice, not an option.
 pub(crate) const REMOVED_OPTIONS: &[(&str, &str, &str)] = &[
     ("agent prompt", "--dry", "--dry-run"),
     ("context gc", "--run", "gc runs unless --dry-run is given: remove --run"),

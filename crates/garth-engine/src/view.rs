@@ -1,6 +1,6 @@
-//! Views: filesystems that show a part of another one, or several of them as one tree. Of the filesystems
-//! under it, a view uses only the methods of [`crate::FileSystem`]. Its writes are lowered to the store in
-//! which they end ([`lower`]).
+//! Views: filesystems that show a part of another one, or several of them as one tree. A view calls the
+//! filesystems that it shows only through [`crate::FileSystem`]. It lowers its writes: it translates them
+//! into writes to the store that contains the nodes ([`lower`]).
 
 mod find;
 mod inode_map;

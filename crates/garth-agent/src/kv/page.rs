@@ -12,8 +12,8 @@ pub const MAX_PAGE_VALUES: usize = 4 << 20;
 pub struct PageRequest<'a> {
     /// Limit on the items, from 1 to the limit of the call.
     pub limit: usize,
-    /// [`Paged::next`] of the page before, of the same call with the same arguments; `None` for the first
-    /// page.
+    /// [`Paged::next`] of the previous page, which the same call with the same arguments returned; `None` for
+    /// the first page.
     pub cursor: Option<&'a str>,
 }
 

@@ -69,7 +69,7 @@ pub struct Memory {
     pub level: Level,
     /// Text; without the final line feed of an abstract or overview.
     pub text: String,
-    /// Version of the file that it was read from.
+    /// Version of the file from which the text was read.
     pub version: VersionId,
 }
 
@@ -121,7 +121,7 @@ impl Memories<'_> {
     pub async fn exists(&self, uri: &Uri) -> Result<bool> {
         self.check_place(uri)?;
         let [meta] = read_all(self.fs, &[uri.file(META)]).await?;
-        // By the status alone, as any other reader of the directory would.
+        // Only the status decides, so that other readers of the directory reach the same result.
         let meta = meta.and_then(|file| serde_json::from_slice::<Value>(file.bytes.as_ref()?).ok());
         let status = meta.as_ref().and_then(|meta| meta.get("status")).and_then(Value::as_str);
         Ok(status == Some(Status::Active.as_str()))

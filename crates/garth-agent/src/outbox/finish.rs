@@ -15,8 +15,8 @@ use garth_engine::path::TreePath;
 /// Limit on the retries of an event: after 1, 4, 16, 64 and 256 seconds.
 pub const MAX_RETRIES: u32 = 5;
 
-/// Limit on the bytes that are kept of the name of an invalid event file, so that a version can follow in a
-/// name.
+/// Limit on the bytes that are kept of the name of an invalid event file. It leaves room for a version in the
+/// new name.
 const MAX_STEM: usize = 200;
 
 /// Limit on the time that a sink can ask to wait, in seconds.
@@ -59,7 +59,7 @@ pub(super) async fn finish(fs: &dyn FileSystem, ended: &[Ended], now: Timestamp)
     Ok(finished)
 }
 
-/// Records the result where the memory has moved to.
+/// Records the result of an event whose memory was moved meanwhile, at its new path.
 async fn commit_moved(
     fs: &dyn FileSystem,
     (event, end): &Ended,
@@ -134,7 +134,8 @@ pub(super) async fn removed(fs: &dyn FileSystem, batch: Batch, event: &Queued) -
     }
     let Some(version) = version_of(fs, event).await? else { return Ok(batch) };
     let noted = noted(fs, &event.dir).await?;
-    // A move carries no texts. It notes its version only if all earlier ones were delivered.
+    // The event of a move has no texts. Its version is noted only if the event of every earlier version was
+    // delivered.
     let is_gap = event.event.event_type == EventType::MoveContext && noted.saturating_add(1) < version;
     // Events end in any order; the noted version must not go back.
     if version <= noted || is_gap {

@@ -5,8 +5,8 @@ use std::ops::Range;
 use garth_engine::text::question::Question;
 use garth_engine::text::token::{of_word, words};
 
-/// Returns a range of at most `most` bytes around the place with the most different words of the question. It
-/// begins and ends with a line, or else with a word.
+/// Returns a range of at most `most` bytes around the place with the largest number of distinct words of the
+/// question. It begins and ends with a line, or else with a word.
 pub(super) fn excerpt(text: &str, question: &Question, most: usize) -> Range<usize> {
     if text.len() <= most {
         return 0..text.len();

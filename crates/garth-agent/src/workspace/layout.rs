@@ -304,8 +304,8 @@ mod tests {
     fn rejects_invalid_sidecars() {
         for (bad, why) in [
             ("", "EOF"),
-            ("[]", "no JSON object"),
-            ("null", "no JSON object"),
+            ("[]", "not a JSON object"),
+            ("null", "not a JSON object"),
             ("{} {}", "trailing"),
             (r#"{"contentType": null}"#, "no string"),
             (r#"{"contentType": 1}"#, "no string"),

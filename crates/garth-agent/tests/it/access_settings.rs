@@ -66,10 +66,10 @@ async fn every_interface_rejects_mistyped_settings() {
         (r#"{"timezone":"UTC"}"#, "did you mean `time_zone`?"),
         (r#"{"skills":{"pdf":{"enable":false}}}"#, "did you mean `enabled`?"),
         (r#"{"reset":{"policy":"dayly"}}"#, "did you mean `daily`?"),
-        (r#"{"time_zone":"Europe/Berlín"}"#, "is no time zone"),
+        (r#"{"time_zone":"Europe/Berlín"}"#, "unknown time zone"),
         (r#"{"reset":{"hour":24}}"#, "reset.hour is 0 to 23"),
         (r#"{"owner":"a","owner":"b"}"#, "duplicate field"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
     ] {
         for ops in ways(bad) {
             let error = account.store.commit(Batch::new(ops.clone())).await.unwrap_err();

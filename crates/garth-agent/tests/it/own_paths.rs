@@ -19,7 +19,8 @@ use super::sessions::account;
 fn assert_refused<T: std::fmt::Debug>(what: &str, answer: Result<T, Error>) {
     let error = answer.expect_err(what);
     assert!(
-        error.is(ErrorKind::InvalidArgument) && error.message().contains("other paths"),
+        error.is(ErrorKind::InvalidArgument)
+            && error.message().contains("does not have the paths of the account"),
         "{what}: {error}"
     );
 }
@@ -36,7 +37,7 @@ async fn refused_on(fs: &dyn FileSystem) {
     let picture = futures::stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
     assert_refused("media", media.put(&NewMedia::new("agent:coder:main", "image/png"), picture).await);
     let kv = Kv::new(fs, "coder").expect_err("values");
-    assert!(kv.message().contains("other paths"), "{kv}");
+    assert!(kv.message().contains("does not have the paths of the account"), "{kv}");
 }
 
 async fn access(account: &Arc<dyn AccountStore>) -> Access {

@@ -25,7 +25,7 @@ pub(crate) struct Source<'a> {
     pub(crate) what: What<'a>,
     pub(crate) mode: u32,
     pub(crate) mtime: Timestamp,
-    /// True if times of the source have whole seconds: a time of the tree within the same second is equal.
+    /// True if the source stores times in whole seconds. Times then count as equal within the same second.
     pub(crate) whole_seconds: bool,
     /// Attributes besides mode and time.
     pub(crate) more: SetAttrs,
@@ -166,7 +166,8 @@ impl<'a> Loader<'a> {
         self.commits.as_ref().map(|(_, last)| last)
     }
 
-    /// Makes a new base a copy of the top of the source, so that it is created even if the source is empty.
+    /// Copies mode and time of the source's top directory to a new base, which is then created even if the
+    /// source is empty.
     pub(crate) fn copy_top(&mut self, mode: u32, mtime: Timestamp) {
         if let Some(first) = self.first.take().filter(|_| !self.policy.dry_run) {
             self.directories.insert(first.path.clone(), (mode & 0o7777, mtime));
@@ -259,7 +260,7 @@ impl<'a> Loader<'a> {
         ops: &mut Vec<Op>,
     ) -> Result<Item> {
         if let Some(entry) = there {
-            // `first` may wait for its commit, which `look_up` makes.
+            // `first` may still wait for its commit; `look_up` then commits it.
             if self.look_up(first).await?.is_some_and(|first| first.ino == entry.ino) {
                 return Ok(Item::HardLink);
             }

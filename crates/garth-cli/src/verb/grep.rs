@@ -337,7 +337,7 @@ impl<'a> Search<'a> {
             }
             return Ok(!full || shown.after > 0);
         }
-        // As if the file did not match.
+        // With -I a binary file counts as one without a match.
         if binary && self.args.skip_binary {
             return Ok(false);
         }

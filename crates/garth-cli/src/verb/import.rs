@@ -28,9 +28,9 @@ use crate::transfer::{
 /// on stderr, the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: repeat the
 /// import to continue.
 ///
-/// With --layout gsv the folder is in the layout of a bucket, and replaces the files of the account: content
-/// type and custom metadata of each file are in FILE.metadata.json next to it. Reserved data of garth stays.
-/// All metadata is checked first: if some is invalid or has no file, nothing is imported.
+/// With --layout gsv the source is a folder in the layout of a bucket, and its files replace those of the
+/// account. Content type and custom metadata of each file are in FILE.metadata.json next to it. Reserved data
+/// of garth stays. All metadata is checked first: if some is invalid or has no file, nothing is imported.
 ///
 /// With --json, prints one object: to, new, changed, same, removed, failed, files, directories, symlinks,
 /// hard_links, bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was
@@ -48,7 +48,7 @@ pub(crate) struct Import {
     /// new name
     #[arg(value_hint = TREE_PATH, value_name = "DEST", default_value = "/")]
     to: String,
-    /// Import a folder in this layout, as the account
+    /// Import a folder in this layout as the complete account
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<Layout>,
     /// Remove entries that the folder does not have, and replace directories by files and files by
@@ -112,7 +112,7 @@ impl Import {
             }
         }
         let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };
-        // A file has its own path, which is not below a base.
+        // The destination of a single file is its complete path, so it has no base directory.
         let root = if source == Source::File { TreePath::root() } else { base.clone() };
         let is_made = source == Source::File || is_there;
         let mut loader = Loader::new(&tree, &self.commit, root, is_made, policy, report);
@@ -233,7 +233,8 @@ fn advice(commits: Option<(Seq, Seq)>, base: &TreePath, was_there: bool, before:
     format!("entries counted above are imported (commits {first} to {last}); import again to continue{undo}")
 }
 
-/// Replaces the message for a full disk, which is about one commit, not about the earlier ones.
+/// Replaces the message for a full disk, whose advice is about a single commit and not about a complete
+/// import.
 fn reword(failure: Failure) -> Failure {
     match failure {
         Failure::Tree(error) if error.is(ErrorKind::NoSpace) => {

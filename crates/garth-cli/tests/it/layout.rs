@@ -219,7 +219,7 @@ fn wrong_metadata_refuses_the_import() {
     make_bucket(&from);
     for (json, why) in [
         ("", "EOF"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         (r#"{"contentType": "a", "etag": "b"}"#, "unknown field `etag`"),
         (r#"{"customMetadata": {"messageCount": 2}}"#, "integer `2`"),
         (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "twice"),

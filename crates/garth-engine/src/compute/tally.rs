@@ -10,7 +10,7 @@ pub struct Computed {
     pub pieces: u64,
     /// Steps made on those threads, in bytes of input.
     pub steps: u64,
-    /// Steps made in place, where others wait.
+    /// Steps made on the caller's thread, where other requests wait for them.
     pub steps_in_place: u64,
 }
 

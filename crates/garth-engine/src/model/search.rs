@@ -13,8 +13,8 @@ pub const MAX_HITS: usize = 1000;
 pub const MAX_PER_FILE: usize = 20;
 /// Limit on the lines that a [`SearchQuery`] returns before the best line of a hit, and after it.
 pub const MAX_CONTEXT: usize = 20;
-/// Limit on the bytes of a file in one [`HitContext`], 8 KiB: those of [`MAX_HITS`] fit into a page of other
-/// reads.
+/// Limit on the bytes of a file in one [`HitContext`], 8 KiB. The contexts of [`MAX_HITS`] hits together are
+/// as large as a page of other reads.
 pub const MAX_CONTEXT_BYTES: usize = 8 << 10;
 /// Limit on the patterns of one [`SearchQuery`]: each name that it may show is compared with all of them.
 pub const MAX_PATTERNS: usize = 64;
@@ -73,8 +73,8 @@ pub struct SearchQuery {
     /// next to the question.
     #[doc(hidden)]
     pub neighbours: bool,
-    /// True to look at little, for hits that are shown without being asked for: of more than six words only
-    /// the longest, without variations; and of many passages that have each of them, the newest.
+    /// True for a quick search, for hits that nobody asked for. At most the six longest words count, without
+    /// variations; if many passages contain a word, only the newest are examined.
     #[doc(hidden)]
     pub quick: bool,
     /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
@@ -174,7 +174,7 @@ impl SearchQuery {
         Self { neighbours, ..self }
     }
 
-    /// Looks at little: see [`quick`](Self::quick).
+    /// Makes the search quick: see [`quick`](Self::quick).
     #[must_use]
     pub fn quick(self) -> Self {
         Self { quick: true, ..self }
@@ -236,7 +236,7 @@ pub struct SearchAnswer {
     /// Hits, the best first: by BM25 of the passage, then the newest text. Each file has its best passages,
     /// one unless [more](SearchQuery::per_file) are asked for.
     pub hits: Vec<Hit>,
-    /// True if there may be more: the limit was reached, or there are more matches than one search looks at.
+    /// True if there may be more: the limit was reached, or there are more matches than one search examines.
     pub more: bool,
     /// Number of files with text that is not indexed yet, counted up to 1,000.
     pub missing: u64,
@@ -252,12 +252,12 @@ pub struct Hit {
     pub ino: Ino,
     /// Version of the node that was searched.
     pub version: VersionId,
-    /// Share of the question that the passage contains, above 0 and up to 1: the sum of the weights of the
-    /// words that it contains, and of half of those that a passage next to it contains, divided by that of
-    /// all words asked for. A word weighs `ln(1 + N / n)`, where `n` of all `N` passages contain it; so rare
-    /// words count most, even those that no passage contains. 1 says that it contains every word, however
-    /// common they are. Scores of different questions can be compared. A word that was found by its beginning
-    /// alone counts half.
+    /// Share of the question that the passage contains, above 0 and up to 1: the weight of its words, divided
+    /// by the weight of all words of the question. A word that only a passage next to it contains counts
+    /// half. A word weighs `ln(1 + N / n)`, where `n` of all `N` passages contain it, so rare words count
+    /// most, even those that no passage contains. 1 means that the passage contains every word, however
+    /// common the words are. Scores of different questions can be compared. A word that was found by its
+    /// beginning alone counts half.
     pub score: f64,
     /// Addends of the score.
     pub parts: ScoreParts,
@@ -294,11 +294,12 @@ impl Hit {
 pub struct ScoreParts {
     /// Share of the words that the passage itself contains.
     pub words: f64,
-    /// Half the share of those that it does not contain, but the passage before or after it in its file.
+    /// Half the share of the words that only the passage before or after it in its file contains.
     pub neighbours: f64,
 }
 
-/// Best line of a hit, which has the most different words of the question, with lines before and after it.
+/// Best line of a hit, which contains the largest number of distinct words of the question, with the lines
+/// before and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HitContext {

@@ -1,4 +1,4 @@
-//! Context of a passage that was found: its best line, and the lines around that.
+//! Context of a search hit: the best line of the passage, and the lines around that line.
 
 use std::ops::Range;
 
@@ -27,14 +27,14 @@ pub struct Piece<'a> {
     pub ends: bool,
 }
 
-/// Returns the index of the line with the most different words of a question; the first of several. `lines`
-/// are as a reader sees them.
+/// Returns the index of the line that contains the largest number of distinct words of a question; the first
+/// of equally good lines. `lines` are in readable form, with JSON escapes decoded.
 pub fn best_line(lines: impl Iterator<Item = String>, question: &Question) -> usize {
     let mut best = (0, 0);
     for (place, line) in lines.enumerate() {
         let tokens: Vec<String> = words(&line).flat_map(|(_, word)| of_word(word)).collect();
-        // Only if no word is a term itself does the index look for words that begin with it, so both count
-        // here.
+        // The index matches words that begin with a term if no word equals the term, so a prefix counts here
+        // too.
         let has = |token: &str| tokens.iter().any(|own| own.starts_with(token));
         let found = question.terms().iter().filter(|term| has(&term.token)).count();
         // The first of several lines that are equally good.
@@ -74,8 +74,8 @@ pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> LineContext 
     LineContext { bytes: start..end, before, lines: before + 1 + behind }
 }
 
-/// Returns the start of the line of a byte and true, or the byte itself and false if the line begins before
-/// the piece.
+/// Returns the start of the line that contains the byte at `at`, and true. If the line begins before the
+/// piece, returns `at` and false.
 fn line_start(piece: Piece<'_>, at: usize) -> (usize, bool) {
     match piece.bytes[..at].iter().rposition(|byte| *byte == b'\n') {
         Some(feed) => (feed + 1, true),
@@ -84,8 +84,8 @@ fn line_start(piece: Piece<'_>, at: usize) -> (usize, bool) {
     }
 }
 
-/// Returns the end of the line of a byte and true, or the end of that byte and false if the line ends after
-/// the piece.
+/// Returns the end of the line that contains the byte at `at`, and true. If the line ends after the piece,
+/// returns the end of that byte and false.
 fn line_end(piece: Piece<'_>, at: usize) -> (usize, bool) {
     match piece.bytes[at..].iter().position(|byte| *byte == b'\n') {
         Some(feed) => (at + feed + 1, true),

@@ -9,9 +9,9 @@ const LENGTH: usize = 240;
 /// Length of the text before the first found word, in bytes.
 const LEAD: usize = 60;
 
-/// Returns a short piece of `passage` around the place with the most different words of the question. It is
-/// cut at words and marked with `…` where it is cut; white space and control characters are folded. It has
-/// at most 240 bytes besides the marks.
+/// Returns a short piece of `passage` around the place with the largest number of distinct words of the
+/// question. It is cut at words and marked with `…` where it is cut; white space and control characters are
+/// folded. It has at most 240 bytes besides the marks.
 pub fn snippet(passage: &str, question: &Question) -> String {
     let words = passage.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let passage = words.collect::<Vec<_>>().join(" ");

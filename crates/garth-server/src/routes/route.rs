@@ -50,9 +50,9 @@ pub(super) enum Length {
     /// As [`Length::Short`], for a call that passes on one value or a page of names and computes nothing.
     /// With a short body it runs on the thread that reads the request.
     Passed,
-    /// Usually up to 16 KiB. Room for a longer answer is taken after the call has run.
+    /// Usually up to 16 KiB. Room in memory for a longer answer is reserved after the call has run.
     Short,
-    /// Long. Room is taken before the call runs.
+    /// Long. Room in memory is reserved before the call runs.
     Long,
 }
 

@@ -248,7 +248,7 @@ fields! {
     pub(super) struct CurrentFields<'a> {
         /// `true` creates a session if there is none, and resets one that is due.
         create: bool = flag(), or false;
-        /// Name of a session that is created. Default: made from the key.
+        /// Name of a session that is created. Default: a UUID.
         name: Option<Cow<'a, str>> = string_of("id");
         /// Title of a session that is created. Default: none.
         title: Option<Cow<'a, str>> = string();
@@ -276,7 +276,7 @@ pub(super) async fn current(
         let current = sessions.current(&key).await?;
         return Ok(json!({"session": current.as_ref().map(item), "created": false}));
     }
-    // An empty name is made from the key.
+    // An empty name stands for a UUID.
     let mut create = Create::new(fields.name.as_deref().unwrap_or_default());
     (create.title, create.model) = (owned(fields.title), owned(fields.model));
     create.context_window = fields.context_window;

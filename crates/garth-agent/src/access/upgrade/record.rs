@@ -60,8 +60,8 @@ pub(crate) fn record() -> Result<TreePath> {
     Ok(TreePath::parse(&format!("{SYSTEM}/{RECORD}"))?)
 }
 
-/// Commits operations of an upgrade. If a user's file is in their way, that is noted instead, and the rest of
-/// the account is upgraded nevertheless. Returns true if they were committed.
+/// Commits operations of an upgrade and returns true. If a user's file is in the way, notes the error in the
+/// record and returns false, so that the rest of the account is still upgraded.
 pub(super) async fn commit_or_note(
     fs: &dyn FileSystem,
     ops: Vec<Op>,
@@ -78,7 +78,7 @@ pub(super) async fn commit_or_note(
     }
 }
 
-/// Returns true for errors about the place of a file, which a repeat would meet again.
+/// Returns true for errors about the place of a file, with which a repeat would also fail.
 fn is_in_the_way(error: &Error) -> bool {
     let kinds = [
         ErrorKind::AlreadyExists,

@@ -1,5 +1,5 @@
-//! Removes what was derived from withdrawn messages. Packs, search and recall no longer find it, at no cost
-//! to them, until it is derived again; the history of the files keeps it.
+//! Removes text that was derived from withdrawn messages from the derived files. Packs, search and recall
+//! then need no check of their own. The history of the files keeps the text.
 
 use std::ops::RangeInclusive;
 
@@ -17,8 +17,7 @@ use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Moment, Op};
 
 impl Sessions<'_> {
-    /// Returns the operations that remove from derived files what was derived from messages that `events`
-    /// withdraw.
+    /// Returns the operations that remove text derived from messages that `events` withdraw.
     pub(crate) async fn without_withdrawn(&self, session: &str, events: &[Draft]) -> Result<DerivePlan> {
         let mut plan = DerivePlan { ops: Vec::new(), conditions: Vec::new(), files: Vec::new() };
         let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
@@ -26,7 +25,8 @@ impl Sessions<'_> {
         let gone = events.iter().filter(is_one).filter_map(|event| withdrawn(event.line().as_bytes()));
         let gone: Vec<RangeInclusive<u64>> = gone.collect();
         let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
-        // The next pack writes it again. A pack that is built meanwhile finds that it has changed.
+        // The next pack writes this file again. The commit of a pack that is being built at this time detects
+        // the change.
         plan.ops.push(Op::write(self.file(session, PACK_TEXT)?, String::new()).with_parents());
         self.blank_swapped(session, &gone, &mut plan).await?;
         let names = [SUMMARY, TODO].into_iter().chain(EntryKind::ALL.map(EntryKind::file));
@@ -34,7 +34,7 @@ impl Sessions<'_> {
         let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;
         let read = read_all(self.fs, &paths, MAX_DERIVED).await?;
         for ((name, path), file) in names.into_iter().zip(paths).zip(&read) {
-            // What is derived meanwhile may be made of these messages.
+            // Entries that are derived concurrently may come from these messages.
             plan.conditions.push((At::from(&path), as_read(file.as_ref())));
             let Some(file) = file.as_ref() else { continue };
             let text = file.text().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Sessions<'_> {
         Ok(plan)
     }
 
-    /// Removes the summaries of swapped ranges that have withdrawn messages.
+    /// Removes the summaries of swapped ranges that contain withdrawn messages.
     async fn blank_swapped(
         &self,
         session: &str,
@@ -77,7 +77,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Returns the entries that have no source among withdrawn messages; `None` if these are all.
+    /// Returns the entries without a source among withdrawn messages; `None` if no entry has one.
     async fn entries_without(
         &self,
         session: &str,
@@ -85,13 +85,13 @@ impl Sessions<'_> {
         text: &str,
         gone: &[RangeInclusive<u64>],
     ) -> Result<Option<String>> {
-        // Another program wrote what is no entry: nothing says what it was made of.
+        // Another program wrote this file. The sources of its text are unknown, so it stays.
         let Ok(entries) = parse_entries(kind, text) else { return Ok(None) };
         let mut left: Vec<Entry> = Vec::with_capacity(entries.len());
         let all = entries.len();
         for entry in entries {
             let mut is_gone = false;
-            // The summary of a reference tells of its target.
+            // The summary of a reference describes its target.
             let target = entry.to.as_ref().and_then(|(path, _)| path.parse::<Source>().ok());
             for source in entry.fixed_sources().into_iter().chain(&target) {
                 let lines = match &source.what {
@@ -107,13 +107,13 @@ impl Sessions<'_> {
         Ok((left.len() < all).then(|| lines_of(&left)))
     }
 
-    /// Returns the lines of messages of the session that a source leads to.
+    /// Returns the lines of messages of the session to which a source refers.
     pub(crate) async fn lines_of_source(
         &self,
         session: &str,
         source: &Source,
     ) -> Result<Option<RangeInclusive<u64>>> {
-        // Numbers of another session are not those that are withdrawn here.
+        // Line numbers of another session do not refer to these messages.
         if source.session.as_deref().is_some_and(|of| of != session) {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Returns the rest of a summary, or of open work; `None` if nothing is removed.
+    /// Returns the remaining text of a summary or of `todo.md`; `None` if nothing is removed.
     async fn text_without(
         &self,
         session: &str,
@@ -169,15 +169,15 @@ impl Sessions<'_> {
     ) -> Result<Option<String>> {
         let covered = covered(text);
         if covered > 0 {
-            // It covers none of the withdrawn messages.
+            // The summary covers none of the withdrawn messages.
             if first > covered {
                 return Ok(None);
             }
-            // Excerpts say of which message each is.
+            // Each excerpt names its message.
             let is_gone = |line: u64| gone.iter().any(|lines| lines.contains(&line));
             return Ok(Some(without(text, is_gone).unwrap_or_default()));
         }
-        // It says nothing of what it was made of: perhaps of all that was said before it was written.
+        // The text names no sources: it may have been derived from any message before it.
         let page = self.raw_lines(session, Log::Messages, first..=first, 1).await?;
         let start = page.items.first().map_or(0, |line| line.bytes.start);
         let messages = At::from(self.file(session, Log::Messages.file())?);

@@ -91,7 +91,8 @@ impl Sessions<'_> {
     /// Builds a pack again from its description.
     pub(super) async fn pack_again(&self, session: &str, pack: Pack) -> Result<Packed> {
         let rebuilt = self.replayed(session, pack).await;
-        // What a pack says of its sources is checked where it is used.
+        // The sources in `pack.json` are only checked when they are read, so an invalid argument means a
+        // damaged file.
         rebuilt.map_err(|error| match (error.is(ErrorKind::InvalidArgument), self.file(session, PACK)) {
             (true, Ok(path)) => unreadable(&path, error.message(), PACK_AGAIN),
             _ => error,
@@ -152,7 +153,7 @@ impl Sessions<'_> {
         Ok(packed)
     }
 
-    /// Builds a part other than messages again, with its secrets marked under a judgement.
+    /// Builds a part other than messages again, with the secrets masked that `judgement` finds.
     pub(super) async fn rebuilt(&self, session: &str, item: &Item, judgement: Judgement) -> Result<Part> {
         let bytes = match (item.source.parse::<Source>().map(|source| source.what), item.version) {
             (Ok(What::Swap(id)), Some(version)) => {

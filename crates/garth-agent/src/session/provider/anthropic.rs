@@ -138,7 +138,7 @@ fn result(call: &Call) -> String {
     let block = |part: &Part| match part {
         Part::Text(text) if text.trim().is_empty() => None,
         Part::Text(text) => Some(text_block(text)),
-        // The API takes only text beside an error.
+        // The API accepts only text in a result with an error.
         Part::Image(image) if call.error => Some(text_block(&image.label())),
         Part::Image(_) => match self::part(part) {
             Some(Block::Other(json)) => Some(json),

@@ -2,39 +2,39 @@
 
 use super::format::Format;
 
-/// Bytes that encode three bytes in base64.
+/// Number of base64 characters that encode three bytes.
 const GROUP: usize = 4;
 
-/// Bytes of a request that are left to everything but images: text, definitions of tools, the caller's own
-/// messages. A pack of the most tokens has some 5 MB of text.
+/// Bytes of a request that are reserved for everything except images: text, tool definitions and the caller's
+/// own messages. A pack with the maximum number of tokens has about 5 MB of text.
 const BESIDE: usize = 8_000_000;
 
 /// Limits of a provider on images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageLimits {
-    /// Bytes of an image, in base64.
+    /// Limit on the bytes of an image, in base64.
     pub(crate) image_bytes: usize,
-    /// Bytes of all images of a list, in base64.
+    /// Limit on the bytes of all images of a list, in base64.
     pub(crate) list_bytes: usize,
-    /// Images of a list.
+    /// Limit on the images of a list.
     pub(super) images: usize,
-    /// Pixels of a side.
+    /// Limit on the pixels of a side, in a list of at most `few` images.
     pub(super) side: u32,
-    /// Images of a list in which sides of up to `side` are taken.
+    /// Number of images up to which `side` is the limit.
     pub(super) few: usize,
-    /// Pixels of a side in a list of more images than that.
+    /// Limit on the pixels of a side, in a list of more than `few` images.
     pub(super) side_of_many: u32,
-    /// True if GIFs of more than one frame are taken.
+    /// True if the provider accepts GIFs with more than one frame.
     pub(super) animated_gif: bool,
-    /// True if results of tools have images.
+    /// True if tool results can contain images.
     pub(super) in_results: bool,
 }
 
 /// Limits of the Messages API.
 ///
-/// Source: Claude Docs, page "Vision", section "General limits": 5 MB an image, which the API measures in
-/// base64 (5,242,880 bytes); 8,000 x 8,000 pixels, and 2,000 x 2,000 in a request of more than 20 images;
-/// 100 images and 32 MB a request.
+/// Source: Claude Docs, page "Vision", section "General limits": 5 MB per image, which the API measures in
+/// base64 (5,242,880 bytes); 8,000 x 8,000 pixels, and 2,000 x 2,000 in a request of more than 20 images; 100
+/// images and 32 MB per request.
 const ANTHROPIC: ImageLimits = ImageLimits {
     image_bytes: 5 << 20,
     list_bytes: 32_000_000 - BESIDE,
@@ -49,8 +49,8 @@ const ANTHROPIC: ImageLimits = ImageLimits {
 /// Limits of Chat Completions.
 ///
 /// Source: OpenAI API documentation, page "Images and vision", section "Image input requirements": PNG, JPEG,
-/// WebP and GIF without animation; 20 MB an image; 500 images and 50 MB a request. It has no limit on pixels:
-/// larger images are scaled down.
+/// WebP and GIF without animation; 20 MB per image; 500 images and 50 MB per request. It has no limit on
+/// pixels: larger images are scaled down.
 const OPENAI: ImageLimits = ImageLimits {
     image_bytes: 20_000_000usize.div_ceil(3) * GROUP,
     list_bytes: 50_000_000 - BESIDE,

@@ -16,7 +16,7 @@ pub struct Swapped {
     pub kind: String,
     /// `messages.jsonl`, `events.jsonl` or the path of a file.
     pub source: String,
-    /// Its lines, such as `1-120`.
+    /// Lines of the source, such as `1-120`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
     /// Id of the event, if the entry is for one event.
@@ -34,16 +34,17 @@ pub struct Swapped {
 impl crate::once::Outcome for Swapped {}
 
 impl Swapped {
-    /// Returns the lines of messages that it takes out of the window.
+    /// Returns the lines of messages that this entry removes from the window.
     pub(crate) fn lines(&self) -> Option<RangeInclusive<u64>> {
         let (first, last) = self.range.as_deref()?.split_once('-')?;
         let lines = first.parse().ok()?..=last.parse().ok()?;
         Some(lines).filter(|_| self.source == Log::Messages.file())
     }
 
-    /// Returns true if it takes a line of messages out of the window.
+    /// Returns true if this entry removes a line of messages from the window.
     pub(crate) fn hides(&self, line: u64) -> bool {
-        // The entry of a cut only leads to the complete result, which the pack shows in part.
+        // An entry with `cut` removes nothing: the pack shows part of the result, and the entry locates all
+        // of it.
         !self.cut && self.lines().is_some_and(|lines| lines.contains(&line))
     }
 

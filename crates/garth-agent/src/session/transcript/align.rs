@@ -1,5 +1,5 @@
-//! Aligns a whole transcript with what a session has: finds the first message that is new, or the first that
-//! says something else.
+//! Aligns a whole transcript with the messages of a session: finds the first message that is new, or the
+//! first that differs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -26,59 +26,59 @@ use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Precondition};
 
-/// Sessions that a chain of resets has, at most.
+/// Limit on the sessions in a chain of resets.
 const MAX_CHAIN: usize = 10_000;
 
-/// Withdrawn messages at the end of a session that are compared with what is appended.
+/// Limit on the withdrawn messages at the end of a session that are compared with new messages.
 const MAX_SAID_AGAIN: u64 = 1_000;
 
 /// Result of an alignment.
 #[derive(Default)]
 pub(super) struct Alignment {
-    /// Messages of the transcript that are there.
+    /// Number of messages of the transcript that the session already has.
     pub(super) there: usize,
-    /// Line of a withdrawn message that is the next one of the transcript.
+    /// Line of a withdrawn message that equals the next message of the transcript.
     pub(super) said_again: Option<u64>,
-    /// Lines to withdraw, since the transcript goes on in another way.
+    /// Lines to withdraw, because the transcript differs from there on.
     pub(super) withdraw: Option<RangeInclusive<u64>>,
     /// New system prompt.
     pub(super) system: Option<NewSystemPrompt>,
-    /// Conditions under which this holds.
+    /// Conditions under which the alignment is valid.
     pub(super) conditions: Vec<(At, Precondition)>,
 }
 
-/// System prompt that differs from that of the transcript before.
+/// System prompt that differs from that of the previous transcript.
 pub(super) struct NewSystemPrompt {
     /// Content of each of its messages.
     pub(super) contents: Vec<Box<RawValue>>,
     pub(super) text: String,
-    /// Lines of the session that have the prompt before.
+    /// Lines of the session with the previous prompt.
     pub(super) before: Option<RangeInclusive<u64>>,
 }
 
-/// A message that the session, or one before it, has.
+/// A message of the session or of a session before it in the chain.
 struct Stored {
     /// Index of its session in the chain.
     session: usize,
     number: u64,
     draft: Draft,
-    /// Line of its native form, if that is of the format of the transcript.
+    /// Line of its native form, if that has the format of the transcript.
     native: Option<u64>,
-    /// Digest of that, and the number of messages derived from it, for the first of these. `None` if one of
-    /// them was withdrawn: those that are left say less than the native form.
+    /// Digest of the native form, and the number of messages derived from it; only for the first of these
+    /// messages. `None` if one of them was withdrawn, because the others then contain less than the native
+    /// form.
     came: Option<(Digest, usize)>,
 }
 
 impl Stored {
-    /// Returns true for a message that the format has as one of the system. Anthropic has these before all
-    /// others only.
+    /// Returns true for a system message of the format. Anthropic has system messages only before all others.
     fn is_system(&self, format: TranscriptFormat) -> bool {
         let has_place = format != TranscriptFormat::Anthropic || self.native.is_some() || self.number == 1;
         has_place && self.draft.raw("role") == Some("\"system\"")
     }
 }
 
-/// Reads the messages of a chain of sessions, withdrawn ones left out.
+/// Reads the messages of a chain of sessions, without withdrawn ones.
 struct StoredReader<'a> {
     sessions: &'a Sessions<'a>,
     format: TranscriptFormat,
@@ -87,7 +87,8 @@ struct StoredReader<'a> {
     session: usize,
     next: Option<u64>,
     page: VecDeque<(u64, String)>,
-    /// Messages derived from one native line, or one message without, and the message after them.
+    /// Messages derived from one native line, or one message without a native line, and the message after
+    /// them.
     group: VecDeque<Stored>,
     after: Option<Stored>,
     /// Reader of the native lines of a session.
@@ -162,11 +163,11 @@ impl StoredReader<'_> {
 }
 
 impl Sessions<'_> {
-    /// Aligns a transcript with a session and the sessions that it goes on from. With `rewind`, what follows
-    /// the last common message is to be withdrawn.
+    /// Aligns a transcript with a session and the sessions that it continues. With `rewind`, the messages
+    /// after the last common one are to be withdrawn.
     ///
     /// # Errors
-    /// `Conflict` for a transcript that says something else; from the filesystem.
+    /// `Conflict` for a transcript that differs; from the filesystem.
     pub(super) async fn align(
         &self,
         (session, meta): (&str, &Meta),
@@ -174,8 +175,8 @@ impl Sessions<'_> {
         rewind: bool,
     ) -> Result<Alignment> {
         let mut conditions = Vec::new();
-        // The alignment holds for these versions of both logs. They are noted first, and held until the
-        // commit.
+        // The alignment is valid for these versions of both logs. They are read first, and the commit
+        // requires them.
         for log in [Log::Messages, Log::Events] {
             let at = At::from(self.file(session, log.file())?);
             let etag = self.fs.stat(&at).await?.etag;
@@ -199,7 +200,7 @@ impl Sessions<'_> {
         let leading = given.messages.iter().take_while(|message| message.is_system).count();
         let (mut current, mut system, mut before) = (stored.next().await?, Vec::new(), None);
         if current.is_none() && known_system.is_none() {
-            // all of it is appended, the system prompt first
+            // The complete transcript is appended, with the system prompt first.
             aligned.said_again = self.said_again(&stored, given, &[0, leading], last).await?;
             return Ok(aligned);
         }
@@ -222,7 +223,8 @@ impl Sessions<'_> {
         }
         aligned.there = leading;
         while let (Some(one), Some(message)) = (&current, given.messages.get(aligned.there)) {
-            // messages that came as they are stored are the same with all of their parts
+            // If both messages have an original form and the forms are equal, all messages derived from them
+            // are equal too.
             let (of_given, of_stored) = match (message.came, one.came) {
                 (Some(this), Some((that, parts))) if this == that => (given.parts(aligned.there), parts),
                 (Some(_), Some(_)) => break,
@@ -239,7 +241,7 @@ impl Sessions<'_> {
             return Ok(aligned);
         };
         let Some(message) = given.messages.get(aligned.there) else {
-            // an older state of the transcript
+            // The transcript is an older state of the session.
             if rewind {
                 aligned.withdraw = Some(self.to_withdraw(&stored, &other, last)?);
             }
@@ -250,8 +252,8 @@ impl Sessions<'_> {
             return Ok(aligned);
         }
         let (name, line) = (&stored.chain[other.session], other.number);
-        // A transcript has to leave out withdrawn messages, too. Those right before the difference may be its
-        // cause: the error names them.
+        // A transcript must omit withdrawn messages. If it contains some right before the difference, they
+        // may be the cause, so the error names them.
         if line > 1 && !self.withdrawn(name, line - 1..=line - 1).await?.is_empty() {
             let first = self.run_start(name, line - 1, u64::MAX).await?;
             let message = format!(
@@ -262,7 +264,7 @@ impl Sessions<'_> {
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        // What a reset has archived stays: a rewind cannot withdraw it.
+        // A rewind cannot withdraw messages that a reset has archived.
         let is_closed = other.session + 1 < stored.chain.len();
         let how = match aligned.there == leading {
             _ if is_closed => "import it as a part, or into another session: what was reset stays as it is",
@@ -278,8 +280,8 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Returns the line of a message that was withdrawn at the end of the session and says the same as a
-    /// message of the transcript: the first of these that is found.
+    /// Returns the line of the first message withdrawn at the end of the session that equals one of
+    /// `messages` of the transcript.
     async fn said_again(
         &self,
         stored: &StoredReader<'_>,
@@ -330,8 +332,8 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Returns the sessions that one goes on from, oldest first, and itself. One that this audience does not
-    /// have begins elsewhere.
+    /// Returns the sessions that a session continues, oldest first, and the session itself. The chain ends at
+    /// a session that this audience does not have.
     async fn chain(&self, session: &str, meta: &Meta) -> Result<Vec<String>> {
         let (mut chain, mut previous) = (vec![session.to_owned()], meta.previous.clone());
         let mut seen: BTreeSet<String> = chain.iter().cloned().collect();
@@ -342,7 +344,7 @@ impl Sessions<'_> {
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
             let log = self.file(&name, Log::Messages.file())?;
-            // The log has no collected messages, so that nothing can be compared with them.
+            // Collected messages are no longer in the log, so they cannot be compared.
             if meta.other.contains_key(COLLECTED) || self.fs.lookup(&log).await?.is_none() {
                 let message = format!(
                     "{session}: the messages of {name}, which it goes on from, are only in an archive; import a \
@@ -357,7 +359,7 @@ impl Sessions<'_> {
         Ok(chain)
     }
 
-    /// Returns true if a message of the transcript says what a stored one says.
+    /// Returns true if a message of the transcript equals a stored one.
     async fn is_said(
         &self,
         (given, at): (&Given<'_>, usize),
@@ -370,12 +372,13 @@ impl Sessions<'_> {
         if given.format == TranscriptFormat::Garth {
             return self.has_same_images((given, at), &stored.draft).await;
         }
-        // what the format has no place for is not in the transcript
+        // The transcript lacks content that its format cannot represent, so the stored message is converted
+        // as well.
         let as_written = |parsed: &[(u64, Message)]| {
             anew(given.format, parsed).pop().and_then(|text| in_format(given.format, &text))
         };
         let mut parsed = [(stored.number, Message::parse(&stored.draft.line())?)];
-        // transcripts that were exported without the bytes of media have a text in place of each image
+        // Transcripts exported without the bytes of media have a text in place of each image.
         let Some(there) = as_written(&parsed) else { return Ok(false) };
         if message.said == compared::as_said(&there) {
             return Ok(true);
@@ -393,7 +396,7 @@ impl Sessions<'_> {
     /// Returns true if a message of the transcript and another one have images, and differ at most in where
     /// the bytes of these are.
     async fn has_same_images(&self, (given, at): (&Given<'_>, usize), there: &Draft) -> Result<bool> {
-        // most messages have no image: the message of the transcript need not be parsed again
+        // Most messages have no image; then the message of the transcript is not parsed again.
         let Some(digest) = self.with_images(there).await? else { return Ok(false) };
         let Some(draft) = given.draft(at)? else { return Ok(false) };
         Ok(self.with_images(&draft).await? == Some(digest))

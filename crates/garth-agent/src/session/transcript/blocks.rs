@@ -171,7 +171,8 @@ pub(super) fn placeholder(block: &RawValue) -> Block {
     Block::Text(format!("[{name}{NOT_SHOWN}"))
 }
 
-/// Returns the number of placeholders in messages. A message that says such a text itself is not counted.
+/// Returns the number of placeholders in messages. If the original message contains the text of a
+/// placeholder, none is counted.
 pub(super) fn placeholders(said: &[ParsedMessage], raw: &RawValue) -> u64 {
     fn count(blocks: &[Block]) -> u64 {
         let of = |block: &Block| match block {
@@ -210,7 +211,7 @@ pub(super) fn object(text: &str) -> Option<Box<RawValue>> {
     is_object.then(|| RawValue::from_string(text.to_owned()).ok())?
 }
 
-/// Parses arguments: an object, or a text. None give an empty object.
+/// Parses the arguments of a call: an object or a text. Missing arguments and `null` give an empty object.
 pub(super) fn arguments(raw: Option<&RawValue>) -> Option<Box<RawValue>> {
     match raw.map(|raw| (raw, raw.get().as_bytes().first())) {
         None | Some((_, Some(b'n'))) => Some(json(&serde_json::Map::new())),
@@ -236,7 +237,8 @@ pub(super) fn label(mime_type: &str, source: &ImageSource) -> String {
     }
 }
 
-/// Returns type and data of an image that is included, also in a data URL.
+/// Returns MIME type and base64 data of an image; `None` for an image that is only referred to by a URL or
+/// path.
 pub(super) fn data<'a>(mime_type: &'a str, source: &'a ImageSource) -> Option<(&'a str, &'a str)> {
     match source {
         ImageSource::Data(data) => Some((mime_type, data)),

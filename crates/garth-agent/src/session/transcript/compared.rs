@@ -1,5 +1,5 @@
-//! Comparison of messages when a transcript comes again: by what was said, whatever its white space, the
-//! order of its keys, or what an SDK noted beside it.
+//! Comparison of messages when a transcript is imported again. White space, the order of keys, and fields in
+//! which an SDK describes how a message was made do not count.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::surrogates::whole_pairs;
 use crate::session::log::canonical::Json;
 use crate::session::log::draft::Draft;
 
-/// SHA-256 of what is compared.
+/// SHA-256 of the compared content.
 pub(super) type Digest = [u8; 32];
 
-/// Fields of a message in which an SDK or provider notes how it was made. They carry nothing that was said,
-/// and come and go between calls. `docs/specs/transcripts.md` lists them, too.
+/// Fields of a message in which an SDK or provider notes how it was made. They contain no content, and can be
+/// absent from a repeat. `docs/specs/transcripts.md` lists them, too.
 const IGNORED: [(TranscriptFormat, &[&str]); 3] = [
     (
         TranscriptFormat::OpenAi,
@@ -56,8 +56,8 @@ const IGNORED: [(TranscriptFormat, &[&str]); 3] = [
 
 type Members<'a> = BTreeMap<std::borrow::Cow<'a, str>, Json<'a>>;
 
-/// Returns the digest of a message as it came, without the fields that are not compared. `None` for a format
-/// of which no message is kept as it came.
+/// Returns the digest of a message in its original form, without the fields that are not compared. `None` for
+/// a format whose messages are not stored in their original form.
 pub(super) fn as_it_came(format: TranscriptFormat, text: &str) -> Option<Digest> {
     let (_, ignored) = IGNORED.iter().find(|(of, _)| *of == format)?;
     let mended = whole_pairs(text);
@@ -67,7 +67,7 @@ pub(super) fn as_it_came(format: TranscriptFormat, text: &str) -> Option<Digest>
     if members.get("role").and_then(Json::as_str) == Some("developer") {
         members.insert("role".into(), Json::String("system".into()));
     }
-    // SDKs write no calls as an empty list, or leave the field out.
+    // A message without calls has an empty list, or no such field.
     if let Some(calls) = members.remove("tool_calls")
         && let Json::Array(calls) = calls
         && !calls.is_empty()
@@ -108,8 +108,9 @@ pub(super) fn image_paths(content: &str) -> Vec<String> {
     paths
 }
 
-/// Returns the digest of role and content of a message in which each image is the digest of its bytes. Those
-/// of paths are given; others, and the types of images, are compared as they are.
+/// Returns the digest of role and content of a message in which each image is the digest of its bytes.
+/// `of_paths` has the digests of images that are given by path. An image without a digest, such as a URL, is
+/// compared as it is.
 pub(super) fn as_said_with_images(
     draft: &Draft,
     of_paths: &BTreeMap<String, Digest>,
@@ -150,7 +151,7 @@ fn member<'j>(block: &'j Json<'_>, name: &str) -> Option<&'j str> {
     }
 }
 
-/// Text is the same as one block of text, and no text the same as no content.
+/// Normalizes content: a text equals one block of text, and an empty text equals missing content.
 fn with_content(mut members: Members<'_>) -> Members<'_> {
     let blocks = match members.remove("content") {
         Some(Json::String(text)) => vec![text_block(text)],
@@ -170,7 +171,7 @@ fn text_block(text: std::borrow::Cow<'_, str>) -> Json<'_> {
     Json::Object(members.into())
 }
 
-/// Returns a block as it is compared; `None` for a text without text.
+/// Returns the compared form of a block; `None` for an empty block of text.
 fn block(block: Json<'_>) -> Option<Json<'_>> {
     let Json::Object(mut members) = block else { return Some(block) };
     // Clients move this mark to the newest message with each call.
@@ -191,7 +192,7 @@ fn block(block: Json<'_>) -> Option<Json<'_>> {
     Some(Json::Object(members))
 }
 
-/// Returns a call of Chat Completions as it is compared.
+/// Returns the compared form of a call of Chat Completions.
 fn call(call: Json<'_>) -> Json<'_> {
     let Json::Object(mut members) = call else { return call };
     members.remove("index");
@@ -202,7 +203,8 @@ fn call(call: Json<'_>) -> Json<'_> {
     Json::Object(members)
 }
 
-/// Arguments in a string are the same as the object in it; no text is the same as no arguments.
+/// Normalizes arguments: a string equals the object that it contains, and an empty string equals missing
+/// arguments.
 fn with_arguments(members: &mut Members<'_>) {
     let Some(text) = members.get("arguments").and_then(Json::as_str) else { return };
     let object = match text.trim() {

@@ -1,4 +1,4 @@
-//! A transcript as it was given: its messages, checked, and the messages of a session that each stands for.
+//! A transcript as the caller gave it: its checked messages, and the messages of a session derived from each.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -19,10 +19,10 @@ use garth_engine::model::MAX_INLINE_BODY;
 /// Bytes of lines at which a commit is full, 4 MiB.
 const MAX_COMMIT: usize = 4 << 20;
 
-/// Messages that were left out which an answer names; it counts the others.
+/// Limit on the omitted messages that an answer names; it counts the others.
 const MAX_NAMED: usize = 100;
 
-/// Messages that a refusal names; it counts the others.
+/// Limit on the messages that a refusal names; it counts the others.
 const MAX_REFUSED: usize = 5;
 
 /// A message of a transcript that was left out.
@@ -37,13 +37,13 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// A message of a transcript that was taken, but perhaps not as it was meant.
+/// Note on an imported message that may have been misread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ImportNote {
     /// Number of the message in the transcript; the first is 1.
     pub message: u64,
-    /// Line that is meant; the first is 1.
+    /// Line of the transcript; the first is 1.
     pub line: u64,
     /// Description.
     pub why: String,
@@ -52,26 +52,28 @@ pub struct ImportNote {
 /// Note on a message with an unpaired surrogate.
 const HALF_PAIR: &str = "has an unpaired surrogate, which is read as U+FFFD";
 
-/// Messages of a session that stand for one message of the transcript.
+/// Messages of a session that were derived from one message of the transcript.
 struct Unit {
     drafts: Vec<Draft>,
     native: Option<Box<RawValue>>,
     bytes: usize,
-    /// Blocks for which placeholders stand.
+    /// Number of blocks that were replaced by placeholders.
     unknown: u64,
     has_half_pair: bool,
 }
 
-/// A message of a session that the transcript has.
+/// A message of a session, derived from the transcript.
 pub(super) struct GivenMessage {
-    /// Number of the message of the transcript that it stands for; the first is 1, skipped ones are counted.
+    /// Number of the message of the transcript from which it was derived; the first is 1, and skipped ones
+    /// count.
     pub(super) number: u64,
-    /// Index of that message among those that can be read, and which part of it this is.
+    /// Index of that message among the readable ones. `part` is the index of this message among those derived
+    /// from it.
     pub(super) unit: usize,
     pub(super) part: usize,
     pub(super) is_system: bool,
     pub(super) has_id: bool,
-    /// Digest of what was said, and for the first part that of the message as it came.
+    /// Digest of role and content. The first part also has the digest of the original form, in `came`.
     pub(super) said: Digest,
     pub(super) came: Option<Digest>,
 }
@@ -80,7 +82,7 @@ pub(super) struct GivenMessage {
 pub(super) struct Given<'a> {
     pub(super) format: TranscriptFormat,
     raw: Vec<RawMessage<'a>>,
-    /// Blocks of each message for which placeholders stand.
+    /// Number of blocks of each message that were replaced by placeholders.
     unknown: Vec<u64>,
     pub(super) messages: Vec<GivenMessage>,
     /// The first messages that were left out, and the number of all.
@@ -101,7 +103,7 @@ impl<'a> Given<'a> {
     /// Checks all of a transcript.
     ///
     /// # Errors
-    /// `InvalidArgument` that names the messages which cannot be read, unless these are left out; `TooLarge`.
+    /// `InvalidArgument`, which names the unreadable messages, unless `skip_bad` is set; `TooLarge`.
     pub(super) async fn read(format: TranscriptFormat, text: &'a str, skip_bad: bool) -> Result<Self> {
         let mut given = Self {
             format,
@@ -176,7 +178,7 @@ impl<'a> Given<'a> {
         self.unknown.push(unit.unknown);
     }
 
-    /// Returns the number of blocks that placeholders stand for, from a message on.
+    /// Returns the number of blocks that were replaced by placeholders, from message `from` on.
     pub(super) fn unknown_blocks(&self, from: usize) -> u64 {
         self.messages.get(from).map_or(0, |first| self.unknown[first.unit..].iter().sum())
     }
@@ -195,7 +197,7 @@ impl<'a> Given<'a> {
         ))
     }
 
-    /// Returns the number of messages from one on that stand for the same message of the transcript.
+    /// Returns the number of messages from `at` on that were derived from the same message of the transcript.
     pub(super) fn parts(&self, at: usize) -> usize {
         let Some(first) = self.messages.get(at) else { return 0 };
         self.messages[at..].iter().take_while(|message| message.unit == first.unit).count()
@@ -210,7 +212,7 @@ impl<'a> Given<'a> {
     /// Returns the messages of one commit, from one of them on.
     ///
     /// # Errors
-    /// As the check: none, as it was made.
+    /// Those of the check in `read`, which has passed, so none.
     pub(super) fn slice(&self, from: usize) -> Result<GivenSlice> {
         let (mut slice, mut bytes) = (GivenSlice { drafts: Vec::new(), natives: Vec::new() }, 0);
         let Some(first) = self.messages.get(from) else { return Ok(slice) };
@@ -240,14 +242,14 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
     let mut has_half_pair = false;
     let (said, native) = match given {
         RawMessage::Native(raw) if format == TranscriptFormat::Garth => {
-            // what it was derived from stays in the session that it is from
+            // `native` refers to a line of the session that was exported, which this session does not have.
             let mended = whole_pairs(raw.get());
             let draft = Draft::parse(mended.as_deref().unwrap_or(raw.get()))?.without("native");
             let (bytes, has_half_pair) = (check(&draft)?, mended.is_some());
             return Ok(Unit { bytes, drafts: vec![draft], native: None, unknown: 0, has_half_pair });
         }
         RawMessage::Native(raw) => {
-            // a value with several lines would break the line that it becomes a part of
+            // The value is stored as one line, so it must not contain line feeds.
             let native = compact(raw);
             has_half_pair = whole_pairs(native.get()).is_some();
             (read(format, &native)?, Some(native))
@@ -307,7 +309,8 @@ fn is_id(id: &str) -> bool {
     (1..=124).contains(&rest.len()) && rest.bytes().all(plain)
 }
 
-/// Returns a message of a session as it is in another format: what that has no place for is gone.
+/// Converts a message of a session from its form in another format. Content that the format cannot represent
+/// is lost.
 pub(super) fn in_format(format: TranscriptFormat, written: &str) -> Option<Draft> {
     let said: Option<ParsedMessage> = match format {
         TranscriptFormat::Markdown => {

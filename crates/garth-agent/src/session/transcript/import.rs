@@ -1,9 +1,9 @@
-//! Imports transcripts, as a whole conversation or as a part of one.
+//! Imports transcripts, each as a whole conversation or as a part of one.
 //!
-//! A *whole* transcript is aligned with what the session has, and what follows is appended; so it can come
-//! again, longer each time. Of a *part* nothing is matched but ids that its messages have. Either is appended
-//! in slices of up to 1,000 messages. Each slice is a step of the request: one that an earlier try has
-//! committed is not appended again.
+//! A *whole* transcript is aligned with the messages of the session, and the messages after the common ones
+//! are appended. It can therefore be imported repeatedly while it grows. A *part* is appended; only messages
+//! whose ids the session already has are skipped. Messages are appended in slices of up to 1,000. Each slice
+//! is a step of the request: one that an earlier try has committed is not appended again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -27,13 +27,13 @@ use crate::session::store::meta::Meta;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{Commit, Seq};
 
-/// Event of a transcript whose system prompt is another than before.
+/// Type of the event for a transcript with a different system prompt.
 const SYSTEM_CHANGED: &str = "system.changed";
 
-/// Reason of a withdrawal by a transcript that went on in another way.
+/// Reason of a withdrawal by a transcript that differs from the session.
 const REWOUND: &str = "rewound by a transcript";
 
-/// Part of a conversation that a transcript has.
+/// Part of a conversation that a transcript contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImportMode {
@@ -51,15 +51,15 @@ pub struct Import<'t> {
     pub format: TranscriptFormat,
     /// Transcript.
     pub text: &'t str,
-    /// Part of the conversation that it has. Default: the whole, for a session without messages; for another
-    /// one it must be set.
+    /// Part of the conversation that it contains. Default: the whole, for a session without messages. For a
+    /// session with messages it must be set.
     pub mode: Option<ImportMode>,
-    /// Withdraws what the session has from the first message on that differs. Of a whole transcript.
+    /// Withdraws the messages of the session from the first one that differs. For whole transcripts only.
     pub rewind: bool,
     /// Leaves out messages that cannot be read.
     pub skip_bad: bool,
-    /// Id of the last message that the caller knows. The import fails with `Conflict` if others follow it. Of
-    /// a part.
+    /// Id of the last message that the caller knows. The import fails with `Conflict` if others follow it.
+    /// For parts only.
     pub after: Option<String>,
     /// Creates the session if there is none.
     pub create: bool,
@@ -86,7 +86,7 @@ impl<'t> Import<'t> {
         Self { mode: Some(ImportMode::Part), ..self }
     }
 
-    /// Withdraws what differs.
+    /// Withdraws messages of the session that differ.
     #[must_use]
     pub fn rewind(self) -> Self {
         Self { rewind: true, ..self }
@@ -121,7 +121,7 @@ impl<'t> Import<'t> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// Messages of a session that the transcript contains.
+    /// Number of messages in the transcript.
     pub messages: u64,
     /// Number of these that the session had already.
     pub present: u64,
@@ -131,22 +131,23 @@ pub struct Imported {
     pub lines: Option<RangeInclusive<u64>>,
     /// Line numbers of the messages that were withdrawn.
     pub withdrawn: Option<RangeInclusive<u64>>,
-    /// True if the system prompt is another than before. `context/system.md` has it, and an event.
+    /// True if the system prompt has changed. The new one is stored in `context/system.md` and in an event.
     pub system_changed: bool,
-    /// Blocks of the new messages that a session cannot hold: placeholders stand for them.
+    /// Number of blocks of the new messages that a session cannot store. Placeholders replace them.
     pub unknown_blocks: u64,
-    /// Line of a withdrawn message that the transcript has again after the last common one: it was appended
-    /// again.
+    /// Line of a withdrawn message that the transcript contains after the last common message, and that was
+    /// therefore appended again.
     pub said_again: Option<u64>,
     /// Messages of the transcript that were left out, the first 100 of them.
     pub skipped: Vec<Skipped>,
     /// Number of all that were left out.
     pub skipped_count: u64,
-    /// Messages of the transcript that may not be as they were meant, the first 100 of these notes.
+    /// Notes on messages that may have been misread, the first 100 of them.
     pub notes: Vec<ImportNote>,
     /// Number of all notes.
     pub note_count: u64,
-    /// True if a repeat would append the messages again: a part without ids, `after` and idempotency key.
+    /// True if a repeat would append the messages again: a part of which some messages have no id, imported
+    /// without `after` and without an idempotency key.
     pub repeat_doubles: bool,
     /// The last commit; `None` if nothing was new.
     pub seq: Option<Seq>,
@@ -170,7 +171,7 @@ struct Slice {
     new_system: u64,
     #[serde(default)]
     said_again: Option<u64>,
-    /// New ids of messages whose own were taken.
+    /// New ids of messages whose original ids were taken.
     #[serde(default, skip_serializing_if = "NewIds::is_empty")]
     new_ids: NewIds,
 }
@@ -181,18 +182,18 @@ impl Outcome for Slice {
     }
 }
 
-/// New ids of messages, by those that they came with.
+/// New ids of messages, by their original ids.
 type NewIds = BTreeMap<String, String>;
 
 impl Sessions<'_> {
-    /// Imports a transcript into a session, up to 1,000 messages a commit. All of it is checked before any is
-    /// written. A whole transcript can be imported again.
+    /// Imports a transcript into a session, up to 1,000 messages a commit. The complete transcript is checked
+    /// before any message is written. A whole transcript can be imported again.
     ///
     /// # Errors
     /// `InvalidArgument` for a text in another format, with the numbers of the messages; `Conflict` for a
-    /// whole transcript that says something else than the session, an id that exists with other content, a
-    /// session with messages if the mode is not set, and one that was reset; `NotFound`; `TooLarge`; from the
-    /// filesystem.
+    /// whole transcript that differs from the session, for an id that exists with other content, for a
+    /// session with messages if the mode is not set, and for a session that was reset; `NotFound`;
+    /// `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn import(&self, session: &str, import: &Import<'_>) -> Result<Imported> {
         import.check()?;
@@ -248,7 +249,8 @@ impl Sessions<'_> {
         }
     }
 
-    /// Returns what an import of a whole transcript would do. Of a part only an append can tell.
+    /// Returns the result that an import of a whole transcript would have. A part cannot be previewed: it is
+    /// not compared with the session.
     async fn preview(&self, session: &str, import: &Import<'_>, given: &Given<'_>) -> Result<Imported> {
         let meta = match self.meta(session).await.optional()? {
             Some((_, meta)) => Some(meta),
@@ -342,7 +344,7 @@ impl Sessions<'_> {
         self.append_once(session, &append, [&messages, &events], &outcome).await
     }
 
-    /// Appends a further slice, after the last message of the one before.
+    /// Appends a further slice, after the last message of the previous slice.
     async fn next_slice(
         &self,
         session: &str,
@@ -387,8 +389,8 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Gives messages new ids whose own are taken: what was withdrawn may be said again. Returns these;
-    /// `before` are those of slices before.
+    /// Gives new ids to messages whose ids are taken, because a transcript may repeat a withdrawn message.
+    /// Returns the new ids; `before` contains those of the previous slices.
     async fn free_ids(
         &self,
         (session, is_new): (&str, bool),
@@ -411,7 +413,7 @@ impl Sessions<'_> {
                 *draft = draft.clone().with("id", &new);
                 new_ids.insert(id, new);
             }
-            // Messages that follow a renamed one name its new id.
+            // If the parent of a message has a new id, the message refers to that.
             let parent = draft.text("parent");
             if let Some(parent) = parent.and_then(|id| new_ids.get(&id).or_else(|| before.get(&id))) {
                 *draft = draft.clone().with("parent", parent);

@@ -1,5 +1,5 @@
-//! Transcripts for people: a heading for each message, with its time and id. An import restores texts
-//! exactly, and of the rest what is readable.
+//! Transcripts for people: a heading for each message, with its time and id. An import of an export restores
+//! texts exactly. Images, reasoning and calls come back as the text that shows them.
 
 use super::blocks::{ParsedMessage, label};
 use crate::session::log::draft::Role;
@@ -12,12 +12,13 @@ pub(super) struct Section {
     pub(super) said: ParsedMessage,
     /// Line of its heading; the first is 1.
     pub(super) line: u64,
-    /// Lines that look like headings and are text, the first of them, and the number of the others.
+    /// Lines of text that look like headings, each with the reason; at most [`MAX_NOTES`]. `more_notes`
+    /// counts the others.
     pub(super) notes: Vec<(u64, &'static str)>,
     pub(super) more_notes: u64,
 }
 
-/// Lines that a section notes; it counts the others.
+/// Limit on the noted lines of a section; more are only counted.
 const MAX_NOTES: usize = 100;
 
 const NO_HEADING: &str =
@@ -50,12 +51,12 @@ fn heading(line: &str) -> Option<Heading<'_>> {
         _ => return None,
     };
     if is_time_of_day(rest) {
-        // on which day it was is not known
+        // A time of day without a date gives no `created_at`.
         return Some(Heading { role, created_at: None, id: None, call: None, has_time_of_day: true });
     }
     let mut words = rest.splitn(3, ' ').filter(|word| !word.is_empty());
     let created_at = words.next();
-    // as the schema of messages has it: of years, too, that no timestamp has
+    // The check is that of the message schema, which accepts more years than `Timestamp`.
     if created_at.is_some_and(|time| !is_date_time(time)) {
         return None;
     }
@@ -126,8 +127,9 @@ impl<'a> Fence<'a> {
 pub(super) fn read(text: &str) -> Result<Vec<Section>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.lines().find(|line| !line.trim().is_empty()).and_then(|line| heading(line.trim_end()));
-    // An export escapes the lines of a text that would be headings, so a fence hides none, and a text may
-    // leave one open. Exports made before a time of day made a heading do not escape such lines.
+    // An export escapes lines of text that would be read as headings. Every other heading counts, also in a
+    // code fence, because a text may leave a fence open. Older exports do not escape headings with a time of
+    // day, so in an export these count as text.
     let is_export = first.is_some_and(|first| first.id.is_some());
     let (mut headings, mut fence, mut at) = (Vec::new(), None::<Fence<'_>>, 0);
     for (number, line) in (1_u64..).zip(text.split_inclusive('\n')) {
@@ -190,7 +192,7 @@ fn section(text: &str, number: u64, is_export: bool) -> Result<Section> {
     Ok(Section { said, line: number, notes, more_notes })
 }
 
-/// Escapes a line that would be a heading by a backslash.
+/// Escapes a line that would be read as a heading with a backslash.
 fn escaped(line: &str) -> String {
     let is_one = heading(line.trim_start_matches('\\').trim_end()).is_some();
     if is_one { format!("\\{line}") } else { line.to_owned() }
@@ -265,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Lines of the sections, and of what each of them notes.
+    /// Returns the line of each section, with the lines of its notes.
     fn places(text: &str) -> Vec<(u64, Vec<u64>)> {
         let place = |section: &Section| (section.line, section.notes.iter().map(|(line, _)| *line).collect());
         read(text).unwrap().iter().map(place).collect()
@@ -287,7 +289,7 @@ mod tests {
         assert_eq!(places(closed), [(1, vec![4]), (6, vec![])]);
         let open = "## user\n\n```md\n## assistant\n\nb\n";
         assert_eq!(places(open), [(1, vec![]), (4, vec![])]);
-        // each text of an export is its own
+        // In an export, a fence ends with its message.
         let at = "2026-01-27T09:30:00Z msg-1";
         let own = format!("## user {at}\n\n```\n\n## assistant {at}\n\n```\n\n## user {at}\n\nc\n\n");
         assert_eq!(places(&own).len(), 3);

@@ -16,10 +16,11 @@ pub(super) enum RawMessage<'a> {
 
 /// A message, and where it begins.
 pub(super) struct Placed<'a> {
-    /// Line of the text; the first is 1. 0 for the system prompt of an object, which is no message there.
+    /// Line of the text; the first is 1. 0 for the system prompt of an object, which is a field and not a
+    /// message.
     pub(super) line: u64,
     pub(super) message: Result<RawMessage<'a>>,
-    /// Flaw beside a message that can be read.
+    /// Flaw next to a message that can be read.
     pub(super) flaw: Option<&'static str>,
 }
 
@@ -29,7 +30,7 @@ impl Placed<'_> {
     }
 }
 
-/// Numbers lines of a text. It is asked for places in their order.
+/// Counts the lines of a text up to a position. Positions must be given in ascending order.
 pub(super) struct LineCounter<'a> {
     text: &'a str,
     at: usize,
@@ -41,7 +42,7 @@ impl<'a> LineCounter<'a> {
         Self { text, at: 0, line }
     }
 
-    /// Returns the line of the first character at or after a place that is no space.
+    /// Returns the line of the first character at or after `at` that is not white space.
     pub(super) fn line_from(&mut self, at: usize) -> u64 {
         let rest = &self.text[at..];
         let first = at + rest.len() - rest.trim_start().len();
@@ -52,9 +53,9 @@ impl<'a> LineCounter<'a> {
     }
 }
 
-/// Returns the error for a message that is no JSON.
+/// Returns the error for a message that is not JSON.
 pub(super) fn no_json(error: &serde_json::Error) -> Error {
-    // its line is always the first, and its column says little of a line of a megabyte
+    // The position is left out: the line is always 1, and a column does not help in a line of a megabyte.
     let said = error.to_string();
     let what = said.split(" at line ").next().unwrap_or(&said);
     let half = if error.is_eof() { ": it is cut off" } else { "" };

@@ -1,8 +1,7 @@
-//! Takes the messages that can be read of JSON that is broken, and names what is lost.
+//! Recovers the readable messages from broken JSON, and names those that are lost.
 //!
-//! Behind what is broken, the next message is searched: where the brackets of the broken one close, or else
-//! where an object with a role begins as the messages before it did. The work is bounded by the length of the
-//! text.
+//! After a broken message, the next one is searched where the brackets of the broken one close, or else where
+//! an object with a role begins with the same indentation. The work is bounded by the length of the text.
 
 use std::borrow::Cow;
 
@@ -14,14 +13,14 @@ use super::format::TranscriptFormat;
 use super::placed::{LineCounter, Placed, RawMessage, conversation, no_json, system_field};
 use garth_engine::error::Error;
 
-/// Flaw of an array that says what each of its messages is all the same.
+/// Flaw of an array whose messages can nevertheless be distinguished.
 const NO_COMMA: &str = "no comma is before it";
 const COMMA_TOO_MUCH: &str = "a comma follows it, and no message";
 
-/// Bytes of a text that a search reads, for each byte of the text.
+/// Limit on the bytes that a search reads, for each byte of the text.
 const READS: usize = 8;
 
-/// Place where an array goes on behind what is broken.
+/// Place after a broken message at which the array continues.
 enum After {
     Message(usize),
     /// The bracket at its end.
@@ -29,7 +28,8 @@ enum After {
     Nothing,
 }
 
-/// Returns the elements of an array that begins in a line, and the place behind it, if it has an end.
+/// Returns the elements of an array that starts in line `line`, and the position after the array; `None` if
+/// the array does not end.
 pub(super) fn elements(text: &str, line: u64) -> (Vec<Placed<'_>>, Option<usize>) {
     let (mut given, mut counter) = (Vec::new(), LineCounter::new(text, line));
     let mut search = Search::new(text);
@@ -87,7 +87,7 @@ pub(super) fn elements(text: &str, line: u64) -> (Vec<Placed<'_>>, Option<usize>
     }
 }
 
-/// Searches the next message behind one that is broken.
+/// Search for the next message after a broken one.
 struct Search<'a> {
     text: &'a str,
     /// Bytes that may still be read.
@@ -99,7 +99,7 @@ impl<'a> Search<'a> {
         Self { text, left: text.len().saturating_mul(READS).saturating_add(1 << 12) }
     }
 
-    /// Returns the place of the first character at or behind a place that is no space.
+    /// Returns the position of the first character at or after `at` that is not white space.
     fn skip(&self, at: usize) -> usize {
         self.text.len() - self.text[at..].trim_start().len()
     }
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
     fn after(&mut self, at: usize, error: &serde_json::Error) -> After {
         let failed = at + offset_of(&self.text[at..], error);
         self.spend(failed - at);
-        // what is cut off closes no bracket
+        // A message that is cut off does not close its brackets.
         if !error.is_eof()
             && let Some(after) = self.closing(at)
         {
@@ -130,9 +130,10 @@ impl<'a> Search<'a> {
             }
             let its_lead = lead(self.text, place);
             let is_due = match own_lead {
-                // messages that begin lines do so alike; what is in them begins further in
+                // If messages start on new lines, all have the same indentation, and objects inside them a
+                // deeper one.
                 Some(indent) => its_lead.rsplit_once('\n').is_some_and(|(_, its)| its == indent),
-                // what is cut off may have messages in it
+                // In text that is cut off, an object with a role may be part of the broken message.
                 None => !error.is_eof() && self.text[..place - its_lead.len()].ends_with(','),
             };
             if is_due && place > at && self.is_message(place) {
@@ -143,7 +144,7 @@ impl<'a> Search<'a> {
         After::Nothing
     }
 
-    /// Returns where an element ends whose brackets and quotes are in order.
+    /// Returns the end of an element, if its brackets and quotes are balanced.
     fn closing(&mut self, at: usize) -> Option<After> {
         let bytes = self.text.as_bytes();
         let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -175,7 +176,7 @@ impl<'a> Search<'a> {
                 }
                 b' ' | b'\t' | b'\n' | b'\r' | b':' | b',' | b'+' | b'-' | b'.' | b'0'..=b'9' => {}
                 byte if b"truefalsnE".contains(byte) => {}
-                // texts are outside quotes: one of these is missing
+                // A text outside quotes means that a quote is missing.
                 _ => break,
             }
         }
@@ -183,7 +184,7 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Returns true if a whole message begins at a place.
+    /// Returns true if a complete message begins at `at`.
     fn is_message(&mut self, at: usize) -> bool {
         #[derive(Deserialize)]
         struct Said<'a> {
@@ -222,7 +223,7 @@ fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     at
 }
 
-/// Returns the messages of an object that is broken, or that something follows. `None` for an object without
+/// Returns the messages of an object that is broken or followed by other text. `None` for an object without
 /// messages.
 pub(super) fn object(format: TranscriptFormat, text: &str) -> Option<Vec<Placed<'_>>> {
     let (system_field, mut system) = (system_field(format)?, None);
@@ -294,8 +295,8 @@ fn value(text: &str) -> Option<(&RawValue, usize)> {
     Some((value, stream.byte_offset()))
 }
 
-/// Returns consecutive values, broken ones among them. What is broken ends with its line, or, if its first
-/// line opens a value of several, before the next line that does not go on with one.
+/// Returns consecutive values, including broken ones. A broken value ends with its line. If its first line
+/// opens a value of several lines, it ends before the next line that cannot continue a value.
 pub(super) fn values(text: &str) -> Vec<Placed<'_>> {
     let (mut given, mut counter, mut search) = (Vec::new(), LineCounter::new(text, 1), Search::new(text));
     let mut at = search.skip(0);
@@ -313,7 +314,7 @@ pub(super) fn values(text: &str) -> Vec<Placed<'_>> {
             }
             Some(Err(error)) => {
                 search.spend(offset_of(&text[at..end], &error));
-                // what the line alone lacks says more than that the next one does not go on with it
+                // The error of the line alone is more helpful than an error about the next line.
                 let alone = serde_json::from_str::<&RawValue>(&text[at..line_end]).err();
                 given.push(Placed::bad(line, no_json(alone.as_ref().unwrap_or(&error))));
             }

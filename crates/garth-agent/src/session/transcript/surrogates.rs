@@ -1,4 +1,4 @@
-//! Replaces unpaired surrogates in JSON, which no text can have.
+//! Replaces escapes of unpaired surrogates in JSON, which cannot be decoded to UTF-8.
 
 /// Returns JSON in which each escape of an unpaired surrogate is U+FFFD. Programs that cut texts within
 /// a character write such escapes. `None` if there are none.

@@ -1,5 +1,5 @@
-//! The system prompt of an imported transcript, after it has changed. The messages that had the prompt before
-//! are withdrawn; the current one is a file of the session, with which packs and exports begin.
+//! The system prompt of an imported transcript, after it has changed. The messages with the previous prompt
+//! are withdrawn. The current prompt is a file of the session, with which packs and exports begin.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::Timestamp;
 
-/// Returns the text of a system prompt whose messages have these contents. Blank parts say nothing.
+/// Returns the text of a system prompt whose messages have these contents. Blank parts are left out.
 pub(super) fn text_of(contents: &[Box<RawValue>]) -> String {
     let texts = contents.iter().filter_map(|content| serde_json::from_str(content.get()).ok());
     let texts = texts.flat_map(texts_in).filter(|text| !text.trim().is_empty());
@@ -31,8 +31,8 @@ fn texts_in(content: Value) -> Vec<String> {
     }
 }
 
-/// Returns a system prompt as it comes back from a transcript in a format: what that has no place for, such
-/// as blank lines at the end, is gone.
+/// Returns a system prompt as an export and import in a format would return it: without text that the format
+/// cannot represent, such as blank lines at the end.
 pub(super) fn in_transcript(format: TranscriptFormat, text: &str) -> Result<Option<String>> {
     let written = anew(format, &[(1, message(text, Timestamp::default())?)]).pop();
     let read = written.and_then(|written| in_format(format, &written));
@@ -46,8 +46,7 @@ fn message(text: &str, created_at: Timestamp) -> Result<Message> {
 }
 
 impl Sessions<'_> {
-    /// Returns the system prompt that a session, or one that it goes on from, has in a file, the newest
-    /// first.
+    /// Returns the system prompt from the file of the newest session of a chain that has one.
     pub(super) async fn known_system(&self, chain: &[String]) -> Result<Option<String>> {
         // A session after a reset has no file of its own until the prompt changes again.
         for name in chain.iter().rev() {
@@ -59,7 +58,7 @@ impl Sessions<'_> {
         Ok(None)
     }
 
-    /// Returns the current system prompt as a message, if it is another than the one that the session began
+    /// Returns the current system prompt as a message, if it differs from the one that the session began
     /// with.
     pub(super) async fn system_message(&self, session: &str) -> Result<Option<Message>> {
         let file = self.file(session, SYSTEM_PROMPT)?;

@@ -1,29 +1,29 @@
-//! Finds requirements of a skill that stand where they are not read. A skill that has some must not count as
-//! one that requires nothing.
+//! Finds requirements of a skill in places where they are not read. Such a skill must not count as one
+//! without requirements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// The namespaces of `metadata`, in the order in which they count. Those after `gsv` are the names that one
-/// program had, the current one first.
+/// The namespaces of `metadata`, in the order in which they count. Those after `gsv` are the current and the
+/// former names of one program.
 pub(super) const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
 
-/// Keys that mean requirements wherever they stand. [`names_requirement`] knows longer ones.
+/// Keys that mean requirements in any place. [`names_requirement`] knows longer ones.
 const REQUIREMENTS: [&str; 3] = ["requires", "bins", "anybins"];
 
 /// Keys that mean requirements within a namespace, in small letters.
 const LISTS: [&str; 8] =
     ["requires", "bins", "anybins", "env", "os", "hostroles", "capabilities", "anycapabilities"];
 
-/// Keys that mean requirements beside `metadata`, or in it beside its namespaces, in small letters, unless
-/// they have an object.
+/// Keys that mean requirements next to `metadata`, or next to the namespaces in it, in small letters, unless
+/// their value is an object.
 const BARE: [&str; 4] = ["env", "os", "hostroles", "anycapabilities"];
 
-/// Most places that are told.
+/// Limit on the places that are reported.
 const MAX_TOLD: usize = 8;
 
-/// Most bytes of a text without front matter that are looked through.
+/// Limit on the bytes that are searched in a text without front matter.
 pub(super) const MAX_LOOK: usize = 16 << 10;
 
 /// Returns the namespace that a key of `metadata` names, in letters of any case.
@@ -31,10 +31,10 @@ pub(super) fn namespace(key: &str) -> Option<&'static str> {
     NAMESPACES.into_iter().find(|name| key.trim().eq_ignore_ascii_case(name))
 }
 
-/// Returns flaws for requirements beside `metadata`.
+/// Returns flaws for requirements next to `metadata`.
 pub(super) fn beside_metadata(fields: &BTreeMap<String, Value>, texts: &[&str]) -> Vec<String> {
     let mut flaws = Vec::new();
-    // An object in the place of a text is no text.
+    // A field for a text can have an object, which may contain requirements.
     let is_text = |key: &str, value: &Value| texts.contains(&key) && !value.is_object() && !value.is_array();
     for (key, value) in fields.iter().filter(|(key, value)| *key != "metadata" && !is_text(key, value)) {
         let begins = key.split('.').next().is_some_and(|first| first.trim().eq_ignore_ascii_case("metadata"));
@@ -67,7 +67,7 @@ pub(super) fn within_metadata(metadata: &Map<String, Value>) -> Vec<String> {
             let path = format!("{path}.{field}");
             match field.as_str() {
                 "requires" | "os" | "install" => {}
-                // an object may be settings of another program
+                // An object may contain settings of another program.
                 field if is_one_of(field, &["config"]) && value.is_array() => {
                     told(&path, value, &mut flaws);
                 }
@@ -97,7 +97,7 @@ fn walk(path: &str, key: &str, value: &Value, flaws: &mut Vec<String>) {
     }
 }
 
-/// Returns true for a key that means requirements wherever it stands, however its words are joined:
+/// Returns true for a key that means requirements in any place, however its words are joined:
 /// `openclaw.requires`, `requires_bins`, `requiredBins`, `required-env`.
 fn names_requirement(key: &str) -> bool {
     key.split(['.', '/', ':']).any(|part| {
@@ -162,7 +162,7 @@ pub(super) fn are_in(text: &str) -> bool {
     keys(text).filter_map(name_of).collect::<BTreeSet<_>>().len() > 1
 }
 
-/// Returns true if the requirements of a skill stand in a text that is no front matter. Code blocks are
+/// Returns true if a text that is not front matter contains the requirements of a skill. Code blocks are
 /// examples; one at the very top of a file may be meant as its front matter.
 pub(super) fn are_in_body(text: &str, is_top: bool) -> bool {
     let end = (0..=MAX_LOOK.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
@@ -170,7 +170,7 @@ pub(super) fn are_in_body(text: &str, is_top: bool) -> bool {
     let is_fence = |line: &str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
     let first = text.lines().find(|line| !line.trim().is_empty()).filter(|_| is_top).unwrap_or_default();
     if first.trim() == "+++" {
-        // TOML has keys of another form
+        // Keys of TOML have another form.
         let mut words = text.split(|c: char| !c.is_alphanumeric());
         return words.any(|word| is_one_of(word, &REQUIREMENTS));
     }
@@ -193,8 +193,8 @@ pub(super) fn name_of(key: &str) -> Option<&'static str> {
     name.or_else(|| names_requirement(key).then_some("requires"))
 }
 
-/// Returns the words that stand where YAML or JSON has a key: at the beginning of a line, or after a brace, a
-/// bracket, a comma, a question mark or the dot of a longer key; and before a colon.
+/// Returns the words in the places where YAML or JSON has a key: at the beginning of a line, or after a
+/// brace, a bracket, a comma, a question mark or the dot of a longer key; and before a colon.
 pub(super) fn keys(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut at = 0;

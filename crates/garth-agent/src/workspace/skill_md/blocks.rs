@@ -1,5 +1,5 @@
-//! Top-level fields of front matter, line by line: for what YAML does not read, or reads as something else
-//! than the text that people wrote.
+//! Top-level fields of front matter, read line by line. Used where the text is not valid YAML, or where YAML
+//! reads a value other than the text that people wrote.
 
 /// A field with its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) struct Block<'a> {
     value: &'a str,
 }
 
-/// Returns the fields of front matter. A line that opens no field belongs to the one before it.
+/// Returns the fields of front matter. A line that does not start a field belongs to the field before it.
 pub(super) fn blocks(front: &str) -> Vec<Block<'_>> {
     let indent = front.lines().filter(|line| !line.trim().is_empty()).map(indent_of).min().unwrap_or(0);
     let mut starts: Vec<(usize, &str, usize)> = Vec::new();
@@ -34,13 +34,13 @@ pub(super) fn blocks(front: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// Returns the key that a line opens, and where its colon is.
+/// Returns the key of the field that a line starts, and the position of its colon.
 fn opened(line: &str) -> Option<(&str, usize)> {
     let colon = line.find(':')?;
     let key = line[..colon].trim_end();
     let is_key = key.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && key.chars().all(|c| c.is_alphanumeric() || "_-. ".contains(c));
-    // `https://…` is no field
+    // `https://…` does not start a field.
     let ends = line[colon + 1..].chars().next().is_none_or(char::is_whitespace);
     (is_key && ends).then_some((key, colon))
 }
@@ -81,7 +81,7 @@ impl Block<'_> {
         Block { value: self.value.lines().next().unwrap_or_default(), ..*self }.meant()
     }
 
-    /// Returns a value that YAML takes for a number or a truth, as it is written.
+    /// Returns the text of a value that YAML reads as a number or a boolean.
     pub(super) fn scalar(&self) -> String {
         let text = self.meant();
         text.split(" #").next().unwrap_or_default().trim().to_owned()

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::workspace::reading::Reading;
 use garth_engine::rule::json;
 
-/// Reads JSON in which commas may stand at the ends of lists and objects. A key that is there twice is an
-/// error: of two, nobody can tell which one is meant.
+/// Reads JSON that may have commas at the ends of lists and objects. A repeated key is an error, because it
+/// is unclear which value is meant.
 pub(super) fn parse(text: &str, reading: Reading) -> Result<Value, String> {
     let text = without_trailing_commas(text);
     if reading == Reading::Now {
@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str, reading: Reading) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// Returns JSON without the commas that nothing follows.
+/// Returns JSON without trailing commas.
 fn without_trailing_commas(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
     for (at, character) in json.char_indices() {
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(parse(good, Reading::Now).unwrap(), parse(good, Reading::First).unwrap());
         for bad in [r#"{"a": 1, "a": 2}"#, r#"{"a": [{"b": {}, "b": 1}]}"#, r#"{"a": 1, "\u0061": 2}"#] {
             let error = parse(bad, Reading::Now).unwrap_err();
-            assert!(error.contains("twice"), "{error}");
+            assert!(error.contains("duplicate key"), "{error}");
         }
         assert_eq!(parse(r#"{"a": 1, "a": 2}"#, Reading::First).unwrap(), json!({"a": 2}));
     }

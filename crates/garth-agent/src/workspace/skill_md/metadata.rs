@@ -14,7 +14,7 @@ const FIRST_NAMESPACES: usize = 4;
 const OTHERS: [&str; 4] = ["openclaw", "clawdbot", "moltbot", "clawdis"];
 
 impl SkillText {
-    /// Takes over what `metadata` says.
+    /// Reads the fields of `metadata`.
     pub(super) fn metadata(&mut self, metadata: Value, reading: Reading) {
         let object = match metadata {
             Value::Null => return,
@@ -31,15 +31,15 @@ impl SkillText {
         let metadata = match (object, reading) {
             (Ok(metadata), _) => metadata,
             (Err(flaw), Reading::First) => return self.flaws.push(flaw),
-            // it may have had requirements
+            // Unreadable metadata may contain requirements, so the skill must not count as one without them.
             (Err(flaw), Reading::Now) => return self.requires.invalid.push(flaw),
         };
         if reading == Reading::Now {
             self.requires.invalid.extend(astray::within_metadata(&metadata));
         }
         let mut own = self.namespaces(metadata, reading);
-        // a field counts in the first namespace that says something in it, so that none hides what another
-        // requires
+        // A field is taken from the first namespace in which it is not empty, so that an empty field does not
+        // hide requirements of another namespace.
         let mut take = |field: &str, among: &[&str]| {
             let has = |own: &Map<String, Value>, is: fn(&Value) -> bool| own.get(field).is_some_and(is);
             let find = |is: fn(&Value) -> bool| {
@@ -75,7 +75,7 @@ impl SkillText {
         }
     }
 
-    /// Returns the namespaces that are there, in the order in which they count.
+    /// Returns the existing namespaces, in the order of precedence.
     fn namespaces(
         &mut self,
         mut metadata: Map<String, Value>,
@@ -107,7 +107,7 @@ impl SkillText {
     }
 }
 
-/// Returns requirements with an `os` that is written beside them, if their own says nothing.
+/// Returns requirements with an `os` that is given next to them, if their own `os` is empty.
 fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
     let Some(os) = os.filter(|os| !os.is_null()) else { return requires };
     match requires {
@@ -122,7 +122,7 @@ fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
     }
 }
 
-/// Returns true for a value that says nothing, in lists and objects of such values, too.
+/// Returns true for an empty value, and for lists and objects that contain only empty values.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(emoji(&last_first).as_deref(), Some(NAMESPACES[at]));
         }
         assert_eq!(emoji(&["other"]), None);
-        // one that says nothing of it hides nothing
+        // A namespace without requirements does not hide those of others.
         for first in [
             "{}",
             "null",
@@ -337,7 +337,7 @@ mod tests {
             let skill = with(front);
             assert!(skill.requires.invalid.iter().any(|flaw| flaw.contains(due)), "{skill:?}");
         }
-        // what requires nothing is no mistake
+        // Keys without requirements are not flaws.
         for front in [
             "requires:",
             "requires: []",

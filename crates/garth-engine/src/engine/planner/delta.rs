@@ -11,8 +11,8 @@ use crate::path::TreePath;
 use crate::rule::Digest;
 use crate::text::passage::Edit;
 
-/// Row of a name before and after the batch. In a directory whose content was moved or removed, `before` is
-/// `None`: that row ends with its range.
+/// Row of a name before and after the batch. In a directory that was moved or removed as a whole, `before` is
+/// `None`: its database rows are ended together, as a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameChange {
     /// Row that ends.
@@ -79,7 +79,7 @@ impl Delta {
             // Keys are not removed from `given`: its readers compare with `names`.
             self.given.entry(row.ino).or_default().insert(key.clone());
         }
-        // A later change of a name keeps the `before` of the first: the row of the database.
+        // If the name was changed before in this batch, `before` stays the row of the database.
         self.names.entry(key).or_insert(NameChange { before, after: None }).after = after;
     }
 
@@ -161,7 +161,8 @@ impl Delta {
         self.names.retain(|(dir, _), change| {
             if subtrees.has_moved_away(dir) {
                 change.before = None;
-                // Kept even without a row: it hides a name that came here with its directory.
+                // A change without a new row is kept as well: it hides a name of the directory that was moved
+                // here.
                 return true;
             }
             match (&change.before, &mut change.after) {

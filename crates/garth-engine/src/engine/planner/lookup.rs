@@ -110,7 +110,7 @@ impl<R: Rows> Planner<'_, R> {
         if node.nlink > 0 {
             return Ok(node.seq);
         }
-        // Losing its last name is no change of the node to those who hold it open.
+        // For handles that hold the node open, losing its last name does not count as a change.
         let before = self.rows.node_at_seq(node.ino, node.seq.saturating_sub(1))?;
         Ok(before.map_or(node.seq, |before| node.last_change(&before)))
     }

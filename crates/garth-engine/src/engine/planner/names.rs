@@ -103,7 +103,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = self.new_path_at(at)?;
         self.ready_parent(&path, parents)?;
         match self.lookup(&path)? {
-            // As `mkdir -p`: a directory that exists is no error.
+            // As with `mkdir -p`, an existing directory is not an error.
             Some(node) if parents && node.kind == Kind::Directory => self.unchanged(&node),
             Some(_) => Err(Error::already_exists(&path)),
             None => {

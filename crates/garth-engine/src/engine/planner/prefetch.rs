@@ -2,21 +2,22 @@
 //! everything that the addresses of the batch lead to, level by level, for all operations at once. A local
 //! database pays nothing for it.
 //!
-//! It only asks: a row that is prefetched in vain costs that row, and one that is not prefetched is missed
-//! later and costs a round. It looks at rows as the database has them, not as the batch has changed them.
+//! Prefetching changes nothing: an unneeded row costs only that row, and a row that is not prefetched is
+//! missed later and costs a round. Rows are examined as the database has them, without the changes of the
+//! batch.
 //!
 //! A level is everything that can be asked for without the answer to another query. Names are stored by the
-//! path of their directory, so a path is one level, however deep it is. The next level depends on the
-//! inode: node, attributes, extents. Those lead to chunks, and to the names of expired nodes. So each
-//! function here first asks for all that it can and then reads: the read fails if its row has not been
-//! fetched, and goes on from there in the next round.
+//! path of their directory, so a path is one level, however deep it is. The next level depends on the inode:
+//! node, attributes, extents. Those lead to chunks, and to the names of expired nodes. Each function here
+//! therefore first asks for all rows that it can name, and then reads. A read fails if its row has not been
+//! fetched; the next round continues from there.
 //!
 //! An operation that misses a row ends there. Rows that it reads one by one, such as the names of a copy,
 //! have to be prefetched together, or each takes a round and the batch fails after
 //! [`MAX_ROUNDS`](super::MAX_ROUNDS).
 //!
-//! A key is the one that the operation asks with, or one that answers more (see [`Fetch`](super::Fetch)):
-//! limits are constants that both use.
+//! A key equals that of the operation, or covers more (see [`Fetch`](super::Fetch)). Limits are constants
+//! that both use.
 
 use super::content::{chunks, sum_of};
 use super::rows::{NameRow, NodeRow, RowKey, Rows};
@@ -35,7 +36,7 @@ pub(super) const FIRST_ENTRIES: usize = 64;
 /// Number of names that tell whether a copy of a directory is within its limit, unless some have expired.
 pub(super) const FIRST_NAMES: usize = MAX_COPIED_NAMES + 1;
 
-/// Rows that an operation needs of the node at an address, besides that of the node.
+/// Rows that an operation needs of the node at an address, in addition to the row of the node.
 #[derive(Clone, Copy, Default)]
 struct Need {
     attributes: bool,
@@ -104,7 +105,7 @@ impl Need {
             Op::Write { at, attrs, .. } => {
                 vec![(at, Self { content: ALL, ..Self::attributes(attrs) }.written())]
             }
-            // It ends no extent.
+            // An append ends no extent.
             Op::Append { at, .. } => vec![(at, Self::default().written())],
             // A new node has no attributes to merge with, and one that exists is left as it is.
             Op::Symlink { at, .. } | Op::Mkdir { at, .. } | Op::Mknod { at, .. } => {
@@ -170,8 +171,8 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         self.prefetch_records(batch);
-        // Each address is walked, whatever became of those before: a miss that ended the loop would leave the
-        // others to the next rounds, one round for each.
+        // Each address is walked, even after a miss: if a miss ended the loop, each remaining address would
+        // cost another round.
         let mut read = Ok(());
         let mut hashed = 0;
         for (at, that) in batch.assumptions.iter().chain(&batch.preconditions) {
@@ -185,7 +186,7 @@ impl<R: Rows> Planner<'_, R> {
                 read = read.and(self.walk_past(from, *seq, *recursive));
             }
         }
-        // The outcome of these tells the version of the first top that exists.
+        // The outcome of these operations contains the version of the first existing top.
         if batch.ops.iter().any(|op| matches!(op, Op::Snapshot { .. } | Op::DropSnapshot { .. })) {
             for top in self.within.tops() {
                 read = read.and(self.walk_names(top).map(drop));
@@ -256,12 +257,12 @@ impl<R: Rows> Planner<'_, R> {
             At::Path(_) | At::Child(..) => {
                 let Some(path) = self.prefetched_path(at)? else { return Ok(()) };
                 let Some(row) = self.walk_names(&path)? else {
-                    // Without this, each name of a copied tree takes a round.
+                    // Without this key, each name of a copied tree takes a round.
                     let free = need.below == Below::Free;
                     self.prefetch(free.then(|| all_below(path.key())));
                     return Ok(());
                 };
-                // The name tells the kind, so none of this waits for the node.
+                // The row of the name contains the kind, so these keys do not depend on the row of the node.
                 let key = || path.key().to_owned();
                 let region = || Region { dir: key(), ..Region::default() };
                 self.prefetch(match (need.below, row.kind) {
@@ -275,7 +276,7 @@ impl<R: Rows> Planner<'_, R> {
             }
         };
         // All of this is one level: it depends on the inode alone. The kind of a node that is addressed by
-        // inode is not known, so a directory is asked for extents in vain.
+        // inode is not known, so extents are requested even for a directory.
         self.prefetch([RowKey::Node(ino)]);
         // `is_named` reads one, of a node that is addressed by inode or gets another name. Where everything
         // is in reach, the node itself tells whether it has names.
@@ -290,7 +291,8 @@ impl<R: Rows> Planner<'_, R> {
         let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
         self.prefetch(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
         let Some(node) = self.rows.node(ino)? else { return Ok(()) };
-        // Losing its last name is no change of a node: `last_change` looks at the version before.
+        // Losing the last name does not count as a change of a node: `last_change` reads the previous
+        // version.
         if node.nlink == 0 {
             self.prefetch([RowKey::NodeAt(ino, node.seq.saturating_sub(1))]);
         }

@@ -1,4 +1,4 @@
-//! Cost of each call, in steps of SQLite's virtual machine, with few and with many of everything that it does
+//! Cost of each call, in steps of SQLite's virtual machine, with little and with much data that the call does
 //! not ask for. `docs/semantics.md` has the table.
 
 mod account;

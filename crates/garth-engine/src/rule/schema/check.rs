@@ -32,7 +32,7 @@ impl fmt::Display for Wrong {
 
 /// Reason for which judging ends.
 enum Stop {
-    /// The value is wrong. There is no message where nobody would read it.
+    /// The value is wrong. `None` while only the verdict is needed: building the message would be wasted.
     Wrong(Option<Box<Wrong>>),
     /// The budget is used up.
     Spent,
@@ -66,7 +66,7 @@ struct Run<'a, 'v> {
     way: JsonPosition<'v>,
     /// Number of schemas that are being applied within each other.
     nested: usize,
-    /// Number of these that are only asked whether they accept.
+    /// Number of these that are applied for their verdict only, by `accepts`.
     quiet: usize,
 }
 
@@ -76,7 +76,7 @@ impl<'a, 'v> Run<'a, 'v> {
     }
 
     fn wrong(&self, what: impl FnOnce() -> String) -> Judged {
-        // The message is only built where somebody reads it.
+        // Inside `accepts` the message would be dropped, so it is not built.
         Err(Stop::Wrong(match self.quiet {
             0 => Some(Box::new(Wrong { at: self.way.to_string(), what: what() })),
             _ => None,
@@ -94,7 +94,7 @@ impl<'a, 'v> Run<'a, 'v> {
             self.take(1)?;
             self.judge(keyword, value)?;
         }
-        // Not after an error: then judging ends, or `accepts` sets it back.
+        // After an error, `nested` is not decremented: judging ends, or `accepts` restores it.
         self.nested -= 1;
         Ok(())
     }
@@ -125,8 +125,8 @@ impl<'a, 'v> Run<'a, 'v> {
         Ok(())
     }
 
-    /// Judges by a keyword that applies other schemas. All others, and each larger case, have functions of
-    /// their own that are not inlined: this one recurses, and its frame has to stay small.
+    /// Judges by a keyword that applies other schemas. This function recurses, so its stack frame must stay
+    /// small: other keywords and larger cases have separate functions that are not inlined.
     fn judge(&mut self, keyword: &'a Keyword, value: &'v Value) -> Judged {
         match keyword {
             Keyword::Properties(properties) => self.properties(properties, value),
@@ -142,7 +142,8 @@ impl<'a, 'v> Run<'a, 'v> {
                 false => Ok(()),
             },
             Keyword::If { schema, then, otherwise } => {
-                // Only asked: a value that `if` does not accept is no error.
+                // The verdict of `if` only selects the branch: a value that it does not accept is not an
+                // error.
                 let next = if self.accepts(*schema, value)? { then } else { otherwise };
                 next.map_or(Ok(()), |next| self.apply(next, value))
             }
@@ -281,7 +282,7 @@ impl<'a, 'v> Run<'a, 'v> {
                 self.wrong(|| format!("is {}, and has to be {types}", Types::name(value)))
             }
             (Keyword::Values(values), _) => {
-                // Before the search: no work is done that the budget does not cover.
+                // Taken before the search, so that no work is done beyond the budget.
                 self.take(values.steps)?;
                 match values.sorted.binary_search(value) {
                     Ok(_) => Ok(()),

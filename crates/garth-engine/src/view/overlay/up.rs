@@ -1,9 +1,11 @@
-//! Copying up and hiding: what an overlay adds to a batch so that the lower layer is never written.
+//! Copying up and hiding: the operations that an overlay adds to a batch so that the lower layer is never
+//! written.
 //!
-//! `lowering` goes through a batch operation by operation. Before one changes a node that only the lower
-//! layer has, `bring` copies the node to the upper layer; after one has taken a name away, `hide` keeps the
-//! lower layer from showing it again. All of it is part of the same commit. What was read on the way travels
-//! along as assumptions: if another client changed it, the commit fails and the batch is lowered again.
+//! `lowering` goes through a batch operation by operation. Before an operation changes a node that only the
+//! lower layer has, `bring` copies the node to the upper layer. After an operation has removed a name, `hide`
+//! keeps the lower layer from showing it again. All of this is part of the same commit. The state that was
+//! read is added as assumptions: if another client changes it, the commit fails and the batch is lowered
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +29,8 @@ pub(super) const MAX_UP: usize = 1000;
 pub(super) struct Changed {
     /// Paths that the batch has copied up, stand-ins included.
     pub(super) up: BTreeSet<TreePath>,
-    /// Paths that the upper layer has already. The batch assumes once for each that it still has it.
+    /// Paths that the upper layer already has. The batch has one assumption for each: that the path still
+    /// exists.
     pub(super) there: BTreeSet<TreePath>,
     /// Paths that the batch hides, with everything below them in the lower layer.
     pub(super) hidden: BTreeSet<TreePath>,
@@ -73,8 +76,8 @@ impl Overlay {
         if changed.hides(path) { Ok(None) } else { self.below(path).await }
     }
 
-    /// Copies up the directories above a path that only the lower layer has. If one of them is no directory,
-    /// a stand-in takes its place.
+    /// Copies up the directories above a path that only the lower layer has. If one of them is not a
+    /// directory, a stand-in takes its place.
     pub(super) async fn bring_parents(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         for dir in path.ancestors() {
             if changed.up.contains(&dir) || self.look_upper(&dir).await?.is_some() {
@@ -160,7 +163,7 @@ impl Overlay {
         self.keep_times(path, changed).await
     }
 
-    /// Copies up a node of the lower layer with all of its names that show.
+    /// Copies up a node of the lower layer with all of its visible names.
     pub(super) async fn bring(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         self.still_shows(path, changed).await?;
         self.bring_parents(path, changed).await?;
@@ -192,7 +195,7 @@ impl Overlay {
             self.hide(path, entry.version, changed).await?;
         }
         if entry.nlink > 1 {
-            // All names, or one would show the new content and another one the old.
+            // Without the other names, one name would show the new content and another one the old.
             for name in self.other_names(path, changed).await? {
                 self.bring_parents(&name, changed).await?;
                 let other = self.tree(&name)?;
@@ -257,7 +260,8 @@ impl Overlay {
                 if let Some(copy) = self.copy_of(entry.ino).await?
                     && self.shown_node(copy).await.is_ok()
                 {
-                    // It gives up its origin, or two nodes of the tree would have one inode.
+                    // The earlier copy loses its origin; otherwise two nodes of the tree would have one
+                    // inode.
                     changed.ops.push(Op::set_attrs(copy, SetAttrs::new().remove_xattr(ORIGIN)));
                 }
                 Precondition::Version(version)
@@ -281,7 +285,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Returns the other names of a node that show. Asks by path, because a folder of the host does not find
+    /// Returns the other visible names of a node. Asks by path, because a folder of the host does not find
     /// nodes by inode.
     async fn other_names(&self, path: &TreePath, changed: &Changed) -> Result<Vec<TreePath>> {
         let page = NamesPage::default().limit(MAX_UP);
@@ -351,7 +355,7 @@ impl Overlay {
 
     /// Returns the last commit of the lower layer, read once per batch and before the versions that it hides.
     pub(super) async fn begin(&self, changed: &mut Changed) -> Result<Seq> {
-        // Below a hidden directory, apply takes what is newer than this commit for a change by another
+        // Below a hidden directory, apply treats anything newer than this commit as a change by another
         // client. If the commit were read later, changes between the two reads would count as known, and
         // apply would remove them without a conflict.
         Ok(match changed.since {
@@ -360,8 +364,8 @@ impl Overlay {
         })
     }
 
-    /// Hides a path of the lower layer and everything below it. `version` is what was there; it is noted for
-    /// diff and apply.
+    /// Hides a path of the lower layer and everything below it. `version` is the version of the hidden node,
+    /// which is noted for diff and apply.
     pub(super) async fn hide(
         &self,
         path: &TreePath,
@@ -398,7 +402,7 @@ impl Overlay {
         let (mut page, mut earliest) = (WalkPage::default().with_entries(), None);
         loop {
             let walk = self.upper.walk(&At::Path(place.clone()), &page).await;
-            // The directory was there a moment ago. `Stale` makes the batch be lowered again.
+            // The directory existed a moment ago. `Stale` makes the batch be lowered again.
             let walk = walk.map_err(|error| match error.is_absent() {
                 true => Error::new(ErrorKind::Stale, "another client hid the same directory meanwhile"),
                 false => self.of_upper(error),

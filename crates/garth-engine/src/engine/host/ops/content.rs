@@ -1,5 +1,5 @@
-//! Operations on content. New content replaces the old file as a new file that is renamed over it. Only a
-//! file that would lose something by that is written in place.
+//! Operations on content. New content is written to a new file, which is then renamed over the old one. A
+//! file that would lose something by that, such as its other names, is written in place.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -26,7 +26,7 @@ enum WriteTarget {
 impl Writer<'_> {
     fn find_or_create_file(&self, path: &TreePath, create: Create, parents: bool) -> Result<WriteTarget> {
         if create == Create::Never && !self.tree.within.contains(path) {
-            // It creates no name, so a name that is excluded is just missing.
+            // A write with `Create::Never` creates no name, so an excluded name is reported as missing.
             return Err(Error::not_found(path));
         }
         let mut slot = self.slot(path, parents)?;
@@ -85,7 +85,8 @@ impl Writer<'_> {
         Ok(outcome)
     }
 
-    /// Creates a file with this content in the place of what has the name.
+    /// Creates a file with this content at the name of `slot`. `replace` allows it to replace an existing
+    /// file.
     fn put(&mut self, slot: &mut Slot, replace: bool, body: &Body, dress: NodeAttributes) -> Result<Node> {
         if let Body::Staged(staged) = body {
             // The upload is a file in the scratch directory already, and on disk.
@@ -107,7 +108,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Changes the file itself, because others have it under another name, or open.
+    /// Changes a file in place: for appends, patches and truncations, and for writes and copies to a file
+    /// that cannot be replaced.
     pub(super) fn in_place(
         &self,
         node: &Node,
@@ -119,7 +121,8 @@ impl Writer<'_> {
         let file = node.reopen(OFlags::WRONLY).map_err(of_path)?;
         change(self, &file)?;
         match self.dress(node, attrs) {
-            // The host lets only the owner set a given time. For others it has set its own.
+            // The host lets only the owner of a file set a time. For other users, the write itself has set
+            // `mtime`.
             Err(Errno::PERM) if attrs.mode.is_none() && attrs.uid.is_none() && attrs.gid.is_none() => {}
             dressed => dressed.map_err(of_path)?,
         }
@@ -242,7 +245,7 @@ fn has_no_attributes(node: &Node) -> bool {
     let Ok(file) = node.open() else { return false };
     let mut names = vec![0; 64 << 10];
     match rustix::fs::flistxattr(file, &mut names[..]) {
-        // Security labels come with every file.
+        // Hosts set security labels on new files themselves.
         Ok(length) => names[..length]
             .split(|byte| *byte == 0)
             .all(|name| name.is_empty() || name.starts_with(b"security.")),

@@ -40,7 +40,7 @@ impl Writer<'_> {
             None => Some(self.tree.find(path)?),
         };
         match taken {
-            // As `mkdir -p`: a directory that exists is no error.
+            // As with `mkdir -p`, an existing directory is not an error.
             Some(node) if parents && node.is_dir() => Ok(Self::unchanged(&node)),
             _ => Err(Error::already_exists(path)),
         }

@@ -32,7 +32,7 @@ impl Scratch<'_> {
             None => Some(self.find_path(&path)?),
         };
         match taken {
-            // As `mkdir -p`: a directory that exists is no error.
+            // As with `mkdir -p`, an existing directory is not an error.
             Some(ino) if parents && self.is_directory(ino) => Ok(self.unchanged(ino)),
             _ => Err(Error::already_exists(&path)),
         }

@@ -80,7 +80,7 @@ impl WriteConn {
     ) -> DbResult<T> {
         let Self { conn, row_cache, tokenizer, .. } = self;
         let conn: &Connection = conn;
-        // Taken out, so that a setting that fails leaves `None` and is made again.
+        // Taken out: if the setting fails, `None` remains, and the next transaction sets it again.
         if self.durable.take() != Some(durable) {
             schema::set_synchronous(conn, durable, runtime.fault())?;
         }
@@ -100,7 +100,7 @@ impl WriteConn {
             });
         row_cache.end();
         if outcome.is_err() {
-            // It may hold rows that the failed transaction wrote.
+            // The cache may hold rows that the failed transaction wrote.
             row_cache.forget();
             if !conn.is_autocommit() {
                 // Report the error that led here, not one of the rollback.
@@ -180,7 +180,7 @@ impl WriteConn {
 /// Edits of the index that are collected before they are applied. Only removed subtrees yield more.
 const MAX_GROUP_EDITS: usize = 4096;
 
-/// Everything but the connection that planning a group needs.
+/// Data for planning a group, apart from the connection.
 pub(crate) struct GroupContext<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) packs: &'a Packs,
@@ -216,9 +216,9 @@ impl GroupContext<'_> {
                 }
                 Ok(Planned::Apply { delta, head: next, commit }) => {
                     if !delta.subtrees.is_empty() {
-                        // The ranges are written past the row cache, which the index reads nodes through.
-                        // Files that end are taken out of the index piece by piece, so that memory stays
-                        // bounded.
+                        // Ranges of rows are written without updating the row cache, from which the index
+                        // reads nodes, so the cache is cleared. Removed files are taken out of the index in
+                        // pieces, to bound the memory.
                         state.row_cache.clear();
                         let mut ended = |ino, edit| {
                             judged_prefixes::remove(conn, ino)?;
@@ -266,8 +266,8 @@ impl GroupContext<'_> {
     }
 }
 
-/// Plans a batch on local rows. A test may ask for the way that fetches rows in rounds, as a remote database
-/// needs.
+/// Plans a batch on local rows. Tests can select the variant that fetches rows in rounds, which a remote
+/// database needs.
 fn planned(rows: &PlannerRows<'_>, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
     #[cfg(debug_assertions)]
     if crate::engine::planner::fetched::is_asked_for() {
@@ -294,7 +294,7 @@ pub(super) fn weight(batch: &Batch) -> u64 {
     batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
 }
 
-/// Returns true if a failure of a group may be caused by one member, so that each is tried alone.
+/// Returns true if one member may have caused the failure of a group. Each member is then tried alone.
 pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
 }

@@ -1,4 +1,4 @@
-//! Checks everything, changes nothing, and reports what is wrong and where.
+//! Checks all data of an account without changing it, and reports each flaw with its place.
 //!
 //! The check works in pieces, each in a read transaction of its own: a long one would keep the WAL from
 //! starting over. A row is checked together with the rows that it must fit, in one piece; what a commit or
@@ -162,7 +162,7 @@ impl Check<'_> {
 
     /// Checks the search index: each file must be in it with its current content, and nothing else.
     fn index(&mut self) -> Result<()> {
-        // On a new connection: FTS5 remembers its index, and would check what it remembers.
+        // On a new connection: FTS5 caches its index, and would check the cache.
         let faults = self.fs.inner.pool.read_on_new(verify::index)?;
         for fault in faults {
             self.report.add("index", fault.to_string());
@@ -203,7 +203,7 @@ fn structure(conn: &Connection, table: &str, report: &mut Fsck) -> DbResult<()> 
     let sql = format!("PRAGMA integrity_check('{}')", table.replace('\'', "''"));
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
-    // Row by row, so that what it reports before damage stops it is included.
+    // Row by row, so that findings before a read error are included.
     while let Some(row) = rows.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
@@ -246,7 +246,7 @@ fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report:
 fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
     let head = head::get(conn)?;
     let one = |sql: &str| -> DbResult<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
-    // The head has the next numbers to give: one that exists already would be given twice.
+    // The head has the next numbers to assign. A number that is already in use would be assigned twice.
     let last = one("SELECT coalesce(max(seq), 0) FROM log")?;
     if last > head.seq {
         report.add("head", format!("the head is at commit {}, the last of the log is {last}", head.seq));
@@ -268,7 +268,7 @@ fn indexed(view: &ReadView<'_>, file: &IndexedFile, report: &mut Fsck) -> DbResu
     let content_type = file.content_type.as_deref();
     match verify::file(view.conn, ino, file.searchable, content_type, file.size, read) {
         Ok(faults) => faults.iter().for_each(|fault| report.add("index", fault.to_string())),
-        // The part of the chunks reports damaged content.
+        // The check of the chunks reports damaged content.
         Err(error) if error.is(ErrorKind::Corrupt) => {
             let error = error.describe(&SUBJECT);
             report.add("index", format!("node {} cannot be compared: {error}", file.ino));

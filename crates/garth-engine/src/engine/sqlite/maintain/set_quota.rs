@@ -10,8 +10,8 @@ use crate::path::TreePath;
 use crate::rule::Registry;
 use crate::sqlite::DbResult;
 
-/// Sets the quota of a path. The names below are counted once, for the first quota of the path: from then on
-/// each commit updates the counters.
+/// Sets the quota of a path. If the path had no quota, the names below it are counted; from then on each
+/// commit updates the counters.
 pub(crate) fn set(
     conn: &Connection,
     registry: &Registry,

@@ -1,5 +1,5 @@
-//! Tables `pack` and `hole`: the pack files, those that `gc` removes after the grace period (`doomed_at`),
-//! and the ranges of the others that it gives back to the disk.
+//! Tables `pack` and `hole`. `pack` lists the pack files; `gc` removes those with `doomed_at` after the grace
+//! period. `hole` lists unused ranges of the other files, whose space `gc` returns to the disk.
 
 use rusqlite::{Connection, Row, params};
 
@@ -19,7 +19,8 @@ pub(crate) fn insert(conn: &Connection, file: &str, size: u64) -> DbResult<i64> 
     Ok(conn.last_insert_rowid())
 }
 
-/// Dooms a file that has no row. Since no one has read it, it is due at once.
+/// Dooms a file to which no row has ever referred. No read can be using it, so it is due at once, without a
+/// grace period.
 pub(crate) fn insert_doomed(conn: &Connection, file: &str) -> DbResult<()> {
     let sql = "INSERT INTO pack (file, size, doomed_at) VALUES (?1, 0, 0) ON CONFLICT DO NOTHING";
     conn.prepare_cached(sql)?.execute([file])?;
