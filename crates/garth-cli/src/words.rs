@@ -58,6 +58,7 @@ pub(crate) const REMOVED_OPTIONS: &[(&str, &str, &str)] = &[
     ("recall", "--in-class", "--glob"),
     ("restore", "-n", "--dry-run"),
     ("search", "--in-class", "--glob"),
+    ("session messages", "--last", "write the messages as tail:N"),
 ];
 
 /// Guessed options, with options of the same meaning, which are suggested if the command has them.

@@ -196,7 +196,7 @@ async fn unreadable_message_rejects_the_transcript() {
         (TranscriptFormat::Pi, r#"{"role":"toolResult","content":"x"}"#, "toolCallId"),
         (TranscriptFormat::Pi, r#"{"role":"user","content":"x","timestamp":"soon"}"#, "timestamp"),
         (TranscriptFormat::OpenAi, r#"["user"]"#, "JSON object"),
-        (TranscriptFormat::OpenAi, r#"{"role":"user","role":"user","content":"x"}"#, "twice"),
+        (TranscriptFormat::OpenAi, r#"{"role":"user","role":"user","content":"x"}"#, "duplicate key"),
         (TranscriptFormat::OpenAi, r#"{"role":"user","content":"x""#, "JSON"),
         (TranscriptFormat::OpenAi, "\0\0\0\0", "JSON"),
         (TranscriptFormat::OpenAi, r#"{"role":"user","content":7}"#, "content"),

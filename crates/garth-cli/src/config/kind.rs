@@ -89,9 +89,10 @@ impl Kind {
                 let addresses = text.split(',').map(str::trim);
                 let addresses: Vec<String> =
                     addresses.filter(|one| !one.is_empty()).map(str::to_owned).collect();
-                match addresses.is_empty() {
-                    true => Err("write at least one HOST:PORT".to_owned()),
-                    false => Ok(Value::Texts(addresses)),
+                match addresses.iter().find(|one| !is_address(one)) {
+                    _ if addresses.is_empty() => Err("write at least one HOST:PORT".to_owned()),
+                    Some(other) => Err(format!("`{other}` is not HOST:PORT, such as 127.0.0.1:8787")),
+                    None => Ok(Value::Texts(addresses)),
                 }
             }
             Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => match text.is_empty() {
@@ -174,6 +175,13 @@ impl Kind {
             Self::Secret => "SECRET",
         }
     }
+}
+
+/// Returns true for `HOST:PORT`. Only the system knows whether the host exists.
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_ipv6 = host.starts_with('[') && host.ends_with(']');
+    !host.is_empty() && (is_ipv6 || !host.contains(':')) && port.parse::<u16>().is_ok()
 }
 
 /// Parses a time with its unit, in milliseconds.
@@ -273,7 +281,7 @@ mod tests {
             ("https://hooks.example.com/", "https://hooks.example.com"),
             ("https://hooks.example.com:8443/T0K3N", "https://hooks.example.com:8443/(set)"),
             ("https://hooks.example.com?key=T0K3N", "https://hooks.example.com/(set)"),
-            ("https://me:T0K3N@hooks.example.com/", "https://(set)@hooks.example.com"),
+            ("https://me:$TOKEN@hooks.example.com/", "https://(set)@hooks.example.com"),
         ] {
             assert_eq!(show(Kind::HookUrl, url), shown);
         }

@@ -60,8 +60,12 @@ fn wrong_chat_options_are_named() {
         assert!(said.contains(words), "{said}");
     };
     let chat = "c".repeat(200);
-    says(2, &["ls", "/", "--user", "a/b", "--chat", "c"], "\"a/b\" is no user id: use 1 to 128 bytes");
-    let shown = format!("\"{}…\" is no chat id", &chat[..32]);
+    says(
+        2,
+        &["ls", "/", "--user", "a/b", "--chat", "c"],
+        "\"a/b\" is not a valid user id: use 1 to 128 bytes",
+    );
+    let shown = format!("\"{}…\" is not a valid chat id", &chat[..32]);
     says(2, &["ls", "/", "--user", "ann", "--chat", &chat], &shown);
     let skill = |skills: &[&'static str]| [in_chat(&["ls", "/"]), skills.to_vec()].concat();
     says(2, &skill(&["--skill=cook", "--skill=cook=override"]), "--skill: cook occurs twice");
@@ -110,11 +114,11 @@ fn chats_and_homes_must_be_directories() {
     garth.ok(&["ln", "-s", "/chats/other", "/chats/link"]);
     for agent in ["link", "file"] {
         let said = garth.fails(4, &["write", "/x", "--chat=trip", "--agent", agent]);
-        assert!(said.contains(&format!("/agents/{agent}: is no directory")), "{said}");
+        assert!(said.contains(&format!("/agents/{agent}: not a directory")), "{said}");
     }
     for chat in ["link", "file"] {
         let said = garth.fails(4, &["write", "/x", "--user=ann", "--agent=scout", "--chat", chat]);
-        assert!(said.contains(&format!("/chats/{chat}: is no directory")), "{said}");
+        assert!(said.contains(&format!("/chats/{chat}: not a directory")), "{said}");
         garth.fails(3, &["ls", "/", "--user=ann", "--agent=scout", "--chat", chat]);
         garth.fails(3, &["chat", "rm", chat]);
     }
@@ -141,7 +145,7 @@ fn agent_works_only_in_its_chat() {
     assert_eq!(garth.ok(&in_chat(&["cat", "/.agent/MEMORY.md"])), "mine");
     garth.fails(3, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "dm"]));
     let said = garth.fails(5, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "group"]));
-    assert!(said.contains("trip: is the chat of another audience"), "{said}");
+    assert!(said.contains("trip: belongs to another audience"), "{said}");
 
     // paths out of the chat
     garth.ok(&in_chat(&["ln", "-s", "/../other/secret", "/out"]));

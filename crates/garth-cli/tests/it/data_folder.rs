@@ -188,7 +188,7 @@ fn unusable_data_folder_fails_with_its_reason() {
     for verb in [&["ls"][..], &["write", "/a"], &["fsck"], &["account", "list"]] {
         let said = garth.fails(1, verb);
         assert!(
-            said.starts_with(&named) && said.contains("the control data is not a database of garth"),
+            said.starts_with(&named) && said.contains("the control data is not a garth database"),
             "{said}"
         );
     }

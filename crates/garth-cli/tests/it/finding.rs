@@ -62,8 +62,8 @@ fn search_filters_by_metadata_pattern_and_time() {
     let paths = |more: &[&str]| column(&garth.lines(&[&["search", "harbour"], more].concat()), "path");
     assert_eq!(paths(&["--meta", "place=Ceuta"]), ["/far/long.txt"]);
     assert!(paths(&["--meta", "place=Oran"]).is_empty());
-    assert_eq!(paths(&["--in-class", "/**/*.md"]), ["/notes/today.md"]);
-    assert_eq!(paths(&["--in-class", "/far/*", "--per-file", "5"]), ["/far/long.txt"; 2]);
+    assert_eq!(paths(&["--glob", "/**/*.md"]), ["/notes/today.md"]);
+    assert_eq!(paths(&["--glob", "/far/*", "--per-file", "5"]), ["/far/long.txt"; 2]);
     assert_eq!(paths(&["--since", "1h"]).len(), 2);
     assert!(paths(&["--until", "1h"]).is_empty());
     let other = ["search", "other harbour", "--in", "/far", "-C", "1"];
@@ -74,7 +74,7 @@ fn search_filters_by_metadata_pattern_and_time() {
     assert_eq!(hit["context"]["lines"], json!({"start": 401, "end": 404}));
     assert_eq!((&hit["context"]["best"], &hit["parts"]["words"]), (&json!(402), &hit["score"]));
     garth.fails(2, &["search", "harbour", "--per-file", "21"]);
-    garth.fails(2, &["search", "harbour", "--in-class", "/a//b"]);
+    garth.fails(2, &["search", "harbour", "--glob", "/a//b"]);
     garth.fails(3, &["search", "harbour", "--since", "no such snapshot"]);
 }
 
@@ -239,7 +239,7 @@ fn recall_answers_within_the_budget() {
     assert_eq!(garth.ok(&["recall", question, "--in", "/notes/old"]), "Nothing fits the question.\n");
     assert_eq!(garth.ok(&["recall", question, "--tag", "other"]), "Nothing fits the question.\n");
     let past = garth.ok(&["recall", question, "--as-of", "1"]);
-    assert!(past.starts_with("Nothing fits the question.\nFound among what is known now"), "{past}");
+    assert!(past.starts_with("Nothing fits the question.\nSearched the current text"), "{past}");
     assert_eq!(
         garth.ok(&["recall", question, "--valid-at", "1990-01-01", "--in", "/notes"]),
         "Nothing fits the question.\n"

@@ -173,7 +173,7 @@ fn daily_memory_is_shown_by_class() {
     let bad = garth.fails(2, &["daily", "show", "2026-1-2"]);
     assert!(bad.contains("2026-01-27"), "{bad}");
     let empty = garth.run(&["daily", "add", "--agent", "scout"], b" \n");
-    assert!(text(&empty.stderr).contains("nothing to remember"), "{}", text(&empty.stderr));
+    assert!(text(&empty.stderr).contains("the text is empty"), "{}", text(&empty.stderr));
 }
 
 /// Starts an endpoint whose model answers once. Returns its URL.

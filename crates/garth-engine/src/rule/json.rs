@@ -374,9 +374,9 @@ mod tests {
             (b"1e400", "number out of range at line 1"),
             (
                 b"{\"a\": 1,\n\"b\": 2, \"\\u0061\": 3}",
-                "the key \"a\" is there twice, in the object that ends here at line 2",
+                "duplicate key \"a\" in the object that ends here at line 2",
             ),
-            (b"{\"b\": {\"\": 1, \"\": 1}}", "the key \"\" is there twice"),
+            (b"{\"b\": {\"\": 1, \"\": 1}}", "duplicate key \"\""),
             (b"NaN", "expected value"),
             (b"01", "invalid number"),
             (b"'a'", "expected value"),
@@ -386,7 +386,7 @@ mod tests {
             assert!(got.contains(said), "{got}");
         }
         read(b"\r\n\t {\"a\": [1], \"b\": {\"a\": \"\\ud83d\\ude00\"}}\r\n").unwrap();
-        assert_eq!(flaw(format!("{{\"{0}\":1,\"{0}\":1}}", "k".repeat(9999)).as_bytes()).len(), 121);
+        assert_eq!(flaw(format!("{{\"{0}\":1,\"{0}\":1}}", "k".repeat(9999)).as_bytes()).len(), 111);
     }
 
     #[test]

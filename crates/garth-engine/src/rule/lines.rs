@@ -218,7 +218,7 @@ mod tests {
             ("{\"id\": 1}\n{\"id\": 2, \"n\": \"3\"}\n", "line 2: /n: is a string, and has to be integer"),
             ("{\"id\": 1}\n\n3", "line 3: is an integer, and has to be object"),
             ("{\"id\": 1}\n{\"id\": 2}\n{\"id\": 1.0}", "line 3: /id: 1 is in line 1, too"),
-            ("{\"id\": 1, \"id\": 2}", "line 1: has to be a JSON value: the key \"id\" is there twice"),
+            ("{\"id\": 1, \"id\": 2}", "line 1: has to be a JSON value: duplicate key \"id\""),
             ("{\"id\": \"\\ud800\"}", "line 1: has to be a JSON value: unexpected end of hex escape"),
             ("{\"id\": 1e400}", "line 1: has to be a JSON value: number out of range at column"),
         ] {

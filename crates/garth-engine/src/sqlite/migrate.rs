@@ -188,10 +188,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path());
         execute(&database, "CREATE TABLE theirs (n)");
-        assert!(refused(&FIRST, &database).contains("not a database of garth"));
+        assert!(refused(&FIRST, &database).contains("not a garth database"));
         std::fs::write(&database.file, "no database at all, but long enough to look like a header".repeat(9))
             .unwrap();
-        assert!(refused(&FIRST, &database).contains("not a database of garth"));
+        assert!(refused(&FIRST, &database).contains("not a garth database"));
     }
 
     #[test]

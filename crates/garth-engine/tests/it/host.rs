@@ -290,7 +290,10 @@ async fn error_counts_completed_operations() {
         Batch::new([mkdir("/d"), write("/d/f", "x"), remove("/no", Remove::Any), write("/late", "y")]);
     let error = host.commit(batch).await.unwrap_err();
     assert_eq!((error.kind(), error.path().unwrap().as_str()), (ErrorKind::NotFound, "/no"));
-    assert!((error.done() == Some(2)) && error.message().contains("2 of 4 operations were done"), "{error}");
+    assert!(
+        (error.done() == Some(2)) && error.message().contains("2 of 4 operations were completed"),
+        "{error}"
+    );
     assert_eq!(paths_below(&*host, "/").await, ["/d", "/d/f"]);
     // Checked for the complete batch in advance, so that no operation is done before.
     let unsupported = Batch::new([write("/late", "y"), set("/d/f", SetAttrs::new().tags(["t"]))]);

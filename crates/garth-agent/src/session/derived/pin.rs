@@ -17,7 +17,7 @@ impl Sessions<'_> {
     /// `InvalidArgument` for an invalid name; `NotFound`; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn pin(&self, session: &str, name: &str, text: Option<&str>) -> Result<Seq> {
-        check_id("name of a pinned file", name)?;
+        check_id("pinned file", name)?;
         if text.is_some_and(|text| text.len() > MAX_DERIVED) {
             let message = format!("{name}: a pinned file has at most {MAX_DERIVED} bytes");
             return Err(Error::new(ErrorKind::TooLarge, message));

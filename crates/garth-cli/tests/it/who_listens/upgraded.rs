@@ -174,7 +174,7 @@ fn older_account_is_upgraded_once() {
     garth.fails(5, &["cat", "/a.md", "--chat=solo", "--agent=scout", "--user=eve"]);
     for user in ["--user=ann", "--user=bob"] {
         let said = garth.fails(5, &["cat", "/a.md", "--chat=both", "--agent=scout", user]);
-        assert!(said.contains("nobody owns this chat; `garth chat own both USER`"), "{said}");
+        assert!(said.contains("has no owner; set one with `garth chat own both USER`"), "{said}");
     }
     garth.ok(&["chat", "own", "both", "bob"]);
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=both"][..], &as_bob].concat()), "canaryBoth");
@@ -196,12 +196,12 @@ fn older_account_is_upgraded_once() {
     let told = garth.ok(&["fsck"]);
     for decision in [
         "decided: agent scout: ann is its owner",
-        "decided: session standup of scout with ann: was moved to :slack:channel:C1",
+        "decided: session standup of scout with ann: moved to its audience :slack:channel:C1",
         "decided: session standup of scout with ann: is of class group now, before main",
-        "decided: session stolen of scout with ann: its session key was taken away",
+        "decided: session stolen of scout with ann: removed its session key",
         "decided: session chat of helper with bob: is of class dm now, before main",
-        "decided: chat solo: is of bob, who alone wrote it",
-        "decided: chat both: nobody owns it; `garth chat own both` says who does",
+        "decided: chat solo: owned by bob, its only writer",
+        "decided: chat both: has no owner; set one with `garth chat own both`",
         "decided: /notes.md: its attribute garth.session was taken away",
     ] {
         assert!(told.lines().any(|line| line.trim_start().starts_with(decision)), "{decision}: {told}");

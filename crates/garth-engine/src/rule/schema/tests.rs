@@ -37,10 +37,10 @@ fn every_keyword_accepts_and_rejects() {
             r#"{"const": {"a": [1, 2]}}"#,
             r#"{"a": [1.0, 2e0]}"#,
             r#"{"a": [2, 1]}"#,
-            r#"{"a":[2,1]} is none of {"a":[1,2]}"#,
+            r#"{"a":[2,1]} is not one of {"a":[1,2]}"#,
         ),
-        (r#"{"enum": ["b", null, 3, "a"]}"#, "\"a\"", "\"c\"", r#""c" is none of "b", null, 3, "a""#),
-        (r#"{"enum": []}"#, "", "1", "1 is none of "),
+        (r#"{"enum": ["b", null, 3, "a"]}"#, "\"a\"", "\"c\"", r#""c" is not one of "b", null, 3, "a""#),
+        (r#"{"enum": []}"#, "", "1", "1 is not one of "),
         (r#"{"required": ["a", "b"]}"#, r#"{"b": 1, "a": 1}"#, r#"{"a": 1}"#, "\"b\" is missing"),
         (r#"{"dependentRequired": {"a": ["b"]}}"#, r#"{"c": 1}"#, r#"{"a": 1}"#, "\"b\" is missing"),
         (r#"{"minimum": 1.5}"#, "1.5", "1", "is 1, and has to be at least"),
@@ -141,7 +141,7 @@ fn schema_errors_are_short_and_name_position() {
 #[test]
 fn rejects_keywords_without_effect() {
     for (schema, said) in [
-        (r#"{"properties": {"a": {"typ": "null"}}}"#, "at /properties/a: \"typ\" is no keyword"),
+        (r#"{"properties": {"a": {"typ": "null"}}}"#, "at /properties/a: \"typ\" is not a supported keyword"),
         (r#"{"definitions": {}}"#, "use `$defs`"),
         (r#"{"dependencies": {}}"#, "use `dependentRequired`"),
         (r#"{"items": [true]}"#, "at /items: a schema is an object"),
@@ -157,9 +157,9 @@ fn rejects_keywords_without_effect() {
         (r#"{"then": true}"#, "`then` without `if`"),
         (r#"{"minContains": 1}"#, "`minContains` without `contains`"),
         (r#"{"unevaluatedProperties": false}"#, "not supported"),
-        (r##"{"$dynamicRef": "#a"}"##, "no keyword"),
-        (r#"{"$anchor": "a"}"#, "no keyword"),
-        (r#"{"allOf": []}"#, "at /allOf: has to have a schema"),
+        (r##"{"$dynamicRef": "#a"}"##, "not a supported keyword"),
+        (r#"{"$anchor": "a"}"#, "not a supported keyword"),
+        (r#"{"allOf": []}"#, "at /allOf: needs at least one schema"),
         (r#"{"allOf": {}}"#, "has to be an array"),
         (r#"{"required": "a"}"#, "has to be an array"),
         (r#"{"required": [1]}"#, "has to be a string"),
@@ -167,7 +167,7 @@ fn rejects_keywords_without_effect() {
         (r#"{"uniqueItems": 1}"#, "`true` or `false`"),
         (r#"{"$schema": "http://json-schema.org/draft-07/schema#"}"#, "2020-12"),
         (r#"{"properties": {"a": {"$id": "b"}}}"#, "`$id` can only"),
-        (r#"{"type": "null", "type": "string"}"#, "\"type\" is there twice"),
+        (r#"{"type": "null", "type": "string"}"#, "duplicate key \"type\""),
         ("", "has to be JSON"),
         ("\u{feff}{}", "has to be JSON"),
         ("1", "a schema is an object"),
@@ -219,7 +219,7 @@ fn rejects_cyclic_schemas() {
         r##"{"dependentSchemas": {"a": {"$ref": "#"}}}"##.to_owned(),
         r##"{"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}"##.to_owned(),
     ] {
-        assert!(refused(&schema).contains("without an end"), "{schema}");
+        assert!(refused(&schema).contains("endlessly"), "{schema}");
     }
     compiled(
         r##"{"propertyNames": {"$ref": "#"}, "additionalProperties": {"$ref": "#"}, "items": {"$ref": "#"}}"##,
@@ -296,9 +296,9 @@ fn catastrophic_patterns_match_in_few_steps() {
     let many = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"a"},"#.repeat(65));
     assert!(refused(&many).contains("more than 64 patterns"));
     let large = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(?:[ab][ab0-9]){90}c"},"#.repeat(60));
-    assert!(refused(&large).contains("the patterns up to here take too much"));
+    assert!(refused(&large).contains("the patterns so far need too large"));
     let slow = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(?:a?){500}b"},"#.repeat(60));
-    assert!(refused(&slow).contains("the patterns up to here take too much"));
+    assert!(refused(&slow).contains("the patterns so far need too large"));
 }
 
 /// Runs on a thread with the default size of its stack.
