@@ -95,6 +95,9 @@ fn rule_is_enforced_until_removed() {
     // invalid rules
     garth.fails(4, &["rule", "rm", "/agents/*/kv/**", "json"]);
     garth.fails(2, &["rule", "set", "/x", "wish"]);
+    garth.ok(&["mkdir", "/logs"]);
+    let said = garth.fails(2, &["rule", "set", "/logs", "append-only"]);
+    assert!(said.contains("/logs: is a directory; for the files in it, write /logs/**"), "{said}");
     garth.fails(2, &["rule", "list", "--user", "ann", "--chat", "trip"]);
     garth.fails(2, &["rule", "list", "--override-rules"]);
     for wrong in
