@@ -79,7 +79,7 @@ impl fmt::Display for PathError {
                 write!(f, "a path has at most {MAX_PATH} bytes, this one has {bytes}")
             }
             Self::StoredPathTooLong => {
-                write!(f, "at most {MAX_STORED_PATH} bytes are stored")
+                write!(f, "the path would be too long: at most {MAX_STORED_PATH} bytes are stored")
             }
             Self::InvalidId { what, id } => write!(
                 f,

@@ -19,7 +19,8 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     let found = |line, message: String| Finding::new(path, line, message);
     let mut findings = layout(path);
     if !content.starts_with("//!") {
-        findings.push(found(1, "state in its first line why the file exists".into()));
+        findings
+            .push(found(1, "does not open with `//!`: state in its first line why the file exists".into()));
     }
     let (tokens, file) = match (content.parse::<TokenStream>(), syn::parse_file(content)) {
         (Ok(tokens), Ok(file)) => (tokens, file),

@@ -15,6 +15,7 @@ use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{Commit, HistoryPage, Page, Seq};
+use garth_engine::path::Name;
 
 /// Category of the memories that [`Memories::remember`] creates.
 pub const NOTES: &str = "notes";
@@ -152,9 +153,9 @@ impl Memories<'_> {
         let mut numbers = vec![1];
         // A number may be free while a higher one is in use: earlier memories can be deleted.
         if let (Some(notes), Some(name)) = (first.dir().parent(), first.dir().name()) {
-            let page = Page::default().after(name.clone()).limit(MAX_NUMBER);
+            let page = Page::default().after(Name::parse(name)?).limit(MAX_NUMBER);
             let names = self.fs.list(&notes.into(), &page).await.optional()?.unwrap_or_default().items;
-            let suffixes = names.iter().filter_map(|item| item.name.as_str().strip_prefix(name.as_str()));
+            let suffixes = names.iter().filter_map(|item| item.name.as_str().strip_prefix(name));
             numbers.extend(suffixes.filter_map(|suffix| suffix.strip_prefix('-')?.parse::<usize>().ok()));
         }
         numbers.sort_unstable();
@@ -163,7 +164,7 @@ impl Memories<'_> {
             let uri = self.note(space, text, number);
             let state = State::read(self.fs, &uri).await?;
             if let Some(meta) = says(&state, text) {
-                return Ok(Noted::Exists(uri, meta));
+                return Ok(Noted::Exists(uri, Box::new(meta)));
             }
             if state.meta.is_some() || state.content.is_some() {
                 used.push(number);
@@ -255,7 +256,7 @@ impl Memories<'_> {
 
 /// Result of the search for the memory of a text.
 enum Noted {
-    Exists(Uri, Meta),
+    Exists(Uri, Box<Meta>),
     /// First URI for it that is free, if any is.
     Free(Option<Uri>),
 }

@@ -131,7 +131,7 @@ fn sink() -> Vec<Setting> {
             |settings, value| settings.sink_secret_file = Some(PathBuf::from(value.text())),
         ),
         own("sink_secret", Kind::Secret, "The secret itself, instead of a file.", |settings, value| {
-            settings.sink_secret = Some(value.text())
+            settings.sink_secret = Some(value.text());
         }),
     ]
 }

@@ -15,12 +15,12 @@ const CONTENT: &str = "the canary of a file's content";
 
 fn opened(accounts: &[&str]) -> (tempfile::TempDir, DataDir, Vec<Arc<dyn AccountStore>>) {
     capture();
-    let folder = tempfile::tempdir().unwrap();
-    let data =
-        DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry()).unwrap();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())
+        .expect("a data folder");
     let open = |account: &&str| {
-        block_on(data.create_account(account)).unwrap();
-        block_on(data.account(account)).unwrap()
+        block_on(data.create_account(account)).expect("an account");
+        block_on(data.account(account)).expect("an account")
     };
     let trees = accounts.iter().map(open).collect();
     (folder, data, trees)

@@ -54,7 +54,7 @@ fn recall_stays_in_budget_and_names_sources() {
     assert_eq!((&none["items"], &none["text"]), (&json!([]), &json!("Nothing fits the question.\n")));
     let past = server.ok("recall", json!({"question": "coffee", "as_of": "0"}).to_string());
     assert_eq!(past["items"], json!([]));
-    assert!(past["notes"][0].as_str().unwrap().contains("not searched"), "{past}");
+    assert!(past["notes"][0].as_str().unwrap().contains("are not found"), "{past}");
 }
 
 #[test]

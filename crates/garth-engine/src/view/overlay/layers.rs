@@ -176,7 +176,7 @@ impl Overlay {
                         return Ok(Node::Lower(raw, path.clone()));
                     }
                     Ok(ShownEntry::Upper(entry)) if self.origin(&entry) == Some(raw) => {
-                        copy = Some(entry.ino)
+                        copy = Some(entry.ino);
                     }
                     _ => {}
                 }
