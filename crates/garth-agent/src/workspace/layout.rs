@@ -312,7 +312,7 @@ mod tests {
             (r#"{"customMetadata": null}"#, "null"),
             (r#"{"customMetadata": {"a": 1}}"#, "integer `1`"),
             (r#"{"customMetadata": {"a": null}}"#, "null"),
-            (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "twice"),
+            (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "duplicate key"),
             (r#"{"contentType": "a", "contentType": "b"}"#, "twice"),
             (r#"{"httpMetadata": {}}"#, "unknown field `httpMetadata`"),
             (r#"{"customMetadata": {"garth.media": "x"}}"#, "garth.media: garth sets"),

@@ -33,6 +33,7 @@ fn refused(verb: &str) -> (usize, Vec<String>) {
         std::fs::create_dir(dir).expect("a folder");
     }
     symlink(program(), programs.join("garth")).expect("a link");
+    std::fs::create_dir_all(folder.join(".local/share/bash-completion/completions")).expect("a folder");
     let mut examples = Vec::new();
     collect(&[verb], &mut examples);
     assert!(!examples.is_empty() || verb == "serve", "{verb}");
@@ -44,7 +45,12 @@ fn refused(verb: &str) -> (usize, Vec<String>) {
             std::fs::write(folder.join(file.trim()), content).expect("a file");
         }
         let mut command = Command::new("sh");
-        command.args(["-c", line]).current_dir(&folder).env_clear().env("GARTH_DATA", garth.data());
+        command
+            .args(["-c", line])
+            .current_dir(&folder)
+            .env_clear()
+            .env("GARTH_DATA", garth.data())
+            .env("HOME", &folder);
         command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = finish(command, b"Hi\n");

@@ -222,7 +222,7 @@ fn wrong_metadata_refuses_the_import() {
         ("[1]", "not a JSON object"),
         (r#"{"contentType": "a", "etag": "b"}"#, "unknown field `etag`"),
         (r#"{"customMetadata": {"messageCount": 2}}"#, "integer `2`"),
-        (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "twice"),
+        (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "duplicate key"),
         (r#"{"customMetadata": {"garth.media": "x"}}"#, "garth.media"),
     ] {
         let path = put(&from, "agents/scout/notes.txt.metadata.json", json);
