@@ -251,7 +251,7 @@ impl<'a, 'v> Run<'a, 'v> {
                 return Ok(());
             }
         }
-        self.wrong(|| format!("matches none of the {} schemas of `anyOf` say", all.len()))
+        self.wrong(|| format!("matches none of the {} schemas of `anyOf`", all.len()))
     }
 
     #[inline(never)]
@@ -269,7 +269,7 @@ impl<'a, 'v> Run<'a, 'v> {
         }
         match first {
             Some(_) => Ok(()),
-            None => self.wrong(|| format!("matches none of the {} schemas of `oneOf` say", all.len())),
+            None => self.wrong(|| format!("matches none of the {} schemas of `oneOf`", all.len())),
         }
     }
 
