@@ -12,7 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Everything that was logged since the first call of [`captured`].
+/// Everything that was logged since the first call of [`capture`].
 static LOG: LazyLock<Mutex<Vec<Logged>>> = LazyLock::new(|| {
     let subscriber = tracing_subscriber::registry().with(LevelFilter::INFO).with(Capture);
     // A test binary has one subscriber: this one.

@@ -313,7 +313,7 @@ mod tests {
             (r#"{"customMetadata": {"a": 1}}"#, "integer `1`"),
             (r#"{"customMetadata": {"a": null}}"#, "null"),
             (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "duplicate key"),
-            (r#"{"contentType": "a", "contentType": "b"}"#, "twice"),
+            (r#"{"contentType": "a", "contentType": "b"}"#, "duplicate key"),
             (r#"{"httpMetadata": {}}"#, "unknown field `httpMetadata`"),
             (r#"{"customMetadata": {"garth.media": "x"}}"#, "garth.media: garth sets"),
             (r#"{"customMetadata": {"": "x"}}"#, "1 to 255 bytes"),

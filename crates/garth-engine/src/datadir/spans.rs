@@ -9,9 +9,7 @@ use super::DataDir;
 use crate::env::Env;
 use crate::error::ErrorKind;
 use crate::fs::{AccountStore, FileSystemExt as _};
-use crate::model::{Batch, Op};
-use crate::path::TreePath;
-use crate::runtime::failpoint::{CHECKPOINT, Failure};
+use crate::runtime::failpoint::Failure;
 
 const CONTENT: &str = "the canary of a file's content";
 
@@ -45,23 +43,4 @@ fn failed_commits_are_logged_under_their_account() {
     assert_eq!(accounts("a group of commits failed", &names), ["commit-two", "commit-one"]);
     let all = all_text();
     assert!(!all.contains(CONTENT), "{all}");
-}
-
-#[test]
-fn failed_checkpoints_are_logged_under_their_account() {
-    let names = ["checkpoint-one", "checkpoint-two"];
-    let (_folder, data, trees) = opened(&names);
-    for (tree, name) in trees.iter().zip(names) {
-        // Long enough for a checkpoint while commits continue, on a thread that all accounts share. `write`
-        // would stage it outside the database.
-        block_on(tree.write("/first", "x")).unwrap();
-        data.folder.runtime.failpoints().arm(CHECKPOINT, Failure::Io, 0);
-        let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n ^ (n >> 10)) as u8).collect();
-        let long = Op::write(TreePath::parse("/long").unwrap(), content);
-        block_on(tree.commit(Batch::new([long]))).unwrap();
-        while accounts("checkpoint failed", &[name]).is_empty() {
-            std::thread::yield_now();
-        }
-    }
-    assert_eq!(accounts("checkpoint failed", &names), names);
 }
