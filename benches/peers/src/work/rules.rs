@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{Batch, Op, SetAttrs};
-use garth_engine::rule::{PathPattern, Constraint, Rule};
+use garth_engine::rule::{Constraint, PathPattern, Rule};
 
 use super::content::text;
 use crate::figures::Figures;
