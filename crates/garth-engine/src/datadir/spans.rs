@@ -9,7 +9,9 @@ use super::DataDir;
 use crate::env::Env;
 use crate::error::ErrorKind;
 use crate::fs::{AccountStore, FileSystemExt as _};
-use crate::runtime::failpoint::Failure;
+use crate::model::{Batch, Op};
+use crate::path::TreePath;
+use crate::runtime::failpoint::{CHECKPOINT, Failure};
 
 const CONTENT: &str = "the canary of a file's content";
 
@@ -43,4 +45,29 @@ fn failed_commits_are_logged_under_their_account() {
     assert_eq!(accounts("a group of commits failed", &names), ["commit-two", "commit-one"]);
     let all = all_text();
     assert!(!all.contains(CONTENT), "{all}");
+}
+
+#[test]
+fn failed_checkpoints_are_logged_under_their_account() {
+    let names = ["checkpoint-one", "checkpoint-two"];
+    let (_folder, data, trees) = opened(&names);
+    for (tree, name) in trees.iter().zip(names) {
+        block_on(tree.write("/first", "x")).unwrap();
+        data.folder.runtime.failpoints().arm(CHECKPOINT, Failure::Io, 0);
+        // A checkpoint follows 512 pages of the log. Content that repeats itself would be stored once, and
+        // `write` would stage it outside the database.
+        let mut state = 1_u64;
+        let mut byte = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let content: Vec<u8> = (0..3_500_000).map(|_| byte()).collect();
+        let long = Op::write(TreePath::parse("/long").unwrap(), content);
+        block_on(tree.commit(Batch::new([long]))).unwrap();
+        // The checkpoint runs on a thread that all accounts share.
+        while accounts("checkpoint failed", &[name]).is_empty() {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(accounts("checkpoint failed", &names), names);
 }

@@ -212,7 +212,7 @@ impl<'a> Given<'a> {
     /// Returns the messages of one commit, from one of them on.
     ///
     /// # Errors
-    /// Those of the check in `read`, which has passed, so none.
+    /// As the check in `read`. That check has passed, so there are none.
     pub(super) fn slice(&self, from: usize) -> Result<GivenSlice> {
         let (mut slice, mut bytes) = (GivenSlice { drafts: Vec::new(), natives: Vec::new() }, 0);
         let Some(first) = self.messages.get(from) else { return Ok(slice) };
