@@ -4,6 +4,7 @@ mod it {
     mod admin;
     mod agent_tree;
     mod agents;
+    mod audiences;
     mod batch;
     mod changes;
     mod config;
@@ -33,7 +34,6 @@ mod it {
     mod terminal;
     mod transfer;
     mod usage;
-    mod who_listens;
     mod workspace;
     mod writing;
 }
