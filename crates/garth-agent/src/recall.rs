@@ -10,7 +10,7 @@ mod gather;
 mod read;
 mod recaller;
 mod request;
-mod withdrawn;
+mod retracted;
 
 pub use self::answer::{Evidence, Recalled};
 pub use self::fence::Key;

@@ -46,8 +46,8 @@ mod it {
     mod secrets;
     mod session_removal;
     mod sessions;
+    mod sessions_retracted;
     mod sessions_sources;
-    mod sessions_withdrawn;
     mod skill_corpus;
     mod skills;
     mod templates;

@@ -10,7 +10,7 @@
 //! | transcripts that are imported in parts and again | [`transcripts`] |
 //! | prompts compared with a second implementation, and the paths that they name | [`prompts`] |
 //! | packs of sessions with long results | [`filled_packs`] |
-//! | many withdrawals in a session | [`withdrawals`] |
+//! | many retractions in a session | [`retractions`] |
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
 //! | retried writes under kills | [`retry_kills`] |
@@ -27,12 +27,12 @@ pub mod outbox;
 pub mod packs;
 pub mod prompts;
 mod reference;
+pub mod retractions;
 pub mod retry_kills;
 pub mod sessions;
 mod support;
 pub mod transcripts;
 pub mod view_kills;
-pub mod withdrawals;
 pub mod worker;
 mod worker_binary;
 

@@ -168,8 +168,8 @@ impl Play<'_> {
                 "derive"
             }
             32 => {
-                self.withdraw().await?;
-                "withdraw"
+                self.retract().await?;
+                "retract"
             }
             33..=34 => {
                 self.swap().await?;
@@ -260,7 +260,7 @@ impl Play<'_> {
         let lines = done.lines.ok_or_else(|| Broken::because("an append tells no lines"))?;
         hold(*lines.start() == self.said.len() as u64 + 1, || format!("lines {lines:?} are not the next"))?;
         // The lines are read back, because ids and times are added when they are appended.
-        let page = self.sessions.lines(&self.name, &Select::messages(lines).with_withdrawn()).await?;
+        let page = self.sessions.lines(&self.name, &Select::messages(lines).with_retracted()).await?;
         self.said.extend(page.items.into_iter().map(|line| line.text));
         Ok(())
     }
@@ -302,7 +302,7 @@ impl Play<'_> {
         if self.said.is_empty() {
             return Ok(());
         }
-        // A withdrawal may have removed entries.
+        // A retraction may have removed entries.
         self.facts = self.fs.read_to_string(&self.path(EntryKind::Fact.file())?).await?;
         let line = 1 + self.random.below(self.said.len() as u64);
         let source = self.random.pick(&[format!("messages:{line}"), "tail:1".to_owned()]);
@@ -315,7 +315,7 @@ impl Play<'_> {
         derive.summary = Some(self.text(80));
         match self.sessions.derive(&self.name, &derive).await {
             Err(error)
-                if ["has no messages", "was withdrawn"].iter().any(|why| error.message().contains(why)) =>
+                if ["has no messages", "was retracted"].iter().any(|why| error.message().contains(why)) =>
             {
                 let end = self.facts.trim_end().rfind('\n').map_or(0, |at| at + 1);
                 self.facts.truncate(end);
@@ -327,10 +327,10 @@ impl Play<'_> {
         Ok(())
     }
 
-    async fn withdraw(&mut self) -> Proven<()> {
+    async fn retract(&mut self) -> Proven<()> {
         let source: Source = format!("tail:{}", 1 + self.random.below(3)).parse()?;
-        match self.sessions.withdraw(&self.name, &source, None).await {
-            // The tail may be empty, because its messages were withdrawn before.
+        match self.sessions.retract(&self.name, &source, None).await {
+            // The tail may be empty, because its messages were retracted before.
             Err(error) if error.is(ErrorKind::NotFound) => Ok(()),
             done => {
                 done?;

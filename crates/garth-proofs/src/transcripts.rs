@@ -1,5 +1,5 @@
 //! Random transcripts that are imported in parts and again completely: a session contains each message of its
-//! transcript once, whatever fields an SDK changes, and whatever was withdrawn or reset in between.
+//! transcript once, whatever fields an SDK changes, and whatever was retracted or reset in between.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ impl Proof for Transcripts {
     fn about(&self) -> About {
         About {
             name: "transcripts",
-            claim: "A session says what its transcript says, in parts, again, after withdrawals and resets.",
+            claim: "A session says what its transcript says, in parts, again, after retractions and resets.",
             full: 10_000,
             ci: 60,
         }
@@ -58,7 +58,7 @@ impl Proof for Transcripts {
 }
 
 const COUNTS: [&str; 8] =
-    ["transcripts", "messages", "parts", "sent again", "rewinds", "withdrawals", "resets", "system prompts"];
+    ["transcripts", "messages", "parts", "sent again", "rewinds", "retractions", "resets", "system prompts"];
 
 /// Message of a conversation, independent of its format.
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ impl Play<'_> {
         for step in 0..steps {
             match self.random.below(9) {
                 0..=2 => self.part(report).await?,
-                3 if step > 0 => self.withdraw(report).await?,
+                3 if step > 0 => self.retract(report).await?,
                 4 if step > 0 => self.rewind(report).await?,
                 5 if step > 0 => self.reset(report).await?,
                 6 if step > 0 => self.change_system(report).await?,
@@ -225,8 +225,8 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Withdraws the last messages from the session and from the transcript.
-    async fn withdraw(&mut self, report: &mut Report) -> Proven<()> {
+    /// Retracts the last messages from the session and from the transcript.
+    async fn retract(&mut self, report: &mut Report) -> Proven<()> {
         let is_gone = |said: &&Said| !matches!(said, Said::System(_) | Said::Call(..));
         let count = self.said.iter().rev().take_while(is_gone).count().min(2);
         let there = self.sessions()?.lines(&self.name, &Select::messages(1..=u64::MAX)).await?.items.len();
@@ -234,9 +234,9 @@ impl Play<'_> {
         if count == 0 || there < count {
             return Ok(());
         }
-        self.sessions()?.withdraw(&self.name, &format!("tail:{count}").parse()?, None).await?;
+        self.sessions()?.retract(&self.name, &format!("tail:{count}").parse()?, None).await?;
         self.said.truncate(self.said.len() - count);
-        report.add("withdrawals", 1);
+        report.add("retractions", 1);
         self.again(report).await
     }
 

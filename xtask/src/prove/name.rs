@@ -76,14 +76,14 @@ pub(super) enum Name {
     /// Packs of random sessions are within their budget, accepted by every provider, and can be built again
     /// byte for byte, whatever happens later: 2,000 sessions
     Packs,
-    /// A session contains what its transcript contains, imported in parts, sent again, after withdrawals and
+    /// A session contains what its transcript contains, imported in parts, sent again, after retractions and
     /// resets: 10,000 transcripts
     Transcripts,
     /// Packs of random sessions with results of all sizes use their budget, and shorten long results before
     /// they leave out messages: 10,000 sessions
     FilledPacks,
-    /// Packs and tails need as many reads with many withdrawals in a session as with 50: 50,000 withdrawals
-    Withdrawals,
+    /// Packs and tails need as many reads with many retractions in a session as with 50: 50,000 retractions
+    Retractions,
     /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
     Prompts,
     /// Paths in prompts of random workspaces can be read through the tree that each prompt is for: 1,000

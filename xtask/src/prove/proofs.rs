@@ -14,13 +14,13 @@ use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
 use garth_proofs::prompts::Prompts;
 use garth_proofs::prompts::followed_paths::FollowedPaths;
+use garth_proofs::retractions::Retractions;
 use garth_proofs::retry_kills::{Form, RetryKills};
 use garth_proofs::sessions::collection::Collections;
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
 use garth_proofs::sessions::resets::Resets;
 use garth_proofs::transcripts::Transcripts;
 use garth_proofs::view_kills::{How, ViewKills};
-use garth_proofs::withdrawals::Withdrawals;
 use garth_testkit::crash::host_cuts::HostCuts;
 use garth_testkit::crash::{By, WritersCrash};
 use garth_testkit::isolation::scopes::Scopes;
@@ -90,7 +90,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Packs => vec![Box::new(Packs)],
         Name::Transcripts => vec![Box::new(Transcripts::default())],
         Name::FilledPacks => vec![Box::new(FilledPacks::default())],
-        Name::Withdrawals => vec![Box::new(Withdrawals::default())],
+        Name::Retractions => vec![Box::new(Retractions::default())],
         Name::Prompts => vec![Box::new(Prompts::default())],
         Name::PromptPaths => vec![Box::new(FollowedPaths::default())],
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],

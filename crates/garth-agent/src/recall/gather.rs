@@ -6,7 +6,7 @@ use std::iter;
 use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_memory};
 use super::recaller::Recaller;
 use super::request::Recall;
-use super::withdrawn::without_withdrawn;
+use super::retracted::without_retracted;
 use crate::memory::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
@@ -117,7 +117,7 @@ impl Recaller<'_> {
             let candidate = match &source.memory {
                 Some(uri) => super::read::memory(uri, &source.path, time, &found, answers),
                 None => {
-                    let answers = without_withdrawn(fs, &source.path, &found, answers).await?;
+                    let answers = without_retracted(fs, &source.path, &found, answers).await?;
                     super::read::file(&source.path, &found, answers)
                 }
             };

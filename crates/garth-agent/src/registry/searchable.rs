@@ -8,7 +8,7 @@ use garth_engine::TreePath;
 use garth_engine::rule::{PathPattern, Searchable, WithheldLines};
 
 use super::projections::memories::{MEMORIES, MEMORY_STATUS};
-use super::projections::sessions::{SESSION_LINE, WITHDRAWN, withdrawn_keys};
+use super::projections::sessions::{RETRACTED, SESSION_LINE, retracted_keys};
 use super::session_lines;
 
 /// Files of a memory other than its text.
@@ -70,12 +70,12 @@ pub(super) fn searchable(path: &TreePath) -> Searchable {
     }
 }
 
-/// Returns which lines of the file at a path search omits: the messages that events have withdrawn.
+/// Returns which lines of the file at a path search omits: the messages that events have retracted.
 pub(super) fn withheld(path: &TreePath) -> Option<WithheldLines> {
     static MESSAGES: LazyLock<PathPattern> = LazyLock::new(|| PathPattern::built_in(session_lines::MESSAGES));
     let dir = path.parent().filter(|_| path.name() == Some("messages.jsonl") && MESSAGES.has(path))?;
     let file = TreePath::from_row(dir.key(), "events.jsonl");
-    Some(WithheldLines { file, projection: SESSION_LINE, any: WITHDRAWN, keys: withdrawn_keys })
+    Some(WithheldLines { file, projection: SESSION_LINE, any: RETRACTED, keys: retracted_keys })
 }
 
 #[cfg(test)]

@@ -258,11 +258,11 @@ mod tests {
         let event = json!({
             "id": "ev-1", "run": "r", "type": "tool.call", "created_at": "2026-01-27T09:30:00Z", "input": {"a": 1},
         });
-        let withdrawn = with(event.clone(), "type", json!("message.withdrawn"));
-        let whole = with(withdrawn.clone(), "source", json!("messages:3-5"));
+        let retracted = with(event.clone(), "type", json!("message.withdrawn"));
+        let whole = with(retracted.clone(), "source", json!("messages:3-5"));
         assert_eq!(wrong(EVENT, &event) + &wrong(EVENT, &whole), "");
         for (bad, said) in [
-            (withdrawn, "source"),
+            (retracted, "source"),
             (with(whole, "source", json!("messages:0-5")), "/source"),
             (with(event.clone(), "id", json!("1")), "/id"),
             (with(event.clone(), "run", json!("")), "/run"),

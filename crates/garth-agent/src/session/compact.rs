@@ -79,7 +79,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid answer of a model, `Unavailable` for none, `Conflict` for one with a
-    /// source that does not exist, and if messages were withdrawn meanwhile: nothing is changed, and a retry
+    /// source that does not exist, and if messages were retracted meanwhile: nothing is changed, and a retry
     /// is possible; `NotFound`; from the filesystem.
     #[boxed]
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
@@ -120,8 +120,8 @@ impl Sessions<'_> {
         if first > last {
             return Ok(None);
         }
-        // Noted with what is derived: if further messages are withdrawn until the commit, it fails.
-        let gone = self.withdrawn(session, first..=last).await?;
+        // Noted with what is derived: if further messages are retracted until the commit, it fails.
+        let gone = self.retracted(session, first..=last).await?;
         let made_of = |lines: &RangeInclusive<u64>| Some(MadeOf::new(lines, &gone));
         if let Some(model) = compact.model
             && let Some((lines, mut derive)) =
@@ -197,7 +197,7 @@ impl Sessions<'_> {
         lines: RangeInclusive<u64>,
         most: u64,
     ) -> Result<(Vec<(u64, String)>, u64)> {
-        let gone = self.withdrawn(session, lines.clone()).await?;
+        let gone = self.retracted(session, lines.clone()).await?;
         let (mut said, mut tokens, mut last) = (Vec::new(), 0, *lines.start() - 1);
         let mut next = *lines.start();
         while next <= *lines.end() {

@@ -6,5 +6,5 @@ pub(super) mod entry;
 pub(super) mod ownership;
 pub(super) mod pin;
 pub(super) mod publish;
+mod retracted;
 pub(super) mod summary_lines;
-mod withdrawn;

@@ -360,10 +360,10 @@ impl Sessions<'_> {
             return Ok(());
         }
         let logs = [(Log::Messages, policy.keep_messages), (Log::Events, policy.keep_events)];
-        let has_withdrawn = self.has_withdrawn(session).await?;
+        let has_retracted = self.has_retracted(session).await?;
         for (log, _) in logs.into_iter().filter(|(_, keep)| !keep) {
-            // Without the events that withdrew them, withdrawn messages would be shown again.
-            if log == Log::Events && policy.keep_messages && has_withdrawn {
+            // Without the events that retracted them, retracted messages would be shown again.
+            if log == Log::Events && policy.keep_messages && has_retracted {
                 continue;
             }
             let path = self.file(session, log.file())?;
@@ -375,8 +375,8 @@ impl Sessions<'_> {
                     let to = self.free_archive(session, log, now).await?;
                     found.ops.push(Op::mkdir_all(self.file(session, "archive")?));
                     found.ops.push(Op::copy(path.clone(), to.clone()));
-                    if has_withdrawn {
-                        // Search leaves out withdrawn lines of a log by key. An archive has no such keys.
+                    if has_retracted {
+                        // Search leaves out retracted lines of a log by key. An archive has no such keys.
                         found.ops.push(Op::set_attrs(to.clone(), SetAttrs::new().searchable(false)));
                     }
                     // An archive only grows: if another collection took the name, this one looks again.

@@ -1,4 +1,4 @@
-//! The messages and events of a session: their form, appends, reads by number, id or source, and withdrawals.
+//! The messages and events of a session: their form, appends, reads by number, id or source, and retractions.
 //! Both logs only grow.
 
 pub(super) mod append;
@@ -9,7 +9,7 @@ pub(super) mod images;
 pub(super) mod lines;
 pub(super) mod message;
 pub(super) mod native;
+pub(super) mod retract;
+mod retracted;
 pub(super) mod source;
 pub(super) mod tail_reader;
-pub(super) mod withdraw;
-mod withdrawn;

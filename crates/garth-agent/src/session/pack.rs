@@ -136,8 +136,8 @@ impl Sessions<'_> {
     }
 
     async fn pack_files(&self, session: &str, first: u64) -> Result<PackFiles> {
-        // Before the messages are read: a withdrawal after this, which empties the file, makes the commit
-        // fail. Otherwise the pack would write the withdrawn messages into it again.
+        // Before the messages are read: a retraction after this, which empties the file, makes the commit
+        // fail. Otherwise the pack would write the retracted messages into it again.
         let text = self.fs.lookup(&self.file(session, PACK_TEXT)?).await?;
         let names = [PACK, BUDGET, SWAPPED];
         let paths = names.map(|name| self.file(session, name)).into_iter().collect::<Result<Vec<_>>>()?;

@@ -40,8 +40,8 @@ pub struct Cut {
 pub(super) struct RenderRules {
     pub(super) swapped: Vec<Swapped>,
     pub(super) cuts: Vec<Cut>,
-    /// Withdrawn messages.
-    pub(super) withdrawn: Vec<RangeInclusive<u64>>,
+    /// Retracted messages.
+    pub(super) retracted: Vec<RangeInclusive<u64>>,
 }
 
 /// A message as a model gets it.
@@ -58,7 +58,7 @@ pub(super) struct RenderedMessage {
 /// Reason why a message is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HiddenReason {
-    Withdrawn,
+    Retracted,
     Swapped,
     /// Its call is not shown.
     NoCall,
@@ -88,8 +88,8 @@ impl<'a> Renderer<'a> {
 
     /// Renders the next message.
     pub(super) fn next(&mut self, line: u64, mut message: Message) -> Result<RenderedMessage, HiddenReason> {
-        if self.rules.withdrawn.iter().any(|lines| lines.contains(&line)) {
-            return Err(HiddenReason::Withdrawn);
+        if self.rules.retracted.iter().any(|lines| lines.contains(&line)) {
+            return Err(HiddenReason::Retracted);
         }
         let swapped = self.rules.swapped.iter().find(|entry| entry.hides(line)).cloned();
         let is_result = message.result_of().is_some();
@@ -141,11 +141,11 @@ impl<'a> Renderer<'a> {
         Ok(section(line, message, self.counted))
     }
 
-    /// Returns true if a message is not shown whole: it was withdrawn, or has a result whose call is not
+    /// Returns true if a message is not shown whole: it was retracted, or has a result whose call is not
     /// shown, or that was shown already.
     pub(super) fn is_short(&self, line: u64, message: &Message) -> bool {
-        let is_withdrawn = self.rules.withdrawn.iter().any(|lines| lines.contains(&line));
-        is_withdrawn
+        let is_retracted = self.rules.retracted.iter().any(|lines| lines.contains(&line));
+        is_retracted
             || message.content.iter().any(|block| match block {
                 Block::ToolResult { call_id, content, .. } => {
                     !self.calls.contains(call_id)

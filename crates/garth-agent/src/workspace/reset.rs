@@ -179,7 +179,7 @@ impl Workspace<'_> {
         ops.extend(self.media_ops(&sessions, &closed, written.as_ref(), &settings, since).await?);
         // An error of the model does not stop the reset: a job asks again later.
         let found = self.found(&sessions, &closed, reset.asking).await;
-        // A line of the archive, which has no withdrawn messages: the job reads that, not the session.
+        // A line of the archive, which has no retracted messages: the job reads that, not the session.
         let first = sessions.archived_line(session, meta.compacted_to.unwrap_or(0) + 1).await?;
         let of = (&closed, archive.as_ref(), first);
         let memory = self.held(found, of, (&zone, used), &mut ops, &mut conditions);

@@ -46,7 +46,7 @@ impl Workspace<'_> {
     }
 
     /// Returns a page of a transcript: of a session of the agent with `user`, by its name, or of an archive,
-    /// by the id of the session. Lines of an archive are the messages in it, without withdrawn ones.
+    /// by the id of the session. Lines of an archive are the messages in it, without retracted ones.
     ///
     /// # Errors
     /// - `NotFound`: neither a session nor an archive exists.

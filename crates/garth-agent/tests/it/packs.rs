@@ -231,7 +231,7 @@ async fn pack_replay_ignores_later_changes() {
     derive.summary = Some("Second.".to_owned());
     sessions.derive("default", &derive).await.unwrap();
     account.write(&path("context/pinned/system.md"), "You are a poet.\n").await.unwrap();
-    sessions.withdraw("default", &"messages:9-12".parse().unwrap(), None).await.unwrap();
+    sessions.retract("default", &"messages:9-12".parse().unwrap(), None).await.unwrap();
     // The earlier pack may have been built from these messages.
     sessions.derive("default", &derive).await.unwrap();
     let id = sessions.swapped("default").await.unwrap()[0].id.clone();
@@ -312,7 +312,7 @@ async fn consecutive_packs_share_95_percent_of_their_bytes() {
 }
 
 #[tokio::test]
-async fn least_budget_suffices_with_withdrawn_messages() {
+async fn least_budget_suffices_with_retracted_messages() {
     let (account, _folder) = super::sessions::account().await;
     let sessions = sessions(&*account).await;
     let thought = json!([
@@ -322,10 +322,10 @@ async fn least_budget_suffices_with_withdrawn_messages() {
     let said = [
         Draft::user("Go."),
         Draft::message(Role::Assistant, &thought),
-        Draft::user("withdrawn ".repeat(500)),
+        Draft::user("retracted ".repeat(500)),
     ];
     say(&sessions, said).await;
-    sessions.withdraw("default", &"messages:3".parse().unwrap(), None).await.unwrap();
+    sessions.retract("default", &"messages:3".parse().unwrap(), None).await.unwrap();
     let error = sessions.pack("default", &budget(5)).await.unwrap_err();
     let least = error.message().split_whitespace().filter_map(|word| word.parse().ok()).next_back().unwrap();
     check(&sessions.pack("default", &budget(least)).await.unwrap());

@@ -88,7 +88,7 @@ async fn retracted_leading_system_messages_are_in_no_pack() {
             say(&sessions, turn(number)).await;
         }
         assert!(sessions.pack("default", &budget(4_000)).await.unwrap().markdown.contains(RULE));
-        sessions.withdraw("default", &"messages:1".parse().unwrap(), None).await.unwrap();
+        sessions.retract("default", &"messages:1".parse().unwrap(), None).await.unwrap();
         let packed = sessions.pack("default", &budget(4_000)).await.unwrap();
         check(&packed);
         assert!(!packed.markdown.contains(RULE));

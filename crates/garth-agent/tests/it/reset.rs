@@ -191,7 +191,7 @@ async fn copied_session_has_its_own_archive() {
 }
 
 #[tokio::test]
-async fn archives_omit_withdrawn_messages() {
+async fn archives_omit_retracted_messages() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     let said = [
@@ -200,7 +200,7 @@ async fn archives_omit_withdrawn_messages() {
         Draft::user("hello"),
     ];
     sessions.append("work", &Append::messages(said)).await.unwrap();
-    sessions.withdraw("work", &"messages:2".parse().unwrap(), None).await.unwrap();
+    sessions.retract("work", &"messages:2".parse().unwrap(), None).await.unwrap();
     let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
     let lines = unpacked(&fs, &done.archive.unwrap()).await;
     let roles: Vec<_> = lines.iter().map(|line| line["role"].as_str().unwrap()).collect();

@@ -39,7 +39,7 @@ pub(super) fn path(name: &str) -> TreePath {
     TreePath::parse(&format!("{DIR}/{name}")).unwrap()
 }
 
-/// Returns the texts of the messages of a session, without withdrawn ones.
+/// Returns the texts of the messages of a session, without retracted ones.
 pub(super) async fn said(sessions: &Sessions<'_>, session: &str) -> Vec<String> {
     let page = sessions.lines(session, &Select::messages(1..=u64::MAX)).await.unwrap();
     let content = |text: &str| {

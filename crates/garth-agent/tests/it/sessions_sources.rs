@@ -1,4 +1,4 @@
-//! Sources in sessions: names of lines and files, their targets, and withdrawn messages.
+//! Sources in sessions: names of lines and files, their targets, and retracted messages.
 
 use garth_agent::registry::projections;
 use garth_agent::session::{Append, Create, Draft, Log, Resolved, Role, Select, Source};
@@ -89,17 +89,17 @@ async fn sources_lead_to_lines_or_files() {
 }
 
 #[tokio::test]
-async fn withdrawn_messages_are_hidden_but_kept() {
+async fn retracted_messages_are_hidden_but_kept() {
     for (fs, _kept) in engines().await {
         let sessions = talk(&*fs, 140).await;
         let before = fs.read_file(path("messages.jsonl")).await.unwrap();
-        let done = sessions.withdraw("default", &source("tail:1"), Some("regenerate")).await.unwrap();
+        let done = sessions.retract("default", &source("tail:1"), Some("regenerate")).await.unwrap();
         assert_eq!((done.lines, done.events.len()), (140..=140, 1));
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "a138");
         // An SDK's pop, repeatedly.
-        assert_eq!(sessions.withdraw("default", &source("tail:1"), None).await.unwrap().lines, 139..=139);
-        assert_eq!(sessions.withdraw("default", &source("tail:2"), None).await.unwrap().lines, 137..=138);
-        sessions.withdraw("default", &source("messages:60-70"), None).await.unwrap();
+        assert_eq!(sessions.retract("default", &source("tail:1"), None).await.unwrap().lines, 139..=139);
+        assert_eq!(sessions.retract("default", &source("tail:2"), None).await.unwrap().lines, 137..=138);
+        sessions.retract("default", &source("messages:60-70"), None).await.unwrap();
         assert_eq!(
             sessions.resolve("default", &source("user:latest")).await.unwrap().fixed(),
             "default#messages:135-135"
@@ -112,19 +112,19 @@ async fn withdrawn_messages_are_hidden_but_kept() {
                 && left.contains(&"q59".to_owned())
         );
         assert_eq!(fs.read_file(path("messages.jsonl")).await.unwrap(), before);
-        let all = sessions.lines("default", &Select::messages(1..=200).with_withdrawn()).await.unwrap();
+        let all = sessions.lines("default", &Select::messages(1..=200).with_retracted()).await.unwrap();
         assert_eq!(all.items.len(), 140);
         // New messages are read.
         sessions.append("default", &Append::messages([Draft::assistant("again")])).await.unwrap();
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "again");
         assert_eq!(said(&sessions, "default").await.last().unwrap(), "again");
-        sessions.withdraw("default", &source("messages:1-141"), None).await.unwrap();
+        sessions.retract("default", &source("messages:1-141"), None).await.unwrap();
         assert!(said(&sessions, "default").await.is_empty());
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "");
         for bad in ["context/summary.md", "other#messages:1", "events:1"] {
-            assert!(sessions.withdraw("default", &source(bad), None).await.is_err(), "{bad}");
+            assert!(sessions.retract("default", &source(bad), None).await.is_err(), "{bad}");
         }
-        let nothing = sessions.withdraw("default", &source("tail:1"), None).await.unwrap_err();
+        let nothing = sessions.retract("default", &source("tail:1"), None).await.unwrap_err();
         assert!(nothing.is(ErrorKind::NotFound), "{nothing}");
     }
 }
@@ -155,14 +155,14 @@ async fn line_pages_are_bounded_in_bytes() {
 async fn reindex_rebuilds_the_same_line_keys() {
     let (account, _folder) = account().await;
     let sessions = talk(&*account, 300).await;
-    sessions.withdraw("default", &source("tail:100"), None).await.unwrap();
+    sessions.retract("default", &source("tail:100"), None).await.unwrap();
     let keys = async || {
         let answer = account.find(&FindQuery::new(projections::SESSION_LINE).limit(10_000)).await.unwrap();
         answer.items.into_iter().map(|item| (item.key, item.path, item.line)).collect::<Vec<_>>()
     };
     let before = keys().await;
     // An id and a role for each line, each 64th line by its number, the event with its id and the two blocks
-    // that it withdraws, both ends of the run, and the lines of blocks that are not withdrawn completely.
+    // that it retracts, both ends of the run, and the lines of blocks that are not retracted completely.
     assert_eq!(before.len(), 300 * 2 + 5 + 1 + 1 + 1 + 2 + 2 + 100);
     assert!(account.fsck().await.unwrap().findings.is_empty());
     account.reindex().await.unwrap();

@@ -157,11 +157,11 @@ async fn import_converts_foreign_messages() {
         let result = json!({"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": "of b"});
         let due = json!([{"role": "user", "content": [result]}, {"role": "user", "content": "wait"}]);
         assert_eq!(part, due);
-        // Withdrawn messages are not exported.
-        sessions.withdraw("default", &"messages:5".parse().unwrap(), None).await.unwrap();
+        // Retracted messages are not exported.
+        sessions.retract("default", &"messages:5".parse().unwrap(), None).await.unwrap();
         let left = exported(&sessions, "default", &Export::new(TranscriptFormat::Anthropic)).await;
         assert!(!left.contains("wait") && left.contains("of a"), "{left}");
-        let all = Export::new(TranscriptFormat::Anthropic).with_withdrawn();
+        let all = Export::new(TranscriptFormat::Anthropic).with_retracted();
         assert!(exported(&sessions, "default", &all).await.contains("wait"));
         let markdown = exported(&sessions, "default", &Export::new(TranscriptFormat::Markdown)).await;
         assert!(markdown.contains("## tool 20") && markdown.contains("of b"), "{markdown}");

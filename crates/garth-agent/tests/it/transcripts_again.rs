@@ -147,7 +147,7 @@ async fn an_existing_session_needs_a_mode() {
 }
 
 #[tokio::test]
-async fn rewind_withdraws_the_old_tail() {
+async fn rewind_retracts_the_old_tail() {
     let old = lines(&[user("a"), assistant("b"), user("c"), assistant("d")]);
     let new = lines(&[user("a"), assistant("b"), user("x")]);
     for (fs, _kept) in engines().await {
@@ -157,20 +157,20 @@ async fn rewind_withdraws_the_old_tail() {
         assert!(error.message().contains("message 3") && error.message().contains("messages:3"), "{error}");
         let head = fs.head().await.unwrap().seq.0;
         let done = sessions.import("default", &Import::new(OPENAI, &new).rewind()).await.unwrap();
-        assert_eq!((done.withdrawn, done.new, done.lines), (Some(3..=4), 1, Some(5..=5)));
+        assert_eq!((done.retracted, done.new, done.lines), (Some(3..=4), 1, Some(5..=5)));
         assert_eq!(fs.head().await.unwrap().seq.0, head + 1, "one commit");
         assert_eq!(said(&sessions, "default").await, ["a", "b", "x"]);
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "b");
         // A repeat changes nothing.
         let again = sessions.import("default", &Import::new(OPENAI, &new).rewind()).await.unwrap();
-        assert_eq!((again.withdrawn, again.new, again.seq), (None, 0, None));
-        // Withdrawn messages can be imported again, and an earlier state withdraws the rest.
+        assert_eq!((again.retracted, again.new, again.seq), (None, 0, None));
+        // Retracted messages can be imported again, and an earlier state retracts the rest.
         let back = sessions.import("default", &Import::new(OPENAI, &old).rewind()).await.unwrap();
-        assert_eq!((back.withdrawn, back.new), (Some(5..=5), 2));
+        assert_eq!((back.retracted, back.new), (Some(5..=5), 2));
         let first = lines(&[user("a")]);
         assert_eq!(whole(&sessions, "default", OPENAI, &first).await.new, 0);
         let done = sessions.import("default", &Import::new(OPENAI, &first).rewind()).await.unwrap();
-        assert_eq!((done.withdrawn, done.new), (Some(2..=7), 0));
+        assert_eq!((done.retracted, done.new), (Some(2..=7), 0));
         assert_eq!(said(&sessions, "default").await, ["a"]);
         assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "");
     }
@@ -202,7 +202,7 @@ async fn dry_import_reports_the_rewind_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn reimport_renames_withdrawn_ids() {
+async fn reimport_renames_retracted_ids() {
     let line = |id: &str, parent: Option<&str>, text: &str| {
         let mut line = json!({"id": id, "role": "user", "content": text});
         if let Some(parent) = parent {
@@ -214,7 +214,7 @@ async fn reimport_renames_withdrawn_ids() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         whole(&sessions, "default", TranscriptFormat::Garth, &text).await;
-        sessions.withdraw("default", &"messages:1-2".parse().unwrap(), None).await.unwrap();
+        sessions.retract("default", &"messages:1-2".parse().unwrap(), None).await.unwrap();
         assert_eq!(whole(&sessions, "default", TranscriptFormat::Garth, &text).await.new, 2);
         assert_eq!(said(&sessions, "default").await, ["a", "b"]);
         let page = sessions.lines("default", &Select::messages(3..=4)).await.unwrap();
@@ -335,25 +335,25 @@ async fn system_prompt_survives_format_conversion() {
 }
 
 #[tokio::test]
-async fn reimport_reports_withdrawn_messages() {
+async fn reimport_reports_retracted_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let text = lines(&[user("a"), assistant("b"), user("c"), assistant("d")]);
         whole(&sessions, "default", OPENAI, &text).await;
-        sessions.withdraw("default", &"messages:1-2".parse().unwrap(), None).await.unwrap();
+        sessions.retract("default", &"messages:1-2".parse().unwrap(), None).await.unwrap();
         let error = sessions.import("default", &Import::new(OPENAI, &text).whole()).await.unwrap_err();
         let said = error.message();
         assert!(
-            error.is(ErrorKind::Conflict) && said.contains("messages:1-2 before it are withdrawn"),
+            error.is(ErrorKind::Conflict) && said.contains("messages:1-2 before it are retracted"),
             "{said}"
         );
         let left = lines(&[user("c"), assistant("d")]);
         assert_eq!(whole(&sessions, "default", OPENAI, &left).await.present, 2);
-        sessions.withdraw("default", &"tail:1".parse().unwrap(), None).await.unwrap();
+        sessions.retract("default", &"tail:1".parse().unwrap(), None).await.unwrap();
         let done = whole(&sessions, "default", OPENAI, &left).await;
         assert_eq!((done.new, done.said_again), (1, Some(4)));
         // A conversation that continues in another way is not such a case.
-        sessions.withdraw("default", &"tail:1".parse().unwrap(), None).await.unwrap();
+        sessions.retract("default", &"tail:1".parse().unwrap(), None).await.unwrap();
         let done = whole(&sessions, "default", OPENAI, &lines(&[user("c"), assistant("e")])).await;
         assert_eq!((done.new, done.said_again), (1, None));
     }

@@ -1,4 +1,4 @@
-//! Transcripts that are broken, or that have messages which the session withdrew.
+//! Transcripts that are broken, or that have messages which the session retracted.
 
 use garth_agent::session::{Export, Import, Select, TranscriptFormat};
 use garth_engine::ErrorKind;
@@ -11,7 +11,7 @@ use super::transcripts_again::{assistant, lines, user, whole};
 const OPENAI: TranscriptFormat = TranscriptFormat::OpenAi;
 
 #[tokio::test]
-async fn withdrawn_parts_of_a_message_stay_withdrawn() {
+async fn retracted_parts_of_a_message_stay_retracted() {
     const ANTHROPIC: TranscriptFormat = TranscriptFormat::Anthropic;
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "n", "input": {}});
     let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": format!("of {id}")});
@@ -39,11 +39,11 @@ async fn withdrawn_parts_of_a_message_stay_withdrawn() {
             let name = format!("s{number}");
             let text = lines(if has_more { &all } else { &all[..3] });
             sessions.import(&name, &Import::new(ANTHROPIC, &text).create()).await.unwrap();
-            sessions.withdraw(&name, &format!("messages:{gone}").parse().unwrap(), None).await.unwrap();
+            sessions.retract(&name, &format!("messages:{gone}").parse().unwrap(), None).await.unwrap();
             let left = said(&sessions, &name).await;
             let error = sessions.import(&name, &Import::new(ANTHROPIC, &text).whole()).await.unwrap_err();
             assert!(
-                error.is(ErrorKind::Conflict) && error.message().contains("are withdrawn"),
+                error.is(ErrorKind::Conflict) && error.message().contains("are retracted"),
                 "{gone}: {error}"
             );
             let own = exported(&sessions, &name, &Export::new(ANTHROPIC)).await;
@@ -56,7 +56,7 @@ async fn withdrawn_parts_of_a_message_stay_withdrawn() {
         // at the end of the session it is told
         let text = lines(&all[..3]);
         sessions.import("end", &Import::new(ANTHROPIC, &text).create()).await.unwrap();
-        sessions.withdraw("end", &"messages:4-5".parse().unwrap(), None).await.unwrap();
+        sessions.retract("end", &"messages:4-5".parse().unwrap(), None).await.unwrap();
         let done = whole(&sessions, "end", ANTHROPIC, &text).await;
         assert_eq!((done.new, done.said_again), (2, Some(4)));
         assert_eq!(whole(&sessions, "end", ANTHROPIC, &text).await.new, 0);
@@ -64,7 +64,7 @@ async fn withdrawn_parts_of_a_message_stay_withdrawn() {
 }
 
 #[tokio::test]
-async fn any_message_withdrawn_last_is_told() {
+async fn any_message_retracted_last_is_told() {
     let system = json!({"role": "system", "content": "be kind"});
     let cases = [
         (vec![user("a"), assistant("b"), user("c")], "2-3", vec![user("a"), user("c")], Some(3)),
@@ -79,7 +79,7 @@ async fn any_message_withdrawn_last_is_told() {
         for (number, (first, gone, again, due)) in cases.iter().enumerate() {
             let name = format!("s{number}");
             sessions.import(&name, &Import::new(OPENAI, &lines(first)).create()).await.unwrap();
-            sessions.withdraw(&name, &format!("messages:{gone}").parse().unwrap(), None).await.unwrap();
+            sessions.retract(&name, &format!("messages:{gone}").parse().unwrap(), None).await.unwrap();
             let done = whole(&sessions, &name, OPENAI, &lines(again)).await;
             assert_eq!(done.said_again, *due, "{number}");
         }

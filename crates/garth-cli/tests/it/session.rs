@@ -22,7 +22,7 @@ fn session_is_created_continued_and_ended() {
     assert_eq!(garth.ok(&["cat", "/users/default/agents/default/session/work/latest.md"]), "In src.");
     assert_eq!(garth.json(&["session", "retract", "work", "messages:2"])["lines"], json!("messages:2-2"));
     assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 2);
-    assert_eq!(garth.lines(&["session", "messages", "work", "--withdrawn"]).len(), 3);
+    assert_eq!(garth.lines(&["session", "messages", "work", "--retracted"]).len(), 3);
     assert_eq!(garth.json(&["session", "resolve", "work", "user:latest"])["lines"], json!([3, 3]));
     let set = garth.json(&["session", "set", "work", "--state", "done"]);
     assert_eq!((&set["state"], &set["meta"]["usage"]["output_tokens"]), (&json!("done"), &json!(7)));
@@ -112,7 +112,7 @@ fn transcript_round_trips_and_imports_once() {
     );
     garth.ok(&["session", "retract", "work", "messages:1"]);
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), "");
-    assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--withdrawn"]), text);
+    assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--retracted"]), text);
 }
 
 #[test]

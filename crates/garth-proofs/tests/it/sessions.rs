@@ -2,9 +2,9 @@
 
 use garth_proofs::filled_packs::{self, FilledPacks};
 use garth_proofs::packs::Packs;
+use garth_proofs::retractions::Retractions;
 use garth_proofs::sessions::collection::{Blind, Collections, REMOVED};
 use garth_proofs::transcripts::{Fault, Transcripts};
-use garth_proofs::withdrawals::Withdrawals;
 
 use super::support::{broken, broken_at, proven};
 
@@ -44,7 +44,7 @@ fn sessions_match_their_transcripts() {
         ("parts", 30),
         ("sent again", 60),
         ("rewinds", 15),
-        ("withdrawals", 8),
+        ("retractions", 8),
         ("resets", 8),
     ] {
         assert!(report[what] > least, "{what}: {report}");
@@ -75,7 +75,7 @@ fn proof_detects_wrong_pack_size() {
 }
 
 #[test]
-fn pack_cost_does_not_grow_with_withdrawals() {
-    proven(&Withdrawals::default(), 1);
-    assert!(broken(&Withdrawals { none: true }, 1).contains("a pack has withdrawn messages"));
+fn pack_cost_does_not_grow_with_retractions() {
+    proven(&Retractions::default(), 1);
+    assert!(broken(&Retractions { none: true }, 1).contains("a pack has retracted messages"));
 }

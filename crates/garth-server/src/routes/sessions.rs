@@ -176,7 +176,7 @@ fn drafts(name: &str, objects: &[&RawValue]) -> Result<Vec<Draft>, Refusal> {
 
 fields! {
     /// Retracts messages: models no longer get them, and they stay stored.
-    pub(super) struct WithdrawFields<'a> {
+    pub(super) struct RetractFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Messages to retract.
@@ -186,13 +186,13 @@ fields! {
     }
 }
 
-pub(super) async fn withdraw(
+pub(super) async fn retract(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
-    fields: WithdrawFields<'_>,
+    fields: RetractFields<'_>,
 ) -> Result<Value, Refusal> {
     let source: Source = fields.source.parse()?;
-    let done = sessions.withdraw(&fields.name, &source, fields.reason.as_deref()).await?;
+    let done = sessions.retract(&fields.name, &source, fields.reason.as_deref()).await?;
     let lines = [*done.lines.start(), *done.lines.end()];
     Ok(json!({"ok": true, "lines": lines, "events": done.events, "seq": done.seq.0}))
 }
@@ -353,7 +353,7 @@ fields! {
         /// Lines to return. Default: `tail:100`.
         source: Option<Cow<'a, str>> = string_of("source");
         /// `true` includes retracted messages.
-        withdrawn: bool = flag(), or false;
+        retracted: bool = flag(), or false;
     }
 }
 
@@ -374,8 +374,8 @@ pub(super) async fn lines(
         Log::Messages => Select::messages(lines),
         Log::Events => Select::events(lines),
     };
-    if fields.withdrawn {
-        select = select.with_withdrawn();
+    if fields.retracted {
+        select = select.with_retracted();
     }
     let page = sessions.lines(&session, &select).await?;
     let next_source = page.next.map(|next| format!("{session}#{}:{next}-{}", log.name(), select.lines.end()));

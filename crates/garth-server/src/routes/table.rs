@@ -97,7 +97,7 @@ static CALLS: &[Route] = routes! {
     Change "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
     Change "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
     Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
-    Change "/v1/sessions/retract" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
+    Change "/v1/sessions/retract" MemoryWrite, Short Sessions(sessions::retract, sessions::RetractFields);
     Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields);
     Write "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields) if create;
     Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields);

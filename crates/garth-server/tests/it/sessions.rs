@@ -52,7 +52,7 @@ fn sessions_are_created_appended_and_read() {
     let left = server.ok("sessions/lines", of(json!({"name": "work"})));
     assert_eq!(left["items"].as_array().unwrap().len(), 1);
     let all =
-        server.ok("sessions/lines", of(json!({"name": "work", "source": "messages:1-2", "withdrawn": true})));
+        server.ok("sessions/lines", of(json!({"name": "work", "source": "messages:1-2", "retracted": true})));
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
     server.ok("sessions/set", of(json!({"name": "work", "state": "done"})));
     assert_eq!(server.ok("sessions/current", of(json!({"key": "agent:coder:main"})))["session"], json!(null));
@@ -155,7 +155,7 @@ fn transcripts_are_imported_and_exported() {
     assert!(done["warning"].as_str().unwrap().contains("Idempotency-Key"), "{done}");
     let rewound = of(json!({"name": "parts", "format": "openai", "rewind": true,
         "transcript": r#"{"role":"user","content":"ho"}"#}));
-    assert_eq!(server.ok("sessions/import", rewound)["withdrawn"], json!([1, 1]));
+    assert_eq!(server.ok("sessions/import", rewound)["retracted"], json!([1, 1]));
     let reply = server.post("sessions/export", of(json!({"name": "work", "format": "pi"}))).text();
     assert!(reply.contains(line), "{reply}");
     let body = of(json!({"name": "work", "format": "markdown", "source": "messages:1"}));
@@ -164,7 +164,7 @@ fn transcripts_are_imported_and_exported() {
     server.ok("sessions/retract", of(json!({"name": "work", "source": "messages:1"})));
     let gone = server.ok("sessions/export", of(json!({"name": "work", "format": "pi"})));
     assert_eq!(gone["items"], json!([]));
-    let all = of(json!({"name": "work", "format": "openai", "withdrawn": true}));
+    let all = of(json!({"name": "work", "format": "openai", "retracted": true}));
     assert_eq!(server.ok("sessions/export", all)["items"], json!([{"role": "user", "content": "hi"}]));
     server.ok("sessions/create", of(json!({"name": "empty"})));
     assert_eq!(

@@ -1,5 +1,5 @@
 //! Projections of sessions: their ids and session keys; and by line of their messages and events the ids,
-//! line numbers, answered tool calls and withdrawals. `docs/specs/projections.md` lists the keys.
+//! line numbers, answered tool calls and retractions. `docs/specs/projections.md` lists the keys.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,22 +16,22 @@ use garth_engine::rule::projection::{ContentProjection, Keys};
 /// Id and session key of a session, from its `meta.json`.
 pub const SESSION: Projection = Projection::new(7);
 /// Keys of the lines of messages and events of a session: ids, every 64th line, answered tool calls, roles,
-/// and withdrawn messages.
+/// and retracted messages.
 pub const SESSION_LINE: Projection = Projection::new(8);
 
 /// Distance between lines that have a key of their line number, from the first line on. A reader of any line
 /// reads fewer than this many lines before it.
 pub const STRIDE: u64 = 64;
 
-/// Limit on the lines that one event withdraws. Each [`STRIDE`] of them have a key.
-pub const MAX_WITHDRAWN: u64 = 64 << 10;
+/// Limit on the lines that one event retracts. Each [`STRIDE`] of them have a key.
+pub const MAX_RETRACTED: u64 = 64 << 10;
 
 /// Key of the lines of user messages.
 pub const USER: &str = "role\0user";
 /// Key of the lines of assistant messages.
 pub const ASSISTANT: &str = "role\0assistant";
-/// Key of the events that withdraw messages.
-pub const WITHDRAWN: &str = "withdrawn";
+/// Key of the events that retract messages.
+pub const RETRACTED: &str = "withdrawn";
 
 /// Returns the key of the line with an id.
 pub fn id_key(id: &str) -> String {
@@ -49,32 +49,32 @@ pub fn line_key(number: u64) -> (String, u64) {
     (format!("line\0{block:015}"), block * STRIDE + 1)
 }
 
-/// Returns the key of the events that withdraw any line of the block of [`STRIDE`] lines around this one.
-pub fn withdrawn_key(line: u64) -> String {
-    format!("{WITHDRAWN}\0{:015}", block_of(line))
+/// Returns the key of the events that retract any line of the block of [`STRIDE`] lines around this one.
+pub fn retracted_key(line: u64) -> String {
+    format!("{RETRACTED}\0{:015}", block_of(line))
 }
 
-/// Returns the key of the events that withdraw all lines of the block of [`STRIDE`] lines around this one.
+/// Returns the key of the events that retract all lines of the block of [`STRIDE`] lines around this one.
 pub fn whole_key(line: u64) -> String {
     format!("withdrawn whole\0{:015}", block_of(line))
 }
 
-/// Returns the key of the events that withdraw a line, but not its complete block of [`STRIDE`] lines.
-pub fn withdrawn_line_key(line: u64) -> String {
+/// Returns the key of the events that retract a line, but not its complete block of [`STRIDE`] lines.
+pub fn retracted_line_key(line: u64) -> String {
     format!("withdrawn line\0{line:015}")
 }
 
-/// Returns the keys of the events that withdraw a line, by itself or with its complete block.
-pub fn withdrawn_keys(line: u64) -> [String; 2] {
-    [withdrawn_line_key(line), whole_key(line)]
+/// Returns the keys of the events that retract a line, by itself or with its complete block.
+pub fn retracted_keys(line: u64) -> [String; 2] {
+    [retracted_line_key(line), whole_key(line)]
 }
 
-/// Returns the key of the events whose run of withdrawn lines begins with this line.
+/// Returns the key of the events whose run of retracted lines begins with this line.
 pub fn run_start_key(line: u64) -> String {
     format!("withdrawn from\0{line:015}")
 }
 
-/// Returns the key of the events whose run of withdrawn lines ends with this line.
+/// Returns the key of the events whose run of retracted lines ends with this line.
 pub fn run_end_key(line: u64) -> String {
     format!("withdrawn to\0{line:015}")
 }
@@ -83,26 +83,26 @@ fn block_of(line: u64) -> u64 {
     line.saturating_sub(1) / STRIDE
 }
 
-/// Returns the lines of messages that an event withdraws; `None` if it withdraws none.
-pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
-    withdrawn_of(&Seen::of(event))
+/// Returns the lines of messages that an event retracts; `None` if it retracts none.
+pub fn retracted(event: &[u8]) -> Option<RangeInclusive<u64>> {
+    retracted_of(&Seen::of(event))
 }
 
-fn withdrawn_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
+fn retracted_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
     let lines = seen.source.as_deref().filter(|_| seen.kind.as_deref() == Some("message.withdrawn"))?;
     let (first, last) = messages(lines)?.into_inner();
     // The rule of the log accepts any range. Without a limit, one event could create any number of keys.
-    Some(first..=last.min(first.saturating_add(MAX_WITHDRAWN - 1)))
+    Some(first..=last.min(first.saturating_add(MAX_RETRACTED - 1)))
 }
 
-/// Returns the run of withdrawn lines that contains the lines of an event, with those that were withdrawn
-/// before and adjoin them. Returns `None` if the event withdraws none.
-pub fn withdrawn_run(event: &[u8]) -> Option<RangeInclusive<u64>> {
+/// Returns the run of retracted lines that contains the lines of an event, with those that were retracted
+/// before and adjoin them. Returns `None` if the event retracts none.
+pub fn retracted_run(event: &[u8]) -> Option<RangeInclusive<u64>> {
     run_of(&Seen::of(event))
 }
 
 fn run_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
-    let own = withdrawn_of(seen)?;
+    let own = retracted_of(seen)?;
     let run = seen.span.as_deref().and_then(messages);
     // Other programs may write any `span`. One that does not contain the event's own lines is ignored.
     let has_own = |run: &RangeInclusive<u64>| run.start() <= own.start() && own.end() <= run.end();
@@ -186,17 +186,17 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
         Some("assistant") => keys.push(ASSISTANT.to_owned()),
         _ => {}
     }
-    if let Some((lines, run)) = withdrawn_of(&seen).zip(run_of(&seen)) {
-        keys.push(WITHDRAWN.to_owned());
-        // A complete block has one key and other blocks one for each line, so that a long withdrawal needs
+    if let Some((lines, run)) = retracted_of(&seen).zip(run_of(&seen)) {
+        keys.push(RETRACTED.to_owned());
+        // A complete block has one key and other blocks one for each line, so that a long retraction needs
         // few keys.
         for block in block_of(*lines.start())..=block_of(*lines.end()) {
             let (first, last) = (block * STRIDE + 1, (block + 1) * STRIDE);
-            keys.push(withdrawn_key(first));
+            keys.push(retracted_key(first));
             match lines.contains(&first) && lines.contains(&last) {
                 true => keys.push(whole_key(first)),
                 false => {
-                    keys.extend((first..=last).filter(|line| lines.contains(line)).map(withdrawn_line_key));
+                    keys.extend((first..=last).filter(|line| lines.contains(line)).map(retracted_line_key));
                 }
             }
         }
@@ -351,41 +351,41 @@ mod tests {
     }
 
     #[test]
-    fn withdrawals_have_keys_by_block_and_line() {
+    fn retractions_have_keys_by_block_and_line() {
         let event = |source: &str| {
             format!(r#"{{"id":"ev-1","type":"message.withdrawn","source":"{source}"}}"#).into_bytes()
         };
-        assert_eq!(withdrawn(&event("messages:60-130")), Some(60..=130));
+        assert_eq!(retracted(&event("messages:60-130")), Some(60..=130));
         let keys = line(2, &event("messages:60-130"));
         for line in [1, 65, 129] {
-            assert!(keys.contains(&withdrawn_key(line)), "{keys:?}");
+            assert!(keys.contains(&retracted_key(line)), "{keys:?}");
         }
         let whole: Vec<&String> = keys.iter().filter(|key| key.starts_with("withdrawn whole")).collect();
         assert_eq!(whole, [&whole_key(65)]);
-        let lines: Vec<String> = (60..=64).chain(129..=130).map(withdrawn_line_key).collect();
+        let lines: Vec<String> = (60..=64).chain(129..=130).map(retracted_line_key).collect();
         assert!(keys.windows(5).any(|of| *of == lines[..5]) && keys.windows(2).any(|of| *of == lines[5..]));
         assert!(keys.ends_with(&[run_start_key(60), run_end_key(130)]));
-        assert_eq!(keys[..2], [id_key("ev-1"), WITHDRAWN.to_owned()]);
-        assert_eq!(withdrawn(&event("messages:5-999999999")), Some(5..=5 + MAX_WITHDRAWN - 1));
+        assert_eq!(keys[..2], [id_key("ev-1"), RETRACTED.to_owned()]);
+        assert_eq!(retracted(&event("messages:5-999999999")), Some(5..=5 + MAX_RETRACTED - 1));
         for none in ["messages:0-1", "messages:2-1", "messages:1", "events:1-2", "messages:1-x"] {
-            assert_eq!(withdrawn(&event(none)), None, "{none}");
+            assert_eq!(retracted(&event(none)), None, "{none}");
         }
-        assert_eq!(withdrawn(br#"{"type":"x","source":"messages:1-2"}"#), None);
+        assert_eq!(retracted(br#"{"type":"x","source":"messages:1-2"}"#), None);
     }
 
     #[test]
-    fn withdrawn_runs_have_keys_at_both_ends() {
+    fn retracted_runs_have_keys_at_both_ends() {
         let event = |span: &str| {
             format!(r#"{{"type":"message.withdrawn","source":"messages:60-60","span":"{span}"}}"#)
                 .into_bytes()
         };
-        assert_eq!(withdrawn_run(&event("messages:3-99")), Some(3..=99));
-        assert_eq!(withdrawn(&event("messages:3-99")), Some(60..=60));
+        assert_eq!(retracted_run(&event("messages:3-99")), Some(3..=99));
+        assert_eq!(retracted(&event("messages:3-99")), Some(60..=60));
         let keys = line(2, &event("messages:3-99"));
         assert!(keys.ends_with(&[run_start_key(3), run_end_key(99)]), "{keys:?}");
         // A run that does not contain the lines is ignored.
         for bad in ["messages:61-99", "messages:1-59", "x", "messages:9-3"] {
-            assert_eq!(withdrawn_run(&event(bad)), Some(60..=60), "{bad}");
+            assert_eq!(retracted_run(&event(bad)), Some(60..=60), "{bad}");
         }
     }
 

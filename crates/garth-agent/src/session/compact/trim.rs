@@ -36,7 +36,7 @@ impl Sessions<'_> {
     /// Returns the last message that can be taken out if the last turn and at least `tokens` tokens stay.
     pub(crate) async fn before_tail(&self, session: &str, tokens: u64) -> Result<u64> {
         let end = self.end(session, Log::Messages).await?;
-        let gone = self.withdrawn(session, 1..=end.lines).await?;
+        let gone = self.retracted(session, 1..=end.lines).await?;
         let mut back = TailReader::new(self, session, Log::Messages, end)?;
         let (mut kept, mut turn) = (0, false);
         while let Some(line) = back.next().await? {

@@ -223,7 +223,7 @@ impl Sessions<'_> {
         Ok(ops)
     }
 
-    /// Returns the entries of swapped content, without the summaries of ranges with withdrawn messages.
+    /// Returns the entries of swapped content, without the summaries of ranges with retracted messages.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
@@ -231,14 +231,14 @@ impl Sessions<'_> {
     pub async fn swapped(&self, session: &str) -> Result<Vec<Swapped>> {
         self.meta(session).await?;
         let (_, mut index) = self.swap_index(session).await?;
-        if !self.has_withdrawn(session).await? {
+        if !self.has_retracted(session).await? {
             return Ok(index);
         }
-        // A withdrawal empties these summaries, unless another program recorded it, or they were written
+        // A retraction empties these summaries, unless another program recorded it, or they were written
         // later.
         for entry in index.iter_mut().filter(|entry| !entry.summary.is_empty()) {
             if let Some(lines) = entry.lines()
-                && !self.withdrawn(session, lines).await?.is_empty()
+                && !self.retracted(session, lines).await?.is_empty()
             {
                 entry.summary.clear();
             }
@@ -252,22 +252,22 @@ impl Sessions<'_> {
         Ok((file, index))
     }
 
-    /// Returns swapped content: lines as they are in their log, without withdrawn messages, or the bytes of a
+    /// Returns swapped content: lines as they are in their log, without retracted messages, or the bytes of a
     /// file. The hash of all is checked.
     ///
     /// # Errors
-    /// `NotFound`, also if all messages were withdrawn; `Corrupt` if the hash differs;
+    /// `NotFound`, also if all messages were retracted; `Corrupt` if the hash differs;
     /// `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let id = bare_id(id);
         self.shown_of_swap(session, id).await?.ok_or_else(|| {
-            let message = format!("{id}: the messages were withdrawn; `garth session lines` reads them");
+            let message = format!("{id}: the messages were retracted; `garth session lines` reads them");
             Error::new(ErrorKind::NotFound, message)
         })
     }
 
-    /// Returns swapped content without withdrawn messages, or `None` if nothing is left.
+    /// Returns swapped content without retracted messages, or `None` if nothing is left.
     async fn shown_of_swap(&self, session: &str, id: &str) -> Result<Option<Vec<u8>>> {
         let chunk = self.file(session, &format!("{CHUNKS}/{id}"))?;
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
@@ -284,7 +284,7 @@ impl Sessions<'_> {
                 None => return Ok(Some(bytes)),
             },
         };
-        let gone = self.withdrawn(&of, lines.clone()).await?;
+        let gone = self.retracted(&of, lines.clone()).await?;
         if gone.is_empty() {
             return Ok(Some(bytes));
         }
@@ -376,8 +376,8 @@ impl Sessions<'_> {
         Ok((self.bytes_of(&self.file(session, log.file())?, bytes).await?, (log, lines)))
     }
 
-    /// Swaps content back into the context window, and returns the number of its bytes without withdrawn
-    /// messages, which stay withdrawn. Its hash is checked first. The index loses its entry; the chunk stays
+    /// Swaps content back into the context window, and returns the number of its bytes without retracted
+    /// messages, which stay retracted. Its hash is checked first. The index loses its entry; the chunk stays
     /// until it is collected.
     ///
     /// # Errors

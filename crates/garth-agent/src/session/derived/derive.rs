@@ -71,8 +71,8 @@ impl Derive {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MadeOf {
     pub(crate) lines: RangeInclusive<u64>,
-    /// Lines among these that were withdrawn before they were read.
-    pub(crate) withdrawn: Vec<RangeInclusive<u64>>,
+    /// Lines among these that were retracted before they were read.
+    pub(crate) retracted: Vec<RangeInclusive<u64>>,
 }
 
 /// Result of [`Sessions::derive`].
@@ -92,10 +92,10 @@ impl Outcome for Derived {
 }
 
 impl MadeOf {
-    /// Returns lines with those of them that are withdrawn.
+    /// Returns lines with those of them that are retracted.
     pub(crate) fn new(lines: &RangeInclusive<u64>, gone: &[RangeInclusive<u64>]) -> Self {
         let inside = gone.iter().map(|gone| *gone.start().max(lines.start())..=*gone.end().min(lines.end()));
-        Self { lines: lines.clone(), withdrawn: inside.filter(|gone| !gone.is_empty()).collect() }
+        Self { lines: lines.clone(), retracted: inside.filter(|gone| !gone.is_empty()).collect() }
     }
 }
 
@@ -135,7 +135,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for invalid entries and repeated ids; `Conflict` for a source that does not exist or
-    /// was withdrawn, and for a chunk or blob of another session; `TooLarge`; `NotFound`; from the
+    /// was retracted, and for a chunk or blob of another session; `TooLarge`; `NotFound`; from the
     /// filesystem.
     #[boxed]
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
@@ -173,16 +173,16 @@ impl Sessions<'_> {
     /// Returns the operations that write derived files, with their conditions.
     pub(crate) async fn derive_plan(&self, session: &str, derive: &Derive) -> Result<DerivePlan> {
         let (mut ops, mut files, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
-        // A withdrawal removes everything derived from its messages in its own commit. One between this read
+        // A retraction removes everything derived from its messages in its own commit. One between this read
         // and the commit would miss the files that are written here.
         let events = At::from(self.file(session, Log::Events.file())?);
         let etag = self.fs.stat(&events).await.optional()?.map(|entry| entry.etag);
         conditions.extend(etag.map(|etag| (events, Precondition::Etag(etag))));
         if let Some(made_of) = &derive.made_of
-            && MadeOf::new(&made_of.lines, &self.withdrawn(session, made_of.lines.clone()).await?) != *made_of
+            && MadeOf::new(&made_of.lines, &self.retracted(session, made_of.lines.clone()).await?) != *made_of
         {
             let message =
-                format!("{session}: messages were withdrawn meanwhile; derive from the others again");
+                format!("{session}: messages were retracted meanwhile; derive from the others again");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         for (name, text) in [(SUMMARY, &derive.summary), (TODO, &derive.todo)] {
@@ -249,21 +249,21 @@ impl Sessions<'_> {
                 resolve(source).await.map_err(|error| wrong(kind, &entry, &error))?;
             }
             let entry = if resolved.is_empty() { entry } else { entry.with_resolved(resolved) };
-            self.check_not_withdrawn(session, kind, &entry).await?;
+            self.check_not_retracted(session, kind, &entry).await?;
             checked.push(entry);
             yield_now().await;
         }
         Ok((checked, conditions))
     }
 
-    /// Fails for an entry with a source of which all messages are withdrawn.
-    async fn check_not_withdrawn(&self, session: &str, kind: EntryKind, entry: &Entry) -> Result<()> {
+    /// Fails for an entry with a source of which all messages are retracted.
+    async fn check_not_retracted(&self, session: &str, kind: EntryKind, entry: &Entry) -> Result<()> {
         for source in entry.fixed_sources() {
             let Some(lines) = self.lines_of_source(session, source).await? else { continue };
-            let gone = self.withdrawn(session, lines.clone()).await?;
-            // Adjacent lines are in one run: if all lines are withdrawn, the first run has them all.
+            let gone = self.retracted(session, lines.clone()).await?;
+            // Adjacent lines are in one run: if all lines are retracted, the first run has them all.
             if gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(lines.end())) {
-                let error = Error::new(ErrorKind::NotFound, format!("{source}: was withdrawn"));
+                let error = Error::new(ErrorKind::NotFound, format!("{source}: was retracted"));
                 return Err(wrong(kind, entry, &error));
             }
         }

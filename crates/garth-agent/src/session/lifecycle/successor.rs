@@ -48,15 +48,15 @@ impl Sessions<'_> {
         Ok(CloseTarget { listed, file, messages: (path, etag), lines })
     }
 
-    /// Returns the line of a message in an archive, which lacks withdrawn messages; for one of these, the
+    /// Returns the line of a message in an archive, which lacks retracted messages; for one of these, the
     /// next line.
     pub(crate) async fn archived_line(&self, session: &str, line: u64) -> Result<u64> {
-        let gone = self.withdrawn(session, 1..=line.saturating_sub(1)).await?;
+        let gone = self.retracted(session, 1..=line.saturating_sub(1)).await?;
         let mut gone: Vec<_> = gone.into_iter().map(|lines| (*lines.start(), *lines.end())).collect();
         gone.sort_unstable();
         let (mut left_out, mut seen) = (0, 0);
         for (first, last) in gone {
-            // Runs can overlap, because other programs withdraw lines again. Each line counts once.
+            // Runs can overlap, because other programs retract lines again. Each line counts once.
             let (first, last) = (first.max(seen + 1), last.min(line - 1));
             left_out += (last + 1).saturating_sub(first);
             seen = seen.max(last);

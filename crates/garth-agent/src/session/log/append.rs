@@ -58,8 +58,8 @@ pub struct Append {
     pub(crate) native: Option<Natives>,
     /// Field of `meta.json` to set in the same commit.
     noted: Option<(&'static str, Value)>,
-    /// Lines that events of this append withdraw, so that they are not the latest of the session.
-    pub(crate) withdrawn: Option<RangeInclusive<u64>>,
+    /// Lines that events of this append retract, so that they are not the latest of the session.
+    pub(crate) retracted: Option<RangeInclusive<u64>>,
     /// Files of the session to write in the same commit, with their text.
     pub(crate) files: Vec<(&'static str, String)>,
     /// Further conditions of the commit.
@@ -353,9 +353,9 @@ impl Sessions<'_> {
                 ops.extend(self.image_ops(&ready.pictures, &new).await?);
             }
             if ready.log == Log::Events && append.creation.is_none() {
-                // Any caller may append an event that withdraws messages. Everything derived from these is
+                // Any caller may append an event that retracts messages. Everything derived from these is
                 // removed in the same commit.
-                let derived = self.without_withdrawn(session, &new).await?;
+                let derived = self.without_retracted(session, &new).await?;
                 ops.extend(derived.ops);
                 conditions.extend(derived.conditions);
             }
@@ -372,8 +372,8 @@ impl Sessions<'_> {
             let cuts = cuts(&body, 0);
             ops.insert(0, Op::append(file, body).must_exist().cut_at(cuts));
         }
-        // A rewind withdraws the latest answer without a new one: the one before it becomes the latest.
-        if let (None, Some(gone)) = (&latest, &append.withdrawn) {
+        // A rewind retracts the latest answer without a new one: the one before it becomes the latest.
+        if let (None, Some(gone)) = (&latest, &append.retracted) {
             latest = Some(self.latest_without(session, gone).await?);
         }
         if let Some(text) = latest {

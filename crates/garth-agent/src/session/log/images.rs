@@ -131,7 +131,7 @@ impl<'a> Sessions<'a> {
         Ok(ops)
     }
 
-    /// Returns the UUIDs of the media that the messages of a session refer to, withdrawn ones left out.
+    /// Returns the UUIDs of the media that the messages of a session refer to, retracted ones left out.
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.

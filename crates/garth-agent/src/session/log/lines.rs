@@ -22,7 +22,7 @@ const MAX_LINE: usize = 16 << 20;
 /// Default of the bytes at which a page ends, 4 MiB.
 pub(crate) const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Lines read at a time where some may be withdrawn.
+/// Lines read at a time where some may be retracted.
 const PART: u64 = 512;
 
 /// Limit on the lines of a page.
@@ -38,28 +38,28 @@ pub struct Select {
     /// Line numbers; the first is 1.
     #[doc(hidden)]
     pub lines: RangeInclusive<u64>,
-    /// True to include withdrawn messages.
+    /// True to include retracted messages.
     #[doc(hidden)]
-    pub withdrawn: bool,
+    pub retracted: bool,
     /// Bytes at which a page ends.
     pub(crate) page_bytes: usize,
 }
 
 impl Select {
-    /// Selects messages, withdrawn ones left out.
+    /// Selects messages, retracted ones left out.
     pub fn messages(lines: RangeInclusive<u64>) -> Self {
-        Self { log: Log::Messages, lines, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
+        Self { log: Log::Messages, lines, retracted: false, page_bytes: MAX_PAGE_BYTES }
     }
 
     /// Selects events.
     pub fn events(lines: RangeInclusive<u64>) -> Self {
-        Self { log: Log::Events, lines, withdrawn: true, page_bytes: MAX_PAGE_BYTES }
+        Self { log: Log::Events, lines, retracted: true, page_bytes: MAX_PAGE_BYTES }
     }
 
-    /// Includes withdrawn messages.
+    /// Includes retracted messages.
     #[must_use]
-    pub fn with_withdrawn(self) -> Self {
-        Self { withdrawn: true, ..self }
+    pub fn with_retracted(self) -> Self {
+        Self { retracted: true, ..self }
     }
 }
 
@@ -105,7 +105,7 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
         let most = (MAX_PAGE_LINES, select.page_bytes);
-        if select.log == Log::Messages && !select.withdrawn && self.has_withdrawn(session).await? {
+        if select.log == Log::Messages && !select.retracted && self.has_retracted(session).await? {
             return self.live_lines(session, select.lines.clone(), most).await;
         }
         let file = self.file(session, select.log.file())?;
@@ -113,7 +113,7 @@ impl Sessions<'_> {
         page.map_err(|error| no_session(error, session))
     }
 
-    /// Returns a page of messages, without those that were withdrawn. Steps over long runs of these.
+    /// Returns a page of messages, without those that were retracted. Steps over long runs of these.
     async fn live_lines(
         &self,
         session: &str,
@@ -124,7 +124,7 @@ impl Sessions<'_> {
         let mut next = (*lines.start()).max(1);
         while next <= *lines.end() {
             let last = lines.end().min(&next.saturating_add(PART - 1)).to_owned();
-            let gone = self.withdrawn(session, next..=last).await?;
+            let gone = self.retracted(session, next..=last).await?;
             // The run that the part begins or ends with goes on behind it.
             let after = gone.iter().map(|lines| lines.end() + 1).filter(|after| *after > last).max();
             let read = self.raw_lines(session, Log::Messages, next..=last, usize::MAX).await?;
@@ -294,7 +294,7 @@ impl Sessions<'_> {
         Ok(found.into_iter().find_map(|item| item.line).map(|line| (line.number, line.bytes.start)))
     }
 
-    /// Returns lines, withdrawn ones included, at most `limit`.
+    /// Returns lines, retracted ones included, at most `limit`.
     pub(crate) async fn raw_lines(
         &self,
         session: &str,

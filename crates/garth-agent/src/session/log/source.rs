@@ -33,9 +33,9 @@ pub enum What {
     Id(Log, String),
     /// `id..id`: the lines from one id to another.
     Ids(Log, String, String),
-    /// `tail:N`: the last N messages that were not withdrawn.
+    /// `tail:N`: the last N messages that were not retracted.
     Tail(u64),
-    /// `user:latest`: the last message of the user that was not withdrawn.
+    /// `user:latest`: the last message of the user that was not retracted.
     UserLatest,
     /// `swap:ID`: a chunk that was swapped out.
     Swap(String),
@@ -284,7 +284,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Returns the range with the last `count` messages that were not withdrawn, or with all if they are
+    /// Returns the range with the last `count` messages that were not retracted, or with all if they are
     /// fewer.
     pub(crate) async fn tail(&self, session: &str, count: u64) -> Result<Option<RangeInclusive<u64>>> {
         let end = self.end(session, Log::Messages).await?.lines;
@@ -293,7 +293,7 @@ impl Sessions<'_> {
         while from > 1 && seen < count {
             let to = from - 1;
             from = to.saturating_sub(STEP - 1).max(1);
-            let gone = self.withdrawn(session, from..=to).await?;
+            let gone = self.retracted(session, from..=to).await?;
             for line in (from..=to).rev().filter(|line| !gone.iter().any(|lines| lines.contains(line))) {
                 seen += 1;
                 lines = Some(line..=lines.map_or(line, |lines| *lines.end()));
@@ -307,8 +307,8 @@ impl Sessions<'_> {
         Ok(lines)
     }
 
-    /// Returns the first line of the run of withdrawn messages that `from` belongs to, or `from`. `gone` are
-    /// the withdrawn ones from there on.
+    /// Returns the first line of the run of retracted messages that `from` belongs to, or `from`. `gone` are
+    /// the retracted ones from there on.
     pub(crate) async fn before_run(
         &self,
         session: &str,
@@ -324,7 +324,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Returns the last message before a line that has a key and was not withdrawn.
+    /// Returns the last message before a line that has a key and was not retracted.
     pub(crate) async fn latest(&self, session: &str, key: &str, before: u64) -> Result<Option<Line>> {
         let mut before = before.min(self.end(session, Log::Messages).await?.lines + 1);
         let mut reach = STEP;
@@ -344,11 +344,11 @@ impl Sessions<'_> {
                     _ => break,
                 }
             }
-            // Without a hit, withdrawals are looked up in a short range only, to step over a long run there:
+            // Without a hit, retractions are looked up in a short range only, to step over a long run there:
             // the longer the range, the more a look-up costs.
             let is_short = reach <= 4 * STEP;
             let gone = match is_short || !there.is_empty() {
-                true => self.withdrawn(session, from..=before - 1).await?,
+                true => self.retracted(session, from..=before - 1).await?,
                 false => Vec::new(),
             };
             let last = there.iter().rev().find(|line| !gone.iter().any(|lines| lines.contains(line)));

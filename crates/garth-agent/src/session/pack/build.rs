@@ -8,7 +8,7 @@ use super::packed::Packed;
 use super::walk::{Entry, Walk};
 use super::window::{RenderedWindow, WindowSpec};
 use crate::count::ENCODING;
-use crate::registry::projections::sessions::{ASSISTANT, USER, WITHDRAWN};
+use crate::registry::projections::sessions::{ASSISTANT, RETRACTED, USER};
 use crate::session::content::swap::Chunked;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
@@ -161,7 +161,7 @@ impl Sessions<'_> {
         budget: u64,
         files: &PackFiles,
     ) -> Result<BuildContext<'g>> {
-        // Events before messages: messages that these events withdraw are then among those that are read.
+        // Events before messages: messages that these events retract are then among those that are read.
         let events = self.end(session, Log::Events).await?.lines;
         let end = self.end(session, Log::Messages).await?;
         let user = self.latest(session, USER, u64::MAX).await?;
@@ -279,12 +279,12 @@ impl Sessions<'_> {
         Ok(Some((Plan { front, omitted, spec, rendered }, new)))
     }
 
-    /// Returns true if derived files of a pack have changed and messages were withdrawn since it was built:
+    /// Returns true if derived files of a pack have changed and messages were retracted since it was built:
     /// the next pack must not show what was derived from these.
     async fn has_lost_layers(&self, session: &str, before: &Pack) -> Result<bool> {
         let next = before.window.events + 1;
-        // Without a withdrawal an older version may be shown, and no file has to be looked up.
-        if self.keyed(session, Log::Events, WITHDRAWN, next, 1).await?.is_empty() {
+        // Without a retraction an older version may be shown, and no file has to be looked up.
+        if self.keyed(session, Log::Events, RETRACTED, next, 1).await?.is_empty() {
             return Ok(false);
         }
         for item in before.items.iter().filter(|item| is_layer(item)) {
@@ -348,7 +348,7 @@ impl Sessions<'_> {
     }
 
     /// Returns the last of the system messages with which a session begins; 0 if there are none, or if all of
-    /// them are withdrawn, as by a transcript with another system prompt.
+    /// them are retracted, as by a transcript with another system prompt.
     async fn leading_system_messages(&self, session: &str, spec: &WindowSpec) -> Result<u64> {
         let mut lead = 0;
         while (lead as usize) < MAX_LEAD && lead < spec.to {
@@ -362,10 +362,10 @@ impl Sessions<'_> {
         if lead == 0 {
             return Ok(0);
         }
-        // A transcript with another system prompt withdraws these messages; its text is in
+        // A transcript with another system prompt retracts these messages; its text is in
         // `context/system.md`.
-        let withdrawn = self.withdrawn_by(session, 1..=lead, spec.events).await?;
-        let is_shown = |line| !withdrawn.iter().any(|lines| lines.contains(&line));
+        let retracted = self.retracted_by(session, 1..=lead, spec.events).await?;
+        let is_shown = |line| !retracted.iter().any(|lines| lines.contains(&line));
         Ok((1..=lead).rev().find(|line| is_shown(*line)).unwrap_or(0))
     }
 

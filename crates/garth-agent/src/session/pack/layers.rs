@@ -200,14 +200,14 @@ impl Sessions<'_> {
                 Error::new(ErrorKind::NotFound, format!("{id}: no reference of {session} has this id"))
             })?;
             let source: Source = path.parse()?;
-            // `derive` takes references whose lines were withdrawn; the pack must not show these lines for
+            // `derive` takes references whose lines were retracted; the pack must not show these lines for
             // it.
-            let is_withdrawn = self.has_withdrawn_lines(session, &source).await?;
+            let is_retracted = self.has_retracted_lines(session, &source).await?;
             let (source, file, read) = match swap_of(path) {
                 // Through the chunk, not as a file: lines are read from their log, and the hash is checked.
                 Some(swap) => {
                     let chunk = self.file(session, &format!("{CHUNKS}/{swap}"))?;
-                    let content = match is_withdrawn {
+                    let content = match is_retracted {
                         true => None,
                         false => Some(self.swap_content(session, swap).await?),
                     };
@@ -222,7 +222,7 @@ impl Sessions<'_> {
                 source,
                 version: entry.etag,
                 text: match text {
-                    _ if is_withdrawn => Err("withdrawn"),
+                    _ if is_retracted => Err("retracted"),
                     Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
                     None => Err("too_large"),
                 },
@@ -233,8 +233,8 @@ impl Sessions<'_> {
         Ok(found)
     }
 
-    /// Returns true if a source leads to messages of which some are withdrawn, or to a whole log with such.
-    async fn has_withdrawn_lines(&self, session: &str, source: &Source) -> Result<bool> {
+    /// Returns true if a source leads to messages of which some are retracted, or to a whole log with such.
+    async fn has_retracted_lines(&self, session: &str, source: &Source) -> Result<bool> {
         let (of, lines) = match self.resolve(session, source).await.optional()? {
             Some(Resolved::Lines { session, log: Log::Messages, lines, .. }) => (session, lines),
             Some(Resolved::File { path, .. }) => match self.session_of_log(&path)? {
@@ -244,8 +244,8 @@ impl Sessions<'_> {
             _ => return Ok(false),
         };
         match *lines.end() {
-            u64::MAX => self.has_withdrawn(&of).await,
-            _ => Ok(!self.withdrawn(&of, lines).await?.is_empty()),
+            u64::MAX => self.has_retracted(&of).await,
+            _ => Ok(!self.retracted(&of, lines).await?.is_empty()),
         }
     }
 

@@ -110,7 +110,7 @@ pub struct Omitted {
     /// Its lines, if it is only a part of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// `budget`, `older`, `withdrawn`, `swapped`, `no_call`, `too_large`, `too_many` or `missing`.
+    /// `budget`, `older`, `retracted`, `swapped`, `no_call`, `too_large`, `too_many` or `missing`.
     pub reason: String,
 }
 
@@ -131,7 +131,7 @@ pub struct Window {
     /// Results of which only head and tail are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<Cut>,
-    /// Number of events at that time. Later ones withdraw nothing from this pack.
+    /// Number of events at that time. Later ones retract nothing from this pack.
     pub events: u64,
     /// Version of the swap index, if it had entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -75,7 +75,7 @@ pub(super) struct PackFiles {
     pub(super) before: Option<Pack>,
     /// `pack.json` as it was read.
     pub(super) pack: Option<File>,
-    /// `pack.md` before the messages were read: a withdrawal empties it.
+    /// `pack.md` before the messages were read: a retraction empties it.
     pub(super) text: Option<Entry>,
     pub(super) budget: Option<u64>,
     pub(super) swap_file: Option<File>,

@@ -15,8 +15,8 @@ use crate::session::render::{Counted, is_beyond, whole};
 use crate::session::store::files::Log;
 use garth_engine::error::Result;
 
-/// Lines whose withdrawals the first look-up covers. Each further one covers twice as many, up to
-/// [`MAX_CHUNK`]: a look-up takes more steps among more withdrawals, so a long walk must not make many.
+/// Lines whose retractions the first look-up covers. Each further one covers twice as many, up to
+/// [`MAX_CHUNK`]: a look-up takes more steps among more retractions, so a long walk must not make many.
 const CHUNK: u64 = 64;
 
 /// Limit on the lines of one look-up.
@@ -53,7 +53,7 @@ pub(super) struct Walk<'a> {
     room: u64,
     entries: Vec<Entry>,
     pub(super) counted: Counted,
-    /// Withdrawn lines from a line on.
+    /// Retracted lines from a line on.
     gone: (u64, Vec<RangeInclusive<u64>>),
     /// Lines of the next look-up.
     chunk: u64,
@@ -150,16 +150,16 @@ impl<'a> Walk<'a> {
         Ok(Some(()))
     }
 
-    /// Returns the line before. Steps over a run of withdrawn lines that is longer than a look-up.
+    /// Returns the line before. Steps over a run of retracted lines that is longer than a look-up.
     async fn next_line(&mut self) -> Result<Option<Line>> {
         let Some(line) = self.back.next().await? else { return Ok(None) };
         let (sessions, events) = (self.sessions, self.spec.events);
-        // One look-up of withdrawals serves many lines. Lines are met in descending order, so that whatever
+        // One look-up of retractions serves many lines. Lines are met in descending order, so that whatever
         // lies before the last look-up needs another one.
         if line.number < self.gone.0 {
             let first = line.number.saturating_sub(self.chunk - 1).max(1);
             self.chunk = (2 * self.chunk).min(MAX_CHUNK);
-            let gone = sessions.withdrawn_by(self.session, first..=line.number, events).await?;
+            let gone = sessions.retracted_by(self.session, first..=line.number, events).await?;
             self.gone = (first, gone);
         }
         let (first, gone) = &self.gone;

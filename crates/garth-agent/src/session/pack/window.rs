@@ -18,7 +18,7 @@ use garth_engine::text::secret::Judgement;
 /// Tokens counted without a pause: some milliseconds.
 const BREATH: u64 = 4000;
 
-/// Run of withdrawn lines from which on they are stepped over, and not read.
+/// Run of retracted lines from which on they are stepped over, and not read.
 const LONG_RUN: u64 = 256;
 
 /// Messages as a pack contains them.
@@ -45,7 +45,7 @@ pub(super) struct WindowSpec {
     pub(super) to: u64,
     pub(super) cuts: Vec<Cut>,
     pub(super) swapped: Vec<Swapped>,
-    /// Number of events that can withdraw messages; later ones do not.
+    /// Number of events that can retract messages; later ones do not.
     pub(super) events: u64,
     /// Judgement under which secrets are marked.
     pub(super) judgement: Judgement,
@@ -69,20 +69,20 @@ impl Sessions<'_> {
         counted: Option<&Counted>,
     ) -> Result<Option<RenderedWindow>> {
         let mut rendered = RenderedWindow::default();
-        // By the events of the spec alone: a replay shows what was withdrawn after the pack was built.
-        let mut withdrawn = self.withdrawn_by(session, spec.from..=spec.to, spec.events).await?;
+        // By the events of the spec alone: a replay shows what was retracted after the pack was built.
+        let mut retracted = self.retracted_by(session, spec.from..=spec.to, spec.events).await?;
         let lead = (spec.lead > 0).then_some(1..=spec.lead);
         let before = lead.into_iter().chain(spec.kept.map(|kept| kept..=kept));
         for lines in before.clone() {
-            withdrawn.extend(self.withdrawn_by(session, lines, spec.events).await?);
+            retracted.extend(self.retracted_by(session, lines, spec.events).await?);
         }
         // The lines before the window are a few single ones: only the window can have long runs.
-        let window = around_long_runs(spec.from..=spec.to, &withdrawn);
-        let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), withdrawn };
+        let window = around_long_runs(spec.from..=spec.to, &retracted);
+        let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), retracted };
         let mut show = Renderer::new(rules, counted);
         for (lines, is_read) in before.map(|lines| (lines, true)).chain(window) {
             if !is_read {
-                rendered.hide(lines, HiddenReason::Withdrawn);
+                rendered.hide(lines, HiddenReason::Retracted);
             } else if !self.render_lines(session, spec, lines, most, (&mut show, &mut rendered)).await? {
                 return Ok(None);
             }
@@ -114,7 +114,7 @@ impl Sessions<'_> {
                 // Rules can be overridden: one invalid line must not end all later packs of the session.
                 let Ok(message) = Message::parse(&line.text) else { continue };
                 // Masking and counting megabytes that cannot fit would take longer than the rest of the pack.
-                // Swapped, cut, withdrawn and repeated messages may fit, however long they are.
+                // Swapped, cut, retracted and repeated messages may fit, however long they are.
                 let long = is_beyond(message.shown_bytes(), most.saturating_sub(rendered.tokens));
                 if long && spec.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
@@ -159,14 +159,14 @@ impl Sessions<'_> {
     }
 }
 
-/// Returns lines in parts: long runs of withdrawn lines, which are not read, and those between them.
+/// Returns lines in parts: long runs of retracted lines, which are not read, and those between them.
 fn around_long_runs(
     lines: RangeInclusive<u64>,
-    withdrawn: &[RangeInclusive<u64>],
+    retracted: &[RangeInclusive<u64>],
 ) -> Vec<(RangeInclusive<u64>, bool)> {
     let (mut next, end) = lines.into_inner();
     let mut parts = Vec::new();
-    for run in withdrawn {
+    for run in retracted {
         let (first, last) = (*run.start().max(&next), *run.end().min(&end));
         // The list ends with runs of the lines before the window: these are skipped here. A short run is read
         // and hidden: each range would be an item of its own in the pack.
@@ -187,7 +187,7 @@ impl RenderedWindow {
     fn hide(&mut self, lines: RangeInclusive<u64>, why: HiddenReason) {
         let (line, to) = lines.into_inner();
         let reason = match why {
-            HiddenReason::Withdrawn => "withdrawn",
+            HiddenReason::Retracted => "retracted",
             HiddenReason::Swapped => "swapped",
             HiddenReason::NoCall => "no_call",
         };

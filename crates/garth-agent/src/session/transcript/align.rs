@@ -29,7 +29,7 @@ use garth_engine::model::{At, Precondition};
 /// Limit on the sessions in a chain of resets.
 const MAX_CHAIN: usize = 10_000;
 
-/// Limit on the withdrawn messages at the end of a session that are compared with new messages.
+/// Limit on the retracted messages at the end of a session that are compared with new messages.
 const MAX_SAID_AGAIN: u64 = 1_000;
 
 /// Result of an alignment.
@@ -37,10 +37,10 @@ const MAX_SAID_AGAIN: u64 = 1_000;
 pub(super) struct Alignment {
     /// Number of messages of the transcript that the session already has.
     pub(super) there: usize,
-    /// Line of a withdrawn message that equals the next message of the transcript.
+    /// Line of a retracted message that equals the next message of the transcript.
     pub(super) said_again: Option<u64>,
-    /// Lines to withdraw, because the transcript differs from there on.
-    pub(super) withdraw: Option<RangeInclusive<u64>>,
+    /// Lines to retract, because the transcript differs from there on.
+    pub(super) retract: Option<RangeInclusive<u64>>,
     /// New system prompt.
     pub(super) system: Option<NewSystemPrompt>,
     /// Conditions under which the alignment is valid.
@@ -65,7 +65,7 @@ struct Stored {
     /// Line of its native form, if that has the format of the transcript.
     native: Option<u64>,
     /// Digest of the native form, and the number of messages derived from it; only for the first of these
-    /// messages. `None` if one of them was withdrawn, because the others then contain less than the native
+    /// messages. `None` if one of them was retracted, because the others then contain less than the native
     /// form.
     came: Option<(Digest, usize)>,
 }
@@ -78,7 +78,7 @@ impl Stored {
     }
 }
 
-/// Reads the messages of a chain of sessions, without withdrawn ones.
+/// Reads the messages of a chain of sessions, without retracted ones.
 struct StoredReader<'a> {
     sessions: &'a Sessions<'a>,
     format: TranscriptFormat,
@@ -164,7 +164,7 @@ impl StoredReader<'_> {
 
 impl Sessions<'_> {
     /// Aligns a transcript with a session and the sessions that it continues. With `rewind`, the messages
-    /// after the last common one are to be withdrawn.
+    /// after the last common one are to be retracted.
     ///
     /// # Errors
     /// `Conflict` for a transcript that differs; from the filesystem.
@@ -243,34 +243,34 @@ impl Sessions<'_> {
         let Some(message) = given.messages.get(aligned.there) else {
             // The transcript is an older state of the session.
             if rewind {
-                aligned.withdraw = Some(self.to_withdraw(&stored, &other, last)?);
+                aligned.retract = Some(self.to_retract(&stored, &other, last)?);
             }
             return Ok(aligned);
         };
         if rewind {
-            aligned.withdraw = Some(self.to_withdraw(&stored, &other, last)?);
+            aligned.retract = Some(self.to_retract(&stored, &other, last)?);
             return Ok(aligned);
         }
         let (name, line) = (&stored.chain[other.session], other.number);
-        // A transcript must omit withdrawn messages. If it contains some right before the difference, they
+        // A transcript must omit retracted messages. If it contains some right before the difference, they
         // may be the cause, so the error names them.
-        if line > 1 && !self.withdrawn(name, line - 1..=line - 1).await?.is_empty() {
+        if line > 1 && !self.retracted(name, line - 1..=line - 1).await?.is_empty() {
             let first = self.run_start(name, line - 1, u64::MAX).await?;
             let message = format!(
                 "message {} of the transcript is not what messages:{line} of {name} says; messages:{first}-{} \
-                 before it are withdrawn: leave them out of the transcript, or rewind to store it as it is",
+                 before it are retracted: leave them out of the transcript, or rewind to store it as it is",
                 message.number,
                 line - 1
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        // A rewind cannot withdraw messages that a reset has archived.
+        // A rewind cannot retract messages that a reset has archived.
         let is_closed = other.session + 1 < stored.chain.len();
         let how = match aligned.there == leading {
             _ if is_closed => "import it as a part, or into another session: what was reset stays as it is",
             true => "import it as a part if it begins later than the session, or rewind",
             false => {
-                "import it into another session, or rewind to withdraw what the session has from there on"
+                "import it into another session, or rewind to retract what the session has from there on"
             }
         };
         let message = format!(
@@ -280,7 +280,7 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Returns the line of the first message withdrawn at the end of the session that equals one of
+    /// Returns the line of the first message retracted at the end of the session that equals one of
     /// `messages` of the transcript.
     async fn said_again(
         &self,
@@ -290,7 +290,7 @@ impl Sessions<'_> {
         last: u64,
     ) -> Result<Option<u64>> {
         let Some(name) = stored.chain.last().filter(|_| last > 0) else { return Ok(None) };
-        if self.withdrawn(name, last..=last).await?.is_empty() {
+        if self.retracted(name, last..=last).await?.is_empty() {
             return Ok(None);
         }
         let first = self.run_start(name, last, u64::MAX).await?;
@@ -315,12 +315,7 @@ impl Sessions<'_> {
     }
 
     /// Returns the lines of the session from a message on.
-    fn to_withdraw(
-        &self,
-        stored: &StoredReader<'_>,
-        from: &Stored,
-        last: u64,
-    ) -> Result<RangeInclusive<u64>> {
+    fn to_retract(&self, stored: &StoredReader<'_>, from: &Stored, last: u64) -> Result<RangeInclusive<u64>> {
         if from.session + 1 == stored.chain.len() {
             return Ok(from.number..=last);
         }

@@ -25,16 +25,16 @@ pub struct Export {
     pub format: TranscriptFormat,
     /// Lines of messages; the first is 1.
     pub lines: RangeInclusive<u64>,
-    /// True to include withdrawn messages.
-    pub withdrawn: bool,
+    /// True to include retracted messages.
+    pub retracted: bool,
     /// Bytes at which a page ends, 4 MiB by default.
     page_bytes: usize,
 }
 
 impl Export {
-    /// Exports all messages, withdrawn ones left out.
+    /// Exports all messages, retracted ones left out.
     pub fn new(format: TranscriptFormat) -> Self {
-        Self { format, lines: 1..=u64::MAX, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
+        Self { format, lines: 1..=u64::MAX, retracted: false, page_bytes: MAX_PAGE_BYTES }
     }
 
     /// Selects lines.
@@ -49,10 +49,10 @@ impl Export {
         Self { page_bytes, ..self }
     }
 
-    /// Includes withdrawn messages.
+    /// Includes retracted messages.
     #[must_use]
-    pub fn with_withdrawn(self) -> Self {
-        Self { withdrawn: true, ..self }
+    pub fn with_retracted(self) -> Self {
+        Self { retracted: true, ..self }
     }
 }
 
@@ -76,7 +76,7 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn export(&self, session: &str, export: &Export) -> Result<Exported> {
         let mut select = Select::messages(export.lines.clone());
-        (select.withdrawn, select.page_bytes) = (export.withdrawn, export.page_bytes);
+        (select.retracted, select.page_bytes) = (export.retracted, export.page_bytes);
         let page = self.lines(session, &select).await?;
         let mut exported = Exported { items: Vec::new(), next: page.next };
         if export.format == TranscriptFormat::Garth {

@@ -30,7 +30,7 @@ use garth_engine::model::{Commit, Seq};
 /// Type of the event for a transcript with a different system prompt.
 const SYSTEM_CHANGED: &str = "system.changed";
 
-/// Reason of a withdrawal by a transcript that differs from the session.
+/// Reason of a retraction by a transcript that differs from the session.
 const REWOUND: &str = "rewound by a transcript";
 
 /// Part of a conversation that a transcript contains.
@@ -54,7 +54,7 @@ pub struct Import<'t> {
     /// Part of the conversation that it contains. Default: the whole, for a session without messages. For a
     /// session with messages it must be set.
     pub mode: Option<ImportMode>,
-    /// Withdraws the messages of the session from the first one that differs. For whole transcripts only.
+    /// Retracts the messages of the session from the first one that differs. For whole transcripts only.
     pub rewind: bool,
     /// Leaves out messages that cannot be read.
     pub skip_bad: bool,
@@ -86,7 +86,7 @@ impl<'t> Import<'t> {
         Self { mode: Some(ImportMode::Part), ..self }
     }
 
-    /// Withdraws messages of the session that differ.
+    /// Retracts messages of the session that differ.
     #[must_use]
     pub fn rewind(self) -> Self {
         Self { rewind: true, ..self }
@@ -129,13 +129,13 @@ pub struct Imported {
     pub new: u64,
     /// Line numbers of the new ones.
     pub lines: Option<RangeInclusive<u64>>,
-    /// Line numbers of the messages that were withdrawn.
-    pub withdrawn: Option<RangeInclusive<u64>>,
+    /// Line numbers of the messages that were retracted.
+    pub retracted: Option<RangeInclusive<u64>>,
     /// True if the system prompt has changed. The new one is stored in `context/system.md` and in an event.
     pub system_changed: bool,
     /// Number of blocks of the new messages that a session cannot store. Placeholders replace them.
     pub unknown_blocks: u64,
-    /// Line of a withdrawn message that the transcript contains after the last common message, and that was
+    /// Line of a retracted message that the transcript contains after the last common message, and that was
     /// therefore appended again.
     pub said_again: Option<u64>,
     /// Messages of the transcript that were left out, the first 100 of them.
@@ -165,7 +165,7 @@ struct Slice {
     #[serde(default)]
     there: u64,
     #[serde(default)]
-    withdrawn: Option<(u64, u64)>,
+    retracted: Option<(u64, u64)>,
     /// Messages of the system prompt, if it has changed.
     #[serde(default)]
     new_system: u64,
@@ -205,7 +205,7 @@ impl Sessions<'_> {
         let is_whole = first.is_whole;
         let mut done = Imported {
             messages: given.messages.len() as u64,
-            withdrawn: first.withdrawn.map(|(from, to)| from..=to),
+            retracted: first.retracted.map(|(from, to)| from..=to),
             system_changed: first.new_system > 0,
             said_again: first.said_again,
             skipped: given.skipped.clone(),
@@ -280,7 +280,7 @@ impl Sessions<'_> {
             new,
             // Messages of a whole transcript after the common ones are new, whatever ids they have.
             lines: (new > 0).then_some(end + 1..=end + new),
-            withdrawn: aligned.withdraw.clone(),
+            retracted: aligned.retract.clone(),
             system_changed: system.is_some(),
             unknown_blocks: given.unknown_blocks(aligned.there),
             said_again: aligned.said_again,
@@ -320,15 +320,15 @@ impl Sessions<'_> {
         if let Some(system) = &aligned.system {
             append.events.push(Draft::event(SYSTEM_CHANGED).with("content", &system.contents));
             append.files.push((SYSTEM_PROMPT, system.text.clone()));
-            // The old prompt is withdrawn in the same commit, or packs would show both.
+            // The old prompt is retracted in the same commit, or packs would show both.
             if let Some(lines) = &system.before {
-                append.events.extend(self.withdrawals(session, lines, Some(SYSTEM_CHANGED)).await?);
+                append.events.extend(self.retractions(session, lines, Some(SYSTEM_CHANGED)).await?);
             }
         }
-        if let Some(lines) = &aligned.withdraw {
-            append.events.extend(self.withdrawals(session, lines, Some(REWOUND)).await?);
+        if let Some(lines) = &aligned.retract {
+            append.events.extend(self.retractions(session, lines, Some(REWOUND)).await?);
         }
-        append.withdrawn.clone_from(&aligned.withdraw);
+        append.retracted.clone_from(&aligned.retract);
         (append.after, append.creation) = (import.after.clone(), creation);
         append.conditions = aligned.conditions;
         let [messages, events] = self.prepare(session, &append).await?;
@@ -336,7 +336,7 @@ impl Sessions<'_> {
             lines,
             is_whole: mode == ImportMode::Whole,
             there: aligned.there as u64,
-            withdrawn: aligned.withdraw.as_ref().map(|lines| (*lines.start(), *lines.end())),
+            retracted: aligned.retract.as_ref().map(|lines| (*lines.start(), *lines.end())),
             new_system: aligned.system.as_ref().map_or(0, |system| system.contents.len() as u64),
             said_again: aligned.said_again,
             new_ids: new_ids.clone(),
@@ -360,9 +360,9 @@ impl Sessions<'_> {
         }
         append.after = Some(last.to_owned());
         let outcome = |lines| {
-            let (there, withdrawn, new_system, said_again) = (0, None, 0, None);
+            let (there, retracted, new_system, said_again) = (0, None, 0, None);
             let new_ids = new_ids.clone();
-            Slice { lines, is_whole, there, withdrawn, new_system, said_again, new_ids }
+            Slice { lines, is_whole, there, retracted, new_system, said_again, new_ids }
         };
         sessions.once.run(sessions.append_as(session, &append, outcome)).await
     }
@@ -389,7 +389,7 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Gives new ids to messages whose ids are taken, because a transcript may repeat a withdrawn message.
+    /// Gives new ids to messages whose ids are taken, because a transcript may repeat a retracted message.
     /// Returns the new ids; `before` contains those of the previous slices.
     async fn free_ids(
         &self,

@@ -1,5 +1,5 @@
 //! The system prompt of an imported transcript, after it has changed. The messages with the previous prompt
-//! are withdrawn. The current prompt is a file of the session, with which packs and exports begin.
+//! are retracted. The current prompt is a file of the session, with which packs and exports begin.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -33,8 +33,8 @@ impl Why {
             shown.push(format!("  {}", found.fixed()));
             let Resolved::Lines { session, log, lines, .. } = found else { continue };
             let select = match log {
-                // A source may have been withdrawn since.
-                Log::Messages => Select::messages(lines.clone()).with_withdrawn(),
+                // A source may have been retracted since.
+                Log::Messages => Select::messages(lines.clone()).with_retracted(),
                 Log::Events => Select::events(lines.clone()),
             };
             for line in sessions.lines(session, &select).await?.items {

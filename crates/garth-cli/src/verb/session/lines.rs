@@ -18,7 +18,7 @@ use crate::verb::open::{Open, open};
 #[command(after_help = "Examples:\n  \
         garth session messages work\n  \
         garth session messages work tail:10\n  \
-        garth session messages work 12-18 --withdrawn --json")]
+        garth session messages work 12-18 --retracted --json")]
 pub(crate) struct Messages {
     /// Name of the session
     name: String,
@@ -26,7 +26,7 @@ pub(crate) struct Messages {
     source: Option<String>,
     /// Show retracted messages, too
     #[arg(long)]
-    withdrawn: bool,
+    retracted: bool,
 }
 
 /// Show the events of a session
@@ -57,7 +57,7 @@ pub(crate) struct Resolve {
 impl Messages {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
-        show(app, &open, (&self.name, Log::Messages), self.source.as_deref(), self.withdrawn).await
+        show(app, &open, (&self.name, Log::Messages), self.source.as_deref(), self.retracted).await
     }
 }
 
@@ -73,15 +73,15 @@ async fn show(
     open: &Open,
     (session, log): (&str, Log),
     source: Option<&str>,
-    withdrawn: bool,
+    retracted: bool,
 ) -> Result {
     let sessions = open.sessions()?;
     let (mut select, name) = match log {
         Log::Messages => (Select::messages(1..=u64::MAX), "messages"),
         Log::Events => (Select::events(1..=u64::MAX), "events"),
     };
-    if withdrawn {
-        select = select.with_withdrawn();
+    if retracted {
+        select = select.with_retracted();
     }
     let mut of = session.to_owned();
     if let Some(text) = source {

@@ -1,7 +1,7 @@
-//! `garth session retract`: withdraws messages from models.
+//! `garth session retract`: retracts messages from models.
 
 use clap::Args;
-use garth_agent::session::{Source, Withdrawn};
+use garth_agent::session::{Retracted, Source};
 use serde_json::json;
 
 use super::lines::source_of;
@@ -12,7 +12,7 @@ use crate::verb::open::open;
 /// Retract messages: models no longer get them, and the session keeps them
 ///
 /// Retracted messages are left out of packs, transcripts, archives, search and recall, and derived entries
-/// with them as source are removed. `garth session messages --withdrawn` still shows them. A source is a line
+/// with them as source are removed. `garth session messages --retracted` still shows them. A source is a line
 /// or range of lines (7, 3-4), the id of a message, ID..ID, tail:N for the last N messages that are not
 /// retracted yet, or user:latest. Each source is one commit.
 ///
@@ -42,12 +42,12 @@ impl Retract {
         let open = open(app, true).await?;
         let sessions = open.sessions()?;
         if let [source] = &*sources {
-            let done = sessions.withdraw(&self.name, source, self.reason.as_deref()).await?;
+            let done = sessions.retract(&self.name, source, self.reason.as_deref()).await?;
             return show(app, &self.name, &done);
         }
         let mut failures = Failures::default();
         for source in &sources {
-            let outcome = match sessions.withdraw(&self.name, source, self.reason.as_deref()).await {
+            let outcome = match sessions.retract(&self.name, source, self.reason.as_deref()).await {
                 Ok(done) => show(app, &self.name, &done),
                 Err(error) => Err(error.into()),
             };
@@ -58,7 +58,7 @@ impl Retract {
     }
 }
 
-fn show(app: &mut App, session: &str, done: &Withdrawn) -> Result {
+fn show(app: &mut App, session: &str, done: &Retracted) -> Result {
     let lines = format!("messages:{}-{}", done.lines.start(), done.lines.end());
     let json = json!({"session": session, "lines": lines, "events": done.events, "seq": done.seq.0});
     match done.events.is_empty() {

@@ -29,7 +29,7 @@ const MAX_INPUT: u64 = 1 << 30;
 ///
 /// With --dry-run the transcript is compared with the session, and nothing changes.
 ///
-/// With --json, prints one object: session, messages, new, present, lines, withdrawn, said_again,
+/// With --json, prints one object: session, messages, new, present, lines, retracted, said_again,
 /// system_changed, unknown_blocks, skipped, skipped_count, notes, note_count, dry_run, seq.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -88,7 +88,7 @@ pub(crate) struct Export {
     format: TranscriptFormat,
     /// Write retracted messages, too
     #[arg(long)]
-    withdrawn: bool,
+    retracted: bool,
 }
 
 impl Import {
@@ -131,7 +131,7 @@ impl Import {
         };
         let json = json!({
             "session": self.name, "messages": done.messages, "new": done.new, "present": done.present,
-            "lines": source(&done.lines), "withdrawn": source(&done.withdrawn),
+            "lines": source(&done.lines), "retracted": source(&done.retracted),
             "said_again": done.said_again, "system_changed": done.system_changed,
             "unknown_blocks": done.unknown_blocks, "skipped": done.skipped,
             "skipped_count": done.skipped_count, "notes": done.notes, "note_count": done.note_count,
@@ -142,7 +142,7 @@ impl Import {
         if done.system_changed {
             said.push_str(", system prompt changed");
         }
-        if let Some(lines) = source(&done.withdrawn) {
+        if let Some(lines) = source(&done.retracted) {
             said.push_str(&format!(", {lines} retracted"));
         }
         if done.skipped_count > 0 {
@@ -200,7 +200,7 @@ impl Export {
         let open = open(app, false).await?;
         let (first, last) = self.lines.unwrap_or((1, u64::MAX));
         let mut export = Lines::new(self.format).lines(first..=last);
-        export.withdrawn = self.withdrawn;
+        export.retracted = self.retracted;
         let mut document = Document::new(self.format);
         loop {
             let page = open.workspace()?.transcript(open.user(), &self.name, &export).await?;

@@ -108,7 +108,7 @@ fields! {
         /// Last line. Default: the end.
         last_line: Option<u64> = integer(1, MAX_INTEGER);
         /// `true` includes retracted messages.
-        withdrawn: bool = flag(), or false;
+        retracted: bool = flag(), or false;
     }
 }
 
@@ -123,7 +123,7 @@ pub(in crate::routes) async fn transcript(
         return Err(Refusal::validation("\"last_line\" must not be before \"first_line\""));
     }
     let mut export = Export::new(format).lines(first..=last);
-    export.withdrawn = fields.withdrawn;
+    export.retracted = fields.retracted;
     let page = workspace.transcript(workspace.audience(), &fields.name, &export).await?;
     // A message is passed on as stored, to the last digit. A section of Markdown is a string.
     let item = |item: &String| match format {

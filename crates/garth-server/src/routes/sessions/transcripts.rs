@@ -71,7 +71,7 @@ pub(in crate::routes) async fn import(
         "new": done.new,
         "present": done.present,
         "lines": ends(&done.lines),
-        "withdrawn": ends(&done.withdrawn),
+        "retracted": ends(&done.retracted),
         "said_again": done.said_again,
         "system_changed": done.system_changed,
         "unknown_blocks": done.unknown_blocks,
@@ -107,7 +107,7 @@ fields! {
         /// Messages to return. Default: all.
         source: Option<Cow<'a, str>> = string_of("source");
         /// `true` includes retracted messages.
-        withdrawn: bool = flag(), or false;
+        retracted: bool = flag(), or false;
     }
 }
 
@@ -118,7 +118,7 @@ pub(in crate::routes) async fn export(
 ) -> Result<Box<RawValue>, Refusal> {
     let format: TranscriptFormat = fields.format.parse()?;
     let mut export = Export::new(format);
-    export.withdrawn = fields.withdrawn;
+    export.retracted = fields.retracted;
     let name = &*fields.name;
     let mut of = name.to_owned();
     match fields.source {

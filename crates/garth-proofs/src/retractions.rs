@@ -1,5 +1,5 @@
-//! Many withdrawals in one session: packs and tails need no more reads than with few, and neither they nor a
-//! search contain a withdrawn message.
+//! Many retractions in one session: packs and tails need no more reads than with few, and neither they nor a
+//! search contain a retracted message.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, run};
 
 use crate::support::account;
 
-/// Number of withdrawals to compare with.
+/// Number of retractions to compare with.
 const FEW: u64 = 50;
 /// Reads that a search among more events may need in addition: binary search in each of its runs.
 const MORE: usize = 64;
 
-/// Pattern of the withdrawals.
+/// Pattern of the retractions.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// The last message, repeatedly.
@@ -32,18 +32,18 @@ enum Way {
 
 const WAYS: [Way; 4] = [Way::Back, Way::Regenerate, Way::Apart, Way::Again];
 
-/// Many withdrawals in one session. The size is the number of withdrawals.
+/// Many retractions in one session. The size is the number of retractions.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Withdrawals {
-    /// Withdraws nothing: a negative control.
+pub struct Retractions {
+    /// Retracts nothing: a negative control.
     pub none: bool,
 }
 
-impl Proof for Withdrawals {
+impl Proof for Retractions {
     fn about(&self) -> About {
         About {
-            name: "withdrawals",
-            claim: "Packs and tails cost the same after many withdrawals as after few, and show none.",
+            name: "retractions",
+            claim: "Packs and tails cost the same after many retractions as after few, and show none.",
             full: 50_000,
             ci: 120,
         }
@@ -57,27 +57,27 @@ impl Proof for Withdrawals {
 fn compared(folder: &Path, size: u64, none: bool) -> Proven<Report> {
     run(async {
         let fs: Arc<dyn FileSystem> = account(&folder.join("data"), Env::system())?;
-        let mut report = Report::of(["withdrawals"]);
+        let mut report = Report::of(["retractions"]);
         for way in WAYS {
             let few = reads(&fs, way, FEW, none).await?;
             let many = reads(&fs, way, size, none).await?;
-            report.add("withdrawals", usize::try_from(size + FEW).unwrap_or(0));
+            report.add("retractions", usize::try_from(size + FEW).unwrap_or(0));
             for (what, few, many) in [("tail", few.0, many.0), ("pack", few.1, many.1)] {
                 report.add_in("reads", format!("{way:?}: {what}"), many as u64);
                 hold(many <= few + MORE, || {
-                    format!("{way:?}: a {what} takes {many} reads, and {few} beside {FEW} withdrawals")
+                    format!("{way:?}: a {what} takes {many} reads, and {few} beside {FEW} retractions")
                 })?;
             }
         }
-        let hits = fs.search(&SearchQuery::new("zwithdrawn").limit(100)).await?.hits;
-        hold(hits.iter().all(|hit| !hit.snippet.contains("zwithdrawn")), || {
-            "search finds withdrawn messages".to_owned()
+        let hits = fs.search(&SearchQuery::new("zretracted").limit(100)).await?.hits;
+        hold(hits.iter().all(|hit| !hit.snippet.contains("zretracted")), || {
+            "search finds retracted messages".to_owned()
         })?;
         Ok(report)
     })
 }
 
-/// Returns the reads of a tail and of a pack in a session with `count` withdrawals.
+/// Returns the reads of a tail and of a pack in a session with `count` retractions.
 async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Proven<(usize, usize)> {
     let counting = Counting::new(Arc::clone(fs));
     let agent = format!("{way:?}-{count}").to_lowercase();
@@ -87,38 +87,38 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Pr
         sessions.append("s", &Append::messages([Draft::user(text)])).await?;
         Ok(())
     };
-    let withdraw = async |source: String| -> Proven<()> {
+    let retract = async |source: String| -> Proven<()> {
         if !none {
             let source: Source = source.parse()?;
-            sessions.withdraw("s", &source, None).await?;
+            sessions.retract("s", &source, None).await?;
         }
         Ok(())
     };
     many(&sessions, 200, |number| format!("kept {number}")).await?;
     match way {
         Way::Back => {
-            many(&sessions, count, |_| "zwithdrawn".to_owned()).await?;
+            many(&sessions, count, |_| "zretracted".to_owned()).await?;
             for _ in 0..count {
-                withdraw("tail:1".to_owned()).await?;
+                retract("tail:1".to_owned()).await?;
             }
         }
         Way::Regenerate => {
             for _ in 0..count {
-                say("zwithdrawn".to_owned()).await?;
-                withdraw("tail:1".to_owned()).await?;
+                say("zretracted".to_owned()).await?;
+                retract("tail:1".to_owned()).await?;
             }
         }
         Way::Apart => {
-            let text = |at: u64| if at.is_multiple_of(2) { "zwithdrawn" } else { "kept apart" };
+            let text = |at: u64| if at.is_multiple_of(2) { "zretracted" } else { "kept apart" };
             many(&sessions, 2 * count, |at| text(at).to_owned()).await?;
             for number in 0..count {
-                withdraw(format!("messages:{}", 201 + 2 * number)).await?;
+                retract(format!("messages:{}", 201 + 2 * number)).await?;
             }
         }
         Way::Again => {
-            many(&sessions, count, |at| if at == 0 { "zwithdrawn" } else { "kept" }.to_owned()).await?;
+            many(&sessions, count, |at| if at == 0 { "zretracted" } else { "kept" }.to_owned()).await?;
             for _ in 0..count {
-                withdraw("messages:201".to_owned()).await?;
+                retract("messages:201".to_owned()).await?;
             }
         }
     }
@@ -131,8 +131,8 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Pr
     options.budget = Some(8_000);
     let packed = sessions.pack("s", &options).await?;
     let of_pack = counting.reads_since();
-    hold(!packed.markdown.contains("zwithdrawn"), || format!("{way:?}: a pack has withdrawn messages"))?;
-    // An empty pack would contain no withdrawn message either.
+    hold(!packed.markdown.contains("zretracted"), || format!("{way:?}: a pack has retracted messages"))?;
+    // An empty pack would contain no retracted message either.
     hold(packed.markdown.contains("kept last 0"), || format!("{way:?}: a pack lacks messages"))?;
     Ok((of_tail, of_pack))
 }

@@ -1,4 +1,4 @@
-//! Withdraws messages: models no longer get them, the log keeps them.
+//! Retracts messages: models no longer get them, the log keeps them.
 
 use std::ops::RangeInclusive;
 
@@ -10,41 +10,41 @@ use super::source::{Resolved, Source, What};
 use crate::boxed;
 use crate::ids::uuid;
 use crate::once::{Outcome, PENDING};
-use crate::registry::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
+use crate::registry::projections::sessions::{ASSISTANT, MAX_RETRACTED};
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 
-/// Limit on the messages of one withdrawal.
+/// Limit on the messages of one retraction.
 const MAX_AT_ONCE: u64 = 1_000_000;
 
-/// Limit on the events of one withdrawal that skip earlier withdrawn lines.
+/// Limit on the events of one retraction that skip earlier retracted lines.
 const MAX_EVENTS: usize = 500;
 
-/// Limit on the runs that are followed to find out how far withdrawn lines reach.
+/// Limit on the runs that are followed to find out how far retracted lines reach.
 const MAX_STEPS: usize = 64;
 
-/// Result of a withdrawal.
+/// Result of a retraction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Withdrawn {
-    /// Lines of the withdrawn messages.
+pub struct Retracted {
+    /// Lines of the retracted messages.
     pub lines: RangeInclusive<u64>,
-    /// Ids of the events that record it; none if all were withdrawn before.
+    /// Ids of the events that record it; none if all were retracted before.
     pub events: Vec<String>,
     /// The commit.
     pub seq: Seq,
 }
 
-impl Outcome for Withdrawn {
+impl Outcome for Retracted {
     fn committed(self, commit: &Commit) -> Self {
         Self { seq: commit.seq, ..self }
     }
 }
 
-/// Returns the lines that were not withdrawn before.
+/// Returns the lines that were not retracted before.
 fn new_lines(lines: &RangeInclusive<u64>, gone: &[RangeInclusive<u64>]) -> Vec<RangeInclusive<u64>> {
     let (mut next, end) = (*lines.start(), *lines.end());
     let mut new = Vec::new();
@@ -61,33 +61,33 @@ fn new_lines(lines: &RangeInclusive<u64>, gone: &[RangeInclusive<u64>]) -> Vec<R
     if new.len() > MAX_EVENTS { vec![lines.clone()] } else { new }
 }
 
-/// Returns lines in parts that one event withdraws.
+/// Returns lines in parts that one event retracts.
 fn in_parts(lines: &RangeInclusive<u64>) -> impl Iterator<Item = RangeInclusive<u64>> {
     let (first, end) = (*lines.start(), *lines.end());
-    (first..=end).step_by(MAX_WITHDRAWN as usize).map(move |from| from..=end.min(from + MAX_WITHDRAWN - 1))
+    (first..=end).step_by(MAX_RETRACTED as usize).map(move |from| from..=end.min(from + MAX_RETRACTED - 1))
 }
 
 impl Sessions<'_> {
-    /// Withdraws messages, in one commit, with an event for each run of lines that were not withdrawn before,
-    /// and removes everything derived from them. `tail:N` names the last N messages that were not withdrawn
-    /// before, so a repeat of it withdraws further ones. Withdrawing the same lines again changes nothing.
+    /// Retracts messages, in one commit, with an event for each run of lines that were not retracted before,
+    /// and removes everything derived from them. `tail:N` names the last N messages that were not retracted
+    /// before, so a repeat of it retracts further ones. Retracting the same lines again changes nothing.
     ///
     /// # Errors
     /// `InvalidArgument` for a source of anything but messages; `NotFound`; `TooLarge`; from the filesystem.
     #[boxed]
-    pub async fn withdraw(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
+    pub async fn retract(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Retracted> {
         let is_own = source.session.as_deref().is_none_or(|own| own == session);
         if !is_own || matches!(source.what, What::Path(_) | What::Swap(_)) {
             return Err(Error::invalid(format!(
                 "{source}: name messages of the session itself, such as messages:3-5, msg-..., or tail:2"
             )));
         }
-        self.once.run(retry(|| self.withdraw_once(session, source, reason))).await
+        self.once.run(retry(|| self.retract_once(session, source, reason))).await
     }
 
-    async fn withdraw_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
+    async fn retract_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Retracted> {
         let mut conditions = Vec::new();
-        // What `tail:N` names, and what is withdrawn already, depends on both logs: they must not change
+        // What `tail:N` names, and what is retracted already, depends on both logs: they must not change
         // until the commit.
         for log in [Log::Messages, Log::Events] {
             let at = At::from(self.file(session, log.file())?);
@@ -101,18 +101,18 @@ impl Sessions<'_> {
         self.meta(session).await?;
         let resolved = self.resolve(session, source).await?;
         let Resolved::Lines { log: Log::Messages, lines, .. } = resolved else {
-            return Err(Error::invalid(format!("{source}: only messages are withdrawn")));
+            return Err(Error::invalid(format!("{source}: only messages are retracted")));
         };
         if lines.end() - lines.start() >= MAX_AT_ONCE {
-            let message = format!("at most {MAX_AT_ONCE} messages are withdrawn at once");
+            let message = format!("at most {MAX_AT_ONCE} messages are retracted at once");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        // Withdrawn lines are not withdrawn again. Otherwise each repeat would add an event that reads have
+        // Retracted lines are not retracted again. Otherwise each repeat would add an event that reads have
         // to look at.
-        let drafts = self.withdrawals(session, &lines, reason).await?;
+        let drafts = self.retractions(session, &lines, reason).await?;
         if drafts.is_empty() {
-            let done = Withdrawn { lines, events: Vec::new(), seq: self.fs.head().await?.seq };
-            let batch = self.batch(session, Vec::new(), "withdraw nothing new of session");
+            let done = Retracted { lines, events: Vec::new(), seq: self.fs.head().await?.seq };
+            let batch = self.batch(session, Vec::new(), "retract nothing new of session");
             return self.once.unchanged(self.fs, batch, done).await;
         }
         let now = self.env.now().to_rfc3339();
@@ -121,8 +121,8 @@ impl Sessions<'_> {
         if self.end(session, Log::Events).await?.open {
             body.push('\n');
         }
-        // In the same commit, so that no reader of derived files has to check for withdrawals.
-        let derived = self.without_withdrawn(session, &drafts).await?;
+        // In the same commit, so that no reader of derived files has to check for retractions.
+        let derived = self.without_retracted(session, &drafts).await?;
         for event in drafts {
             let id = format!("ev-{}", uuid(&self.env)?);
             let event = event.with("id", &id).with("run", &run).with("created_at", &now);
@@ -135,20 +135,20 @@ impl Sessions<'_> {
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         ops.extend(derived.ops);
         conditions.extend(derived.conditions);
-        let batch = self.batch(session, ops, "withdraw messages of session");
+        let batch = self.batch(session, ops, "retract messages of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        self.once.commit(self.fs, batch, Withdrawn { lines, events, seq: PENDING }).await
+        self.once.commit(self.fs, batch, Retracted { lines, events, seq: PENDING }).await
     }
 
-    /// Returns the events that withdraw some lines, without ids: one for each run that was not withdrawn
+    /// Returns the events that retract some lines, without ids: one for each run that was not retracted
     /// before, of at most 65,536 lines.
-    pub(crate) async fn withdrawals(
+    pub(crate) async fn retractions(
         &self,
         session: &str,
         lines: &RangeInclusive<u64>,
         reason: Option<&str>,
     ) -> Result<Vec<Draft>> {
-        let gone = self.withdrawn(session, lines.clone()).await?;
+        let gone = self.retracted(session, lines.clone()).await?;
         let new = new_lines(lines, &gone);
         if new.is_empty() {
             return Ok(Vec::new());
@@ -164,19 +164,19 @@ impl Sessions<'_> {
         Ok(new.iter().flat_map(in_parts).map(event).collect())
     }
 
-    /// Returns the run that some lines belong to once they are withdrawn: these lines, with the withdrawn
+    /// Returns the run that some lines belong to once they are retracted: these lines, with the retracted
     /// ones right before and after them.
     async fn run_around(&self, session: &str, lines: &RangeInclusive<u64>) -> Result<RangeInclusive<u64>> {
         let (mut first, mut last) = (*lines.start(), *lines.end());
         // Runs of events that other programs wrote name their own lines alone: some are followed.
         for _ in 0..MAX_STEPS {
-            if first == 1 || self.withdrawn(session, first - 1..=first - 1).await?.is_empty() {
+            if first == 1 || self.retracted(session, first - 1..=first - 1).await?.is_empty() {
                 break;
             }
             first = self.run_start(session, first - 1, u64::MAX).await?;
         }
         for _ in 0..MAX_STEPS {
-            if self.withdrawn(session, last + 1..=last + 1).await?.is_empty() {
+            if self.retracted(session, last + 1..=last + 1).await?.is_empty() {
                 break;
             }
             last = self.run_end(session, last + 1).await?;
@@ -190,7 +190,7 @@ impl Sessions<'_> {
         while let Some(line) = self.latest(session, ASSISTANT, before).await? {
             before = line.number;
             if gone.contains(&line.number) {
-                // The log does not say yet that these lines are withdrawn. All of them are skipped at once.
+                // The log does not say yet that these lines are retracted. All of them are skipped at once.
                 before = *gone.start();
                 continue;
             }

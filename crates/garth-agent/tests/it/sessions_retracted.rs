@@ -1,4 +1,4 @@
-//! Withdrawn messages are never sent to a model, at no cost to reads.
+//! Retracted messages are never sent to a model, at no cost to reads.
 
 use std::sync::Arc;
 
@@ -29,30 +29,30 @@ async fn say(sessions: &Sessions<'_>, session: &str, texts: impl IntoIterator<It
 }
 
 #[tokio::test]
-async fn repeated_withdrawal_is_idempotent() {
+async fn repeated_retraction_is_idempotent() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..200).map(|number| format!("m{number}"))).await;
-        sessions.withdraw("default", &source("messages:10-20"), None).await.unwrap();
+        sessions.retract("default", &source("messages:10-20"), None).await.unwrap();
         let before = fs.head().await.unwrap().seq;
-        let again = sessions.withdraw("default", &source("messages:11-19"), None).await.unwrap();
+        let again = sessions.retract("default", &source("messages:11-19"), None).await.unwrap();
         assert_eq!((again.lines, again.events.len()), (11..=19, 0));
         assert_eq!(fs.head().await.unwrap().seq, before);
-        // Of those that were not withdrawn before there are two runs.
-        let more = sessions.withdraw("default", &source("messages:5-30"), None).await.unwrap();
+        // Of those that were not retracted before there are two runs.
+        let more = sessions.retract("default", &source("messages:5-30"), None).await.unwrap();
         assert_eq!(more.events.len(), 2);
         let events = fs.read_to_string(&path("events.jsonl")).await.unwrap();
         let last = events.lines().next_back().unwrap();
         assert!(last.contains(r#""source":"messages:21-30""#) && last.contains(r#""span":"messages:5-30""#));
         assert_eq!(said(&sessions, "default").await.len(), 200 - 26);
         // A rewind joins the run.
-        sessions.withdraw("default", &source("messages:31-40"), None).await.unwrap();
+        sessions.retract("default", &source("messages:31-40"), None).await.unwrap();
         let events = fs.read_to_string(&path("events.jsonl")).await.unwrap();
         assert!(events.lines().next_back().unwrap().contains(r#""span":"messages:5-40""#));
     }
 }
 
-/// Order in which messages are withdrawn.
+/// Order in which messages are retracted.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// The last ones, repeatedly.
@@ -65,7 +65,7 @@ enum Way {
     Again,
 }
 
-/// Counts the reads of a tail, the last message, lines and a pack in a session with `count` withdrawals.
+/// Counts the reads of a tail, the last message, lines and a pack in a session with `count` retractions.
 async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>, String) {
     let counting = Counting::new(Arc::clone(fs));
     let sessions = Sessions::new(&counting, "default", &format!("a-{way:?}-{count}").to_lowercase());
@@ -78,27 +78,27 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>,
     };
     let all = 20 + if matches!(way, Way::Apart) { 2 * count } else { count };
     let texts = (0..all).map(|number| {
-        let word = if gone(number) { "zwithdrawn" } else { "kept" };
+        let word = if gone(number) { "zretracted" } else { "kept" };
         format!("{word} {number}")
     });
     say(&sessions, "s", texts).await;
-    let withdraw = async |lines: String| {
-        sessions.withdraw("s", &source(&lines), None).await.unwrap();
+    let retract = async |lines: String| {
+        sessions.retract("s", &source(&lines), None).await.unwrap();
     };
     match way {
         Way::Back => {
             for _ in 0..count / 50 {
-                withdraw("tail:50".to_owned()).await;
+                retract("tail:50".to_owned()).await;
             }
         }
         Way::Forth => {
             for number in 0..count / 50 {
-                withdraw(format!("messages:{}-{}", 21 + 50 * number, 70 + 50 * number)).await;
+                retract(format!("messages:{}-{}", 21 + 50 * number, 70 + 50 * number)).await;
             }
         }
         Way::Apart => {
             for number in 0..count {
-                withdraw(format!("messages:{}", 22 + 2 * number)).await;
+                retract(format!("messages:{}", 22 + 2 * number)).await;
             }
         }
         Way::Again => {
@@ -126,12 +126,12 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>,
     let packed = sessions.pack("s", &budget(1000)).await.unwrap();
     reads.push(counting.reads_since());
     check(&packed);
-    assert!(packed.markdown.contains("kept last 3") && !packed.markdown.contains("zwithdrawn"));
+    assert!(packed.markdown.contains("kept last 3") && !packed.markdown.contains("zretracted"));
     (reads, packed.markdown)
 }
 
 #[tokio::test]
-async fn read_cost_ignores_withdrawals() {
+async fn read_cost_ignores_retractions() {
     let (account, _folder) = account().await;
     let fs: Arc<dyn FileSystem> = account.clone();
     for way in [Way::Back, Way::Forth, Way::Apart, Way::Again] {
@@ -147,13 +147,13 @@ async fn read_cost_ignores_withdrawals() {
         if matches!(way, Way::Back | Way::Forth) {
             assert_eq!(small.matches("kept").count(), large.matches("kept").count(), "{way:?}");
         }
-        let hits = account.search(&SearchQuery::new("zwithdrawn").limit(100)).await.unwrap().hits;
-        assert!(hits.iter().all(|hit| !hit.snippet.contains("zwithdrawn")), "{way:?}: {hits:?}");
+        let hits = account.search(&SearchQuery::new("zretracted").limit(100)).await.unwrap().hits;
+        assert!(hits.iter().all(|hit| !hit.snippet.contains("zretracted")), "{way:?}: {hits:?}");
     }
 }
 
 #[tokio::test]
-async fn search_and_recall_omit_withdrawn_messages() {
+async fn search_and_recall_omit_retracted_messages() {
     let (account, _folder) = account().await;
     let sessions = sessions(&*account).await;
     let texts = ["The harbour is closed on Monday.", "The quokka lives on Rottnest island.", "Thank you."];
@@ -167,7 +167,7 @@ async fn search_and_recall_omit_withdrawn_messages() {
     };
     let (hits, recalled) = found("quokka Rottnest").await;
     assert!(!hits.is_empty() && recalled.contains("quokka"));
-    sessions.withdraw("default", &source("messages:2"), None).await.unwrap();
+    sessions.retract("default", &source("messages:2"), None).await.unwrap();
     for question in ["quokka Rottnest", "quokka", "harbour closed Monday"] {
         let (hits, recalled) = found(question).await;
         let shown = format!("{hits:?}");
@@ -180,7 +180,7 @@ async fn search_and_recall_omit_withdrawn_messages() {
 }
 
 #[tokio::test]
-async fn derived_entries_of_withdrawn_messages_are_removed() {
+async fn derived_entries_of_retracted_messages_are_removed() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..20).map(|number| format!("Said {number}."))).await;
@@ -207,10 +207,10 @@ async fn derived_entries_of_withdrawn_messages_are_removed() {
             assert!(packed.markdown.contains(shown), "{shown}");
         }
         // What came later was no source.
-        sessions.withdraw("default", &source("messages:21"), None).await.unwrap();
+        sessions.retract("default", &source("messages:21"), None).await.unwrap();
         let packed = sessions.pack("default", &budget(4000)).await.unwrap();
         assert!(packed.markdown.contains("All was said.") && packed.markdown.contains("fact f3"));
-        sessions.withdraw("default", &source("messages:20"), None).await.unwrap();
+        sessions.retract("default", &source("messages:20"), None).await.unwrap();
         let packed = sessions.pack("default", &budget(4000)).await.unwrap();
         assert!(packed.markdown.contains("fact f1") && packed.markdown.contains("fact f2"));
         for hidden in ["fact f3", "wait", "Ask again.", "All was said.", "Said 19."] {
@@ -218,7 +218,7 @@ async fn derived_entries_of_withdrawn_messages_are_removed() {
         }
         // A repeat is rejected, but not entries derived from other messages.
         let error = sessions.derive("default", &derive).await.unwrap_err();
-        assert!(error.is(ErrorKind::Conflict) && error.message().contains("withdrawn"), "{error}");
+        assert!(error.is(ErrorKind::Conflict) && error.message().contains("retracted"), "{error}");
         let mut again = Derive::default();
         again.summary = Some("Most was said.".to_owned());
         sessions.derive("default", &again).await.unwrap();
@@ -230,14 +230,14 @@ async fn derived_entries_of_withdrawn_messages_are_removed() {
 }
 
 #[tokio::test]
-async fn summary_loses_withdrawn_excerpts() {
+async fn summary_loses_retracted_excerpts() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..30).map(|number| format!("Word{number} was said."))).await;
         sessions.compact("default", &garth_agent::session::Compact::default()).await.unwrap();
         let summary = async || fs.read_to_string(&path("context/summary.md")).await.unwrap();
         assert!(summary().await.contains("Word3 was"));
-        sessions.withdraw("default", &source("messages:4-5"), None).await.unwrap();
+        sessions.retract("default", &source("messages:4-5"), None).await.unwrap();
         let left = summary().await;
         assert!(!left.contains("Word3 was") && !left.contains("Word4 was") && left.contains("Word5 was"));
         assert!(left.starts_with("<!-- covers messages:1-"));
@@ -245,7 +245,7 @@ async fn summary_loses_withdrawn_excerpts() {
 }
 
 #[tokio::test]
-async fn packs_omit_withdrawn_messages() {
+async fn packs_omit_retracted_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
@@ -262,14 +262,14 @@ async fn packs_omit_withdrawn_messages() {
         options.expand = refs.map(|(id, _)| id.to_owned()).to_vec();
         let packed = sessions.pack("default", &options).await.unwrap();
         assert!(packed.markdown.matches("we keep quokkas").count() == 3, "{}", packed.markdown);
-        sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+        sessions.retract("default", &source("messages:1"), None).await.unwrap();
         assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), "");
         let index = fs.read_to_string(&path("context/swap/index.jsonl")).await.unwrap();
         assert!(!index.contains("quokkas"), "{index}");
         options.expand.clear();
         let packed = sessions.pack("default", &options).await.unwrap();
         assert!(!packed.markdown.contains("quokkas"), "{}", packed.markdown);
-        // A reference to withdrawn messages can still be derived, and is not expanded.
+        // A reference to retracted messages can still be derived, and is not expanded.
         let mut derive = Derive::default();
         derive.refs = Some(refs.iter().map(line).collect());
         sessions.derive("default", &derive).await.unwrap();
@@ -277,13 +277,13 @@ async fn packs_omit_withdrawn_messages() {
         let packed = sessions.pack("default", &options).await.unwrap();
         assert!(!packed.markdown.contains("quokkas"), "{}", packed.markdown);
         let reasons =
-            packed.pack.omitted.iter().filter(|out| out.reason == "withdrawn" && out.kind == "expanded");
+            packed.pack.omitted.iter().filter(|out| out.reason == "retracted" && out.kind == "expanded");
         assert_eq!(reasons.count(), 3, "{:?}", packed.pack.omitted);
     }
 }
 
 #[tokio::test]
-async fn swapped_content_omits_withdrawn_messages() {
+async fn swapped_content_omits_retracted_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
@@ -295,7 +295,7 @@ async fn swapped_content_omits_withdrawn_messages() {
             content.map(|bytes| String::from_utf8(bytes).unwrap())
         };
         assert!(shown(&part.id).await.unwrap().contains("quokkas"));
-        sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+        sessions.retract("default", &source("messages:1"), None).await.unwrap();
         let late = swap("messages:1-3").await;
         let listed = sessions.swapped("default").await.unwrap();
         let of_lines = listed.iter().filter(|entry| entry.kind == "message_range");
@@ -309,14 +309,14 @@ async fn swapped_content_omits_withdrawn_messages() {
             assert_eq!(shown(id).await.unwrap(), left);
         }
         let error = shown(&one.id).await.unwrap_err();
-        assert!(error.is(ErrorKind::NotFound) && error.message().contains("withdrawn"), "{error}");
+        assert!(error.is(ErrorKind::NotFound) && error.message().contains("retracted"), "{error}");
         assert_eq!(sessions.swap_in("default", &one.id).await.unwrap(), 0);
         assert!(sessions.swapped("default").await.unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn references_to_withdrawn_messages_are_removed() {
+async fn references_to_retracted_messages_are_removed() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
@@ -339,19 +339,19 @@ async fn references_to_withdrawn_messages_are_removed() {
         ];
         derive.refs = Some(refs.map(line).concat());
         sessions.derive("default", &derive).await.unwrap();
-        sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+        sessions.retract("default", &source("messages:1"), None).await.unwrap();
         let left = fs.read_to_string(&path("context/refs.jsonl")).await.unwrap();
         assert_eq!(left, [refs[4], refs[5], refs[6]].map(line).concat());
     }
 }
 
 #[tokio::test]
-async fn search_omits_archives_of_withdrawn_messages() {
+async fn search_omits_archives_of_retracted_messages() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
     say(&sessions, "default", ["we keep quokkas", "and wombats"].map(str::to_owned)).await;
-    sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+    sessions.retract("default", &source("messages:1"), None).await.unwrap();
     let policy = "keep_messages=0\nkeep_events=1\nhistory=archive\nhistory_ttl=0s\n";
     fs.write(&path("context/gc.policy"), policy).await.unwrap();
     sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
@@ -363,12 +363,12 @@ async fn search_omits_archives_of_withdrawn_messages() {
 }
 
 #[tokio::test]
-async fn collection_keeps_events_of_withdrawn_messages() {
+async fn collection_keeps_events_of_retracted_messages() {
     let (account, _folder) = account().await;
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
     say(&sessions, "default", ["we keep quokkas", "and wombats"].map(str::to_owned)).await;
-    sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+    sessions.retract("default", &source("messages:1"), None).await.unwrap();
     let policy = "keep_messages=1\nkeep_events=0\nhistory=delete\nhistory_ttl=0s\n";
     fs.write(&path("context/gc.policy"), policy).await.unwrap();
     sessions.set("default", &Change::new().state(State::Done)).await.unwrap();

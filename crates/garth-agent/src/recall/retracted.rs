@@ -1,4 +1,4 @@
-//! Removes withdrawn messages from the text of a session that recall shows.
+//! Removes retracted messages from the text of a session that recall shows.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::read::{Answers, Found};
 use crate::registry::projections::sessions::{
-    SESSION_LINE, WITHDRAWN, line_key, withdrawn_key, withdrawn_keys,
+    RETRACTED, SESSION_LINE, line_key, retracted_key, retracted_keys,
 };
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
@@ -14,8 +14,8 @@ use garth_engine::model::FindQuery;
 use garth_engine::path::TreePath;
 use garth_engine::text::withheld::blanked;
 
-/// Returns the answers to the ranges of a file, with the messages that were withdrawn from it blanked.
-pub(super) async fn without_withdrawn(
+/// Returns the answers to the ranges of a file, with the messages that were retracted from it blanked.
+pub(super) async fn without_retracted(
     fs: &dyn FileSystem,
     path: &TreePath,
     found: &Found<'_>,
@@ -29,8 +29,8 @@ pub(super) async fn without_withdrawn(
         let query = FindQuery::new(SESSION_LINE).equal(key).within(events.clone()).limit(1);
         Ok(!fs.find(&query).await?.items.is_empty())
     };
-    // One lookup is enough for a session without withdrawals.
-    if !has(WITHDRAWN).await? {
+    // One lookup is enough for a session without retractions.
+    if !has(RETRACTED).await? {
         return Ok(answers);
     }
     let mut left = Vec::new();
@@ -49,28 +49,28 @@ pub(super) async fn without_withdrawn(
             None => 1,
         };
         let lines = first..=first + line_feeds(&text);
-        let mut withdrawn = HashSet::new();
+        let mut retracted = HashSet::new();
         let mut block = 0;
         let mut is_touched = false;
         for line in lines {
-            // A lookup for each block of lines first; most blocks have no withdrawn line.
+            // A lookup for each block of lines first; most blocks have no retracted line.
             if line_key(line).1 != block {
                 block = line_key(line).1;
-                is_touched = has(&withdrawn_key(line)).await?;
+                is_touched = has(&retracted_key(line)).await?;
             }
             if !is_touched {
                 continue;
             }
-            for key in withdrawn_keys(line) {
+            for key in retracted_keys(line) {
                 if has(&key).await? {
-                    withdrawn.insert(line);
+                    retracted.insert(line);
                 }
             }
         }
-        let text = match withdrawn.is_empty() {
+        let text = match retracted.is_empty() {
             true => text,
             // Blanked rather than cut, so that byte positions and line numbers still hold.
-            false => Bytes::from(blanked(text.to_vec(), first, |line| withdrawn.contains(&line))),
+            false => Bytes::from(blanked(text.to_vec(), first, |line| retracted.contains(&line))),
         };
         left.push(Ok((entry, text)));
     }

@@ -1,53 +1,53 @@
-//! Finds withdrawn messages by the keys of the events that withdrew them. The cost grows with the requested
-//! lines, not with the number of withdrawals elsewhere, their repeats, or the length of a run.
+//! Finds retracted messages by the keys of the events that retracted them. The cost grows with the requested
+//! lines, not with the number of retractions elsewhere, their repeats, or the length of a run.
 
 use std::ops::RangeInclusive;
 
 use crate::registry::projections::sessions::{
-    STRIDE, WITHDRAWN, line_key, run_end_key, run_start_key, whole_key, withdrawn, withdrawn_key,
-    withdrawn_line_key, withdrawn_run,
+    RETRACTED, STRIDE, line_key, retracted, retracted_key, retracted_line_key, retracted_run, run_end_key,
+    run_start_key, whole_key,
 };
 use crate::session::handle::Sessions;
 use crate::session::store::files::Log;
 use garth_engine::error::Result;
 use garth_engine::model::FindLine;
 
-/// Limit on the events of [`STRIDE`] lines that are read. Each line is withdrawn once, unless other programs
-/// withdraw it again: then each line is looked up instead.
+/// Limit on the events of [`STRIDE`] lines that are read. Each line is retracted once, unless other programs
+/// retract it again: then each line is looked up instead.
 const MAX_EVENTS: usize = 64;
 
 /// Key of the events of a run, by its first or its last line.
 type RunKey = fn(u64) -> String;
 
 impl Sessions<'_> {
-    /// Returns true if a message of the session was ever withdrawn.
-    pub(crate) async fn has_withdrawn(&self, session: &str) -> Result<bool> {
-        Ok(!self.keyed(session, Log::Events, WITHDRAWN, 0, 1).await?.is_empty())
+    /// Returns true if a message of the session was ever retracted.
+    pub(crate) async fn has_retracted(&self, session: &str) -> Result<bool> {
+        Ok(!self.keyed(session, Log::Events, RETRACTED, 0, 1).await?.is_empty())
     }
 
-    /// Returns the ranges of withdrawn messages among some lines, in their order. The last range can continue
+    /// Returns the ranges of retracted messages among some lines, in their order. The last range can continue
     /// after these lines.
     ///
     /// # Errors
     /// From the filesystem.
-    pub(crate) async fn withdrawn(
+    pub(crate) async fn retracted(
         &self,
         session: &str,
         lines: RangeInclusive<u64>,
     ) -> Result<Vec<RangeInclusive<u64>>> {
-        self.withdrawn_by(session, lines, u64::MAX).await
+        self.retracted_by(session, lines, u64::MAX).await
     }
 
-    /// Returns the ranges that the first `events` events withdrew.
-    pub(crate) async fn withdrawn_by(
+    /// Returns the ranges that the first `events` events retracted.
+    pub(crate) async fn retracted_by(
         &self,
         session: &str,
         lines: RangeInclusive<u64>,
         events: u64,
     ) -> Result<Vec<RangeInclusive<u64>>> {
         let mut gone: Vec<RangeInclusive<u64>> = Vec::new();
-        // Most sessions have no withdrawal: one look-up instead of one for each 64 lines.
-        if lines.is_empty() || !self.has_withdrawn(session).await? {
+        // Most sessions have no retraction: one look-up instead of one for each 64 lines.
+        if lines.is_empty() || !self.has_retracted(session).await? {
             return Ok(gone);
         }
         let mut line = (*lines.start()).max(1);
@@ -80,23 +80,23 @@ impl Sessions<'_> {
         Ok(gone)
     }
 
-    /// Returns the first line of the run of withdrawn messages that ends with a withdrawn one.
+    /// Returns the first line of the run of retracted messages that ends with a retracted one.
     pub(crate) async fn run_start(&self, session: &str, line: u64, events: u64) -> Result<u64> {
         let run = self.run_of(session, run_end_key, line, events).await?;
         Ok(run.map_or(line, |run| *run.start()))
     }
 
-    /// Returns the last line of the run of withdrawn messages that begins with a withdrawn one.
+    /// Returns the last line of the run of retracted messages that begins with a retracted one.
     pub(crate) async fn run_end(&self, session: &str, line: u64) -> Result<u64> {
         let run = self.run_of(session, run_start_key, line, u64::MAX).await?;
         Ok(run.map_or(line, |run| *run.end()))
     }
 
     /// Returns a flag for each of the [`STRIDE`] lines from `first` on: true if one of the first `events`
-    /// events withdrew it.
+    /// events retracted it.
     async fn block(&self, session: &str, first: u64, events: u64) -> Result<[bool; STRIDE as usize]> {
         let mut gone = [false; STRIDE as usize];
-        let found = self.keyed(session, Log::Events, &withdrawn_key(first), 0, MAX_EVENTS + 1).await?;
+        let found = self.keyed(session, Log::Events, &retracted_key(first), 0, MAX_EVENTS + 1).await?;
         let places: Vec<FindLine> = found.into_iter().filter_map(|item| item.line).collect();
         // One more than can be read was asked for, to tell that there are more.
         if places.len() > MAX_EVENTS {
@@ -109,7 +109,7 @@ impl Sessions<'_> {
             let texts = self.first_texts(session, Log::Events, &ranges[read..]).await?;
             // An empty answer must not repeat the same read endlessly.
             read += texts.len().max(1);
-            for lines in texts.iter().filter_map(|text| withdrawn(text.as_bytes())) {
+            for lines in texts.iter().filter_map(|text| retracted(text.as_bytes())) {
                 for (line, gone) in (first..).zip(&mut gone) {
                     *gone |= lines.contains(&line);
                 }
@@ -118,7 +118,7 @@ impl Sessions<'_> {
         Ok(gone)
     }
 
-    /// Does the work of [`Self::block`] where more than [`MAX_EVENTS`] events withdraw these lines: looks up
+    /// Does the work of [`Self::block`] where more than [`MAX_EVENTS`] events retract these lines: looks up
     /// each line by its key.
     async fn crowded_block(&self, session: &str, first: u64, events: u64) -> Result<[bool; STRIDE as usize]> {
         let is_by = async |key: String| -> Result<bool> {
@@ -128,7 +128,7 @@ impl Sessions<'_> {
         let whole = is_by(whole_key(first)).await?;
         let mut gone = [whole; STRIDE as usize];
         for (line, gone) in (first..).zip(&mut gone).filter(|_| !whole) {
-            *gone = is_by(withdrawn_line_key(line)).await?;
+            *gone = is_by(retracted_line_key(line)).await?;
         }
         Ok(gone)
     }
@@ -176,6 +176,6 @@ impl Sessions<'_> {
             }
         }
         let texts = self.first_texts(session, Log::Events, &[last.bytes]).await?;
-        Ok(texts.first().and_then(|text| withdrawn_run(text.as_bytes())))
+        Ok(texts.first().and_then(|text| retracted_run(text.as_bytes())))
     }
 }

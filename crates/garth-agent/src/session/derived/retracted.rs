@@ -1,4 +1,4 @@
-//! Removes text that was derived from withdrawn messages from the derived files. Packs, search and recall
+//! Removes text that was derived from retracted messages from the derived files. Packs, search and recall
 //! then need no check of their own. The history of the files keeps the text.
 
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::derive::DerivePlan;
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::summary_lines::{covered, without};
-use crate::registry::projections::sessions::withdrawn;
+use crate::registry::projections::sessions::retracted;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
 use crate::session::log::source::{Resolved, Source, What};
@@ -17,12 +17,12 @@ use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Moment, Op};
 
 impl Sessions<'_> {
-    /// Returns the operations that remove text derived from messages that `events` withdraw.
-    pub(crate) async fn without_withdrawn(&self, session: &str, events: &[Draft]) -> Result<DerivePlan> {
+    /// Returns the operations that remove text derived from messages that `events` retract.
+    pub(crate) async fn without_retracted(&self, session: &str, events: &[Draft]) -> Result<DerivePlan> {
         let mut plan = DerivePlan { ops: Vec::new(), conditions: Vec::new(), files: Vec::new() };
         let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
-        // The projection parses events in the same way: lines without its keys count as not withdrawn.
-        let gone = events.iter().filter(is_one).filter_map(|event| withdrawn(event.line().as_bytes()));
+        // The projection parses events in the same way: lines without its keys count as not retracted.
+        let gone = events.iter().filter(is_one).filter_map(|event| retracted(event.line().as_bytes()));
         let gone: Vec<RangeInclusive<u64>> = gone.collect();
         let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
         // The next pack writes this file again. The commit of a pack that is being built at this time detects
@@ -52,7 +52,7 @@ impl Sessions<'_> {
         Ok(plan)
     }
 
-    /// Removes the summaries of swapped ranges that contain withdrawn messages.
+    /// Removes the summaries of swapped ranges that contain retracted messages.
     async fn blank_swapped(
         &self,
         session: &str,
@@ -77,7 +77,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Returns the entries without a source among withdrawn messages; `None` if no entry has one.
+    /// Returns the entries without a source among retracted messages; `None` if no entry has one.
     async fn entries_without(
         &self,
         session: &str,
@@ -169,7 +169,7 @@ impl Sessions<'_> {
     ) -> Result<Option<String>> {
         let covered = covered(text);
         if covered > 0 {
-            // The summary covers none of the withdrawn messages.
+            // The summary covers none of the retracted messages.
             if first > covered {
                 return Ok(None);
             }
