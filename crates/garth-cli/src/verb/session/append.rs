@@ -17,9 +17,8 @@ const MAX_INPUT: usize = 16 << 20;
 ///
 /// TEXT is one message, of the role user unless --role names another. Without TEXT, standard input is read:
 /// with --role as the text of one message, else as JSON Lines. A line is a message (role and content;
-/// optional: id, created_at, run, parent, native) or with --events an event (type and any other field;
-/// optional: id, run, created_at). TEXT that starts with { is read as JSON Lines, too, unless --role is
-/// given.
+/// optional: id, created_at, run, parent, native). With --events, TEXT or standard input is JSON Lines of events
+/// (type and any other field; optional: id, run, created_at).
 ///
 /// All lines are appended in one commit. A line whose id exists in the session is skipped.
 ///
@@ -33,7 +32,7 @@ const MAX_INPUT: usize = 16 << 20;
 pub(crate) struct Append {
     /// Name of the session
     name: String,
-    /// Text of one message, or JSON Lines; - or nothing reads standard input
+    /// Text of one message, or with --events JSON Lines; - or nothing reads standard input
     text: Option<String>,
     /// Append the text as one message of this role
     #[arg(long, value_enum, value_name = "ROLE", conflicts_with = "events")]
@@ -77,8 +76,10 @@ impl Append {
             Some(RoleArg::User) => Some(Role::User),
             Some(RoleArg::Assistant) => Some(Role::Assistant),
             None => {
-                let text = self.text.as_deref().filter(|text| *text != "-" && !self.events)?;
-                (!text.trim_start().starts_with('{')).then_some(Role::User)
+                // JSON in an argument stays a text: a program that passes on what a person typed would
+                // otherwise let him write messages of any role.
+                self.text.as_deref().filter(|text| *text != "-" && !self.events)?;
+                Some(Role::User)
             }
         }
     }
