@@ -27,11 +27,12 @@ pub(crate) const VALUED: [&str; 11] = [
 const MAX_REPEATED: usize = 160;
 
 /// Commands with a text as an argument, which a shell splits if it is not quoted.
-const TAKES_TEXT: [&str; 8] = [
+const TAKES_TEXT: [&str; 9] = [
     "write",
     "append",
     "memory put",
     "session append",
+    "remember",
     "daily add",
     "context child create",
     "recall",
@@ -268,6 +269,9 @@ fn unknown_option(named: &Named<'_>, option: &str, similar: Option<String>) -> S
 
 fn unexpected_word(named: &Named<'_>, word: &str, error: &Error) -> String {
     let mut message = format!("unexpected argument `{}`", escaped(word));
+    if let Some(advice) = words::extra_argument(&named.path, word) {
+        return format!("{message}: {advice}");
+    }
     if TAKES_TEXT.contains(&&*named.path) {
         message.push_str("; quote a text that has spaces: 'two words'");
     }

@@ -99,6 +99,20 @@ pub(crate) const GUESSED_OPTIONS: &[(&str, &[&str])] = &[
     ("--delete", &["--rm"]),
 ];
 
+/// Arguments that a command does not take: the command, the words (any if there are none), and what does what
+/// they ask for.
+pub(crate) const EXTRA_ARGUMENTS: &[(&str, &[&str], &str)] = &[
+    (
+        "config",
+        &["set", "unset", "edit"],
+        "write the option to garth.toml, or give it to `garth serve` as a flag",
+    ),
+    ("config", &["show", "get", "list", "print"], "`garth config` prints every option"),
+    ("config", &[], "`garth config` prints every option"),
+    ("memory tag", &[], "try `garth memory tag CATEGORY/SLUG --add TAG` or `--rm TAG`"),
+    ("quota set", &[], "try `garth quota set PATH --max-bytes SIZE` or `--max-entries COUNT`"),
+];
+
 /// Guessed words: the group (empty at the top), the words, and commands that they may mean, which are
 /// suggested if this build has them.
 pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
@@ -320,6 +334,13 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
 pub(crate) fn removed(group: &str, word: &str) -> Option<(&'static str, Option<&'static str>)> {
     let found = REMOVED.iter().find(|(of, name, ..)| *of == group && *name == word);
     found.map(|(_, _, successor, example)| (*successor, *example))
+}
+
+/// Returns advice on an argument that a command does not take.
+pub(crate) fn extra_argument(command: &str, word: &str) -> Option<&'static str> {
+    let is_meant = |words: &[&str]| words.is_empty() || words.contains(&word);
+    let found = EXTRA_ARGUMENTS.iter().find(|(of, words, _)| *of == command && is_meant(words));
+    found.map(|(_, _, advice)| *advice)
 }
 
 /// Returns the commands for a guessed word in a group.

@@ -267,5 +267,10 @@ impl<'a> Sessions<'a> {
 
 /// Returns the `NotFound` of a session that does not exist.
 pub(super) fn missing(session: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("{session}: no such session; create it first"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "{session}: no such session of this user or chat; create it, or name the user or chat that has it"
+        ),
+    )
 }

@@ -102,7 +102,7 @@ async fn create_writes_every_session_file() {
             "append to it",
         );
         assert_refused(sessions.create(&Create::new("a/b")).await, ErrorKind::InvalidArgument, "session");
-        assert_refused(sessions.get("other").await, ErrorKind::NotFound, "create it first");
+        assert_refused(sessions.get("other").await, ErrorKind::NotFound, "no such session");
         let relative = Create::new("b").cwd("work/../x");
         assert_refused(sessions.create(&relative).await, ErrorKind::InvalidArgument, "absolute");
     }
@@ -307,12 +307,12 @@ async fn append_rejects_excess_and_missing_session() {
         assert_refused(
             sessions.append("no", &Append::messages([Draft::user("a")])).await,
             ErrorKind::NotFound,
-            "create it first",
+            "no such session",
         );
         assert_refused(
             sessions.append("no", &Append::default()).await,
             ErrorKind::NotFound,
-            "create it first",
+            "no such session",
         );
         assert_eq!(sessions.append("default", &Append::default()).await.unwrap().seq, None);
     }

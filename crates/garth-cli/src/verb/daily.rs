@@ -1,8 +1,11 @@
 //! `garth daily`: the daily memory of an agent.
 
+use std::str::FromStr;
+
 use clap::{Args, Subcommand};
 use garth_agent::Class;
-use garth_agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
+use garth_agent::workspace::{Day, MAX_DAYS, MAX_FILE, Workspace, run_jobs};
+use garth_engine::model::Timestamp;
 use garth_engine::{Error, ErrorKind};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
@@ -41,9 +44,9 @@ enum Action {
     Add {
         /// Text; - or nothing reads standard input
         text: Option<String>,
-        /// Day [default: today]
-        #[arg(long, value_name = "YYYY-MM-DD")]
-        day: Option<Day>,
+        /// Day: a date, today or yesterday
+        #[arg(long, value_name = "YYYY-MM-DD", default_value = "today")]
+        day: NamedDay,
     },
     /// Print the memory of a day
     ///
@@ -51,8 +54,9 @@ enum Action {
     /// one object: day, parts (class, text).
     #[command(after_help = "Example:\n  garth daily show 2026-01-27 --key agent:default:slack:channel:C1")]
     Show {
-        /// Day [default: today]
-        day: Option<Day>,
+        /// Day: a date, today or yesterday
+        #[arg(value_name = "YYYY-MM-DD", default_value = "today")]
+        day: NamedDay,
     },
     /// List the days that have a memory
     ///
@@ -61,7 +65,7 @@ enum Action {
     List {
         /// Start after this day
         #[arg(long, value_name = "YYYY-MM-DD")]
-        after: Option<Day>,
+        after: Option<NamedDay>,
         /// Maximum number of days
         #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
         limit: Option<usize>,
@@ -86,7 +90,13 @@ impl Daily {
             Action::Add { text, day } => {
                 let text = argument_or_stdin(text, MAX_FILE, "text of a daily memory")?;
                 let open = open(app, true).await?;
-                let done = open.workspace()?.add_daily(day, &text).await?;
+                let workspace = open.workspace()?;
+                let day = match day {
+                    // The day of the commit, which may be later than now.
+                    NamedDay::Today => None,
+                    other => Some(other.of(&workspace, app.env.now()).await?),
+                };
+                let done = workspace.add_daily(day, &text).await?;
                 let json = json!({"path": done.path, "seq": done.seq});
                 app.out.item(&json, format_args!("remembered  {}", escaped(done.path.as_str())))
             }
@@ -97,13 +107,44 @@ impl Daily {
     }
 }
 
-async fn show(app: &mut App, day: Option<Day>) -> Result {
+/// Day as people name it.
+#[derive(Clone, Copy, Debug)]
+enum NamedDay {
+    Today,
+    Yesterday,
+    Date(Day),
+}
+
+impl FromStr for NamedDay {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "today" => Ok(Self::Today),
+            "yesterday" => Ok(Self::Yesterday),
+            date => {
+                let day = date.parse().map(Self::Date);
+                day.map_err(|error: Error| format!("{}, today or yesterday", error.message()))
+            }
+        }
+    }
+}
+
+impl NamedDay {
+    /// Returns the date, in the time zone of the agent.
+    async fn of(self, workspace: &Workspace<'_>, now: Timestamp) -> Result<Day> {
+        Ok(match self {
+            Self::Today => workspace.day_of(now).await?,
+            Self::Yesterday => workspace.day_of(now).await?.before(),
+            Self::Date(day) => day,
+        })
+    }
+}
+
+async fn show(app: &mut App, day: NamedDay) -> Result {
     let open = open(app, false).await?;
     let workspace = open.workspace()?;
-    let day = match day {
-        Some(day) => day,
-        None => workspace.day_of(app.env.now()).await?,
-    };
+    let day = day.of(&workspace, app.env.now()).await?;
     let Some(parts) = workspace.daily(day).await? else {
         let message = format!("{day}: no memory of this day; `garth daily list` lists the days");
         return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
@@ -124,9 +165,13 @@ async fn show(app: &mut App, day: Option<Day>) -> Result {
     Ok(())
 }
 
-async fn days(app: &mut App, mut after: Option<Day>, mut left: usize) -> Result {
+async fn days(app: &mut App, after: Option<NamedDay>, mut left: usize) -> Result {
     let open = open(app, false).await?;
     let workspace = open.workspace()?;
+    let mut after = match after {
+        Some(day) => Some(day.of(&workspace, app.env.now()).await?),
+        None => None,
+    };
     while left > 0 {
         let (days, next) = workspace.list_daily(after, left.min(MAX_DAYS)).await?;
         for found in &days {

@@ -102,7 +102,7 @@ impl Status {
         let text = format!(
             "data       {}\naccount    {} (1 of {})\ncommits    {}{last}\nsize       {}{packs}\n\
              contents   {} agents, {} users, {} chats\naccess     {keys} API keys, {quotas} quotas\nagent      {}\n\
-             user       {}\nserver     {}\nattention  {}",
+             user       {}\nserver     {}\noutbox     {} waiting events\nattention  {}",
             escaped(&data_dir.folder().to_string_lossy()),
             one_line(&name),
             accounts.text(),
@@ -114,6 +114,7 @@ impl Status {
             one_line(&app.global.agent),
             user.as_deref().map_or_else(|| "the owner of the agent".to_owned(), one_line),
             server.as_deref().unwrap_or("none at 127.0.0.1:8787"),
+            attention.waiting.text(),
             attention.text()
         );
         app.out.item(&json, text)
@@ -154,9 +155,6 @@ impl Attention {
         let mut parts = Vec::new();
         if self.failed.count > 0 {
             parts.push(format!("{} failed events (garth outbox list --failed)", self.failed.text()));
-        }
-        if self.waiting.count > 0 {
-            parts.push(format!("{} waiting events (garth outbox run --once)", self.waiting.text()));
         }
         if self.broken.count > 0 {
             parts.push(format!("{} broken memories (garth repair --dry-run)", self.broken.text()));

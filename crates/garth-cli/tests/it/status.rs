@@ -29,7 +29,7 @@ fn status_counts_contents_and_names_what_waits() {
         assert_eq!(&status[name], value, "{name}");
     }
     assert!(status["bytes"].as_u64().unwrap() > 4096);
-    assert!(garth.ok(&["status"]).contains("1 waiting events (garth outbox run --once)"));
+    assert!(garth.ok(&["status"]).contains("outbox     1 waiting events\nattention  nothing"));
     garth.fails(3, &["status", "--account", "none"]);
     garth.fails(2, &["status", "--user", "ann"]);
 }

@@ -20,6 +20,10 @@ fn former_and_guessed_commands_lead_to_commands() {
             &["context", "pack", "work", "--form", "openai"],
             "option `--form` of `garth context pack` is now `--format`",
         ),
+        (&["memory", "tag", "notes/x", "drinks"], "--add TAG"),
+        (&["quota", "set", "/a", "1MB"], "try `garth quota set PATH --max-bytes SIZE`"),
+        (&["config", "set", "listen", "x"], "write the option to garth.toml"),
+        (&["config", "show"], "`garth config` prints every option"),
         (&["restore", "-n", "/a"], "option `-n` of `garth restore` is now `--dry-run`"),
     ] {
         let told = garth.fails(2, args);

@@ -176,6 +176,21 @@ fn daily_memory_is_shown_by_class() {
     assert!(text(&empty.stderr).contains("the text is empty"), "{}", text(&empty.stderr));
 }
 
+#[test]
+fn days_are_named_yesterday_and_today() {
+    let garth = Garth::unmade();
+    let added = |text: &str, day: &str| {
+        let path = garth.json(&["daily", "add", text, "--day", day])["path"].as_str().unwrap().to_owned();
+        path.rsplit('/').next().unwrap().trim_end_matches(".md").to_owned()
+    };
+    // In this order midnight between the two changes nothing.
+    let (yesterday, today) = (added("Ann called.", "yesterday"), added("Ann came.", "today"));
+    assert!(yesterday < today, "{yesterday} {today}");
+    assert!(garth.ok(&["daily", "show", &yesterday]).contains("Ann called."));
+    assert!(garth.ok(&["daily", "show", &today]).contains("Ann came."));
+    assert!(garth.fails(2, &["daily", "show", "tomorrow"]).contains("today or yesterday"));
+}
+
 /// Starts an endpoint whose model answers once. Returns its URL.
 fn endpoint(answer: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

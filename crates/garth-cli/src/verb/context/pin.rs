@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
 use crate::host_text::replacement;
 use crate::verb::open::open;
 
@@ -21,7 +21,7 @@ use crate::verb::open::open;
 pub(crate) struct Pin {
     /// Name of the session
     name: String,
-    /// Name of the pinned file
+    /// Name of the pinned file, without /
     file: String,
     /// File of this machine with its text; - reads standard input
     #[arg(default_value = "-", value_name = "FROM")]
@@ -36,6 +36,17 @@ pub(crate) struct Pin {
 
 impl Pin {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        // Otherwise a path of the tree would wait for a text on standard input.
+        if self.file.contains('/') {
+            let name = self.file.rsplit('/').find(|name| !name.is_empty()).unwrap_or("notes.md");
+            return Err(Failure::Usage(format!(
+                "{}: a pinned file has a name without /; to pin a file of the tree: \
+                 garth cat PATH | garth context pin {} {}",
+                escaped(&self.file),
+                escaped(&self.name),
+                escaped(name)
+            )));
+        }
         let text = match (self.rm, self.clear) {
             (true, _) => None,
             (false, true) => Some(String::new()),
