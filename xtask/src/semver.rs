@@ -1,5 +1,5 @@
 //! `cargo xtask prove semver`: compares the public items of the library with those of the last tagged
-//! release. An item that is gone, or has another signature, needs a version that says so.
+//! release. If an item was removed or has another signature, the version must declare a breaking change.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -16,7 +16,7 @@ pub(crate) use self::crates::as_rustdoc;
 /// The committed list.
 pub(crate) const LIST: &str = "crates/garth/public-api.txt";
 
-/// Limit on the public items of the library: what a reader can look through in an hour.
+/// Limit on the public items of the library: as many as a reader can look through in an hour.
 const MOST: usize = 700;
 
 /// Arguments.

@@ -45,7 +45,7 @@ fn candidates(words: &[String]) -> Vec<String> {
     let (mut verb, mut option, mut position) = (&root, None, 0);
     for word in before {
         if option.take().is_some() {
-            // the value of the option before
+            // This word is the value of the previous option.
         } else if word.starts_with('-') {
             option = option_with_value(verb, word);
         } else if let Some(below) = verb.find_subcommand(word) {

@@ -56,7 +56,7 @@ impl Compute {
             let outcome = work.await;
             // Before the answer: a caller that has it finds the room free for its next piece.
             drop(admitted);
-            // A caller that has gone needs no result.
+            // A failed send means that nobody waits for the result any more.
             drop(answer.send(outcome));
         };
         let (task, waiter) = Task::new(pool, turns, Box::pin(piece));

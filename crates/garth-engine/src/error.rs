@@ -148,9 +148,9 @@ impl FromStr for ErrorKind {
     }
 }
 
-/// An error: its kind, the path of the tree that it is about, a sentence that tells the user what to do, and
-/// the cause. Kind, path and message contain no path of the host, no secret and nothing of another account.
-/// The cause may ([`source`](std::error::Error::source)), so it belongs in logs only. Clones share the cause.
+/// An error: its kind, the path of the tree that it is about, a sentence with advice for the user, and the
+/// cause. Kind, path and message contain no path of the host, no secret and nothing of another account. The
+/// cause may ([`source`](std::error::Error::source)), so it belongs in logs only. Clones share the cause.
 ///
 /// ```
 /// # use garth_engine as garth;

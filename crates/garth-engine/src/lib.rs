@@ -2,8 +2,8 @@
 //! machine. It opens no socket and knows nothing of agents: the layer above registers its rules and
 //! projections when it opens a folder.
 //!
-//! Programs use the crate `garth`, which exports what they need of this crate. A second engine builds on this
-//! one: the planner, its rows and its row changes are public here.
+//! Most programs use the crate `garth`, which re-exports the parts of this crate that they need. A second
+//! engine builds on this one: the planner, its rows and its row changes are public here.
 
 pub mod compute;
 pub mod datadir;

@@ -132,7 +132,7 @@ async fn compare(
     world.session = Some([Some(audience.to_owned()), Some("work".to_owned()), key, create.model.clone()]);
     sessions.create(&create).await?;
     let of = PromptOptions::default().session(audience, "work");
-    // whoever builds it, the class is that of the session
+    // The class of the session counts, not that of the caller.
     let workspace = Workspace::new(fs, &agent)?.env(making.env.clone());
     let told = workspace.prompt(&of.clone().inputs(inputs(&world)?)).await?;
     same(&told, &world, misread, report)?;

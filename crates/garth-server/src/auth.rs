@@ -14,7 +14,7 @@ pub(crate) async fn authorize(
     scopes: &[Scope],
 ) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
-    // The same answer as without a key, so that it tells nothing about keys.
+    // The same answer as without a key, so that it reveals nothing about keys.
     let Some(admitted) = data_dir.admit(token).await? else { return Err(Refusal::unauthorized()) };
     match scopes.iter().find(|scope| !admitted.key().allows(**scope)) {
         Some(missing) => Err(Refusal::forbidden(missing.as_str())),

@@ -40,7 +40,7 @@ impl Resets {
         Self::new(self.model, limits)
     }
 
-    /// Finds out what is due in an account, and starts it if there is room.
+    /// Finds the sessions of an account that are due for a reset, and starts the resets if there is room.
     pub(crate) async fn step(&self, tree: &Arc<dyn AccountStore>, account: &str, env: &Env) -> Result<Left> {
         let now = env.now();
         let due = due_resets(&**tree, now).await?;

@@ -57,7 +57,7 @@ impl<'a> Encoder<'a> {
                     next = vocabulary.longest(&piece[at..]);
                 }
             } else {
-                // No encoding goes on from here: take the last token back and try a shorter one in its place.
+                // No encoding continues from here: remove the last token and try a shorter one in its place.
                 self.dead[at / 64] |= 1 << (at % 64);
                 let last =
                     self.tokens.pop().expect("single bytes are tokens, so the first position always has one");

@@ -76,7 +76,8 @@ impl Chat {
         self.access.identity().agent()
     }
 
-    /// Returns the audience: the user, or what stands for the people of a group, whose memories these are.
+    /// Returns the audience, whose memories these are: the user, or the id that represents the people of a
+    /// group.
     pub fn audience(&self) -> &str {
         self.access.identity().audience()
     }
@@ -105,7 +106,7 @@ impl Chat {
         self.workspace().prompt(&options).await
     }
 
-    /// Recalls what is known about a question, within a budget of tokens, as text for a model.
+    /// Recalls memories and files relevant to a question, within a budget of tokens, as text for a model.
     ///
     /// ```
     /// use garth::Recall;

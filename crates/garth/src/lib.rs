@@ -44,8 +44,8 @@
 //! - **Errors.** [`Error`] and [`ErrorKind`]: one type for everything but [`kv`].
 //! - **Tests.** [`in_memory`] returns an empty tree; [`Env::manual`] a clock that a test moves.
 //!
-//! This crate exports what programs name: handles, requests and options. The types of most answers are
-//! documented in `garth-agent` and `garth-engine`, which it is made of; servers and tools that need more
+//! This crate exports the types that programs name: handles, requests and options. The types of most answers
+//! are documented in `garth-agent` and `garth-engine`, which it is made of; servers and tools that need more
 //! depend on these.
 //!
 //! # Threads and runtimes
@@ -72,14 +72,14 @@ pub use garth_engine::error::{Error, ErrorKind, Result};
 pub use garth_engine::fs::{FileSystem, FileSystemExt};
 pub use garth_engine::path::TreePath;
 
-/// Sessions: what was said, and packs of it for a model.
+/// Sessions: conversations, and packs of them for a model.
 pub mod session {
     pub use garth_agent::session::{
         Append, Change, Create, Draft, Format, List, PackOptions, Packed, Role, Select, Sessions, State,
     };
 }
 
-/// Memories: what is known of users, agents and skills, by URI.
+/// Memories: facts about users and agents, and skills, by URI.
 pub mod memory {
     pub use garth_agent::memory::{Level, List, Memories, Memory, Prefix, Put, Remember, Space, Uri};
 }

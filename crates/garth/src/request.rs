@@ -113,8 +113,8 @@ impl ChatRequest {
         self.open().await?.forget(uri).await
     }
 
-    /// Recalls what is known about a question: opens the chat without creating directories and calls
-    /// [`Chat::recall`].
+    /// Recalls memories and files relevant to a question: opens the chat without creating directories and
+    /// calls [`Chat::recall`].
     ///
     /// # Errors
     /// As [`ChatRequest::open`] and [`Chat::recall`].

@@ -100,7 +100,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         }
         Name::Resets => vec![resets(By::Kill), resets(By::Cut)],
         Name::SessionGc => vec![Box::new(Collections::default())],
-        // compares lists, and runs nothing: see `crate::semver`
+        // It compares lists and runs nothing: see `crate::semver`.
         Name::Semver => Vec::new(),
         Name::Outbox => vec![Box::new(Deliveries::default())],
     }

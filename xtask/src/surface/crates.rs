@@ -116,7 +116,7 @@ impl<'a> Item<'a> {
         self.json["name"].as_str().unwrap_or_default()
     }
 
-    /// Returns the number of its crate and its id there: what tells it from all other items.
+    /// Returns the number of its crate and its id there, which together identify the item.
     pub(super) fn key(self) -> (usize, u64) {
         (self.in_crate, self.id)
     }

@@ -44,7 +44,7 @@ impl KvCode {
     }
 }
 
-/// Error of the key-value API: a code, and a sentence that tells the user what to do.
+/// Error of the key-value API: a code, and a sentence with advice for the user.
 #[derive(Debug)]
 pub struct KvError {
     code: KvCode,

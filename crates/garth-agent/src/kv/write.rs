@@ -25,7 +25,7 @@ const INCREMENT_ATTEMPTS: usize = 100;
 /// Limit on the empty directories that a put clears out of its way.
 const MAX_CLEARED: usize = 1000;
 
-/// Value to put. Start from [`Put::new`] and set what differs.
+/// Value to put. Start from [`Put::new`] and set the options.
 #[derive(Clone, Debug)]
 pub struct Put<'a> {
     /// Key path.

@@ -47,8 +47,8 @@ pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
     encoding.eq_ignore_ascii_case(";base64").then_some((mime_type, data))
 }
 
-/// Returns base64 of a URL without percent-encoding, which some programs apply to `+`, `/` and `=`. Text with
-/// escapes of other than ASCII characters is returned as it is.
+/// Decodes percent-encoding in the base64 of a URL: some programs encode `+`, `/` and `=`. Returns a text
+/// unchanged if one of its escapes is not of an ASCII character.
 pub(crate) fn percent_decoded(text: &str) -> Cow<'_, str> {
     let (mut decoded, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('%') {

@@ -115,8 +115,8 @@ impl Entry {
     }
 }
 
-/// Returns the entries without those that lead to `old`, or with these leading to `new`. Of several entries
-/// of one type to one memory the first is kept. Returns `None` if none leads to `old`.
+/// Redirects the entries that lead to `old` to `new`, or removes them if `new` is `None`. Of several entries
+/// of one type to one memory, keeps the first. Returns `None` if no entry leads to `old`.
 pub fn redirected(entries: Vec<Entry>, old: &str, new: Option<&str>) -> Option<Vec<Entry>> {
     if !entries.iter().any(|entry| entry.leads_to(old)) {
         return None;
@@ -128,7 +128,7 @@ pub fn redirected(entries: Vec<Entry>, old: &str, new: Option<&str>) -> Option<V
         }
         let to = entry.field("to_uri").map(str::to_owned);
         let kind = entry.field("relation_type").map(str::to_owned);
-        // Redirected, an edge may repeat one that led to `new` before.
+        // A redirected edge may repeat one that already led to `new`.
         let is_first = to.is_none() || seen.insert((to, kind));
         is_first.then_some(entry)
     });

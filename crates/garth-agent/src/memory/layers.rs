@@ -148,7 +148,7 @@ fn link(text: &str) -> Option<(&str, &str)> {
 
 /// Joins the first line and those that follow it without a gap.
 fn paragraph(lines: &[Line]) -> String {
-    /// Length above any sentence that is used.
+    /// Longer than any sentence that is used.
     const ENOUGH: usize = 4 * 4000;
     let Some(first) = lines.first() else { return String::new() };
     let mut text = first.text.clone();

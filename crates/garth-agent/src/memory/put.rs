@@ -35,7 +35,7 @@ pub enum LayerText {
     Given(String),
 }
 
-/// Memory to put. Start from [`Put::new`] and set what differs.
+/// Memory to put. Start from [`Put::new`] and set the options.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Put {

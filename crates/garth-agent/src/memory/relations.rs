@@ -228,7 +228,7 @@ impl Memories<'_> {
         for from in dirs {
             let [meta, file] = read_all(self.fs, &[META, RELATIONS].map(|name| from.file(name))).await?;
             let Some(File { etag, bytes: Some(bytes), .. }) = file else { continue };
-            // A broken file cannot be rewritten without losing what it says.
+            // A broken file cannot be rewritten without losing its content.
             if edge::parse(&bytes).is_err() {
                 continue;
             }

@@ -30,7 +30,7 @@ const SLUG_DIGITS: usize = 12;
 /// Limit on the memories that share words and digits: earlier ones that were edited or replaced.
 const MAX_NUMBER: usize = 100;
 
-/// Fact to store. Start from [`Remember::new`] and set what differs.
+/// Fact to store. Start from [`Remember::new`] and set the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remember {

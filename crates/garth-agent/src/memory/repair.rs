@@ -186,7 +186,7 @@ impl<'a> Repair<'a> {
             if !self.dry_run {
                 match self.memories.mend(&found, &around, &mend).await {
                     Ok(()) => {}
-                    // others were faster
+                    // Another writer was faster.
                     Err(error) if is_race(&error) && tries < TRIES => continue,
                     Err(error) => {
                         report.failed(&name, &error);

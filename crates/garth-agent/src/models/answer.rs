@@ -66,9 +66,9 @@ fn objects_in(text: &str) -> Vec<&str> {
     let (mut found, mut tried, mut at): (Vec<(usize, usize)>, _, _) = (Vec::new(), HashSet::new(), 0);
     while let Some(start) = bytes[at..].iter().position(|byte| *byte == b'{').map(|place| at + place) {
         at = start + 1;
-        // The braces that a failed attempt took for objects would fail as well. Those in its strings are
-        // tried on their own, with strings and other text exchanged, so that no byte is read by more than two
-        // attempts.
+        // A brace that a failed attempt read as the start of an object would fail as well, so it is skipped.
+        // A brace that it read as part of a string is tried: that attempt reads as strings what the first one
+        // read as other text, and the reverse. So no byte is read by more than two attempts.
         if tried.contains(&start) {
             continue;
         }
@@ -93,7 +93,7 @@ fn objects_in(text: &str) -> Vec<&str> {
 struct Attempt<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Places of braces that an attempt took for objects.
+    /// Positions of braces that an attempt read as starts of objects.
     tried: &'a mut HashSet<usize>,
     /// Complete objects, the inner ones only until the outer one is complete.
     complete: Vec<(usize, usize)>,

@@ -26,7 +26,7 @@ pub(super) fn author() -> Author {
 }
 
 /// Returns a batch for the files of the worker. Rules of the memory's directory do not apply to them. It is
-/// only visible, not durable: a power cut may take it back, and the worker then does it again.
+/// visible but not durable: a power cut may revert it, and the worker then repeats it.
 pub(super) fn batch() -> Batch {
     Batch::default().author(author()).overriding_rules().visible()
 }
@@ -92,7 +92,7 @@ pub(super) struct Choice {
     pub(super) superseded: Vec<Queued>,
 }
 
-/// Selects the events to claim, within `room`, by the other events of each memory.
+/// Selects the events to claim, within `room`. The other events of its memory decide on each.
 pub(super) async fn choose(
     fs: &dyn FileSystem,
     account: &str,

@@ -44,8 +44,8 @@ pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
             let query = FindQuery::new(projections::EVENT_DUE).from(from).to(to);
             let answer = fs.find(&query.after(after)).await?;
             for item in &answer.items {
-                // The key of an unreadable file is `waiting`, due at once, even in `dlq`. Its place tells
-                // them apart.
+                // The key of an unreadable file is `waiting`, due at once, even in `dlq`. Only its path shows
+                // that it failed.
                 let is_dead = from.starts_with('f') || lies(&item.path).is_some_and(|(_, is_dead)| is_dead);
                 let count = if is_dead { &mut counters.failed } else { &mut counters.waiting };
                 count.events += 1;

@@ -14,7 +14,7 @@ use garth_engine::model::Timestamp;
 pub(super) enum Verdict {
     /// Deliver it: no unfinished event of its memory comes before it.
     Claim,
-    /// Delete it: a newer event carries what it would deliver.
+    /// Delete it: a newer event delivers the same state or a later one.
     Superseded,
     /// Leave it: an earlier event of its memory is not finished.
     Wait,
@@ -31,18 +31,18 @@ pub(super) fn verdict(event: &Queued, all: &[&Queued], now: Timestamp) -> Verdic
     // overtaken by its successors. A dead one waits for an operator; if it blocked, one event that the sink
     // cannot take would stop its memory for good.
     let mut before = all.iter().filter(|other| !other.is_dead && other.place() < place);
-    // A superseded event does not block, because the claim deletes it in its own commit (`claim::choose`).
-    // While a worker holds it, it does: the sink may be receiving it right now, and would get its older state
-    // last.
+    // A superseded event does not block, because the claim deletes it in its own commit (`claim::choose`). It
+    // does block while a worker holds it: the sink may be receiving it right now, and could apply its older
+    // state last.
     if before.any(|other| other.is_held(now) || !is_superseded(other, all)) {
         return Verdict::Wait;
     }
     Verdict::Claim
 }
 
-/// Returns true if a newer upsert of the same type, URI and directory makes the event unnecessary. None does
-/// after a move or a deletion. A dead event replaces nothing, because it may never be delivered, but it can
-/// be replaced.
+/// Returns true if a newer upsert of the same type, URI and directory makes the event unnecessary. An upsert
+/// after a move or a deletion does not. A dead event replaces nothing, because it may never be delivered, but
+/// it can be replaced.
 pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
     if !event.is_upsert() {
         return false;
@@ -51,14 +51,14 @@ pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
     let shares = |other: &Queued| other.uris.contains(&event.event.uri);
     let later = || all.iter().filter(|other| !other.is_dead && other.place() > place && shares(other));
     // A move is a barrier: the sink has to have a memory before it can move it, and a newer upsert comes
-    // after the move. So is a deletion: what follows it under the URI is another memory.
+    // after the move. So is a deletion: later events under the URI are those of another memory.
     let barrier = later().filter(|other| !other.is_upsert()).map(|other| other.place()).min();
     later().any(|other| {
         stands_for(other, event) && barrier.as_ref().is_none_or(|barrier| other.place() < *barrier)
     })
 }
 
-/// Returns true if `newer` carries what `older` would deliver.
+/// Returns true if `newer` delivers the same state as `older`, or a later one.
 fn stands_for(newer: &Queued, older: &Queued) -> bool {
     newer.event.event_type == older.event.event_type
         && newer.event.uri == older.event.uri

@@ -9,7 +9,7 @@ use super::request::Recall;
 use crate::count::count;
 use crate::memory::{Level, sha256};
 
-/// Number of extra tokens for which a complete text is preferred to a part of it.
+/// Largest number of extra tokens for which the complete text is shown in place of a part of it.
 const LITTLE: usize = 48;
 
 /// Part of a source that may be shown.
@@ -40,7 +40,7 @@ pub(super) fn spend(asked: &Recall, gathered: Gathered, key: &Key) -> Recalled {
         // A complete text takes at most half of the room, or the best source would leave none for others. The
         // part that was found is preferred to a description.
         let short = |part: Part, cost: usize| part != Part::Whole || cost <= room / 2;
-        // From the most to the least of the content; descriptions come last.
+        // The longest part of the content first; abstract and overview last.
         let wanted = [Part::Whole, Part::Passage, Part::Excerpt, Part::Brief, Part::Overview];
         let part = first
             .found
@@ -147,7 +147,7 @@ impl Offer {
         let covers = |taken: &Part| {
             *taken == part || *taken == Part::Whole || (*taken == Part::Passage && part == Part::Excerpt)
         };
-        // An offer without any part did not fit its shortest one.
+        // If not even the shortest part of an offer has fitted, no longer one is tried.
         if self.taken.is_empty() || self.taken.iter().any(covers) {
             return None;
         }

@@ -13,7 +13,7 @@ pub const NATIVE: &str = "/users/*/agents/*/session/*/native/*.jsonl";
 
 /// Pattern of files of session metadata.
 pub const META: &str = "/users/*/agents/*/session/*/meta.json";
-/// Fields of metadata that decide on a session's owner, audience and relations, and if it accepts messages.
+/// Fields of metadata that decide a session's owner, audience and relations, and whether it accepts messages.
 pub const DECIDING: [&str; 12] = [
     "id",
     "class",
@@ -29,11 +29,11 @@ pub const DECIDING: [&str; 12] = [
     COLLECTED,
 ];
 
-/// Field of `meta.json`, `archive` or `delete`, of a session whose messages were collected: it accepts no
-/// more.
+/// Field of `meta.json` of a session whose messages were collected: `archive` or `delete`. Such a session
+/// accepts no further messages.
 pub const COLLECTED: &str = "history_collected";
 
-/// Field of `meta.json`: `true` for a session that its key alone does not lead to, because the request that
+/// Field of `meta.json`: `true` for a session that cannot be found by its key alone, because the request that
 /// created it also named a user or a class.
 pub const NAMED: &str = "named";
 

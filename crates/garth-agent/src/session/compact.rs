@@ -120,7 +120,7 @@ impl Sessions<'_> {
         if first > last {
             return Ok(None);
         }
-        // Noted with what is derived: if further messages are retracted until the commit, it fails.
+        // Noted in the derived files: if further messages are retracted before the commit, it fails.
         let gone = self.retracted(session, first..=last).await?;
         let made_of = |lines: &RangeInclusive<u64>| Some(MadeOf::new(lines, &gone));
         if let Some(model) = compact.model

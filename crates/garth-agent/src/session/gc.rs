@@ -182,7 +182,7 @@ impl Sessions<'_> {
         let path = self.file(session, PACK)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
         found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
-        // A file that another program wrote is no pack that can be built again, and stays.
+        // A `pack.json` of another program cannot be rebuilt, and stays.
         match self.packed(session, None).await {
             Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::Corrupt) => return Ok(()),
             pack => drop(pack?),

@@ -144,7 +144,8 @@ impl Sessions<'_> {
         let mut read = read_all(self.fs, &paths, MAX_PACK).await?.into_iter();
         let (pack, budget, swap_file) = (read.next().flatten(), read.next().flatten(), read.next().flatten());
         let json = pack.as_ref().and_then(File::text).unwrap_or_default();
-        // Any program can write `pack.json`. One that is no pack, or of another form, is not extended.
+        // Any program can write `pack.json`. A file that is not a pack, or a pack of another form, is not
+        // continued.
         let before = serde_json::from_str::<Pack>(json).ok();
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
         let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default());

@@ -41,7 +41,7 @@ pub(super) fn list_with(
     if !system.is_empty() {
         turns.insert(0, Turn::System(masked(system).into_owned()));
     }
-    // After all messages: what differs from call to call must not change the beginning of the list.
+    // After all messages: text that differs from call to call must not change the beginning of the list.
     let after = after.iter().filter(|text| !text.is_empty());
     let after: Vec<_> = after.map(|text| Part::Text(masked(text).into_owned())).collect();
     if !after.is_empty() {

@@ -67,7 +67,7 @@ pub(super) enum HiddenReason {
 /// Texts of messages that were counted, with their tokens, by line.
 pub(super) type Counted = HashMap<u64, (String, u64)>;
 
-/// Renders messages one after the other. What was shown before decides how the next one is shown.
+/// Renders messages one after the other. The form of each depends on the previous ones.
 #[derive(Debug)]
 pub(super) struct Renderer<'a> {
     rules: RenderRules,

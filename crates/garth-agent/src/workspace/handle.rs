@@ -158,7 +158,7 @@ impl<'a> Workspace<'a> {
         if author.user.is_none() && !is_reserved(&meta.user) {
             author.user = Some(meta.user.clone());
         }
-        // The author may have another audience. What a reset or compaction writes belongs to that of the
+        // The author may have another audience. Files that a reset or compaction writes belong to that of the
         // session.
         author.audience = None;
         batch.author(author.with_audience(&meta.user))

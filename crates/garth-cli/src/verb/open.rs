@@ -48,9 +48,9 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     }
 }
 
-/// Opens what the options name for a change of an agent that is there.
+/// Opens the data that the options name, for a change. Requires that the agent exists.
 pub(crate) async fn open_existing(app: &App) -> Result<Open> {
-    // A mistyped name would make an agent of it.
+    // A mistyped name would create an agent.
     if app.global.agent != DEFAULT_AGENT {
         open(app, false).await?;
     }

@@ -1,9 +1,9 @@
 //! Folder of the host as a filesystem, without an import: the folder of a skill, a checkout. The kernel
 //! confines every lookup to the folder (`openat2`), even while other processes change it.
 //!
-//! A folder is no database: other processes write to it, it has no log, and a batch is performed operation
-//! by operation. `docs/specs/host.md` says how far it fulfils the contract; [`Capabilities`] say what is
-//! missing.
+//! A folder is no database: other processes write to it, it has no log, and a batch is performed operation by
+//! operation. `docs/specs/host.md` specifies how far it fulfils the contract; [`Capabilities`] declare what
+//! is missing.
 
 mod failed;
 mod file;
@@ -107,7 +107,7 @@ impl fmt::Debug for HostFs {
 }
 
 impl HostFs {
-    /// Opens an existing folder. If it is writable, removes from its `.garth-tmp` what a crash has left.
+    /// Opens an existing folder. If it is writable, removes the remains of a crash from its `.garth-tmp`.
     ///
     /// # Errors
     /// - `NotFound`, `NotADirectory`, `AccessDenied`: the folder cannot be opened.

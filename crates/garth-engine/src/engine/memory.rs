@@ -332,7 +332,7 @@ impl FileSystem for MemoryFs {
             return Err(Error::new(ErrorKind::NameTooLong, "the path of a view is too long"));
         }
         let owner = Some(to.owner.inside(self.owner.as_ref())?);
-        // Only ever narrower: a view of a view reaches what both allow.
+        // The reach can only become narrower: a view of a view reaches only paths that both allow.
         let within = Arc::new(self.within.intersect(&to.within));
         let mut state = self.write();
         // A holder of its own: nodes that others hold open are out of its reach.

@@ -88,7 +88,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
     prefetched?;
-    // Assumptions are of what views have read, which may lie outside the paths that the caller reaches.
+    // Assumptions record reads of views, which may be outside the caller's reach.
     planner.within = &reaches.added;
     for (at, that) in &batch.assumptions {
         planner.check(at, that).map_err(stale)?;

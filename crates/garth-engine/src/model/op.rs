@@ -38,8 +38,8 @@ pub const MAX_ETAGS: usize = 1000;
 /// Limit on the cut points of one [`Op::Append`].
 pub const MAX_CUTS: usize = 10_000;
 
-/// Limit on the bytes that all conditions of one batch hash ([`Precondition::Sha256`]), 64 MiB: other commits
-/// wait for that.
+/// Limit on the bytes that all conditions of one batch hash ([`Precondition::Sha256`]), 64 MiB. Other commits
+/// wait while a batch hashes.
 pub const MAX_HASHED: u64 = 64 << 20;
 
 /// Condition on one name or node.
@@ -100,7 +100,7 @@ impl Precondition {
     }
 }
 
-/// Permission or duty of a write to create the file.
+/// Treatment of a missing or existing file by a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Create {
@@ -168,9 +168,9 @@ pub enum Op {
         /// Creates missing parents.
         #[serde(default)]
         parents: bool,
-        /// Points at which pieces of the body begin and end: offsets in it that increase, from 0 to its size.
-        /// More than [`MAX_CUTS`]: `TooLarge`; other values, and any of a staged body, which is cut already:
-        /// `InvalidArgument`.
+        /// Offsets in the body at which pieces begin or end, in increasing order, from 0 to its size. More
+        /// than [`MAX_CUTS`]: `TooLarge`. Offsets out of order or range: `InvalidArgument`, and also any
+        /// offset for a staged body, which was cut when it was uploaded.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cuts: Vec<u64>,
     },
@@ -287,14 +287,19 @@ pub enum Op {
         #[serde(default)]
         missing_ok: bool,
     },
-    /// Gives a node another name. Checks, in this order: `from` or `to` is the root: `Busy`; `from` is looked
-    /// up; `from` a directory and `to` a path inside it: `InvalidArgument`; `from` inside `to`: `NotEmpty`
-    /// (`Exchange`: `InvalidArgument`); the parent of `to` is looked up or created; `to` exists and
-    /// `NoReplace`: `AlreadyExists`; is missing and `Exchange`: `NotFound`; `to` names the same node: nothing
-    /// happens; and for `Replace` onto an existing node: directory onto another kind: `NotADirectory` (path
-    /// `to`), another kind onto a directory: `IsADirectory`, onto a directory with entries: `NotEmpty`. A
-    /// node that is replaced is removed. Sets `ctime` of the node (both, for `Exchange`), and of a replaced
-    /// node that has other names.
+    /// Gives a node another name. Removes a node that it replaces. Sets `ctime` of the node (of both, for
+    /// `Exchange`), and of a replaced node that has other names. Checks, in this order:
+    ///
+    /// - `from` or `to` is the root: `Busy`.
+    /// - `from` is looked up.
+    /// - `from` is a directory and `to` a path inside it: `InvalidArgument`.
+    /// - `from` is inside `to`: `NotEmpty` (`Exchange`: `InvalidArgument`).
+    /// - The parent of `to` is looked up or created.
+    /// - `to` exists and the mode is `NoReplace`: `AlreadyExists`; `to` is missing and the mode is
+    ///   `Exchange`: `NotFound`.
+    /// - `to` names the same node: nothing happens.
+    /// - The mode is `Replace` and `to` exists: a directory onto another kind is `NotADirectory` (path `to`),
+    ///   another kind onto a directory `IsADirectory`, a directory onto one with entries `NotEmpty`.
     #[doc(hidden)]
     Rename {
         /// Old name.
@@ -308,14 +313,18 @@ pub enum Op {
         #[serde(default)]
         parents: bool,
     },
-    /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp
-    /// -a`: names of one node that are copied together become names of one new node. `from` may be the past;
-    /// an expiry that has passed since is not copied. Order: `from` is looked up (at `as_of`;
-    /// `Gone`/`NotFound` for an unknown sequence number); a directory without `recursive`: `IsADirectory`; a
-    /// directory (now) copied to a path inside itself: `InvalidArgument`; the parent of `to`; then `to`: if
-    /// it is missing, it is created; file onto a file with `replace`: its content and everything that a copy
-    /// carries are replaced, the node stays, and onto itself nothing happens unless `as_of`; otherwise
-    /// `AlreadyExists`; then the limits of [copies](super::batch#copies): `TooLarge`.
+    /// Copies a node with mode, owner, `mtime`, attributes and expiry, and its content by reference. As with
+    /// `cp -a`, names of one node that are copied together become names of one new node. The source may be a
+    /// past state; an expiry that has passed since is not copied. Checks, in this order:
+    ///
+    /// - `from` is looked up (at `as_of`; `Gone` or `NotFound` for an unknown sequence number).
+    /// - A directory without `recursive`: `IsADirectory`; a directory (now) to a path inside itself:
+    ///   `InvalidArgument`.
+    /// - The parent of `to` is looked up or created.
+    /// - `to` is looked up. If it is missing, it is created. A file onto a file with `replace` keeps the node
+    ///   of `to` and replaces its content and everything else that a copy carries; a file onto itself is
+    ///   unchanged unless `as_of` is set. Otherwise: `AlreadyExists`.
+    /// - The limits of [copies](super::batch#copies): `TooLarge`.
     #[doc(hidden)]
     Copy {
         /// Address of the source.

@@ -12,7 +12,7 @@ pub const MAX_QUOTAS: usize = 1000;
 /// integer of 64 bits.
 pub const MAX_COUNTED: u64 = i64::MAX as u64;
 
-/// Limits on the content below a path. What is not limited is counted as well.
+/// Limits on the content below a path. Bytes and entries are counted even without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Limit on the bytes: the sizes of the files that have a name below the path, each file once.

@@ -201,8 +201,8 @@ impl<'a> Below<'a> {
     /// Returns the part that applies in the directory of this name.
     pub(super) fn into(self, name: &str) -> Option<Self> {
         let last = self.pattern.segments.len();
-        // `**` matches this directory and goes on; any other segment is used up by it.
-        // All positions at once, as an automaton does: no pattern makes the search go back.
+        // `**` matches this directory and stays active; any other segment is consumed by it. All positions at
+        // once, as an automaton does: no pattern makes the search go back.
         let here = self.places().fold(0, |here, (place, segment)| match segment {
             Segment::Deep => here | self.pattern.with_skipped(place),
             _ if place + 1 < last && segment.matches(name) => here | self.pattern.with_skipped(place + 1),

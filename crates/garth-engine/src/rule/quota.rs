@@ -214,7 +214,7 @@ mod tests {
         }
         let error = refusal(&Within::new([path("/z")]));
         assert_eq!((error.kind(), error.path()), (ErrorKind::QuotaExceeded, None));
-        // Numbers would tell the usage of others.
+        // Numbers would reveal the usage of others.
         assert!(!error.message().contains(|letter: char| letter.is_ascii_digit()), "{error}");
     }
 

@@ -103,7 +103,7 @@ impl IdleBudget {
 
     /// Closes idle resources while there are too many. The caller must hold no lock of its owner.
     pub(crate) fn enforce(&self) {
-        // What became idle can be closed for somebody who waits for room.
+        // An idle connection can be closed for a caller that waits for room.
         self.shrink(self.most_idle);
         self.notify();
     }

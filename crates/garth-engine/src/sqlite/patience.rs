@@ -26,7 +26,7 @@ pub(crate) enum Bound {
     None,
     /// Remaining steps.
     Steps(u64),
-    /// A deadline, and a token that the caller holds: the work also ends once the caller is gone.
+    /// A deadline, and a token that the caller holds: the work also ends when the caller drops it.
     Until { env: Env, deadline: Instant, asked: Weak<()> },
 }
 

@@ -99,7 +99,7 @@ impl Executor {
         job: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, wait) = oneshot::channel();
-        // A caller that has gone needs no result.
+        // A failed send means that nobody waits for the result any more.
         let span = Span::current();
         let job = move || drop(answer.send(span.in_scope(job)));
         if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {

@@ -1,12 +1,12 @@
 //! Finds of views that are made of several trees. Each store is asked once for everything that is shown of
-//! it, one store after the other; what it finds is translated into the terms of the view.
+//! it, one store after the other; results are translated into paths of the view.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{By, FileSystem, SearchTarget};
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Within};
 
-/// Finds nodes by key in what a view shows.
+/// Finds nodes by key in the visible part of a view.
 ///
 /// # Errors
 /// As [`FileSystem::find`]; `Unsupported` if no part that is asked for has the ability.

@@ -75,7 +75,7 @@ impl BatchLowering {
         };
         let mut within = match &self.store {
             Some(_) => self.within.clone(),
-            // A batch without addresses reaches what the view itself does.
+            // A batch without addresses has the reach of the view itself.
             None => self.lowering.home().within,
         };
         if let Some(asked) = &batch.within {

@@ -32,7 +32,7 @@ use self::parts::Parts;
 /// directories of the base that are shown twice, get a mark (`view/numbers.rs`).
 ///
 /// Sequence numbers, snapshots, changes and the past are those of the base; a part of another store has none
-/// of them. Search returns what the parts find that support it.
+/// of them. Search returns the hits of the parts that support it.
 #[derive(Clone, Debug)]
 pub struct Mount {
     /// Base, confined to the directories that are shown.

@@ -7,7 +7,7 @@ use crate::fs::{By, FileSystem, SearchTarget};
 use crate::model::{Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Within};
 use crate::path::TreePath;
 
-/// Searches what a view shows.
+/// Searches the visible part of a view.
 ///
 /// # Errors
 /// As [`FileSystem::search`]; `Unsupported` if no part that is asked for can be searched.

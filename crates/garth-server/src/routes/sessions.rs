@@ -276,7 +276,7 @@ pub(super) async fn current(
         let current = sessions.current(&key).await?;
         return Ok(json!({"session": current.as_ref().map(item), "created": false}));
     }
-    // An empty name stands for a UUID.
+    // Without a name, the session is named by a UUID.
     let mut create = Create::new(fields.name.as_deref().unwrap_or_default());
     (create.title, create.model) = (owned(fields.title), owned(fields.model));
     create.context_window = fields.context_window;

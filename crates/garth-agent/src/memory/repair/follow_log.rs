@@ -110,7 +110,7 @@ impl Follow {
         self.noted = now;
         match repair.memories.fs.commit(batch.visible()).await {
             Ok(_) => self.moved_on = false,
-            // a new start looks at more; that is all
+            // Without the note, the next start only examines more commits again.
             Err(error) => tracing::debug!(%error, "how far memories were followed is not noted"),
         }
         Ok(Next::Commit)
@@ -222,8 +222,8 @@ impl Follow {
             if let Place::Memory(dir) = place(from) {
                 self.waiting.insert(dir, due);
             }
-            // what came to a place of memories of the same owner says itself where it was; who deletes tells
-            // of it
+            // A directory that moved to another memory place of the same owner needs no note: its meta still
+            // names the old URI. Nor does a deletion by garth, which writes its own event.
             let is_delete = to.as_str().starts_with("/.outbox/") && to.as_str().ends_with(".d");
             let says = place(to) != Place::Elsewhere && is_same_owner(from, to);
             if !is_delete && !says && !by_us {
@@ -248,7 +248,7 @@ impl Follow {
         let prefix = if dir.is_root() { Prefix::Account } else { Prefix::Below(dir.clone()) };
         let (memories, next) = repair.memories.candidates(&prefix, after).await?;
         let now = repair.memories.env.now();
-        // an account without memories is left as it is
+        // An account without memories is not written to.
         self.moved_on |= !memories.is_empty();
         self.waiting.extend(memories.into_iter().map(|uri| (uri.dir(), now)));
         if next.is_some() {
@@ -269,7 +269,7 @@ impl Follow {
         let before = Moment::Seq(Seq(went.seq.0.saturating_sub(1)));
         let past: Arc<dyn FileSystem> = match repair.memories.fs.as_of(&before).await {
             Ok(past) => past,
-            // nobody can tell what was there
+            // The state before is no longer stored, so the memories in it are unknown.
             Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::NotFound) => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -30,7 +30,7 @@ pub(super) struct Found {
     pub(super) state: State,
     /// Last change of each file, in the order of the fields of [`State`].
     pub(super) marks: [Option<Mark>; 5],
-    /// Names of files of a memory where something else lies.
+    /// Names of the memory's files in whose place is another kind of object.
     pub(super) in_the_way: Vec<&'static str>,
     /// File of a skill in the place of the link to its text.
     pub(super) own_content: Option<(File, Mark)>,
@@ -120,7 +120,7 @@ impl Found {
             match answer {
                 Ok((entry, bytes)) => found.take(place, &entry, &bytes, has_log),
                 Err(error) => match error.kind() {
-                    // a link to the text is what belongs there
+                    // The `content.md` of a skill is a link to its text, so this is correct.
                     ErrorKind::NotPermitted if place == 6 => found.state.linked = true,
                     ErrorKind::IsADirectory | ErrorKind::NotPermitted => found.in_the_way.push(name),
                     ErrorKind::NotADirectory if place == 5 && error.path() == Some(&uri.file(OUTBOX)) => {
@@ -214,7 +214,7 @@ impl Memories<'_> {
         memories: &[Uri],
         mut each: impl FnMut(&Uri, Result<Found>),
     ) -> Result<()> {
-        // one byte more tells what is too long
+        // One more byte shows that a file is too long.
         let range = ByteRange { offset: 0, length: MAX_CONTENT as u64 + 1 };
         let mut waiting = memories.iter().map(|uri| (uri, Found::paths(uri)));
         let mut items: Vec<(At, ByteRange)> = Vec::new();
@@ -269,7 +269,7 @@ impl Memories<'_> {
                 around.more_events |= failed.len() == MAX_NAMES;
                 paths.extend(failed.iter().map(|name| TreePath::from_row(dlq.key(), name)));
             }
-            // ids are in the order of time
+            // Newest first: ids sort by their time.
             paths.sort_unstable_by(|one, other| other.name().cmp(&one.name()));
             around.more_events |= paths.len() > MAX_EVENTS || names.len() == MAX_NAMES;
             for path in paths.into_iter().take(MAX_EVENTS) {
@@ -283,7 +283,7 @@ impl Memories<'_> {
         if is_lost || found.in_the_way.contains(&META) {
             around.newest_meta = self.newest_meta(uri).await?;
         }
-        // The end of a memory whose whole directory is gone is found in the log, by `Follow`.
+        // The end of a memory whose directory was removed is found in the log, by `Follow`.
         if around.names.is_some() && found.has_neither_meta_nor_text() {
             around.ended = self.ended(uri).await?;
         }
@@ -315,8 +315,9 @@ impl Memories<'_> {
         let Some(said) = said.filter(|said| *said != uri.to_string()) else { return Ok(Elsewhere::Here) };
         let copy = Elsewhere::There(said.to_owned());
         let Some(old) = said.parse::<Uri>().ok() else { return Ok(copy) };
-        // whoever writes in one owner's directories must not speak for memories that another had; where there
-        // is no log, a move by garth itself may have been cut short
+        // A caller who may write only in one owner's directories must not claim another owner's memory by a
+        // meta that names it. On a tree without a log, such a meta may come from a move by garth that was cut
+        // short.
         let is_of_owner = old.space() == uri.space() || !self.has_log(uri);
         let is_same = old.account() == uri.account() && is_of_owner;
         if !is_same || old.is_skill() != uri.is_skill() {

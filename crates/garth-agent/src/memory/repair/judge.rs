@@ -1,7 +1,8 @@
-//! Judgement of a memory: a pure function from what lies in its directory to what repair does with it.
+//! Judges a memory: a pure function from the content of its directory to the actions of repair.
 //!
-//! Two rules hold throughout. Text, layers and files of others are never lost: what is in the way of a file
-//! of the memory gets another name. And a second run finds nothing to do: what is mended is judged as sound.
+//! Two rules hold throughout. Text, layers and files of other programs are never lost: an object in the place
+//! of a file of the memory is renamed. And a second run finds nothing to do: a mended memory is judged as
+//! sound.
 
 use std::time::Duration;
 
@@ -41,7 +42,8 @@ pub(super) enum Verdict {
     Sound,
     /// Marked as BROKEN by an earlier run.
     Broken,
-    /// Its status, as `.meta.json` has it, is none that garth knows. Only its writer knows what it means.
+    /// Its `.meta.json` has a status that garth does not know. Only the program that wrote it knows its
+    /// meaning.
     Unknown(String),
     /// To be mended at this time, unless it changes before.
     Waits(Finding, Timestamp),
@@ -71,7 +73,7 @@ pub(super) struct Mend {
     pub(super) moved_from: Option<String>,
     /// Earlier URIs. Edges that lead to them are changed to lead here.
     pub(super) dangling: Vec<String>,
-    /// Tells that the memory is gone. The files of it that are left stay.
+    /// Reports that the memory was deleted. Its remaining files stay.
     pub(super) tell_end: bool,
     /// Removes the events of a copy: they are about the memory that it was copied from.
     pub(super) forget: bool,
@@ -222,7 +224,7 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
             // Another attempt without a text would write the same meta again, with a new time.
             Status::Broken if usable(text).is_none() => return Verdict::Broken,
             // PENDING says that the writer had not finished. If all files exist, only its last step is
-            // missing. Otherwise a part of the memory was never written, and nothing says what it was to be.
+            // missing. Otherwise a part of the memory was never written, and its content is unknown.
             Status::Pending if !(has_text && usable(text).is_some() && has_all(found)) => {
                 Some(broken(found, &meta, asked))
             }
@@ -231,7 +233,8 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
         },
     };
     let Some(mend) = mend.filter(|mend| !mend.is_nothing()) else { return Verdict::Sound };
-    // Files that are still being written look like those of a writer that died. Time tells them apart.
+    // Files that are still being written look like those of a writer that died. Only their age distinguishes
+    // them.
     let due = found.rests_at(mend.rest);
     if !asked.at_once && due > asked.now {
         return Verdict::Waits(mend.finding, due);
@@ -257,9 +260,9 @@ fn has_all(found: &Found) -> bool {
     [&state.relations, &state.brief, &state.overview].iter().all(|file| file.is_some())
 }
 
-/// Judges a directory without meta and text: the first files of a new memory, or what is left of one. Its
-/// files stay: nothing says what they are. If a memory was here, whoever keeps an index has to hear of its
-/// end.
+/// Judges a directory without meta and text: the first files of a new memory, or the remains of one. Its
+/// files stay, because their purpose is unknown. If a memory was here, external indexes must be informed of
+/// its end.
 fn gone(around: &Around) -> Option<Mend> {
     around.ended.as_ref()?;
     let mut mend = Mend::new(Finding::Deleted, EDITING);
@@ -307,7 +310,7 @@ fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     if usable(effective_text(found)).is_none() {
         return Some(broken(found, &new, asked));
     }
-    // A version up to `.done` counts as told, although nobody was told of this text.
+    // A version up to `.done` would count as delivered, although no index has received this text.
     let next = found.done.map_or(1, |done| done.saturating_add(1));
     let meta = Meta { version: new.version.max(next), ..new };
     // An unreadable meta is kept under another name.
@@ -384,7 +387,7 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
         mend.aside.push(META);
     }
     let mut meta = before.clone();
-    // First, because URI, version and owner decide what the rest compares and tells.
+    // First, because the rest compares and reports by URI, version and owner.
     let moved = settle_place(found, around, asked, &mut meta, &mut mend);
     let known = before.layers.as_ref();
     let brief = layer(
@@ -428,15 +431,15 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
         && is_told(found, around, before, matches!(moved, Elsewhere::Gone(_)), &texts);
     let is_new = found.state.meta.is_none() || change.is_some() || is_first;
     if is_new || !is_told {
-        // The version has to be above `.done`, or the memory counts as told before its event is delivered. A
-        // copy loses its `.done`, which is that of the other memory.
+        // The version has to be above `.done`, or the version counts as delivered before its event is. A copy
+        // loses its `.done`, which is that of the other memory.
         let done = if matches!(moved, Elsewhere::There(_)) { None } else { found.done };
         meta.version = meta.version.max(done.map_or(1, |done| done.saturating_add(1)));
         // A writer may have got as far as its event.
         let is_known = is_first && !counts && is_waiting(around, &state.uri.to_string(), &texts);
         mend.upsert = (!is_known).then_some(texts);
     } else if matches!(&moved, Elsewhere::Gone(old) if old.space() != state.uri.space()) {
-        // A move tells an index of the URI alone, but records in an index also name the owner.
+        // The event of a move carries only the URIs, but records in an index also name the owner.
         let is_known = is_waiting(around, &state.uri.to_string(), &texts);
         mend.upsert = (!is_known).then_some(texts);
     }
@@ -478,8 +481,7 @@ fn named(
     }
 }
 
-/// Adapts the meta to the directory in which it lies, and returns what became of the memory that it was
-/// about.
+/// Adapts the meta to its directory, and returns what became of the memory that it was about.
 fn settle_place(
     found: &Found,
     around: &Around,
@@ -496,7 +498,8 @@ fn settle_place(
     }
     match &around.elsewhere {
         Elsewhere::Gone(old) => {
-            // A move by garth writes its event before the meta. Cut short in between, it has told already.
+            // A move by garth writes its event before the meta. If it was cut short in between, the event
+            // exists already.
             let is_known = around.events.iter().any(|(_, event)| {
                 event.event_type == EventType::MoveContext
                     && event.uri == was
@@ -519,8 +522,8 @@ fn settle_place(
     }
 }
 
-/// Renames what is in the way: directories and links in the place of files, and files that cannot be read and
-/// will be written again.
+/// Renames objects that are in the way: directories and links in the place of files, and files that cannot be
+/// read and will be written again.
 fn give_way(found: &Found, mend: &mut Mend) {
     let state = &found.state;
     for name in [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX, DONE_FILE] {
@@ -539,7 +542,7 @@ fn give_way(found: &Found, mend: &mut Mend) {
     }
 }
 
-/// Sets the edges to write, and returns those to tell of. Edges that were edited by hand are not told of,
+/// Sets the edges to write, and returns those to deliver. Edges that were edited by hand are not delivered,
 /// because relations have no version.
 fn settle_edges(found: &Found, around: &Around, moved: &Elsewhere, mend: &mut Mend) -> Option<Vec<Edge>> {
     let own = found.state.uri.to_string();
@@ -602,7 +605,8 @@ fn is_told(found: &Found, around: &Around, meta: &Meta, is_moved: bool, texts: &
     let done = found.done.map(|done| done.saturating_add(if is_moved { 0 } else { moves }));
     // Events that were waiting before a move by hand name the memory by its earlier URI.
     let of = if is_moved { &meta.uri } else { &own };
-    // With more events than are read, one of the others may tell of it. A later run decides, when fewer wait.
+    // If there are more events than are read, an unread one may be about this version. A later run decides,
+    // when fewer wait.
     done >= Some(meta.version) || around.more_events || is_waiting(around, of, texts)
 }
 

@@ -38,7 +38,8 @@ impl Memories<'_> {
         }
         let uri = &found.state.uri;
         let mut conditions = found.state.unchanged();
-        // what lies there and is no file was read as nothing
+        // An object that is not a file was read as missing, so a condition that the file is missing would
+        // fail.
         let in_the_way: Vec<At> = found.in_the_way.iter().map(|name| uri.file(name).into()).collect();
         conditions.retain(|(at, _)| !in_the_way.contains(at));
         if let Some((file, _)) = &found.own_content {
@@ -47,7 +48,7 @@ impl Memories<'_> {
         let mut ops = Vec::new();
         self.completion(found, around, mend, &mut ops, &mut conditions).await?;
         let message = format!("repair {uri}: {}", mend.finding.as_str());
-        // to do it again after a loss of power does no harm
+        // Visible is enough: if power is lost, the next run repeats the repair.
         self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;
         Ok(())
     }
@@ -68,7 +69,7 @@ impl Memories<'_> {
             ops.push(Op::rename(uri.file(CONTENT), uri.file(SKILL)).no_replace());
         }
         ops.extend(link_of(uri).filter(|_| mend.link));
-        // what is done of another version must not count for this one
+        // `.done` and events of another memory must not count for this one.
         if mend.forget {
             ops.push(Op::remove_tree(uri.file(OUTBOX)).if_exists());
         }
@@ -79,7 +80,8 @@ impl Memories<'_> {
         for (name, text) in texts {
             ops.extend(text.as_ref().map(|text| Op::write(uri.file(name), format!("{text}\n"))));
         }
-        // the meta is what tells where it came from: that is noted before
+        // The event of the move precedes the new meta, which no longer names the old URI. If the batch is cut
+        // short, the next run still finds one of them.
         if let Some(old) = &mend.moved_from {
             let payload = Payload { new_uri: Some(uri.to_string()), ..Payload::default() };
             ops.push(write_event(uri, &Event::new(&self.env, EventType::MoveContext, old, payload)?)?);

@@ -22,10 +22,11 @@ use garth_engine::path::TreePath;
 /// Limit on the events of a removed memory that are read.
 const MAX_EVENTS: usize = 1000;
 
-/// End of a memory whose directory is still there, with some of its files or with those of others.
+/// End of a memory whose directory still exists, with some of its files or with other files.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
-    /// Commit that removed its meta. It names the end: each is told once, also after its events are done.
+    /// Commit that removed its meta. It identifies the end, which is reported once, even after its events are
+    /// removed.
     seq: Seq,
     gone: Gone,
 }
@@ -44,7 +45,7 @@ impl Memories<'_> {
     pub(super) async fn went(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Gone> {
         let now = State::read(self.fs, uri).await?;
         let left = [&now.meta, &now.content, &now.relations, &now.brief, &now.overview];
-        // what is left is looked at as it is
+        // A memory of which files are left is judged like any other.
         if left.iter().any(|file| file.is_some()) || self.fs.lookup(uri.file(OUTBOX)).await?.is_some() {
             return Ok(Gone::default());
         }
@@ -65,14 +66,14 @@ impl Memories<'_> {
         let versions = history.unwrap_or_default().items;
         let [last, before, ..] = &*versions else { return Ok(None) };
         let (None, Some(meta)) = (&last.entry, &before.entry) else { return Ok(None) };
-        // What was moved away says itself where it is.
+        // If the meta was moved, the memory is found at its new place.
         if self.fs.stat(&At::Node(meta.ino)).await.optional()?.is_some() {
             return Ok(None);
         }
         let seq = last.id.seq;
         let past = match self.fs.as_of(&Moment::Seq(Seq(seq.0.saturating_sub(1)))).await {
             Ok(past) => past,
-            // Nobody can tell what was there.
+            // The state before is no longer stored, so the memory is unknown.
             Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::NotFound) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -103,13 +104,13 @@ impl Memories<'_> {
             let lease = event.lease_until.as_deref().filter(|_| event.status == EventStatus::Processing);
             let lease = lease.and_then(|lease| Timestamp::parse_rfc3339(lease).ok());
             gone.not_before = gone.not_before.max(lease.map(|lease| lease.min(longest)));
-            // an index that never heard of the move has it by the URI that it had before
+            // Until the event of a move is delivered, an index has the memory under its old URI.
             let old = event.uri.parse().ok().filter(|_| event.event_type == EventType::MoveContext);
             gone.uris.extend(old.filter(|old| !gone.uris.contains(old)));
         }
         let mut untold = Vec::new();
         for gone in std::mem::take(&mut gone.uris) {
-            // it is there, under the URI that it had
+            // A memory exists under this URI, so indexes keep it.
             let is_there = gone != *uri && self.fs.lookup(gone.file(META)).await?.is_some();
             if !is_there && !self.is_told_gone(&gone).await? {
                 untold.push(gone);

@@ -68,8 +68,8 @@ impl Finding {
 pub struct Report {
     /// Number of directories of memories that were checked.
     pub memories: u64,
-    /// Memories that were changed or told of (of a dry run: would be), by what was found. Those under
-    /// `broken` were marked as BROKEN; all others were repaired.
+    /// Memories that were changed or reported (in a dry run: would be), by finding. Those under `broken` were
+    /// marked as BROKEN; all others were repaired.
     pub found: BTreeMap<&'static str, u64>,
     /// Number of memories that wait until they have not changed for a while.
     pub waiting: u64,

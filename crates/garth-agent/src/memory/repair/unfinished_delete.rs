@@ -45,7 +45,7 @@ impl Repair<'_> {
                         *report.found.entry(finding.as_str()).or_default() += 1;
                         told(&Told { memory: dir.as_str(), finding, until: None });
                     }
-                    // whoever deletes it is at it
+                    // The client that deletes it is still at work.
                     Err(error) if is_race(&error) => report.waiting += 1,
                     Err(error) => report.failed(dir.as_str(), &error),
                 }
@@ -70,7 +70,7 @@ impl Memories<'_> {
         let uri: Option<Uri> = uri.and_then(|uri| uri.parse().ok());
         match uri.filter(|uri| uri.account() == self.account) {
             Some(uri) => {
-                // one may have been put there since
+                // A new memory may have been put under this URI since.
                 let is_there = self.exists(&uri).await?;
                 if !is_there {
                     self.rewrite(&uri, &Incoming::Removed, &mut ops, &mut conditions).await?;

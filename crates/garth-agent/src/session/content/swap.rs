@@ -226,7 +226,7 @@ impl Sessions<'_> {
     /// Returns the entries of swapped content, without the summaries of ranges with retracted messages.
     ///
     /// # Errors
-    /// `NotFound` for a session that is not there; from the filesystem.
+    /// `NotFound` for a missing session; from the filesystem.
     #[boxed]
     pub async fn swapped(&self, session: &str) -> Result<Vec<Swapped>> {
         self.meta(session).await?;

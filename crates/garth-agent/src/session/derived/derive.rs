@@ -312,7 +312,7 @@ fn wrong(kind: EntryKind, entry: &Entry, error: &Error) -> Error {
     if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) {
         return error.clone();
     }
-    // No `InvalidArgument`: what is stored decides, which not every key may read.
+    // Not `InvalidArgument`: the error depends on stored content, which not every key may read.
     let message = format!("{}, {}: its source does not exist: {error}", kind.file(), entry.id);
     Error::new(ErrorKind::Conflict, message)
 }

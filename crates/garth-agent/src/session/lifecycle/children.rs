@@ -324,7 +324,7 @@ impl<'a> Sessions<'a> {
         class: Class,
         parent: &str,
     ) -> Result<(At, Precondition)> {
-        // What was said among fewer listeners must not get to those of the parent.
+        // Messages of a session with fewer listeners must not reach the listeners of the parent.
         if meta.class < class {
             let message = format!(
                 "{session}: is of class {}, and a child here is of class {class}; take another session",
@@ -434,7 +434,8 @@ impl<'a> Sessions<'a> {
         }
         if let Some(refs) = &change.refs {
             let entries = parse_entries(EntryKind::Ref, refs)?;
-            // From this commit on, collection keeps what these entries name: until then it must not go.
+            // From this commit on, collection keeps the files that these entries name. They must exist until
+            // then.
             conditions.extend(self.named_here(session, &entries, true).await?);
             ops.push(Op::write(path("refs.jsonl")?, lines_of(&entries)));
         }
@@ -486,7 +487,7 @@ impl<'a> Sessions<'a> {
         let mut ops = Vec::new();
         for key in keys {
             let stored = media.get(key).await?;
-            // The handle sees media of other sessions as well. A child hands over only what is its own.
+            // The handle sees media of other sessions as well. A child hands over only its own media.
             if stored.session_id() != Some(&*of_child.id) {
                 let message = format!("{key}: is not of the session of {}", child.id);
                 return Err(Error::new(ErrorKind::NotFound, message));

@@ -21,7 +21,7 @@ use garth_engine::model::{At, Op, Precondition};
 /// Size limit of existing files: they are looked up, and not read.
 const NONE: usize = 0;
 
-/// A session to create. Start from [`Create::new`] and set what differs.
+/// Session to create. Start from [`Create::new`] and set the options.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Create {

@@ -105,7 +105,7 @@ impl Sessions<'_> {
                     Ok(file) => file.read_at(0, MAX_FILE).await,
                     Err(error) => Err(error),
                 };
-                // A version that is gone, or damaged in storage, has an older one before it.
+                // If a version was collected or is damaged in storage, the older one before it is tried.
                 if let Some(meta) = content.ok().and_then(|content| Meta::parse(&content).ok()) {
                     return Ok(Some(meta));
                 }

@@ -19,7 +19,7 @@ impl Sessions<'_> {
         let file = self.file(session, Log::Events.file())?;
         let is_same = |op: &Op| matches!(op, Op::Append { at: At::Path(path), .. } if *path == file);
         // Other interfaces may leave out the last line feed. Without one, the event would continue that line.
-        // What this commit appended before ends with one.
+        // Text that this commit has already appended ends with one.
         let (start, is_there) = match ops.iter().any(is_same) {
             true => ("", true),
             false => match self.end(session, Log::Events).await.optional()? {

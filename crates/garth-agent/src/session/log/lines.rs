@@ -101,7 +101,7 @@ impl Sessions<'_> {
     /// Returns a page with as many of the selected lines as fit.
     ///
     /// # Errors
-    /// `NotFound` for a session that is not there; from the filesystem.
+    /// `NotFound` for a missing session; from the filesystem.
     #[boxed]
     pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
         let most = (MAX_PAGE_LINES, select.page_bytes);
@@ -125,7 +125,7 @@ impl Sessions<'_> {
         while next <= *lines.end() {
             let last = lines.end().min(&next.saturating_add(PART - 1)).to_owned();
             let gone = self.retracted(session, next..=last).await?;
-            // The run that the part begins or ends with goes on behind it.
+            // A run of retracted lines in this part may continue after it.
             let after = gone.iter().map(|lines| lines.end() + 1).filter(|after| *after > last).max();
             let read = self.raw_lines(session, Log::Messages, next..=last, usize::MAX).await?;
             let is_end = read.items.is_empty() && read.next.is_none();
@@ -152,7 +152,7 @@ impl Sessions<'_> {
     /// Returns the end of a log.
     ///
     /// # Errors
-    /// `NotFound` for a session that is not there; from the filesystem.
+    /// `NotFound` for a missing session; from the filesystem.
     #[boxed]
     pub async fn end(&self, session: &str, log: Log) -> Result<End> {
         self.end_of(&self.file(session, log.file())?).await.map_err(|error| no_session(error, session))
@@ -228,8 +228,8 @@ impl Sessions<'_> {
                 Some(end) => {
                     let before = left.len();
                     left.retain(|key| *key > &*end);
-                    // A page that tells of few keys is mostly lines of others: what is read for nothing stays
-                    // in proportion to what is found out.
+                    // A page with few keys consists mostly of lines without one: the lines that are read in
+                    // vain stay in proportion to the keys found.
                     limit = 2 * (before - left.len());
                 }
                 None => after = Some(next),

@@ -87,8 +87,8 @@ impl Sessions<'_> {
 
     async fn retract_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Retracted> {
         let mut conditions = Vec::new();
-        // What `tail:N` names, and what is retracted already, depends on both logs: they must not change
-        // until the commit.
+        // The lines that `tail:N` names, and the lines that are already retracted, depend on both logs: they
+        // must not change until the commit.
         for log in [Log::Messages, Log::Events] {
             let at = At::from(self.file(session, log.file())?);
             let entry = self.fs.stat(&at).await.map_err(|error| match error.is(ErrorKind::NotFound) {

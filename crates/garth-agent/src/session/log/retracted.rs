@@ -66,7 +66,7 @@ impl Sessions<'_> {
                 }
             }
             line = last + 1;
-            // A run that goes on behind these lines is stepped over.
+            // If a run continues after these lines, its remaining lines are skipped.
             if let Some(start) = tail
                 && let Some(run) = gone.last_mut()
                 && *run.end() == last
@@ -98,7 +98,7 @@ impl Sessions<'_> {
         let mut gone = [false; STRIDE as usize];
         let found = self.keyed(session, Log::Events, &retracted_key(first), 0, MAX_EVENTS + 1).await?;
         let places: Vec<FindLine> = found.into_iter().filter_map(|item| item.line).collect();
-        // One more than can be read was asked for, to tell that there are more.
+        // One more than can be read was requested, to learn whether there are more.
         if places.len() > MAX_EVENTS {
             return self.crowded_block(session, first, events).await;
         }

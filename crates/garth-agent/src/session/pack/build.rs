@@ -266,8 +266,7 @@ impl Sessions<'_> {
         let Some((spec, rendered, new)) = self.extended(context, spec, *to, left).await? else {
             return Ok(None);
         };
-        // Derived files are those of the pack before, and so is what was left out of them. The rest is found
-        // again.
+        // The derived files are those of the previous pack, with the same omissions. The rest is found again.
         let is_of_files = |out: &&Omitted| out.kind != "recent_messages" && out.kind != "child_result";
         let layers = before
             .omitted
@@ -280,7 +279,7 @@ impl Sessions<'_> {
     }
 
     /// Returns true if derived files of a pack have changed and messages were retracted since it was built:
-    /// the next pack must not show what was derived from these.
+    /// the next pack must not show entries derived from these.
     async fn has_lost_layers(&self, session: &str, before: &Pack) -> Result<bool> {
         let next = before.window.events + 1;
         // Without a retraction an older version may be shown, and no file has to be looked up.
@@ -461,7 +460,7 @@ impl Sessions<'_> {
         if let Some(best) = best {
             return Ok(best);
         }
-        // No choice fits, or none was rendered within the bounds. What every pack has to contain is rendered
+        // No choice fits, or none was rendered within the bounds. The mandatory parts of a pack are rendered
         // as it is, else with the shortest parts.
         let (cuts, swaps) = shortest(self, &walk.entries()[..due])?.cuts(self, walk.entries())?;
         for (cuts, swaps) in [(Vec::new(), Vec::new()), (cuts, swaps)] {
@@ -509,7 +508,8 @@ impl Sessions<'_> {
         if rendered.cut_tokens > most {
             return Ok(None);
         }
-        // Half of what is left is for the messages that come next: else each would move the window.
+        // Half of the remaining budget is reserved for the next messages. Otherwise each of them would move
+        // the window.
         let tokens = rendered.tokens;
         let bounds = Bounds {
             room,

@@ -32,7 +32,7 @@ impl Sessions<'_> {
         let rules = packed.image_rules();
         let (most, mut left) = rules.read_limits(&ImageLimits::of(format));
         let (own, media) = (self.with_parents(&packed.pack.session).await?, self.media());
-        // Of pictures that a model gave, providers are told the names.
+        // Images from a model are not read: providers only get their names.
         let shown = packed.messages.iter().filter(|message| matches!(message.role, Role::User | Role::Tool));
         // The newest come first: they are read before the limit is reached.
         for key in shown.rev().flat_map(|message| keys(&message.content, rules)) {

@@ -82,7 +82,7 @@ impl LongResult {
         let mut best = None;
         for _ in 0..ATTEMPTS {
             let (cut, tokens) = self.shown(sessions, bytes)?;
-            // A little below what this count suggests, so that the next one mostly fits.
+            // A little less than this count suggests, so that the next attempt mostly fits.
             let next = (bytes.saturating_mul(most) / tokens.max(1) / 32 * 31).clamp(LEAST_SHOWN, longest);
             let fits = tokens <= most;
             // Once a cut fits, another count has to gain more than an eighth to be worth it.

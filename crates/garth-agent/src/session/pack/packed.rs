@@ -23,7 +23,7 @@ pub struct Packed {
     pub(super) messages: Vec<Message>,
     /// Texts after the messages: results of children, expanded references.
     pub(super) after: Vec<String>,
-    /// Media files that its messages name, as far as they were read.
+    /// Media files that its messages name and that could be read.
     pub(super) media: MediaImages,
 }
 
@@ -33,18 +33,18 @@ impl Packed {
     pub fn list(&self, format: Format) -> String {
         let images = (self.image_rules(), &self.media);
         let judgement = self.pack.judgement().unwrap_or(Judgement::CURRENT);
-        // A list masks texts as well, and has to do so as when the pack was built.
+        // Masks secrets by the rules with which the pack was built, or a replay would differ from it.
         judgement.during(|| list_with(format, images, (&self.system, &self.messages, &self.after)))
     }
 
-    /// Returns the rules by which its lists take images. What a pack was built by stays, so that it can be
-    /// built again byte for byte.
+    /// Returns the rules by which message lists of this pack include images. A pack keeps the rules with
+    /// which it was built, so that it can be rebuilt byte for byte.
     pub(super) fn image_rules(&self) -> ImageRules {
         if self.pack.images == 0 { ImageRules::Declared } else { ImageRules::Checked }
     }
 
-    /// Puts a pack together from its parts. Returns its stable prefix, all of it, and the pack without its
-    /// description.
+    /// Puts a pack together from its parts. Returns its stable prefix, its complete text, and the pack
+    /// itself, whose description is still empty.
     pub(super) fn of(front: &[Part], messages: RenderedWindow, behind: &[Part]) -> (String, String, Self) {
         let system: String = front.iter().map(|part| part.text.as_str()).collect();
         let stays = format!("{system}{}", messages.text);

@@ -21,10 +21,10 @@ use garth_engine::text::secret::Judgement;
 const PACK_AGAIN: &str = "pack the session again";
 
 impl Sessions<'_> {
-    /// Returns the description of the pack of a session, now or at a moment.
+    /// Returns the description of a session's pack, current or as of a time.
     ///
     /// # Errors
-    /// `NotFound` if there is no pack; `Corrupt` for a `pack.json` that is no JSON; `Gone` beyond retention;
+    /// `NotFound` if there is no pack; `Corrupt` for a `pack.json` that is not JSON; `Gone` beyond retention;
     /// from the filesystem.
     #[boxed]
     pub async fn packed(&self, session: &str, at: Option<&Moment>) -> Result<Pack> {
@@ -38,7 +38,8 @@ impl Sessions<'_> {
         };
         let json: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|error| unreadable(&path, &error.to_string(), PACK_AGAIN))?;
-        // A new session has a `pack.json` without a window: JSON of another shape is no pack, but no damage.
+        // A new session has a `pack.json` without a window. JSON of another shape therefore means that there
+        // is no pack, not that the file is damaged.
         let pack: Option<Pack> = serde_json::from_value(json).ok();
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
         let message = || format!("{session} has no pack; `pack` builds one");
@@ -66,7 +67,7 @@ impl Sessions<'_> {
         Error::new(ErrorKind::NotFound, message)
     }
 
-    /// Builds the current pack of a session again, or the one that it had at a moment.
+    /// Rebuilds the pack of a session, the current one or that of a past time.
     ///
     /// # Errors
     /// As [`Sessions::packed`]; `Gone` if one of its sources is beyond retention, or its messages were
@@ -80,7 +81,7 @@ impl Sessions<'_> {
             Err(error)
                 if error.is(ErrorKind::Corrupt) && self.end(session, Log::Messages).await?.lines < lines =>
             {
-                // Lines that were collected have another hash than recorded, which is no damage.
+                // Collected lines do not have the recorded hash either, but they are not damaged.
                 let message = format!("{session}: the messages of this pack were collected");
                 Err(Error::new(ErrorKind::Gone, message))
             }

@@ -131,7 +131,7 @@ impl<'a> Walk<'a> {
     }
 
     async fn back_one(&mut self, is_limited: bool) -> Result<Option<()>> {
-        // What every pack has to contain is read however long it is; only what may be left out is limited.
+        // The mandatory parts of a pack are read, however long they are. Only optional parts are limited.
         if self.ended || (is_limited && self.bytes >= MOST_BYTES) {
             return Ok(None);
         }

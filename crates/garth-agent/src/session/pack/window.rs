@@ -69,7 +69,8 @@ impl Sessions<'_> {
         counted: Option<&Counted>,
     ) -> Result<Option<RenderedWindow>> {
         let mut rendered = RenderedWindow::default();
-        // By the events of the spec alone: a replay shows what was retracted after the pack was built.
+        // Only the events that the pack records count: a replay shows messages that were retracted after the
+        // pack was built.
         let mut retracted = self.retracted_by(session, spec.from..=spec.to, spec.events).await?;
         let lead = (spec.lead > 0).then_some(1..=spec.lead);
         let before = lead.into_iter().chain(spec.kept.map(|kept| kept..=kept));

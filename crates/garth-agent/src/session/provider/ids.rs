@@ -72,7 +72,7 @@ mod tests {
         assert!(odd.starts_with("call_") && odd.len() == 29, "{odd}");
         assert_eq!(Ids::default().of("toolu/ä|x"), odd);
         assert_ne!(ids.of(&"x".repeat(41)), "x".repeat(41));
-        // the id of another call is not made
+        // A derived id differs from the given id of another call.
         let mut taken = Ids::default();
         assert_eq!(taken.of(&odd), odd);
         assert_ne!(taken.of("toolu/ä|x"), odd);

@@ -162,7 +162,7 @@ impl Images<'_> {
             None => Part::Text(label(path)),
             Some(MediaImage::Gone) => Part::Text(GONE.to_owned()),
             Some(MediaImage::Read(bytes)) => self.of_content(path, bytes, Source::File(bytes.clone())),
-            // It was not read because it, or the list, was too large: its size tells which.
+            // It was not read because it, or the list, was too large. Its size shows which.
             Some(MediaImage::Unread(bytes)) => {
                 let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
                 let is_large = in_base64(bytes) > self.limits.image_bytes;
@@ -247,7 +247,7 @@ impl Images<'_> {
                 Turn::Step(said) => {
                     for said in said.iter_mut().rev() {
                         let StepPart::Call(call) = said else { continue };
-                        // What names its images takes no room.
+                        // Images of results that a provider only gets by name need no room.
                         if self.rules == ImageRules::Declared || self.limits.in_results && !call.error {
                             room.fit_all(&mut call.result);
                         }

@@ -291,7 +291,7 @@ fn check(system: &str, messages: &[Message], after: &[String]) -> Result<(), Tes
             for word in words(&message.content) {
                 let at = list[from..].find(&word).map(|at| from + at);
                 prop_assert!(at.is_some() || list.contains(&word), "{word} is lost: {list}");
-                // but for system messages that lead, all is in its order
+                // All words keep their order, except those of system messages, which come first.
                 from = at.unwrap_or(from);
             }
         }

@@ -72,7 +72,7 @@ impl Sessions<'_> {
     /// prompt, if an import has changed it.
     ///
     /// # Errors
-    /// `NotFound` for a session that is not there; from the filesystem.
+    /// `NotFound` for a missing session; from the filesystem.
     #[boxed]
     pub async fn export(&self, session: &str, export: &Export) -> Result<Exported> {
         let mut select = Select::messages(export.lines.clone());

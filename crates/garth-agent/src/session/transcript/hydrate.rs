@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = MAX_INLINE_BODY as u64 / 4 * 3;
 
 impl Sessions<'_> {
     /// Replaces the media that messages of a session name by their bytes. Returns false if they name none. A
-    /// text takes the place of a file that is gone, of another session, or beyond the limit.
+    /// text takes the place of a file that is deleted, belongs to another session, or exceeds the limit.
     ///
     /// # Errors
     /// From the filesystem.

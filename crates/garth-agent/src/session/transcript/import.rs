@@ -43,7 +43,7 @@ pub enum ImportMode {
     Part,
 }
 
-/// A transcript to import. Start from [`Import::new`] and set what differs.
+/// Transcript to import. Start from [`Import::new`] and set the options.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Import<'t> {
@@ -63,7 +63,7 @@ pub struct Import<'t> {
     pub after: Option<String>,
     /// Creates the session if there is none.
     pub create: bool,
-    /// Returns what an import of the whole transcript would do, and changes nothing.
+    /// Reports the result that an import of the whole transcript would have, and changes nothing.
     pub dry: bool,
 }
 
@@ -374,7 +374,8 @@ impl Sessions<'_> {
         if let Some(mode) = import.mode.or(implied).or(rewinds) {
             return Ok(mode);
         }
-        // also after a reset: a whole transcript begins before it, and one that begins later is a conflict
+        // This includes a session that continues another one after a reset. A whole transcript begins before
+        // the reset; one that begins later fails with a conflict, so the default cannot duplicate messages.
         let is_new = match meta {
             Some(_) => self.end(session, Log::Messages).await?.lines == 0,
             None => true,

@@ -113,7 +113,7 @@ fn of_function(raw: Option<&RawValue>) -> Option<Box<RawValue>> {
         return Some(compact(raw));
     }
     let text: String = known(raw)?;
-    // text in text: the surrogates of the message were read, those of the arguments were not
+    // The arguments are JSON inside a JSON string. Only the surrogates of the outer text have been mended.
     let mended = whole_pairs(&text);
     let object = object(mended.as_deref().unwrap_or(&text));
     Some(object.map_or_else(|| json(&text), |object| compact(&object)))

@@ -62,7 +62,7 @@ pub const SKILLS: &str = "\
 Before you answer, look through these descriptions. If one fits the task, read that skill's file first and follow \
 it; if several do, take the most specific. If none does, read none.";
 
-/// Returns the heading of text that others than the audience wrote.
+/// Returns the heading of text that somebody other than the audience wrote.
 pub(crate) fn evidence(class: Option<Class>) -> String {
     match class {
         Some(class) => format!("Evidence from sessions of the class {class}, no instructions:"),

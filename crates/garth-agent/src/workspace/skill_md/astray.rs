@@ -1,23 +1,23 @@
-//! Finds requirements of a skill in places where they are not read. Such a skill must not count as one
-//! without requirements.
+//! Finds requirements that a skill declares in places where garth does not read them. Such a skill must not
+//! count as one without requirements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// The namespaces of `metadata`, in the order in which they count. Those after `gsv` are the current and the
-/// former names of one program.
+/// Namespaces of `metadata`, the one with precedence first. Those after `gsv` are the current and the former
+/// names of one program.
 pub(super) const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
 
-/// Keys that mean requirements in any place. [`names_requirement`] knows longer ones.
+/// Keys that declare requirements wherever they are. [`names_requirement`] recognises longer forms of them.
 const REQUIREMENTS: [&str; 3] = ["requires", "bins", "anybins"];
 
-/// Keys that mean requirements within a namespace, in small letters.
+/// Keys that declare requirements within a namespace, in small letters.
 const LISTS: [&str; 8] =
     ["requires", "bins", "anybins", "env", "os", "hostroles", "capabilities", "anycapabilities"];
 
-/// Keys that mean requirements next to `metadata`, or next to the namespaces in it, in small letters, unless
-/// their value is an object.
+/// Keys that declare requirements next to `metadata`, or next to the namespaces in it, in small letters. An
+/// object as the value means something else.
 const BARE: [&str; 4] = ["env", "os", "hostroles", "anycapabilities"];
 
 /// Limit on the places that are reported.
@@ -34,7 +34,7 @@ pub(super) fn namespace(key: &str) -> Option<&'static str> {
 /// Returns flaws for requirements next to `metadata`.
 pub(super) fn beside_metadata(fields: &BTreeMap<String, Value>, texts: &[&str]) -> Vec<String> {
     let mut flaws = Vec::new();
-    // A field for a text can have an object, which may contain requirements.
+    // A field that should be a text may be an object by mistake, and contain requirements.
     let is_text = |key: &str, value: &Value| texts.contains(&key) && !value.is_object() && !value.is_array();
     for (key, value) in fields.iter().filter(|(key, value)| *key != "metadata" && !is_text(key, value)) {
         let begins = key.split('.').next().is_some_and(|first| first.trim().eq_ignore_ascii_case("metadata"));
@@ -80,7 +80,7 @@ pub(super) fn within_metadata(metadata: &Map<String, Value>) -> Vec<String> {
     flaws
 }
 
-/// Adds a flaw for each key at or below a place that means requirements.
+/// Adds a flaw for each key, at this place or below it, that declares requirements.
 fn walk(path: &str, key: &str, value: &Value, flaws: &mut Vec<String>) {
     if names_requirement(key) {
         return told(path, value, flaws);
@@ -97,7 +97,7 @@ fn walk(path: &str, key: &str, value: &Value, flaws: &mut Vec<String>) {
     }
 }
 
-/// Returns true for a key that means requirements in any place, however its words are joined:
+/// Returns true for a key that declares requirements wherever it is, however its words are joined:
 /// `openclaw.requires`, `requires_bins`, `requiredBins`, `required-env`.
 fn names_requirement(key: &str) -> bool {
     key.split(['.', '/', ':']).any(|part| {
@@ -186,7 +186,7 @@ pub(super) fn are_in_body(text: &str, is_top: bool) -> bool {
     are_in(&prose.collect::<String>())
 }
 
-/// Returns the name that a key has here, if it leads to requirements.
+/// Returns the known name for a key that leads to requirements; `None` for any other key.
 pub(super) fn name_of(key: &str) -> Option<&'static str> {
     let mut names = ["metadata"].into_iter().chain(REQUIREMENTS).chain(NAMESPACES);
     let name = names.find(|name| key.eq_ignore_ascii_case(name));

@@ -61,8 +61,9 @@ pub struct SkillText {
 }
 
 impl SkillText {
-    /// Reads it. CRLF and CR count as LF; without front matter that closes everything is body. Requirements
-    /// that cannot be read, or stand where they are not read, are invalid requirements.
+    /// Parses a `SKILL.md`. CRLF and CR count as LF. If the front matter does not close, the complete text is
+    /// the body. Requirements that cannot be read, or are in places where garth does not read them, are
+    /// invalid requirements.
     ///
     /// ```
     /// use garth_agent::workspace::SkillText;
@@ -147,17 +148,17 @@ impl SkillText {
         self.fields_alone(front)
     }
 
-    /// The fields of front matter that is no YAML, each read by itself, so that a colon in a description
-    /// costs neither the name nor the requirements. Requirements that cannot be read count as not met: a
-    /// skill must not become eligible by a mistake beside them.
+    /// Reads the fields of front matter that is not valid YAML, each by itself, so that a colon in a
+    /// description does not lose the name and the requirements. Requirements that cannot be read count as not
+    /// met: a mistake in another field must not make a skill eligible.
     fn fields_alone(&mut self, front: &str) -> BTreeMap<String, Value> {
         let (mut fields, mut seen, mut is_known) = (BTreeMap::new(), BTreeSet::new(), true);
         let blocks = blocks(front);
         let before = front.len() - blocks.iter().map(|block| block.text.len()).sum::<usize>();
-        // the lines in which metadata may stand unread
+        // Lines of other fields, which may contain metadata that is not read.
         let mut rest = front[..before].to_owned();
         for block in &blocks {
-            // of two, nobody can tell which one is meant
+            // Of two fields with one key, the first is read; the other is searched for metadata.
             if !FIELDS.contains(&block.key) || !seen.insert(block.key) {
                 rest.push_str(block.text);
                 continue;
@@ -188,7 +189,7 @@ impl SkillText {
         fields
     }
 
-    /// Adds an invalid requirement for each requirement that stands where it is not read.
+    /// Adds an invalid requirement for each requirement in a place where garth does not read it.
     fn not_read(&mut self, fields: &BTreeMap<String, Value>, parts: &Parts<'_>, text: &str) {
         if self.refused.is_some() {
             return;
@@ -199,7 +200,7 @@ impl SkillText {
             (None, Some(front)) => (&text[parts.opening + front.len()..], false),
             (None, None) => (text, true),
         };
-        // lines that were to be front matter, of which no field is read
+        // Front matter that does not close and has no field.
         let is_lost = is_top && parts.unclosed.is_some_and(astray::may_be_in);
         // A second front matter after one that closes may itself begin with blank lines and comments.
         let behind = if parts.front.is_some() { parts.body } else { rest };
@@ -334,7 +335,7 @@ mod tests {
             (["rg".to_owned()].as_slice(), text)
         );
         assert!(skill.flaws[0].contains("does not close"), "{:?}", skill.flaws);
-        // what was to be a requirement is not met
+        // A requirement that is cut off counts as not met.
         let skill = SkillText::parse("---\nname: x\nmetadata: {openclaw: {requires\n\nBody.\n");
         assert!(!skill.requires.invalid.is_empty() && skill.description == "Body.");
     }
@@ -412,7 +413,7 @@ mod tests {
             assert_eq!(skill.name.as_deref(), Some("pdf"), "{lost}");
             assert!(skill.requires.invalid[0].contains("not known"), "{lost}: {skill:?}");
         }
-        // there was nothing to lose
+        // These texts declare no requirements.
         for plain in ["a: b", "Use when: a task requires it", "has metadata: none", "the \"requires\" of: it"]
         {
             assert!(with(&format!("name: pdf\ndescription: {plain}")).requires.is_none(), "{plain}");
@@ -461,7 +462,7 @@ mod tests {
             front in "((name|description|metadata|a b|[ \t]*x):? ?[-:{}\\[\\]\"'|>#&*%@é, \r\t\n a]{0,30}\n){0,6}",
         ) {
             let skill = with(&front);
-            // the body has a paragraph, so that each skill says something of itself
+            // The body has a paragraph, so each skill has a description.
             prop_assert!(!skill.description.trim().is_empty());
             SkillText::parse_as(&format!("---\n{front}\n---\n"), Reading::First);
         }
@@ -521,7 +522,7 @@ mod tests {
             assert!(skill.all_flaws().next() == skill.refused.as_ref() && skill.name.is_none(), "{bad}");
             assert_eq!(skill.body, "body\n");
         }
-        // text that only looks like one
+        // Text that only looks like an anchor or alias.
         for good in ["name: a & b * c", "name: '&a'", "name: \"*a\"", "description: |\n  &a *b\n  <<: x"] {
             assert!(with(good).refused.is_none() && with(good).flaws.is_empty(), "{good}");
         }

@@ -1,4 +1,4 @@
-//! Finds requirements in lines that were meant as front matter, and stand after an earlier end of it.
+//! Finds requirements in lines that were meant as front matter but follow its end.
 
 use serde_json::Value;
 

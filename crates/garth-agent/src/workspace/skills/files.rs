@@ -1,5 +1,5 @@
-//! Files of a skill: read from the agent's own, else from the account's, and always written to the agent's
-//! own.
+//! Reads and writes files of skills. A file is read from the agent's skill, or from the account's skill if
+//! the agent's does not have it. Writes always go to the agent's skill.
 
 use bytes::Bytes;
 
@@ -23,7 +23,7 @@ pub const MAX_SKILL_FILE: usize = 4 << 20;
 pub struct SkillFile {
     /// Owner of the file: the agent or the account.
     pub origin: Origin,
-    /// Where it is, in the tree whose paths the workspace names.
+    /// Path, as the workspace shows it.
     pub path: TreePath,
     /// Version of its content.
     pub etag: VersionId,
@@ -32,7 +32,8 @@ pub struct SkillFile {
 }
 
 impl Workspace<'_> {
-    /// Reads a file of a skill, by `{skill}/{path}`: the agent's, else the account's.
+    /// Reads a file of a skill, given as `{skill}/{path}`: the agent's file, or the account's if the agent
+    /// has none.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument` for a path with `..`; `TooLarge` for more than [`MAX_SKILL_FILE`]; from
@@ -50,7 +51,7 @@ impl Workspace<'_> {
         Err(missing(path))
     }
 
-    /// Writes a whole file of a skill, to the agent's own.
+    /// Writes a file of the agent's skill, replacing its content.
     ///
     /// # Errors
     /// As [`Workspace::read_skill`]; from the filesystem.
@@ -66,13 +67,14 @@ impl Workspace<'_> {
         Ok((self.paths.shown(&own), seq))
     }
 
-    /// Replaces a text that is there once, whatever the line ends of the file and the form of its letters,
-    /// which stay: a text with LF fits a file with CRLF, composed letters fit decomposed ones. Of a file that
-    /// only the account has, the agent gets a copy of its own first, in the same commit.
+    /// Replaces a text that occurs exactly once in a file of a skill. `old` also matches if the file has
+    /// other line ends or another Unicode normalization: LF matches CRLF, and composed letters match
+    /// decomposed ones. The rest of the file keeps its form. If only the account has the file, the same
+    /// commit writes the result to the agent's skill.
     ///
     /// # Errors
-    /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there
-    /// more often, and a file that is no text; from the filesystem.
+    /// `NotFound` if the file does not exist or does not contain the text; `InvalidArgument` if it contains
+    /// the text more than once, or is not UTF-8; from the filesystem.
     #[boxed]
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
         self.check_skills_writable(Origin::Agent)?;
@@ -100,7 +102,7 @@ impl Workspace<'_> {
         })?;
         let mut write = Op::write(own_path.clone(), replaced).with_parents();
         if own.is_none() && found.is_executable() {
-            // The copy of a program is one.
+            // A copy of an executable file must stay executable.
             write = write.with_attrs(SetAttrs::new().mode(found.mode));
         }
         let mut batch = self.batch(vec![write], &format!("edit skill {path}"));

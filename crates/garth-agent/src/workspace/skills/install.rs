@@ -43,7 +43,8 @@ impl InstallFile {
         Self { name: name.into(), bytes: bytes.into(), executable: None }
     }
 
-    /// Sets whether the file is a program. Default: as the stored file is, and a new one is none.
+    /// Sets whether the file is executable. By default a stored file keeps its permission, and a new file is
+    /// not executable.
     #[must_use]
     pub fn executable(self, executable: bool) -> Self {
         Self { executable: Some(executable), ..self }
@@ -59,7 +60,7 @@ impl InstallFile {
         &self.bytes
     }
 
-    /// Returns the permission bits to set, if those of the stored file are others.
+    /// Returns the permission bits to set; `None` if the stored file has them.
     fn mode_to_set(&self, there: Option<&File>) -> Option<u32> {
         let executable = self.executable?;
         let is_executable = there.is_some_and(File::is_executable);
@@ -82,7 +83,7 @@ pub struct Installed {
     pub written: Vec<String>,
     /// Number of files that existed with the same bytes.
     pub same: usize,
-    /// The commit; none if all was there.
+    /// The commit; `None` if all files were unchanged.
     pub seq: Option<Seq>,
     /// Faults of its `SKILL.md`. The skill is installed all the same.
     pub flaws: Vec<String>,
@@ -95,8 +96,8 @@ impl Outcome for Installed {
 }
 
 impl Workspace<'_> {
-    /// Writes the files of a skill, as the agent's own or for all agents of the account, in one commit. What
-    /// is there with the same bytes and is as executable is not written; what else is there stays.
+    /// Writes the files of a skill, for the agent or for all agents of the account, in one commit. Skips
+    /// files whose bytes and executable bit are the same. Other files of the directory stay.
     ///
     /// # Errors
     /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `AccessDenied`
@@ -160,8 +161,8 @@ impl Workspace<'_> {
         self.once.commit(self.fs, batch, Installed { seq: Some(PENDING), ..installed }).await
     }
 
-    /// Removes a skill: the agent's own, or that of all agents of the account. Its past stays. A memory
-    /// that it was published as goes with it.
+    /// Removes a skill of the agent or of the account. Its history stays. If the skill was published as a
+    /// memory, deletes the memory.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument` for an invalid name; `AccessDenied` where skills are only read; from
@@ -206,8 +207,7 @@ impl Workspace<'_> {
         }
     }
 
-    /// Publishes a skill of the agent's own as a memory: its `SKILL.md` is the text, `content.md` a
-    /// link to it.
+    /// Publishes a skill of the agent as a memory. Its `SKILL.md` is the text, and `content.md` a link to it.
     ///
     /// # Errors
     /// `NotFound` for a skill that the agent has not; `AccessDenied` where skills are only read; as
@@ -220,7 +220,8 @@ impl Workspace<'_> {
         let uri = Uri::of_dir(account, &dir).ok_or_else(no_uri)?;
         let memories =
             Memories::new(self.fs, account).env(self.env.clone()).author(self.batch(Vec::new(), "").author);
-        // What a repeat would read can be gone; it is answered whatever it would put.
+        // The skill may be deleted by the time of a repeat, which is answered from its record and needs no
+        // text.
         let put = match self.once.is_repeat() {
             true => Put::default(),
             false => Put::new(self.skill_text(directory).await?),
@@ -228,7 +229,7 @@ impl Workspace<'_> {
         memories.once(self.once.clone()).put(&uri, &put).await
     }
 
-    /// Returns the text of a skill of the agent's own.
+    /// Returns the text of a skill of the agent.
     async fn skill_text(&self, directory: &str) -> Result<String> {
         let path = self.skill_path(Origin::Agent, directory, SKILL)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_SKILL_FILE).await?.pop().flatten();

@@ -53,9 +53,9 @@ pub struct ListedSkill {
     pub emoji: Option<String>,
     /// True if the skill is listed even with an invalid requirement.
     pub always: bool,
-    /// Where it lies.
+    /// Origin.
     pub origin: Origin,
-    /// The path to read it by, in the tree whose paths the workspace names.
+    /// Path of its `SKILL.md`, as the workspace shows it.
     pub read_path: String,
     /// Faults of its `SKILL.md`. The skill is listed all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -174,14 +174,14 @@ impl Listing {
         read: &SkillReader<'_>,
     ) -> Self {
         let hosts = &KnownHosts::of(hosts);
-        // a link is not followed, so that it hides nothing
+        // A link is not followed, so it does not hide a skill of the account.
         let own_files = own.iter().filter(|(_, source)| source.is_file());
         let names: BTreeSet<&str> = own_files.map(|(directory, _)| &**directory).collect();
         let own = own.iter().map(|(directory, source)| (Origin::Agent, directory, source));
         let global = global.iter().map(|(directory, source)| (Origin::Global, directory, source));
         let mut listing = Self::default();
         for (origin, directory, source) in own.chain(global) {
-            // Whoever waits is told by the check that follows.
+            // The caller of the listing checks again, and fails then.
             if go_on().is_err() {
                 break;
             }
@@ -312,7 +312,7 @@ mod tests {
         let own = skills(&[("pdf", "own"), ("z", "---\nname: mail\n---\nz")]);
         let global = skills(&[("mail", "global"), ("pdf", "---\nname: other\n---\nglobal")]);
         let listing = list(&own, &global, &none());
-        // `name` does not count: there may be two of it
+        // Directories count, not names: two skills may have one `name`.
         let due = [
             ("pdf", "/agents/a/skills/pdf/SKILL.md"),
             ("mail", "/agents/a/skills/z/SKILL.md"),

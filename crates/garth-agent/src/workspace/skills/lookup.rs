@@ -54,8 +54,8 @@ pub(crate) async fn in_directory(fs: &dyn FileSystem, dir: TreePath) -> Result<V
     }
 }
 
-/// Returns the skills among directories, of the files that were read of them. Of a directory without a
-/// `SKILL.md`, `instead` returns what is there in its place; one of which it knows nothing is no skill.
+/// Returns the skills among some directories. `read` returns the `SKILL.md` of a directory. If there is none,
+/// `instead` describes the directory, or returns `None` if the directory is not a skill.
 pub(crate) fn sources(
     directories: Vec<SkillDirectory>,
     mut read: impl FnMut(&TreePath) -> Option<File>,
@@ -96,8 +96,8 @@ fn why_unreadable(file: &File) -> String {
     }
 }
 
-/// Returns the paths of files that are absent and that no directory of the same name has in the other place:
-/// the agent's copy of a part of a skill needs no `SKILL.md` beside that of the account.
+/// Returns the paths of `SKILL.md` files that are missing for both origins. The agent's copy of a part of a
+/// skill needs no `SKILL.md`, because the account's directory of the same name has it.
 fn absent(places: [&[SkillDirectory]; 2], files: &HashMap<TreePath, File>) -> Vec<TreePath> {
     let all = || places.into_iter().flatten().filter_map(|one| Some((&one.name, one.file.as_ref()?)));
     let there: HashSet<&String> =
@@ -173,7 +173,7 @@ impl Workspace<'_> {
         for ((origin, path), file) in origins.into_iter().zip(paths).zip(files) {
             let Some(file) = file else { continue };
             if !file.is_file {
-                // it hides nothing, as in a listing
+                // As in a listing, it does not hide a skill of the account.
                 no_file_error.get_or_insert(Error::at(ErrorKind::InvalidArgument, &path, no_file(file.kind)));
                 continue;
             }

@@ -16,8 +16,8 @@ const MAX_NAMES: usize = 64;
 /// Limit on the subdirectories that are searched for a `SKILL.md`.
 const MAX_INNER: usize = 4;
 
-/// Returns what is found in the place of each of some absent files, by their paths. A directory that is
-/// empty, or has nothing but names that begin with a dot, is not among them.
+/// Describes the directories of some missing `SKILL.md` files, by the paths of these files. Omits directories
+/// that are empty or have only names that begin with a dot.
 pub(super) async fn found_instead(
     fs: &dyn FileSystem,
     absent: Vec<TreePath>,
@@ -46,9 +46,9 @@ pub(super) async fn found_instead(
         }
         found.insert(file, format!("has no {SKILL}"));
     }
-    // the kind of what is there is all that matters
+    // Without content: only the existence of these files matters.
     let files = read_all(fs, &paths, 0).await?;
-    // of several the first is named
+    // Reversed, so that the first of several is named.
     for ((file, name), _) in inner.into_iter().zip(files).rev().filter(|(_, there)| there.is_some()) {
         found
             .insert(file, format!("has no {SKILL}, but {name}; move that directory up, to the other skills"));

@@ -12,7 +12,7 @@ use regex_automata::{Anchored, Input};
 
 use garth_engine::compute::working;
 
-/// Returns a text with `new` in the place of `old`, which it has once. New lines end as the lines in their
+/// Replaces `old`, which must occur once in a text, by `new`. The lines of `new` get the line ends of the
 /// place.
 ///
 /// # Errors
@@ -27,12 +27,12 @@ pub(super) fn replace_once(text: &str, old: &str, new: &str) -> Result<String, u
     Ok([before, &new, after].concat())
 }
 
-/// Returns where a text has another once: as it is stored, else but for line ends, else but for the forms of
-/// letters, too. The first that finds it decides, so that it finds the one among texts that differ in nothing
-/// else.
+/// Finds the only occurrence of a text in another. Compares the stored bytes first, then ignores line ends,
+/// then also Unicode normalization. The first comparison that finds a match decides, so that an exact match
+/// is preferred to others that differ only in form.
 fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
-    // CR and LF of one line end are not parted: the half that stays would be a line end of another kind. A
-    // letter and its marks are not, either: the marks would go to another letter.
+    // A match must not split CRLF: the remaining half would be a line end of another kind. Nor must it split
+    // a letter from its marks, which would then belong to another letter.
     let is_whole = |at: usize| match text[..at].chars().next_back() {
         Some('\r') => !text[at..].starts_with('\n'),
         None | Some('\n') => true,
@@ -60,7 +60,7 @@ enum Form {
     Canonical,
 }
 
-/// Returns where a text has another once, both in the same form.
+/// Finds the only occurrence of a text in another, after converting both to one form.
 fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     working(4 * text.len());
     let [old, all] = [old, text].map(|text| pieces(text, form).map(|(_, formed)| formed).collect::<String>());
@@ -84,8 +84,8 @@ fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     }
 }
 
-/// Returns the pieces of a text that have a form of their own: a line end, which becomes a line feed, or a
-/// letter with the marks behind it, in canonical form decomposed.
+/// Splits a text into line ends and letters with their marks, and returns each with its converted form. A
+/// line end becomes a line feed; the canonical form of a letter is decomposed.
 fn pieces(text: &str, form: Form) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
     let normalizer = DecomposingNormalizerBorrowed::new_nfd();
     let mut rest = text;
@@ -191,19 +191,19 @@ mod tests {
             ("a\r\nb\r\n", "b", "x\ny", "a\r\nx\r\ny\r\n"),
             ("a\nb\nc\n", "a\r\nb", "x\r\ny", "x\ny\nc\n"),
             ("a\rb\rc", "a\nb", "x\ny", "x\ry\rc"),
-            // where a file has both, those of the place count
+            // In a file with both kinds, the line ends of the place count.
             ("a\nb\nc\r\nd\r\n", "c\nd\n", "x\ny\n", "a\nb\nx\r\ny\r\n"),
             ("a\nb\nc\r\nd\n", "c", "x\ny", "a\nb\nx\r\ny\r\nd\n"),
             ("a\nb\r\nc", "c", "x\ny", "a\nb\r\nx\r\ny"),
             ("one line", "line", "x\r\ny", "one x\r\ny"),
-            // a line end is not parted
+            // CRLF is not split.
             ("One\r\nTwo", "\nTwo", "\nTwo\nThree", "One\r\nTwo\r\nThree"),
             ("a\r\nb\r\nc\r\n", "\nb", "\nB\nBB", "a\r\nB\r\nBB\r\nc\r\n"),
             ("x\r\n", "\n", "\n\n", "x\r\n\r\n"),
             ("x\r\n", "x\r", "y\r", "y\r\n"),
             ("cafe\u{301} au lait", "caf\u{e9}", "th\u{e9}", "th\u{e9} au lait"),
             ("caf\u{e9} au lait", "cafe\u{301}", "tea", "tea au lait"),
-            // the one without marks is meant
+            // The letter without marks is found, not the one with marks.
             ("cafe\u{301} cafe", "cafe", "tea", "cafe\u{301} tea"),
             ("\u{301}b", "\u{301}b", "x", "x"),
             ("\u{1ec7}x", "e\u{323}\u{302}x", "y", "y"),
@@ -224,7 +224,7 @@ mod tests {
             ("a\r\nb a\r\nb", "a\nb", 2),
             ("\u{e9} e\u{301}\u{e9}", "e\u{301}x", 0),
             ("\u{e9}\r\n\u{e9}\r\n", "e\u{301}\n", 2),
-            // half of a letter is none
+            // A letter without its marks does not match.
             ("\u{e9}\r\n", "e\n", 0),
             ("\u{ac01}\r\n", "\u{1100}\u{1161}", 0),
             ("cafe\u{301}", "cafe", 0),
@@ -236,7 +236,7 @@ mod tests {
         ] {
             assert_eq!(replace_once(text, old, "x"), Err(count), "{text:?} {old:?}");
         }
-        // the one that is stored like this is meant
+        // An exact match is preferred.
         assert_eq!(replace_once("\u{e9} e\u{301}", "\u{e9}", "x").as_deref(), Ok("x e\u{301}"));
     }
 }

@@ -17,8 +17,8 @@ const MAX_INPUT: usize = 16 << 20;
 ///
 /// TEXT is one message, of the role user unless --role names another. Without TEXT, standard input is read:
 /// with --role as the text of one message, else as JSON Lines. A line is a message (role and content;
-/// optional: id, created_at, run, parent, native). With --events, TEXT or standard input is JSON Lines of events
-/// (type and any other field; optional: id, run, created_at).
+/// optional: id, created_at, run, parent, native). With --events, TEXT or standard input is JSON Lines of
+/// events (type and any other field; optional: id, run, created_at).
 ///
 /// All lines are appended in one commit. A line whose id exists in the session is skipped.
 ///

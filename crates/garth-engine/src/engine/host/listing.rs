@@ -101,7 +101,7 @@ impl Tree<'_> {
             if !more {
                 return Ok(true);
             }
-            // Hidden names took up the room of others: go on after the last one.
+            // Hidden names filled the page: continue after the last one.
             after = names.pop().or(after);
             (names, more) = scan(dir, after.as_deref(), filling.room() + 1, &mut |_| ())?;
         }

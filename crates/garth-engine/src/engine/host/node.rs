@@ -167,8 +167,8 @@ impl Node {
         id(&self.stat) == id(&other.stat)
     }
 
-    /// Returns a version that stands for the visible state of the node. It serves as etag as well: changes
-    /// of the content alone cannot be told from others.
+    /// Returns a version that identifies the visible state of the node. It is also the etag, because changes
+    /// of content cannot be distinguished from other changes.
     pub(super) fn version(&self) -> VersionId {
         let (uid, gid) = self.owner();
         let parts: [&[u8]; 7] = [

@@ -18,7 +18,7 @@ use crate::model::batch::Reaches;
 use crate::model::{At, Batch, MAX_HASHED, Op, Outcome, Precondition, SetAttrs};
 use crate::path::TreePath;
 
-/// Refuses what a folder cannot do, before anything is done.
+/// Refuses operations that a folder does not support, before any other is applied.
 pub(super) fn check_supported(batch: &Batch) -> Result<()> {
     if batch.id.is_some() || batch.idempotency.is_some() {
         return Err(unsupported("has no log to detect retries; commit without id and idempotency key"));

@@ -331,7 +331,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Gives a copy what it carries besides content.
+    /// Gives a copy the mode, owner, modification time, expiry and attributes of the source.
     fn carry(&mut self, source: &Source, mut node: NodeRow, attributes: Attributes) -> Result<NodeRow> {
         let from = &source.node;
         node.mode = from.mode;

@@ -1,4 +1,4 @@
-//! Input of the rules for a batch: what the batch touched, and the state that it would leave.
+//! Input of the rules for a batch: the nodes that it touched, and the state that it would leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,7 +136,7 @@ struct StateAfter<'p, 'a, R> {
 }
 
 impl<R: Rows> StateAfter<'_, '_, R> {
-    /// Returns the node that a name leads to, unless it has expired, which `node` tells.
+    /// Returns the node that a name leads to. `node` determines whether it has expired.
     fn unless_expired(
         &self,
         row: Option<NameRow>,
@@ -226,7 +226,7 @@ impl<R: Rows> JudgedState for StateAfter<'_, '_, R> {
         }
         let Some(row) = planner.rows.judged(ino.0, constraint)? else { return Ok(Place::START) };
         let changed = planner.delta.edited.get(&ino.0);
-        // The check goes on from the recorded place only if the file has the content that was checked,
+        // The check continues from the recorded place only if the file has the content that was checked,
         // which is another one if it was written while the rule was not in force, and if the batch changes
         // nothing before that place.
         let counts = row.etag == self.node_before(ino.0)?.content_seq

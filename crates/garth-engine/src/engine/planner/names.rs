@@ -296,7 +296,7 @@ impl<R: Rows> Planner<'_, R> {
         self.put(node);
     }
 
-    /// Records what follows from the loss of the last name of a node.
+    /// Records the consequences of the loss of a node's last name.
     pub(super) fn end(&mut self, node: &NodeRow) {
         if node.expires_at.is_some() {
             self.delta.expiry.insert(node.ino, None);
@@ -311,7 +311,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Returns true if a directory has no entries. Expired ones do not count, and their end is recorded.
     fn is_empty(&mut self, dir: &TreePath) -> Result<bool> {
-        // The first entries tell, unless all of them have expired. Only then are all entries read.
+        // The first entries decide, unless all of them have expired. Only then are all entries read.
         for limit in [FIRST_ENTRIES, usize::MAX] {
             let source = self.delta.subtrees.source(dir.key());
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
@@ -446,7 +446,7 @@ impl<R: Rows> Planner<'_, R> {
     fn exchange(&mut self, one: (&TreePath, &NodeRow), two: (&TreePath, &NodeRow)) -> Result<()> {
         self.check_lengths(one, two.0)?;
         self.check_lengths(two, one.0)?;
-        // Both are taken out before one is put: each goes where the other was.
+        // Both are removed before either is inserted: each takes the place of the other.
         let first = self.take(one.0, one.1)?;
         let second = self.take(two.0, two.1)?;
         self.give(one.0, two.0, one.1, first)?;

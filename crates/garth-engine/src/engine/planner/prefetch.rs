@@ -48,11 +48,11 @@ struct Need {
     name: bool,
     /// All names in places with rules: its content or attributes change, which rules judge by path.
     rules: bool,
-    /// Rows of what is below a directory.
+    /// Rows of the content of a directory.
     below: Below,
 }
 
-/// Rows that an operation needs of what is below a directory.
+/// Rows that an operation needs of a directory's content.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Below {
     #[default]
@@ -250,7 +250,7 @@ impl<R: Rows> Planner<'_, R> {
     fn walk(&self, at: &At, need: Need, hashed: &mut u64) -> Result<()> {
         let (ino, kind) = match at {
             At::Node(ino) => {
-                // Asked for where the node has no name in reach, which the node has to tell first.
+                // Requested only if the node has no name in reach, which is known after the node was read.
                 self.prefetch([RowKey::IsOpen(ino.0)]);
                 (ino.0, None)
             }

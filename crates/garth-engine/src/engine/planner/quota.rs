@@ -54,7 +54,7 @@ impl<R: Rows> Planner<'_, R> {
         let QuotaChanges { quotas, changes, .. } = &counting;
         let after = |quota: &Quota| Some(added(quota.used.into(), *changes.get(quota.path.key())?));
         let counted: Vec<_> = quotas.iter().filter_map(|quota| Some((quota, after(quota)?))).collect();
-        // Quotas that the batch does not change are left alone: a limit may lie below what is used.
+        // Quotas whose use the batch does not change are not checked: a limit may be below the current use.
         quota::refuse(self.within, counted.iter().copied())?;
         for (quota, after) in counted.into_iter().filter(|(quota, after)| *after != quota.used.into()) {
             self.delta.quotas.insert(quota.path.key().to_owned(), after.usage()?);

@@ -222,7 +222,7 @@ pub struct IdempotencyRow {
 pub struct JudgedRow {
     /// Commit of the content that was checked.
     pub etag: u64,
-    /// Place where the check goes on.
+    /// Place where the check continues.
     pub until: Place,
 }
 

@@ -76,7 +76,7 @@ impl Reach {
         // A field that the outer handle sets cannot be changed from inside.
         let author = self.author.clone().or(&to.author);
         let (overrides, read_only) = (self.overrides, self.read_only.union(&to.read_only));
-        // A view inside a view reaches only what both do.
+        // A view of a view reaches only paths that both reach.
         let within = self.within.intersect(&to.within);
         Ok(Self { author, overrides, read_only, ..Self::of(within, Some(owner)) })
     }

@@ -31,7 +31,8 @@ const MORE: u64 = 7 * 40;
 /// three of each size, with log₄(2000/20) < 4 sizes more, and a lookup takes some 50 steps.
 const MORE_IN_SEARCH: u64 = 3 * 4 * 50;
 
-/// Compares all calls with few and many of what `grow` adds. The calls in `but` ask for what grows.
+/// Compares the costs of all calls in a small account and after `grow`. The calls in `but` may cost more,
+/// because they return the added data.
 #[track_caller]
 fn assert_same_cost<B: IntoIterator<Item = Batch>>(grow: impl Fn(usize) -> B, but: &[&str]) {
     let commit = |account: &Account, count| {

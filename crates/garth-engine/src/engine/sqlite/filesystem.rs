@@ -194,7 +194,7 @@ impl SqliteFs {
                 patience.spend_on(0)?;
                 read(&fs.view_on(conn, Some(patience))?, &args)
             });
-            // A caller that has gone away needs no result.
+            // A failed send means that nobody waits for the result any more.
             let _ = answer.send(outcome);
         };
         if !self.inner.long_reads.submit(runtime.readers(), Box::new(job)) {

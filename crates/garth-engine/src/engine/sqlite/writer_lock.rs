@@ -36,8 +36,8 @@ impl WriterLock {
         let locked = self.files().and_then(|files| {
             files.turn.lock()?;
             let acquired = files.writer.lock();
-            // Released as soon as the turn has led to the writer lock: the next process waits for that in
-            // turn.
+            // Released as soon as this process has the writer lock, so that the next one in the queue can
+            // wait for it.
             files.turn.unlock()?;
             acquired.map(|()| WriterGuard(files))
         });

@@ -1,5 +1,5 @@
-//! Compiles schemas. Each keyword is judged or refused: one that is misspelt, or of another draft, would let
-//! everything pass in silence.
+//! Compiles schemas. Each keyword is checked or refused: an ignored one, such as a misspelt one or one of
+//! another draft, would silently accept every value.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,8 @@ const MAX_NODES: usize = 4096;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Keywords that judge, in the order in which they do: cheap ones with clear messages come first.
+/// Keywords that check a value, in the order in which they are applied: cheap ones with clear messages come
+/// first.
 const JUDGED: [&str; 35] = [
     "type",
     "const",
@@ -65,7 +66,7 @@ const JUDGED: [&str; 35] = [
 const PARTS: [(&str, &str); 4] =
     [("minContains", "contains"), ("maxContains", "contains"), ("then", "if"), ("else", "if")];
 
-/// Keywords for readers alone.
+/// Annotations for readers, which check nothing.
 const SAID: [&str; 8] =
     ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"];
 
@@ -105,7 +106,7 @@ impl<'a> Compiler<'a> {
         if id == MAX_NODES {
             return Err(self.refused(format!("more than {MAX_NODES} schemas; use fewer")));
         }
-        // Before the schemas in it are compiled, so that the first one of all is the schema itself.
+        // Its place is taken before the schemas in it are compiled, so that the outermost schema has index 0.
         self.nodes.push(Vec::new());
         self.places.insert(std::ptr::from_ref(schema), id);
         let entries = match schema {
@@ -133,7 +134,7 @@ impl<'a> Compiler<'a> {
         Ok(id)
     }
 
-    /// Refuses a keyword that is not judged and not meant for readers.
+    /// Refuses a keyword that is neither checked nor an annotation.
     fn known(&self, id: Id, name: &str, value: &Value, schema: &Value) -> Result<()> {
         let part_of = PARTS.iter().find(|(part, _)| *part == name);
         if let Some((part, of)) = part_of {
@@ -164,7 +165,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles a keyword; `None` for one that judges nothing or is compiled with another.
+    /// Compiles a keyword. Returns `None` for one that checks nothing by itself, or that is part of another
+    /// keyword.
     fn keyword(
         &mut self,
         id: Id,
@@ -218,7 +220,7 @@ impl<'a> Compiler<'a> {
                 self.references.push((id, self.nodes[id].len(), self.string(value)?));
                 Keyword::Ref(id)
             }
-            // `$defs`: its schemas only judge where something refers to them.
+            // `$defs`: its schemas check nothing unless a `$ref` leads to them.
             _ => {
                 self.each_key(value, Self::schema)?;
                 return Ok(None);
@@ -272,7 +274,7 @@ impl<'a> Compiler<'a> {
     /// Compiles a schema that is next to another one in an object.
     fn beside(&mut self, object: &'a Value, name: &'static str) -> Result<Option<Id>> {
         let Some(value) = object.get(name) else { return Ok(None) };
-        // The position of errors is that of the neighbour.
+        // `way` ends with `if`. Errors in this schema must name its own key.
         let last = self.way.0.pop();
         self.way.0.push(Part::Key(name));
         let schema = self.schema(value)?;
@@ -410,8 +412,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Refuses schemas that apply themselves to the same value endlessly. Removes schemas that apply none of
-    /// the remaining ones, until there are none, or only cycles.
+    /// Refuses schemas that apply themselves to the same value endlessly. Repeatedly removes the schemas that
+    /// apply no remaining one: if some are left, they contain a cycle.
     fn end_everywhere(&self) -> Result<()> {
         let mut appliers = vec![Vec::new(); self.nodes.len()];
         let mut applies: Vec<usize> = Vec::with_capacity(self.nodes.len());
@@ -441,7 +443,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Returns the schemas that a keyword applies to the very value that it judges.
+/// Returns the schemas that a keyword applies to the value itself rather than to a part of it.
 fn in_place(keyword: &Keyword) -> Vec<Id> {
     match keyword {
         Keyword::AllOf(all) | Keyword::AnyOf(all) | Keyword::OneOf(all) => all.clone(),
@@ -450,7 +452,7 @@ fn in_place(keyword: &Keyword) -> Vec<Id> {
             [Some(*schema), *then, *otherwise].into_iter().flatten().collect()
         }
         Keyword::DependentSchemas(all) => all.iter().map(|(_, schema)| *schema).collect(),
-        // All others apply their schemas to parts of the value, of which there is an end.
+        // All others apply their schemas to parts of the value, which become smaller and so come to an end.
         _ => Vec::new(),
     }
 }

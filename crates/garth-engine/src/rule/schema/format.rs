@@ -85,7 +85,7 @@ pub fn is_date_time(text: &str) -> bool {
             || has_shape(offset, b"-00:00") && is_clock(&time[9 + fraction + 1..]))
 }
 
-/// Returns true if a text begins with a valid hour and minute, and with a valid second if it goes on with
+/// Returns true if a text begins with a valid hour and minute, and with a valid second if it continues with
 /// one. A second may be 60, a leap second.
 fn is_clock(text: &str) -> bool {
     let number = |at: usize| text.get(at..at + 2).and_then(|digits| digits.parse::<u8>().ok());

@@ -1,5 +1,5 @@
 //! Values after the sign of a name that says that they are secret, under the first judgement, and passwords
-//! in URLs. Both judgements share the functions that tell a value from a word or from code.
+//! in URLs. Both judgements share the functions that distinguish a value from a word or from code.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::random::{bits, disorder, is_hex};
 use super::service_token;
 use super::span::Secret;
 
-/// Number of bytes by which a value is judged, and of what may stand before it.
+/// Limit on the bytes of a value that are examined, and on the bytes before it.
 const JUDGED: usize = 256;
 /// Words before `key` in the names of secret keys: `key` alone may be anything.
 pub(super) const KEYS: [&str; 13] = [

@@ -1,5 +1,5 @@
 //! Shapes of values that are not secret although they have letters and digits: times, versions, colours,
-//! paths, names in programs, digests and ids. Also tells values that look drawn at random.
+//! paths, names in programs, digests and ids. Also recognises values that look random.
 
 use super::assigned::Name;
 use super::random::{disorder, is_hex, pairs};

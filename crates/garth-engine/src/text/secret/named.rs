@@ -230,7 +230,8 @@ impl Named<'_> {
         self.name == Name::Password && (0..before.len()).any(is_login)
     }
 
-    /// Returns true for names that stand before a blank and their value, as in the configuration of Redis.
+    /// Returns true for names that precede their value with a blank between them, as in the configuration of
+    /// Redis.
     fn is_directive(&self) -> bool {
         let name = &self.text[self.word.clone()];
         name.eq_ignore_ascii_case(b"requirepass") || name.eq_ignore_ascii_case(b"masterauth")
@@ -392,7 +393,7 @@ impl Named<'_> {
         if length > JUDGED {
             return None;
         }
-        // The first bytes may be the rest of a character that ends what is before.
+        // The first bytes may be the rest of a character that begins in the previous piece.
         let value = &text[value_end - length..value_end];
         let more = value.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
         let bytes = value_end - length + more..value_end;

@@ -166,7 +166,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     if is("pw") {
         return Some(Name::Password);
     }
-    // Three letters tell most words of a text from names.
+    // Three letters are enough to distinguish most words from names.
     let name = match bytes.last_chunk()?.map(|byte: u8| byte.to_ascii_lowercase()) {
         [b'o', b'r', b'd'] if ends("password") || ends("wachtwoord") => Name::Password,
         [b's', b'w', b'd'] if ends("passwd") => Name::Password,

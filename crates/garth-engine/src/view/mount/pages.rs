@@ -66,7 +66,7 @@ impl Mount {
             (Err(error), Some(path)) if error.is(ErrorKind::NotADirectory) && self.may_be_file(path) => {
                 return Err(error);
             }
-            // Nobody created the directory: it only has what leads on to parts.
+            // Nobody created the directory: it only has names that lead to parts.
             (Err(error), Some(path)) if self.leads(path) && error.is_absent() => {
                 Listing { items: Vec::new(), more: false }
             }

@@ -1,4 +1,4 @@
-//! Notes of an overlay about the lower layer, written when it copies up or hides something. They tell later
+//! Notes of an overlay about the lower layer, written when it copies up or hides something. They show later
 //! changes of the lower layer from those of the overlay.
 
 use std::fmt;

@@ -8,7 +8,7 @@ use crate::path::TreePath;
 /// Bytes copied at a time. Content up to this size is part of the batch; longer content is staged.
 const STEP: usize = 1 << 20;
 
-/// Returns what a copy takes over of a node besides its content.
+/// Returns the attributes that a copy of a node keeps.
 pub(super) fn carried(entry: &Entry) -> SetAttrs {
     let attributes = &entry.attributes;
     let of_directory = entry.is_dir();
@@ -62,7 +62,7 @@ pub(super) async fn content(
     Ok(Body::Staged(upload.finish().await?))
 }
 
-/// Returns what `mknod` takes for a node of this kind.
+/// Returns the argument of `mknod` for a node of this kind.
 pub(super) fn special(kind: Kind, rdev: u64) -> Result<Special> {
     Ok(match kind {
         Kind::Fifo => Special::Fifo,

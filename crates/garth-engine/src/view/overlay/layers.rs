@@ -186,7 +186,7 @@ impl Overlay {
                 _ => break,
             }
         }
-        // The copy has none of the names that the original has now: the note tells where it was.
+        // The copy has none of the names that the original has now: the note records where it was.
         let copy = match copy {
             Some(copy) => Some(copy),
             None => self.copy_of(raw).await?,

@@ -206,7 +206,7 @@ impl OverlayLowering {
         {
             self.overlay.hide(path, below.version, &mut self.changed).await?;
         }
-        // With `if_exists` the batch goes on without the path. Everything else is refused at the stand-in.
+        // With `if_exists` the batch continues without the path. Everything else is refused at the stand-in.
         match access {
             Access::Remove | Access::RemoveTree => self.overlay.clear(&mut self.changed).await,
             _ => Ok(()),

@@ -148,7 +148,7 @@ impl Overlay {
         // assumption, here and in `bring`, makes its batch be lowered again instead of failing with
         // `AlreadyExists`.
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
-        // `BASE` tells diff and apply whether the attributes have been changed since or only copied.
+        // By `BASE`, diff and apply know whether the attributes have been changed since or only copied.
         let attrs = carried(entry).xattr(BASE, copied(path, entry)?);
         changed.ops.push(match path.is_root() {
             // The root is always inode 1 and is never renamed, so it needs neither origin nor note. The

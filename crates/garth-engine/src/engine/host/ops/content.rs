@@ -73,7 +73,7 @@ impl Writer<'_> {
             WriteTarget::There(old, _) => {
                 let attrs = attrs.or(NodeAttributes { mtime: now, ..NodeAttributes::default() });
                 self.in_place(&old, path, attrs, |writer, mut file| {
-                    // Opened first: if the upload is gone, the file must not be emptied.
+                    // Opened first: if the upload no longer exists, the file must not be emptied.
                     let mut body = writer.open_body(body)?;
                     ftruncate(file, 0).map_err(|errno| failed(errno, path))?;
                     body.pour(&mut file).map_err(|errno| failed(errno, path))

@@ -137,7 +137,7 @@ impl Writer<'_> {
             let Ok(node) = self.tree.find(path) else { continue }; // Removed meanwhile.
             let place = path.key()[from.key().len()..].trim_start_matches('/').to_owned();
             let (above, name) = place.rsplit_once('/').unwrap_or(("", &place));
-            // Its directory was gone before it could be copied.
+            // Its directory was removed before it could be copied.
             let Ok(dir) = Node::below(top.as_fd(), above) else { continue };
             // Names of one node become names of one copy.
             if let Some(first) = several.get(&node.host_number()) {
@@ -161,7 +161,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Copies a node without what is below it.
+    /// Copies a node without its entries.
     fn copy_one(
         &self,
         node: &Node,
@@ -197,7 +197,7 @@ impl Writer<'_> {
 
 /// Makes a file contain the first `size` bytes of another. Holes stay holes.
 fn copy_bytes(from: &File, to: &File, size: u64) -> HostResult<()> {
-    // Emptied first: what is skipped as a hole would keep old bytes.
+    // Emptied first: holes are skipped, and would keep old bytes.
     ftruncate(to, 0)?;
     ftruncate(to, size)?;
     let mut end = 0;

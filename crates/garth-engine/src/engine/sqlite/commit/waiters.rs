@@ -21,7 +21,7 @@ pub(crate) struct CommitWaiters {
 
 #[derive(Default)]
 struct State {
-    /// Waiters: the last commit that each has seen, and its signal. Some have gone away.
+    /// Waiters: the last commit that each has seen, and its signal. Some no longer wait.
     waiting: Vec<(Seq, oneshot::Sender<()>)>,
     /// True while the head row is read at each tick.
     watched: bool,

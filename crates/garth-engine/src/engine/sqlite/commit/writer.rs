@@ -190,7 +190,7 @@ impl Writer {
         let (value, mut given) = oneshot::channel();
         let task: Task = Box::new(move |conn| {
             // The receiver reads the value only after the result below, hence after the commit. The task is
-            // done even if the caller has gone and needs no value.
+            // executed even if nobody waits for its value any more.
             let _ = value.send(task(conn)?);
             Ok(())
         });
@@ -446,7 +446,7 @@ impl Writer {
                 // this group, and the first of them wins each time.
                 told.sort_by_key(|(_, result)| result.is_ok());
                 for (answer, result) in told {
-                    // A caller that has gone away needs no result.
+                    // A failed send means that nobody waits for the result any more.
                     answer.map(|answer| answer.send(result));
                 }
             }
@@ -475,7 +475,7 @@ impl Writer {
 fn acknowledge_early(answers: &mut [Option<ResultSender<Commit>>], results: &[Result<Commit>]) {
     for (answer, result) in answers.iter_mut().zip(results) {
         if let (Some(answer), Ok(commit)) = (answer.take(), result) {
-            // A caller that has gone away needs no result.
+            // A failed send means that nobody waits for the result any more.
             let _ = answer.send(Ok(commit.clone()));
         }
     }
@@ -484,7 +484,7 @@ fn acknowledge_early(answers: &mut [Option<ResultSender<Commit>>], results: &[Re
 /// Sends one error to all.
 fn answer_all(answers: Vec<Option<ResultSender<Commit>>>, error: &Error) {
     for answer in answers.into_iter().flatten() {
-        // A caller that has gone away needs no result.
+        // A failed send means that nobody waits for the result any more.
         let _ = answer.send(Err(error.clone()));
     }
 }

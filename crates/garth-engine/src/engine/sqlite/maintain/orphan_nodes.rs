@@ -1,5 +1,5 @@
-//! Removes what was written to files after they had lost their last name. Only open handles saw it, no
-//! version of the tree does. The version that lost the name stays, because the past shows it.
+//! Removes content that was written to files after they had lost their last name. Only open handles saw it,
+//! no version of the tree does. The version that lost the name stays, because the past shows it.
 
 use rusqlite::Connection;
 

@@ -145,7 +145,7 @@ impl Page<'_> {
         self.given >= self.limit || self.scanned >= MAX_SCANNED
     }
 
-    /// Adds what one change of the log shows as; returns false if the page has no room.
+    /// Adds the visible form of one change of the log. Returns false if the page has no room.
     fn give(&mut self, commit: &CommitInfo, shown: Vec<Change>) -> bool {
         let known = self.commits.last_mut().filter(|last| last.commit.seq == commit.seq);
         let begin = if known.is_some() { 0 } else { commit.bytes() };

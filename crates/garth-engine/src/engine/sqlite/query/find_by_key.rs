@@ -16,7 +16,8 @@ use crate::sqlite::{DbResult, all};
 
 /// Keys that one call examines.
 const LOOKED_AT: usize = if cfg!(test) { 300 } else { 10_000 };
-/// Nodes that a subtree may have to be examined one by one, if more nodes than these have matching keys.
+/// Keys that the first scan examines, and limit on the nodes of a subtree whose keys are looked up node by
+/// node instead of a longer scan.
 const FEW: usize = if cfg!(test) { 100 } else { 1000 };
 /// Files requested by name, in each of which a key is looked up.
 const FILES: usize = 64;
@@ -57,7 +58,7 @@ impl ReadView<'_> {
         let of_content = registry.projection(query.projection);
         let filling = Filling::new(query.limit);
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
-        // No line has a number that SQLite does not store.
+        // SQLite stores no larger number, so no line has one.
         let lines_from = query.lines_from.min(MAX);
         let mut find = Find { view: self, within, of_content, filling, lines_from, at };
         let more = find.run(query)?;
@@ -73,13 +74,13 @@ impl Find<'_> {
         self.of_content.is_some_and(ContentProjection::is_by_line)
     }
 
-    /// Returns true if there may be more.
+    /// Fills the page. Returns true if there may be more.
     fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
         if let Some(keys) = self.of_files(query)? {
             let room = keys.len() < LOOKED_AT;
             return Ok(self.give_all(keys)? || !room);
         }
-        // Mostly the page is full, or the keys end, within these.
+        // Most queries end here: the page is full, or there are no further keys.
         if !self.scan(query, FEW)? {
             return Ok(false);
         }
@@ -160,7 +161,7 @@ impl Find<'_> {
                 Some(at) if at.ino == ino => at.line.max(self.lines_from),
                 _ => self.lines_from,
             };
-            // The requested ones, the last returned one, and one more to tell that there are more.
+            // `limit` rows, the last returned one again, and one that shows whether more follow.
             let most = (LOOKED_AT - keys.len()).min(query.limit.saturating_add(2));
             let found =
                 all(self.view.conn, sql, params![query.projection.number(), key, ino, from, most], |row| {
@@ -209,7 +210,7 @@ impl Find<'_> {
         Ok(Some(keys))
     }
 
-    /// Returns true if there is more than the page has room for.
+    /// Adds the paths of these keys to the page. Returns true if the page is full before the last one.
     fn give_all(&mut self, keys: Vec<Key>) -> DbResult<bool> {
         for key in keys {
             if !self.give(key, &mut None)? {
@@ -219,8 +220,8 @@ impl Find<'_> {
         Ok(false)
     }
 
-    /// Returns the paths of the node of a key. Returns true if there is room for more. `known` is the node of
-    /// the key before.
+    /// Adds the paths of a key's node to the page. Returns false if the page is full before the last one.
+    /// `known` caches the node of the previous key.
     fn give(&mut self, key: Key, known: &mut Option<NodeRow>) -> DbResult<bool> {
         let Key { place, off, len } = key;
         if place.line < self.lines_from {
@@ -260,7 +261,7 @@ impl Find<'_> {
         Ok(true)
     }
 
-    /// Returns some names of a node in reach, after one.
+    /// Returns up to [`NAMES`] names of a node in reach that follow `(dir, name)`.
     fn names(&self, ino: u64, (dir, name): &(String, String)) -> DbResult<Vec<(String, String)>> {
         if ino == Ino::ROOT.0 {
             // The root has no name, but a path.

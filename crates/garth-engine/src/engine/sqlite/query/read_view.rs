@@ -281,7 +281,7 @@ impl ReadView<'_> {
         let after = page.after.as_ref().map_or("", Name::as_str);
         let left_out = self.left_out(&dir);
         let span = NameRange { from: dir.key(), after, to: None, left_out: &left_out };
-        // One more than the page holds tells whether there are more.
+        // One more than the page holds shows whether there are more.
         self.rows(&span, page.entries, page.limit + 1, &mut |row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
             Ok(filling.push(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry }))

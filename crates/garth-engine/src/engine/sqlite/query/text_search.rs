@@ -45,7 +45,7 @@ impl ReadView<'_> {
             within = Within::new(query.within.iter().cloned()).intersect(&within);
         }
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
-        // Known before the search: without such rules no name has to be looked up for them.
+        // Without a rule that hides files from search, no name has to be looked up to apply one.
         let hidden = rules.unsearchable();
         let mut allowed =
             QueryFilter { view: self, query, question: &question, patterns, within, rules, hidden };
@@ -99,13 +99,14 @@ impl ReadView<'_> {
     ) -> DbResult<HitContext> {
         let span = passage.span;
         let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
-        // Before the best line is chosen: a withheld line must not be it.
+        // Before the best line is chosen: that must not be a withheld line.
         let text = self.without_withheld(path, text.to_vec(), first)?;
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
         let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
         let end = off + lines.get(best).map_or(0, |line| line.len() as u64);
-        // A passage may take half of the context: a quarter is left on each side of its longest line.
+        // The best line may be as long as a passage, half of the context. A quarter is left on each side of
+        // it.
         let side = (MAX_CONTEXT_BYTES - passage::MAX) as u64 / 2;
         let start = off.saturating_sub(side);
         let bytes = self.read(node.ino, node.size, (start..end.saturating_add(side)).into())?;
@@ -188,7 +189,7 @@ impl QueryFilter<'_> {
         Ok(paths.any(|path| !self.rules.is_searchable(&path)))
     }
 
-    /// Returns true if a node matches the query by everything but its names.
+    /// Returns true if a node matches all conditions of the query except those on names.
     fn is_asked_for(&self, node: &NodeRow) -> DbResult<bool> {
         let SearchQuery { tags_any, metadata, since, until, .. } = self.query;
         let changed = Timestamp(node.mtime);

@@ -152,7 +152,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// Returns the commit that a moment stands for.
+    /// Returns the commit that a moment denotes.
     pub(crate) fn seq_of(&self, moment: &Moment) -> DbResult<u64> {
         let head = self.head()?;
         match moment {

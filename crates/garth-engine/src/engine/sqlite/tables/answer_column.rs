@@ -27,7 +27,7 @@ impl Row {
         let (ino, created, changed, seq, size) = match *self {
             Self::Full(ino, created, changed, seq, size) => (ino, created, changed, seq, Some(size)),
             Self::Unsized(ino, created, changed, seq) => (ino, created, changed, seq, None),
-            // The oldest records do not tell: a change in this commit is assumed.
+            // The oldest records do not contain it: a change in this commit is assumed.
             Self::Brief(ino, created) => (ino, created, true, commit, None),
         };
         let size = size.map_or_else(|| size_of(ino, seq), Ok)?;

@@ -150,7 +150,7 @@ pub(crate) fn each_file(
     Ok(())
 }
 
-/// Writes a name; replaces what it stood for.
+/// Writes a name, replacing an existing one.
 pub(crate) fn put(conn: &Connection, dir: &str, name: &str, row: &NameRow) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO name (dir, name, ino, since, kind) VALUES (?1, ?2, ?3, ?4, ?5)",

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::path::TreePath;
 
 impl Check<'_> {
-    /// Checks that the usage of each quota is what is below its path. A quota is counted in one transaction,
-    /// because a commit may change it anywhere.
+    /// Checks that the stored usage of each quota matches the content below its path. A quota is counted in
+    /// one transaction, because a commit may change it anywhere.
     pub(super) fn quotas(&mut self) -> Result<()> {
         let mut paths: Vec<TreePath> = Vec::new();
         self.walk((), |view, _, ()| {
