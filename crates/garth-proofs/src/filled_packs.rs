@@ -191,9 +191,12 @@ impl Play<'_> {
         let goes_on = self.last.as_ref().is_some_and(|last| {
             text.starts_with(&*last.markdown) && last.pack.window.cuts.len() == pack.window.cuts.len()
         });
-        // At most 40% of the budget, unless the results are at their shortest or the pack stays within three
-        // quarters of the budget.
-        hold(sum * 5 <= self.budget * 2 || is_shortest || is_spare || goes_on, || {
+        // With 40% of the budget for results, messages would fill the pack to less than 70% of it.
+        let has_few_messages = used.saturating_sub(sum) * 10 < self.budget * 3;
+        // At most 40% of the budget, or three quarters beside few messages, unless the results are at their
+        // shortest or the pack stays within three quarters of the budget.
+        let share = if has_few_messages { 15 } else { 8 };
+        hold(sum * 20 <= self.budget * share || is_shortest || is_spare || goes_on, || {
             format!("{sum} tokens of results in part in a budget of {}", self.budget)
         })?;
         let left_out = &self.lines[..usize::try_from(pack.window.from - 1).unwrap_or(0)];
