@@ -14,7 +14,7 @@ use garth_engine::rule::{Constraint, Registry, Rule};
 
 /// Version of the set. Increment it with each change of a rule, or of the keys that a projection derives. An
 /// older garth then no longer writes to the account, and a newer one derives all keys again.
-const VERSION: u64 = 9;
+const VERSION: u64 = 10;
 
 /// Limit on the bytes of a value of the key-value interface: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;

@@ -91,7 +91,8 @@ fn layer(
     match given {
         Some((known, text)) => {
             let same = known.content_sha256 == content_sha256;
-            let origin = if same { known.origin } else { Origin::Stale };
+            // A layer that became stale describes the content again once that is what it was.
+            let origin = if same { Origin::Given } else { Origin::Stale };
             // The hash is that of the content for which it was given.
             let content_sha256 = known.content_sha256.clone();
             (text.trim_end_matches('\n').to_owned(), Layer { origin, content_sha256 })

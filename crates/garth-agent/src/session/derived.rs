@@ -2,6 +2,7 @@
 //! pinned files.
 
 pub(super) mod derive;
+mod elsewhere;
 pub(super) mod entry;
 pub(super) mod ownership;
 pub(super) mod pin;

@@ -14,7 +14,7 @@ use garth_agent::session::{
 };
 use garth_agent::workspace::{Init, PromptOptions, Reset, Trim, Workspace, due_resets, next_job};
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::model::{At, Author, Batch, Moment, Op, WalkPage};
+use garth_engine::model::{At, Author, Batch, Moment, Op, SetAttrs, WalkPage};
 use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::memories_set::{coffee, edge, uri};
@@ -308,4 +308,22 @@ async fn repaired_meta_without_history_is_group() {
         ("group", SESSION, "coder", "default")
     );
     assert_eq!(meta.id.len(), 36);
+}
+
+#[tokio::test]
+async fn marks_of_other_files_hide_no_due_session() {
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
+    let sessions = sessions(&fs);
+    sessions.create(&Create::new(SESSION)).await.unwrap();
+    sessions.append(SESSION, &Append::messages([Draft::user("one")])).await.unwrap();
+    fs.write(&path("context/gc.policy"), "pack_ttl=0s\n").await.unwrap();
+    sessions.pack(SESSION, &PackOptions::default()).await.unwrap();
+    let mark = SetAttrs::new().metadata("garth.collect_at", "2020-01-01T00:00:00Z");
+    let copies = (0..2500).map(|number| {
+        let path = TreePath::parse(&format!("/users/default/copies/{number}")).unwrap();
+        Op::write(path, "x").with_parents().with_attrs(mark.clone())
+    });
+    fs.commit(Batch::new(copies).by_garth()).await.unwrap();
+    let later = Env::system().now().plus_seconds(10);
+    assert_eq!(Due::find(&fs, later).await.unwrap().sessions.len(), 1);
 }

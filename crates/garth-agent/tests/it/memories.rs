@@ -64,6 +64,21 @@ async fn put_writes_every_file_and_one_event() {
 }
 
 #[tokio::test]
+async fn stale_layer_describes_its_content_again() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let mut put = Put::new("Black.");
+        put.brief = LayerText::Given("How Alice takes it".to_owned());
+        memories.put(&coffee(), &put).await.unwrap();
+        for (text, due) in [("With milk.", Origin::Stale), ("Black.", Origin::Given)] {
+            let layers = memories.put(&coffee(), &Put::new(text)).await.unwrap().meta.layers.unwrap();
+            assert_eq!(layers.brief.origin, due, "{text}");
+        }
+        assert_eq!(memories.get(&coffee(), Level::Abstract).await.unwrap().text, "How Alice takes it");
+    }
+}
+
+#[tokio::test]
 async fn put_increments_version_and_keeps_given_layers() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use garth_agent::recall::fence::Key;
 use garth_agent::recall::{Recall, Recaller};
 use garth_agent::session::{Append, Change, Collect, Create, Derive, Draft, Select, Sessions, Source, State};
-use garth_engine::model::SearchQuery;
-use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::{Access, Caller, Class, Request};
+use garth_engine::model::{At, ByteRange, SearchQuery};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
 use serde_json::json;
 
@@ -374,4 +375,132 @@ async fn collection_keeps_events_of_retracted_messages() {
     sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     sessions.collect("default", &Collect::default()).await.unwrap();
     assert_eq!(said(&sessions, "default").await, ["and wombats"]);
+}
+
+/// Returns facts that a session derives from messages of another one.
+fn facts(of: &[(&str, &str)]) -> Derive {
+    let line = |(id, source): &(&str, &str)| {
+        json!({"id": id, "text": format!("fact {id} about quinces"), "source": source}).to_string() + "\n"
+    };
+    let mut derive = Derive::default();
+    derive.facts = Some(of.iter().map(line).collect());
+    derive
+}
+
+#[tokio::test]
+async fn other_sessions_lose_entries_of_retracted_messages() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", (0..10).map(|number| format!("Said {number}."))).await;
+        sessions.create(&Create::new("other")).await.unwrap();
+        say(&sessions, "other", (0..10).map(|number| format!("Noted {number}."))).await;
+        let derive = facts(&[
+            ("f1", "default#messages:1-2"),
+            ("f2", "default#messages:5"),
+            ("f3", "messages:5"),
+            ("f4", "default#tail:1"),
+        ]);
+        sessions.derive("other", &derive).await.unwrap();
+        let mut decided = Derive::default();
+        decided.decisions =
+            Some(json!({"id": "d1", "decision": "wait", "source": "default#messages:4-6"}).to_string());
+        decided.refs = Some(
+            json!({"id": "r1", "path": "default#messages:5", "kind": "said", "summary": "pears"}).to_string(),
+        );
+        sessions.derive("other", &decided).await.unwrap();
+        let packed = sessions.pack("other", &budget(4000)).await.unwrap();
+        assert!(packed.markdown.contains("fact f2") && packed.markdown.contains("pears"));
+        sessions.retract("default", &source("messages:5"), None).await.unwrap();
+        let file = |name: &str| path(name).as_str().replace("/session/default/", "/session/other/");
+        let file = TreePath::parse(&file("context/facts.jsonl")).unwrap();
+        let left = fs.read_to_string(&file).await.unwrap();
+        assert!(left.contains("fact f1") && !left.contains("fact f2"), "{left}");
+        for hidden in ["f2", "d1", "r1"] {
+            assert!(sessions.why("other", hidden).await.unwrap_err().is(ErrorKind::NotFound), "{hidden}");
+            assert!(sessions.to_publish("other", hidden).await.unwrap_err().is(ErrorKind::NotFound));
+        }
+        let packed = sessions.pack("other", &budget(4000)).await.unwrap();
+        for shown in ["fact f1", "fact f3", "fact f4"] {
+            assert!(packed.markdown.contains(shown), "{shown}");
+        }
+        for hidden in ["fact f2", "wait", "pears"] {
+            assert!(!packed.markdown.contains(hidden), "{hidden}");
+        }
+        // Not every engine can search.
+        if let Ok(found) = fs.search(&SearchQuery::new("quinces")).await {
+            let found = format!("{found:?}");
+            assert!(found.contains("facts.jsonl") && !found.contains("fact f2"), "{found}");
+        }
+        // Neither the whole file again nor a new entry brings the text back.
+        for again in [derive, facts(&[("f9", "default#messages:5")])] {
+            let error = sessions.derive("other", &again).await.unwrap_err();
+            assert!(error.is(ErrorKind::Conflict) && error.message().contains("retracted"), "{error}");
+        }
+        // A range of which a part is retracted can be derived from again, and stays.
+        sessions
+            .derive("other", &facts(&[("f5", "default#messages:4-6"), ("f4", "default#messages:10")]))
+            .await
+            .unwrap();
+        sessions.retract("default", &source("messages:5"), None).await.unwrap();
+        // Any event that retracts messages does the same.
+        let event = Draft::event("message.withdrawn").with("source", "messages:10-10");
+        sessions.append("default", &Append::events([event])).await.unwrap();
+        assert!(sessions.why("other", "f5").await.is_ok());
+        assert!(sessions.why("other", "f4").await.unwrap_err().is(ErrorKind::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn many_sessions_lose_entries_of_retracted_messages() {
+    let (fs, _kept) = engines().await.remove(0);
+    let sessions = sessions(&*fs).await;
+    say(&sessions, "default", (0..2).map(|number| format!("Said {number}."))).await;
+    let others: Vec<String> = (0..70).map(|number| format!("other-{number}")).collect();
+    for other in &others {
+        sessions.create(&Create::new(other)).await.unwrap();
+        let derive = facts(&[("f1", "default#messages:1"), ("f2", "default#messages:2")]);
+        sessions.derive(other, &derive).await.unwrap();
+    }
+    sessions.retract("default", &source("messages:2"), None).await.unwrap();
+    for other in &others {
+        assert!(sessions.why(other, "f1").await.is_ok(), "{other}");
+        let file = format!("/users/default/agents/coder/session/{other}/context/facts.jsonl");
+        let left = fs.read_to_string(&TreePath::parse(&file).unwrap()).await.unwrap();
+        assert!(!left.contains("fact f2"), "{left}");
+        assert!(sessions.why(other, "f2").await.unwrap_err().is(ErrorKind::NotFound), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn hidden_sessions_lose_entries_of_retracted_messages() {
+    let (account, _folder) = account().await;
+    let open = async |class: Class| {
+        let request = Request::new("coder").user("ann").class(class);
+        let access = Access::open(&account, &Env::system(), Caller::Holder, &request).await.unwrap();
+        access.make().await.unwrap();
+        access
+    };
+    let (dm, main) = (open(Class::Dm).await, open(Class::Main).await);
+    dm.sessions().create(&Create::new("d")).await.unwrap();
+    say(&dm.sessions(), "d", ["Ann likes quinces.".to_owned(), "Noted.".to_owned()]).await;
+    let main = main.sessions();
+    main.create(&Create::new("m")).await.unwrap();
+    main.derive("m", &facts(&[("f1", "d#messages:1"), ("f2", "d#messages:2")])).await.unwrap();
+    let dm = open(Class::Dm).await;
+    let dm = dm.sessions();
+    assert!(dm.get("m").await.unwrap_err().is(ErrorKind::NotFound));
+    dm.retract("d", &source("messages:1"), None).await.unwrap();
+    assert!(main.why("m", "f2").await.is_ok());
+    let file = account.read_to_string(&main_file("context/facts.jsonl")).await.unwrap();
+    assert!(file.contains("f2") && !file.contains("f1"), "{file}");
+    // The bytes that are left are still of its own class.
+    let blame = account
+        .blame(&At::from(main_file("context/facts.jsonl")), ByteRange { offset: 0, length: 1 << 20 }, 10)
+        .await
+        .unwrap();
+    assert!(format!("{blame:?}").contains("main") && !format!("{blame:?}").contains("dm"), "{blame:?}");
+}
+
+fn main_file(name: &str) -> TreePath {
+    TreePath::parse(&format!("/users/ann/agents/coder/session/m/{name}")).unwrap()
 }

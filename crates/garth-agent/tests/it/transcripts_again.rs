@@ -483,6 +483,10 @@ async fn long_messages_are_imported() {
         let longer = lines(&[user(&"x".repeat(17 << 20))]);
         let error = sessions.import("default", &Import::new(OPENAI, &longer).part()).await.unwrap_err();
         assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("media"), "{error}");
+        // The limit that is named is the one that was exceeded.
+        let longer = lines(&[user(&"x".repeat((16 << 20) - 200))]);
+        let error = sessions.import("default", &Import::new(OPENAI, &longer).part()).await.unwrap_err();
+        assert!(error.message().contains("at most 16776192 are imported"), "{error}");
     }
 }
 

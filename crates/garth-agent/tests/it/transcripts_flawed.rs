@@ -135,3 +135,93 @@ async fn import_reads_unpaired_surrogates() {
         assert_eq!(whole(&sessions, "openai", OPENAI, &again).await.new, 0);
     }
 }
+
+#[tokio::test]
+async fn retracted_system_message_does_not_return() {
+    let system = json!({"role": "system", "content": "be kind"});
+    let all = [system.clone(), user("a"), assistant("b")];
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        whole(&sessions, "default", OPENAI, &lines(&all)).await;
+        sessions.retract("default", &"messages:1".parse().unwrap(), None).await.unwrap();
+        let text = lines(&all);
+        let import = Import::new(OPENAI, &text).whole();
+        let error = sessions.import("default", &import).await.unwrap_err();
+        let is_named = error.message().contains("messages:1 of default, which is retracted");
+        assert!(error.is(ErrorKind::Conflict) && is_named, "{error}");
+        assert_eq!(whole(&sessions, "default", OPENAI, &lines(&all[1..])).await.present, 2);
+        // Another prompt is a change, and so is the same one if that is meant.
+        let rewound = sessions.import("default", &import.clone().rewind()).await.unwrap();
+        assert!(rewound.system_changed && rewound.retracted.is_none());
+        let other = [json!({"role": "system", "content": "be brief"}), user("a"), assistant("b")];
+        assert!(whole(&sessions, "default", OPENAI, &lines(&other)).await.system_changed);
+        assert!(whole(&sessions, "default", OPENAI, &lines(&all)).await.system_changed);
+    }
+}
+
+#[tokio::test]
+async fn empty_transcript_rewinds_nothing() {
+    let system = json!({"role": "system", "content": "be kind"});
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let all = [system.clone(), user("a"), assistant("b")];
+        whole(&sessions, "default", OPENAI, &lines(&all)).await;
+        for text in ["".to_owned(), "[]".to_owned(), "[".to_owned(), lines(&[system.clone()])] {
+            for dry in [false, true] {
+                let mut import = Import::new(OPENAI, &text).rewind().skip_bad();
+                import.dry = dry;
+                let error = sessions.import("default", &import).await.unwrap_err();
+                let says_how = error.message().contains("retract messages:1-3");
+                assert!(error.is(ErrorKind::InvalidArgument) && says_how, "{text}: {error}");
+            }
+        }
+        assert_eq!(said(&sessions, "default").await.len(), 3);
+        sessions.import("default", &Import::new(OPENAI, &lines(&all[..2])).rewind()).await.unwrap();
+        assert_eq!(said(&sessions, "default").await.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn exported_results_of_a_step_are_one_message() {
+    const ANTHROPIC: TranscriptFormat = TranscriptFormat::Anthropic;
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "n", "input": {}});
+    let block = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": format!("of {id}")});
+    let results =
+        |ids: &[&str]| json!({"role": "user", "content": ids.iter().map(|id| block(id)).collect::<Vec<_>>()});
+    let head = [user("go"), json!({"role": "assistant", "content": [call("a"), call("b")]})];
+    let text =
+        |id: &str| json!({"role": "user", "content": [block(id), {"type": "text", "text": "and more"}]});
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for (number, rest) in [
+            vec![results(&["a"]), results(&["b"])],
+            vec![text("a"), results(&["b"])],
+            vec![text("a"), text("b")],
+            vec![user("wait"), results(&["a"]), results(&["b"])],
+            vec![user("wait"), results(&["a", "b"])],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = format!("s{number}");
+            let all: Vec<Value> = head.iter().chain(&rest).cloned().chain([assistant("done")]).collect();
+            sessions.import(&name, &Import::new(ANTHROPIC, &lines(&all)).create()).await.unwrap();
+            let own = exported(&sessions, &name, &Export::new(ANTHROPIC)).await;
+            let own: Value = serde_json::from_str(&own).unwrap();
+            let answer = own[2]["content"].as_array().unwrap();
+            let ids: Vec<&Value> = answer.iter().map(|block| &block["tool_use_id"]).collect();
+            assert_eq!(ids, ["a", "b"], "{own}");
+        }
+        // After a retraction of one result, and a rewind that brings the other.
+        let all: Vec<Value> = head.iter().cloned().chain([results(&["a", "b"])]).collect();
+        sessions.import("r", &Import::new(ANTHROPIC, &lines(&all)).create()).await.unwrap();
+        sessions.retract("r", &"messages:4".parse().unwrap(), None).await.unwrap();
+        let again: Vec<Value> = head.iter().cloned().chain([results(&["a"]), results(&["b"])]).collect();
+        sessions.import("r", &Import::new(ANTHROPIC, &lines(&again)).rewind()).await.unwrap();
+        let own = exported(&sessions, "r", &Export::new(ANTHROPIC)).await;
+        let items: Vec<Value> = serde_json::from_str(&own).unwrap();
+        assert_eq!((items.len(), &items[2]), (3, &results(&["a", "b"])), "{own}");
+        let done = whole(&sessions, "r", ANTHROPIC, &own).await;
+        assert_eq!((done.new, done.retracted), (0, None));
+    }
+}

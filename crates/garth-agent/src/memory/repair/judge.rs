@@ -374,6 +374,8 @@ fn layer(
         }
         // The record stays that of the content for which the layer was given.
         Origin::Given if !is_of_text => kept(stale(), change),
+        // The content is again the one that the layer describes.
+        Origin::Stale if is_of_text => kept(given, Some(Finding::ChangedContent)),
         Origin::Given | Origin::Stale => kept(known.clone(), None),
     }
 }

@@ -1,7 +1,7 @@
 //! Writes the derived files of a session: summary, facts, decisions, open work and references. All of them
 //! are checked and written in one commit, or none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,10 @@ use crate::session::store::files::{Log, SUMMARY, TODO};
 use crate::small_file::read_all;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Commit, Op, Precondition, Seq};
+
+/// Limit on the other sessions that the entries of one file name. Each has a key, and a condition of the
+/// commit.
+const MAX_OTHERS: usize = 1000;
 
 /// Derived files to write; omitted ones stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -197,12 +201,37 @@ impl Sessions<'_> {
         }
         for kind in EntryKind::ALL {
             let Some(text) = derive.entries(kind) else { continue };
-            let (entries, named) = self.checked(session, kind, parse_entries(kind, text)?).await?;
+            let entries = parse_entries(kind, text)?;
+            conditions.extend(self.others_as_read(session, kind, &entries).await?);
+            let (entries, named) = self.checked(session, kind, entries).await?;
             conditions.extend(named);
             ops.push(Op::write(self.file(session, kind.file())?, lines_of(&entries)));
             files.push(kind.file());
         }
         Ok(DerivePlan { ops, conditions, files })
+    }
+
+    /// Returns the conditions that the other sessions that entries name retract no messages before the
+    /// commit.
+    async fn others_as_read(
+        &self,
+        session: &str,
+        kind: EntryKind,
+        entries: &[Entry],
+    ) -> Result<Vec<(At, Precondition)>> {
+        let others: BTreeSet<String> =
+            entries.iter().flat_map(|entry| entry.other_sessions(session)).collect();
+        if others.len() > MAX_OTHERS {
+            let message = format!("{}: entries name at most {MAX_OTHERS} other sessions", kind.file());
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let mut conditions = Vec::new();
+        for other in others {
+            let events = At::from(self.file(&other, Log::Events.file())?);
+            let etag = self.fs.stat(&events).await.optional()?.map(|entry| entry.etag);
+            conditions.extend(etag.map(|etag| (events, Precondition::Etag(etag))));
+        }
+        Ok(conditions)
     }
 
     /// Checks that the sources of entries exist, and adds the targets of moving sources. An entry that is
@@ -230,6 +259,10 @@ impl Sessions<'_> {
         for entry in entries {
             // A file that it names may be deleted by now: an unchanged entry must not fail for that.
             if there.contains(&entry.line) {
+                // A retraction in another session may not have removed this entry yet.
+                if !entry.other_sessions(session).is_empty() {
+                    self.check_not_retracted(session, kind, &entry).await?;
+                }
                 checked.push(entry);
                 continue;
             }
@@ -259,10 +292,7 @@ impl Sessions<'_> {
     /// Fails for an entry with a source of which all messages are retracted.
     async fn check_not_retracted(&self, session: &str, kind: EntryKind, entry: &Entry) -> Result<()> {
         for source in entry.fixed_sources() {
-            let Some(lines) = self.lines_of_source(session, source).await? else { continue };
-            let gone = self.retracted(session, lines.clone()).await?;
-            // Adjacent lines are in one run: if all lines are retracted, the first run has them all.
-            if gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(lines.end())) {
+            if self.is_retracted(session, source).await? {
                 let error = Error::new(ErrorKind::NotFound, format!("{source}: was retracted"));
                 return Err(wrong(kind, entry, &error));
             }
@@ -281,7 +311,8 @@ impl Sessions<'_> {
     /// Returns the provenance of an entry of the derived files.
     ///
     /// # Errors
-    /// `NotFound` if no file has such an entry; from the filesystem.
+    /// `NotFound` if no file has such an entry, or all messages of one of its sources are retracted; from the
+    /// filesystem.
     #[boxed]
     pub async fn why(&self, session: &str, id: &str) -> Result<Why> {
         self.meta(session).await?;
@@ -290,6 +321,10 @@ impl Sessions<'_> {
             let Some(entry) = entries.into_iter().find(|entry| entry.id == id) else { continue };
             let mut sources = Vec::new();
             for source in entry.fixed_sources() {
+                if self.is_retracted(session, source).await? {
+                    let message = format!("{id}: {source} was retracted; derive the entry from others again");
+                    return Err(Error::new(ErrorKind::NotFound, message));
+                }
                 sources.push((source.clone(), self.resolve(session, source).await?));
             }
             return Ok(Why { kind, entry, sources });

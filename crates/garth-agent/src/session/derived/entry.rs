@@ -161,6 +161,17 @@ impl Entry {
         self
     }
 
+    /// Returns the target of a reference.
+    pub(crate) fn target(&self) -> Option<Source> {
+        self.to.as_ref().and_then(|(path, _)| path.parse().ok())
+    }
+
+    /// Returns the names of the sessions other than `own` that its sources and its target name.
+    pub(crate) fn other_sessions(&self, own: &str) -> Vec<String> {
+        let all = self.sources.iter().chain(&self.resolved).cloned().chain(self.target());
+        all.filter_map(|source| source.session).filter(|session| session != own).collect()
+    }
+
     /// Returns its sources, moving ones replaced by their targets at the time of writing.
     pub fn fixed_sources(&self) -> Vec<&Source> {
         let mut resolved = self.resolved.iter();

@@ -1,5 +1,6 @@
-//! Removes text that was derived from retracted messages from the derived files. Packs, search and recall
-//! then need no check of their own. The history of the files keeps the text.
+//! Removes text that was derived from retracted messages from the derived files, also those of other
+//! sessions. Packs, search and recall then need no check of their own. The history of the files keeps the
+//! text.
 
 use std::ops::RangeInclusive;
 
@@ -20,14 +21,12 @@ impl Sessions<'_> {
     /// Returns the operations that remove text derived from messages that `events` retract.
     pub(crate) async fn without_retracted(&self, session: &str, events: &[Draft]) -> Result<DerivePlan> {
         let mut plan = DerivePlan { ops: Vec::new(), conditions: Vec::new(), files: Vec::new() };
-        let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
-        // The projection parses events in the same way: lines without its keys count as not retracted.
-        let gone = events.iter().filter(is_one).filter_map(|event| retracted(event.line().as_bytes()));
-        let gone: Vec<RangeInclusive<u64>> = gone.collect();
+        let gone = lines_retracted_by(events);
         let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
         // The next pack writes this file again. The commit of a pack that is being built at this time detects
         // the change.
         plan.ops.push(Op::write(self.file(session, PACK_TEXT)?, String::new()).with_parents());
+        self.without_elsewhere(session, &gone, &mut plan).await?;
         self.blank_swapped(session, &gone, &mut plan).await?;
         let names = [SUMMARY, TODO].into_iter().chain(EntryKind::ALL.map(EntryKind::file));
         let names: Vec<&'static str> = names.collect();
@@ -41,7 +40,7 @@ impl Sessions<'_> {
             let kind = EntryKind::ALL.into_iter().find(|kind| kind.file() == name);
             let left = match kind {
                 _ if text.trim().is_empty() => continue,
-                Some(kind) => self.entries_without(session, kind, text, &gone).await?,
+                Some(kind) => self.entries_without((session, kind, text), session, (&gone, false)).await?,
                 None => self.text_without(session, file, text, (&gone, first)).await?,
             };
             if let Some(left) = left {
@@ -77,13 +76,13 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Returns the entries without a source among retracted messages; `None` if no entry has one.
-    async fn entries_without(
+    /// Returns the entries of a file without those that have a source among the messages `gone` of the
+    /// session `of`; `None` if no entry has one. With `is_whole`, all messages of that source must be retracted.
+    pub(super) async fn entries_without(
         &self,
-        session: &str,
-        kind: EntryKind,
-        text: &str,
-        gone: &[RangeInclusive<u64>],
+        (session, kind, text): (&str, EntryKind, &str),
+        of: &str,
+        (gone, is_whole): (&[RangeInclusive<u64>], bool),
     ) -> Result<Option<String>> {
         // Another program wrote this file. The sources of its text are unknown, so it stays.
         let Ok(entries) = parse_entries(kind, text) else { return Ok(None) };
@@ -92,13 +91,16 @@ impl Sessions<'_> {
         for entry in entries {
             let mut is_gone = false;
             // The summary of a reference describes its target.
-            let target = entry.to.as_ref().and_then(|(path, _)| path.parse::<Source>().ok());
+            let target = entry.target();
             for source in entry.fixed_sources().into_iter().chain(&target) {
                 let lines = match &source.what {
-                    What::Path(path) => self.lines_of_file(session, source, path).await?,
-                    _ => self.lines_of_source(session, source).await?,
+                    What::Path(path) => self.lines_of_file((session, of), source, path).await?,
+                    _ => self.lines_of_source((session, of), source).await?,
                 };
-                is_gone |= lines.is_some_and(|lines| gone.iter().any(|gone| overlap(gone, &lines)));
+                let Some(lines) = lines.filter(|lines| gone.iter().any(|gone| overlap(gone, lines))) else {
+                    continue;
+                };
+                is_gone |= !is_whole || self.are_retracted(of, &lines).await?;
             }
             if !is_gone {
                 left.push(entry);
@@ -107,14 +109,35 @@ impl Sessions<'_> {
         Ok((left.len() < all).then(|| lines_of(&left)))
     }
 
-    /// Returns the lines of messages of the session to which a source refers.
-    pub(crate) async fn lines_of_source(
+    /// Returns true if all of some messages are retracted.
+    async fn are_retracted(&self, session: &str, lines: &RangeInclusive<u64>) -> Result<bool> {
+        let first = self.retracted(session, *lines.start()..=*lines.start()).await?;
+        // The lookup of a long range costs more. If its first line is not retracted, none is needed.
+        if first.is_empty() {
+            return Ok(false);
+        }
+        let gone = self.retracted(session, lines.clone()).await?;
+        // Adjacent lines are in one run: if all lines are retracted, the first run has them all.
+        Ok(gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(lines.end())))
+    }
+
+    /// Returns true if all messages that a source of a session names are retracted.
+    pub(super) async fn is_retracted(&self, session: &str, source: &Source) -> Result<bool> {
+        let of = source.session.as_deref().unwrap_or(session);
+        match self.lines_of_source((session, of), source).await? {
+            Some(lines) => self.are_retracted(of, &lines).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Returns the lines of messages of the session `of` to which a source of `session` refers.
+    async fn lines_of_source(
         &self,
-        session: &str,
+        (session, of): (&str, &str),
         source: &Source,
     ) -> Result<Option<RangeInclusive<u64>>> {
         // Line numbers of another session do not refer to these messages.
-        if source.session.as_deref().is_some_and(|of| of != session) {
+        if source.session.as_deref().unwrap_or(session) != of {
             return Ok(None);
         }
         match &source.what {
@@ -123,7 +146,7 @@ impl Sessions<'_> {
             _ => {}
         }
         match self.resolve(session, source).await {
-            Ok(Resolved::Lines { session: of, log: Log::Messages, lines, .. }) if of == session => {
+            Ok(Resolved::Lines { session: found, log: Log::Messages, lines, .. }) if found == of => {
                 Ok(Some(lines))
             }
             Ok(_) => Ok(None),
@@ -132,10 +155,10 @@ impl Sessions<'_> {
         }
     }
 
-    /// Returns the lines of messages of the session in a file: its log, or a chunk that refers to lines.
+    /// Returns the lines of messages of the session `of` in a file: its log, or a chunk that refers to lines.
     async fn lines_of_file(
         &self,
-        session: &str,
+        (session, of): (&str, &str),
         source: &Source,
         path: &str,
     ) -> Result<Option<RangeInclusive<u64>>> {
@@ -146,15 +169,15 @@ impl Sessions<'_> {
         let Some(Resolved::File { path, .. }) = self.resolve(session, source).await.optional()? else {
             return Ok(None);
         };
-        if path == self.file(session, Log::Messages.file())? {
+        if path == self.file(of, Log::Messages.file())? {
             return Ok(Some(1..=u64::MAX));
         }
-        let chunks = self.file(session, CHUNKS)?;
+        let chunks = self.file(of, CHUNKS)?;
         if path.parent().as_ref() != Some(&chunks) {
             return Ok(None);
         }
-        match self.lines_of_chunk(session, &path).await? {
-            Some(lines) => self.lines_of_source(session, &lines.parse()?).await,
+        match self.lines_of_chunk(of, &path).await? {
+            Some(lines) => self.lines_of_source((of, of), &lines.parse()?).await,
             None => Ok(None),
         }
     }
@@ -192,6 +215,13 @@ impl Sessions<'_> {
             _ => Some(String::new()),
         })
     }
+}
+
+/// Returns the lines that events retract.
+pub(super) fn lines_retracted_by(events: &[Draft]) -> Vec<RangeInclusive<u64>> {
+    let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
+    // The projection parses events in the same way: lines without its keys count as not retracted.
+    events.iter().filter(is_one).filter_map(|event| retracted(event.line().as_bytes())).collect()
 }
 
 fn overlap(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {

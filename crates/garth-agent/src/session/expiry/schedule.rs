@@ -1,11 +1,13 @@
 //! The schedule of garbage collection. The files that gc examines are marked with a time in their metadata,
 //! so that a server finds the sessions that are due without reading any other.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
 use super::policy::Policy;
 use crate::boxed;
+use crate::retry::yield_now;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
 use crate::session::store::meta::Meta;
@@ -70,27 +72,34 @@ impl Due {
         now: Timestamp,
     ) -> Result<Self> {
         let users = TreePath::parse("/users")?;
-        let marks = fs.find(&FindQuery::metadata_from(mark, "").within(users).limit(PAGE)).await?;
-        let mut due = Self::default();
-        for item in marks.items {
-            let Some(at) = item.key.split_once('\0').and_then(|(_, at)| Timestamp::parse_rfc3339(at).ok())
-            else {
-                continue;
-            };
-            if at > now {
-                due.next = Some(at);
+        let query = FindQuery::metadata_from(mark, "").within(users).limit(PAGE);
+        let (mut due, mut seen, mut after) = (Self::default(), HashSet::new(), None);
+        // Marks that lead to no session, such as those on copies of marked files, stay before all others:
+        // whole pages of them are passed.
+        while due.sessions.len() < PAGE {
+            let marks = fs.find(&query.clone().after(after)).await?;
+            for item in marks.items {
+                let time = item.key.split_once('\0').map(|(_, at)| Timestamp::parse_rfc3339(at));
+                let Some(Ok(at)) = time else { continue };
+                if at > now {
+                    due.next = Some(at);
+                    return Ok(due);
+                }
+                // A session has a mark on each of its files, and is collected once.
+                if let Some(one) = DueSession::of(&item.path, files)
+                    && seen.insert(one.to_string())
+                {
+                    due.sessions.push(one);
+                }
+            }
+            after = marks.next;
+            if after.is_none() {
                 return Ok(due);
             }
-            if let Some(one) = DueSession::of(&item.path, files)
-                // A session has a mark on each of its files, and is collected once.
-                && !due.sessions.contains(&one)
-            {
-                due.sessions.push(one);
-            }
+            yield_now().await;
         }
-        // More marks are due than one page has, or some are not on files of sessions: the next look is later,
-        // not immediate.
-        due.next = marks.next.map(|_| now.plus_seconds(PAUSE));
+        // More are due: the next look is later, not immediate.
+        due.next = Some(now.plus_seconds(PAUSE));
         Ok(due)
     }
 }

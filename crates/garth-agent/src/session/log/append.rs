@@ -227,7 +227,9 @@ impl Sessions<'_> {
     ) -> Result<T> {
         // Once for all attempts: the path of an image is derived from the id of its message.
         let [messages, events] = self.prepare(session, append).await?;
-        retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
+        let done = retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await?;
+        self.remove_retracted_elsewhere(session, &append.events).await?;
+        Ok(done)
     }
 
     /// Completes and checks the lines of an append, and moves images out of them.

@@ -82,7 +82,11 @@ impl Sessions<'_> {
                 "{source}: name messages of the session itself, such as messages:3-5, msg-..., or tail:2"
             )));
         }
-        self.once.run(retry(|| self.retract_once(session, source, reason))).await
+        let done = self.once.run(retry(|| self.retract_once(session, source, reason))).await?;
+        // A repeat finishes this after a crash.
+        let is_repeat = done.events.is_empty();
+        self.remove_elsewhere(session, (std::slice::from_ref(&done.lines), is_repeat)).await?;
+        Ok(done)
     }
 
     async fn retract_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Retracted> {

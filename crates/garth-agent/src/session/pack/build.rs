@@ -14,7 +14,7 @@ use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::lines::{End, Line};
 use crate::session::log::message::Message;
-use crate::session::store::files::{Log, MESSAGES};
+use crate::session::store::files::{Log, MESSAGES, PACK_TEXT};
 use crate::small_file::sha256;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystemExt as _;
@@ -282,9 +282,13 @@ impl Sessions<'_> {
     /// the next pack must not show entries derived from these.
     async fn has_lost_layers(&self, session: &str, before: &Pack) -> Result<bool> {
         let next = before.window.events + 1;
-        // Without a retraction an older version may be shown, and no file has to be looked up.
+        // Without a retraction an older version may be shown, and no other file has to be looked up.
         if self.keyed(session, Log::Events, RETRACTED, next, 1).await?.is_empty() {
-            return Ok(false);
+            // A retraction in another session that removes entries of this one empties the text of the pack.
+            let text = self.fs.lookup(&self.file(session, PACK_TEXT)?).await?;
+            if text.is_none_or(|entry| entry.size > 0) {
+                return Ok(false);
+            }
         }
         for item in before.items.iter().filter(|item| is_layer(item)) {
             let entry = self.fs.lookup(&self.file(session, &item.source)?).await?;

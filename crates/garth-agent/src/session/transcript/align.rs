@@ -32,6 +32,9 @@ const MAX_CHAIN: usize = 10_000;
 /// Limit on the retracted messages at the end of a session that are compared with new messages.
 const MAX_SAID_AGAIN: u64 = 1_000;
 
+/// Limit on the system messages of a transcript that are compared with retracted ones.
+const MAX_SYSTEM: usize = 16;
+
 /// Result of an alignment.
 #[derive(Default)]
 pub(super) struct Alignment {
@@ -216,7 +219,12 @@ impl Sessions<'_> {
         }
         if leading > 0 {
             let contents = contents(given, leading)?;
+            let has_file = known_system.is_some();
             let (text, known) = (text_of(&contents), known_system.unwrap_or_else(|| text_of(&system)));
+            // After a change, the file has the prompt, and the messages with the earlier one are retracted.
+            if text != known && !has_file && !rewind {
+                self.check_system((&stored, current.as_ref()), given, leading).await?;
+            }
             if text != known && Some(&text) != in_transcript(given.format, &known)?.as_ref() {
                 aligned.system = Some(NewSystemPrompt { contents, text, before });
             }
@@ -227,7 +235,9 @@ impl Sessions<'_> {
             // are equal too.
             let (of_given, of_stored) = match (message.came, one.came) {
                 (Some(this), Some((that, parts))) if this == that => (given.parts(aligned.there), parts),
-                (Some(_), Some(_)) => break,
+                // One message in the transcript can be several in the session, such as results that came one
+                // by one: their forms differ, and their parts are compared.
+                (Some(_), Some((_, parts))) if given.parts(aligned.there) == parts => break,
                 _ if self.is_said((given, aligned.there), (&stored.chain[one.session], one)).await? => (1, 1),
                 _ => break,
             };
@@ -242,6 +252,12 @@ impl Sessions<'_> {
         };
         let Some(message) = given.messages.get(aligned.there) else {
             // The transcript is an older state of the session.
+            if rewind && aligned.there == leading {
+                return Err(Error::invalid(format!(
+                    "the transcript has no messages of the conversation, so a rewind to it would retract all of \
+                     {session}; if that is meant, retract messages:1-{last}"
+                )));
+            }
             if rewind {
                 aligned.retract = Some(self.to_retract(&stored, &other, last)?);
             }
@@ -251,6 +267,16 @@ impl Sessions<'_> {
             aligned.retract = Some(self.to_retract(&stored, &other, last)?);
             return Ok(aligned);
         }
+        Err(self.difference(&stored, &other, (message.number, aligned.there == leading)).await?)
+    }
+
+    /// Returns the error for the message `number` of a transcript, which differs from one of the session.
+    async fn difference(
+        &self,
+        stored: &StoredReader<'_>,
+        other: &Stored,
+        (number, is_first): (u64, bool),
+    ) -> Result<Error> {
         let (name, line) = (&stored.chain[other.session], other.number);
         // A transcript must omit retracted messages. If it contains some right before the difference, they
         // may be the cause, so the error names them.
@@ -259,25 +285,64 @@ impl Sessions<'_> {
             let message = format!(
                 "message {} of the transcript is not what messages:{line} of {name} says; messages:{first}-{} \
                  before it are retracted: leave them out of the transcript, or rewind to store it as it is",
-                message.number,
+                number,
                 line - 1
             );
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Ok(Error::new(ErrorKind::Conflict, message));
         }
         // A rewind cannot retract messages that a reset has archived.
         let is_closed = other.session + 1 < stored.chain.len();
-        let how = match aligned.there == leading {
+        let how = match is_first {
             _ if is_closed => "import it as a part, or into another session: what was reset stays as it is",
             true => "import it as a part if it begins later than the session, or rewind",
             false => {
                 "import it into another session, or rewind to retract what the session has from there on"
             }
         };
-        let message = format!(
-            "message {} of the transcript is not what messages:{line} of {name} says; {how}",
-            message.number
-        );
-        Err(Error::new(ErrorKind::Conflict, message))
+        let message =
+            format!("message {} of the transcript is not what messages:{line} of {name} says; {how}", number);
+        Ok(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Fails if one of the first system messages of the transcript was retracted from the beginning of the
+    /// session, before the message `first`.
+    async fn check_system(
+        &self,
+        (stored, first): (&StoredReader<'_>, Option<&Stored>),
+        given: &Given<'_>,
+        leading: usize,
+    ) -> Result<()> {
+        let name = &stored.chain[first.map_or(stored.chain.len() - 1, |first| first.session)];
+        let end = first.map_or(MAX_SAID_AGAIN, |first| (first.number - 1).min(MAX_SAID_AGAIN));
+        let gone = self.retracted(name, 1..=end).await?;
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let mut next = Some(1);
+        while let Some(from) = next.filter(|from| *from <= end) {
+            let page = self.raw_lines(name, Log::Messages, from..=end, 1000).await?;
+            next = page.next;
+            for line in page.items {
+                let number = line.number;
+                if !gone.iter().any(|lines| lines.contains(&number)) {
+                    continue;
+                }
+                let draft = Draft::parse(&line.text)?;
+                let one = Stored { session: 0, number, draft, native: None, came: None };
+                for at in 0..leading.min(MAX_SYSTEM) {
+                    if self.is_said((given, at), (name, &one)).await? {
+                        let message = format!(
+                            "message {} of the transcript is messages:{number} of {name}, which is retracted: \
+                             leave it out of the transcript, or rewind to store it as it is",
+                            given.messages[at].number
+                        );
+                        return Err(Error::new(ErrorKind::Conflict, message));
+                    }
+                }
+            }
+            crate::retry::yield_now().await;
+        }
+        Ok(())
     }
 
     /// Returns the line of the first message retracted at the end of the session that equals one of

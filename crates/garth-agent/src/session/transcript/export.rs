@@ -17,6 +17,9 @@ use crate::session::log::native::Reader;
 use garth_engine::compute::working;
 use garth_engine::error::Result;
 
+/// Limit on the bytes of results that one page holds together, 64 MiB.
+const MAX_STEP: usize = 64 << 20;
+
 /// Options of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,7 +80,20 @@ impl Sessions<'_> {
     pub async fn export(&self, session: &str, export: &Export) -> Result<Exported> {
         let mut select = Select::messages(export.lines.clone());
         (select.retracted, select.page_bytes) = (export.retracted, export.page_bytes);
-        let page = self.lines(session, &select).await?;
+        let mut page = self.lines(session, &select).await?;
+        // The results of a step are one message, so that a page must not end among them.
+        let mut bytes: usize = page.items.iter().map(|line| line.text.len()).sum();
+        while let (Some(next), Some(last)) = (page.next, page.items.last())
+            && export.format == TranscriptFormat::Anthropic
+            && bytes < MAX_STEP
+            && Message::parse(&last.text)?.role == Role::Tool
+        {
+            select.lines = next..=*export.lines.end();
+            let more = self.lines(session, &select).await?;
+            bytes += more.items.iter().map(|line| line.text.len()).sum::<usize>();
+            page.items.extend(more.items);
+            page.next = more.next;
+        }
         let mut exported = Exported { items: Vec::new(), next: page.next };
         if export.format == TranscriptFormat::Garth {
             exported.items = page.items.into_iter().map(|line| line.text).collect();
@@ -88,7 +104,11 @@ impl Sessions<'_> {
         if export.format == TranscriptFormat::Pi {
             self.name_results(session, &mut messages).await?;
         }
-        let groups: Vec<_> = messages.chunk_by(|a, b| is_one(export.format, &a.1, &b.1)).collect();
+        let is_joined = |a: &(u64, Message), b: &(u64, Message)| {
+            let is_answer = is_of_user(a) && is_of_user(b) && export.format == TranscriptFormat::Anthropic;
+            is_answer || is_one(export.format, &a.1, &b.1)
+        };
+        let groups: Vec<_> = messages.chunk_by(is_joined).collect();
         // The next page can begin with further messages of the last group: then that page has all of the
         // group.
         let whole = if page.next.is_some() && groups.len() > 1 { groups.len() - 1 } else { groups.len() };
@@ -105,11 +125,48 @@ impl Sessions<'_> {
                 exported.next = group.first().map(|(number, _)| *number);
                 break;
             }
-            let items = self.written((session, export.format), group, &mut native).await?;
+            let items = self.written_group((session, export.format), group, &mut native).await?;
             bytes += items.iter().map(String::len).sum::<usize>();
             exported.items.extend(items);
         }
         Ok(exported)
+    }
+
+    /// Writes the messages between two of the assistant, or others that are one in a format. The API of
+    /// Anthropic wants all results of a step in one message right after it. Lines can have them in several:
+    /// after a rewind, between lines of the user, or imported one by one.
+    async fn written_group(
+        &self,
+        (session, format): (&str, TranscriptFormat),
+        group: &[(u64, Message)],
+        native: &mut Reader<'_>,
+    ) -> Result<Vec<String>> {
+        let parts: Vec<_> = group.chunk_by(|a, b| is_one(format, &a.1, &b.1)).collect();
+        let has_results =
+            |part: &&[(u64, Message)]| part.iter().any(|(_, message)| message.role == Role::Tool);
+        let count = parts.iter().copied().filter(has_results).count();
+        let is_split = count > 1 || count == 1 && !parts.first().is_some_and(has_results);
+        let mut items = Vec::new();
+        if format != TranscriptFormat::Anthropic || !is_split {
+            for part in parts {
+                items.extend(self.written((session, format), part, native).await?);
+            }
+            return Ok(items);
+        }
+        let is_result = |one: &&(u64, Message)| one.1.role == Role::Tool;
+        let mut results: Vec<_> = group.iter().filter(is_result).cloned().collect();
+        self.hydrate(session, format, &mut results).await?;
+        items.extend(anew(format, &results));
+        for part in parts {
+            if !has_results(&part) {
+                items.extend(self.written((session, format), part, native).await?);
+                continue;
+            }
+            let mut rest: Vec<_> = part.iter().filter(|one| !is_result(one)).cloned().collect();
+            self.hydrate(session, format, &mut rest).await?;
+            items.extend(anew(format, &rest));
+        }
+        Ok(items)
     }
 
     async fn written(
@@ -153,6 +210,15 @@ pub(super) fn anew(format: TranscriptFormat, group: &[(u64, Message)]) -> Vec<St
 fn own_line(format: TranscriptFormat, message: &Message) -> Option<u64> {
     let native = message.native.as_ref().filter(|native| native.format == format.as_str())?;
     format.is_native().then_some(native.line)
+}
+
+/// Returns true for a message of the user's side. The system prompt has a place before all others.
+fn is_of_user((number, message): &(u64, Message)) -> bool {
+    match message.role {
+        Role::User | Role::Tool => true,
+        Role::System => *number != 1,
+        Role::Assistant => false,
+    }
 }
 
 /// Returns true if two consecutive messages are one in a format.

@@ -259,7 +259,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
     let alone = said.len() == 1;
     let unknown = native.as_ref().map_or(0, |raw| placeholders(&said, raw));
     let mut bytes = native.as_ref().map_or(0, |native| native.get().len());
-    if bytes > MAX_INLINE_BODY {
+    if bytes > MAX_BYTES {
         return Err(too_long(bytes));
     }
     let mut drafts = Vec::with_capacity(said.len());
@@ -284,13 +284,12 @@ fn check(draft: &Draft) -> Result<usize> {
     let whole = missing.fold(draft.clone(), |draft, (field, value)| draft.with(field, value));
     whole.check(Log::Messages)?;
     let bytes = whole.line().len();
-    // The append makes the line longer, by at most `MAX_FILLED` bytes.
-    if bytes + MAX_FILLED > MAX_INLINE_BODY { Err(too_long(bytes)) } else { Ok(bytes) }
+    if bytes > MAX_BYTES { Err(too_long(bytes)) } else { Ok(bytes) }
 }
 
 fn too_long(bytes: usize) -> Error {
     let message = format!(
-        "has {bytes} bytes, and a message at most {MAX_INLINE_BODY}; store what is long as media or as a file, \
+        "has {bytes} bytes as a line of the session, and at most {MAX_BYTES} are imported; store what is long as media or as a file, \
          and name it"
     );
     Error::invalid(message)
@@ -301,6 +300,9 @@ const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Bytes by which an append makes a line longer: its id, speaker and the place of its native form.
 const MAX_FILLED: usize = 1 << 10;
+
+/// Limit on a message before the append makes its line longer.
+const MAX_BYTES: usize = MAX_INLINE_BODY - MAX_FILLED;
 
 /// Returns true for the id of a line. Ids of providers name an answer, which can have several lines.
 fn is_id(id: &str) -> bool {

@@ -341,7 +341,9 @@ impl Sessions<'_> {
             said_again: aligned.said_again,
             new_ids: new_ids.clone(),
         };
-        self.append_once(session, &append, [&messages, &events], &outcome).await
+        let slice = self.append_once(session, &append, [&messages, &events], &outcome).await?;
+        self.remove_retracted_elsewhere(session, &append.events).await?;
+        Ok(slice)
     }
 
     /// Appends a further slice, after the last message of the previous slice.

@@ -1,7 +1,9 @@
 //! Recovers the readable messages from broken JSON, and names those that are lost.
 //!
 //! After a broken message, the next one is searched where the brackets of the broken one close, or else where
-//! an object with a role begins with the same indentation. The work is bounded by the length of the text.
+//! an object with a role begins with the same indentation. Text between messages ends at the next object,
+//! and an array among them has its messages. Objects inside a message are never taken for one. The work is
+//! bounded by the length of the text.
 
 use std::borrow::Cow;
 
@@ -29,39 +31,54 @@ enum After {
 }
 
 /// Returns the elements of an array that starts in line `line`, and the position after the array; `None` if
-/// the array does not end.
+/// the array does not end. Elements of arrays among them are elements, too.
 pub(super) fn elements(text: &str, line: u64) -> (Vec<Placed<'_>>, Option<usize>) {
+    elements_within(&mut Search::new(text), line)
+}
+
+fn elements_within<'a>(search: &mut Search<'a>, line: u64) -> (Vec<Placed<'a>>, Option<usize>) {
+    let text = search.text;
     let (mut given, mut counter) = (Vec::new(), LineCounter::new(text, line));
-    let mut search = Search::new(text);
     let mut at = search.skip(text.find('[').map_or(0, |at| at + 1));
-    if text[at..].starts_with(']') {
-        return (given, Some(at + 1));
-    }
+    // Arrays that are open inside this one, and true after an element that may be the last of its array.
+    let (mut depth, mut is_after) = (0_usize, text[at..].starts_with(']'));
     let mut flaw = None;
     loop {
+        while is_after {
+            match text.as_bytes().get(at) {
+                Some(b']') if depth == 0 => return (given, Some(at + 1)),
+                Some(b']') => (depth, at) = (depth - 1, search.skip(at + 1)),
+                Some(b',') => {
+                    at = search.skip(at + 1);
+                    is_after = text[at..].starts_with(']');
+                    if let Some(last) = given.last_mut().filter(|_| is_after) {
+                        last.flaw = Some(COMMA_TOO_MUCH);
+                    }
+                }
+                Some(_) => (flaw, is_after) = (Some(NO_COMMA), false),
+                None => {
+                    let error = Error::invalid("the array is cut off after the message before");
+                    given.push(Placed::bad(counter.line_from(at), error));
+                    return (given, None);
+                }
+            }
+        }
         let line = counter.line_from(at);
+        if text[at..].starts_with('[') {
+            // One note for all that are open at the same time.
+            if depth == 0 {
+                given.push(Placed::bad(line, Error::invalid("is an array; its messages are read")));
+            }
+            (depth, at) = (depth + 1, search.skip(at + 1));
+            is_after = text[at..].starts_with(']');
+            continue;
+        }
         let mut stream = Deserializer::from_str(&text[at..]).into_iter::<&RawValue>();
         let error = match stream.next() {
             Some(Ok(value)) => {
                 let message = Ok(RawMessage::Native(Cow::Borrowed(value)));
                 given.push(Placed { line, message, flaw: flaw.take() });
-                at = search.skip(at + stream.byte_offset());
-                match text.as_bytes().get(at) {
-                    Some(b']') => return (given, Some(at + 1)),
-                    Some(b',') => at = search.skip(at + 1),
-                    Some(_) => flaw = Some(NO_COMMA),
-                    None => {
-                        let error = Error::invalid("the array is cut off after the message before");
-                        given.push(Placed::bad(counter.line_from(at), error));
-                        return (given, None);
-                    }
-                }
-                if flaw.is_none() && text[at..].starts_with(']') {
-                    if let Some(last) = given.last_mut() {
-                        last.flaw = Some(COMMA_TOO_MUCH);
-                    }
-                    return (given, Some(at + 1));
-                }
+                (at, is_after) = (search.skip(at + stream.byte_offset()), true);
                 continue;
             }
             Some(Err(error)) => error,
@@ -81,7 +98,7 @@ pub(super) fn elements(text: &str, line: u64) -> (Vec<Placed<'_>>, Option<usize>
         given.push(Placed::bad(line, error));
         match next {
             After::Message(next) => at = next,
-            After::End(end) => return (given, Some(end + 1)),
+            After::End(end) => (at, is_after) = (end, true),
             After::Nothing => return (given, None),
         }
     }
@@ -117,6 +134,10 @@ impl<'a> Search<'a> {
         {
             return after;
         }
+        // Text between messages opens no object: the next one is a message of the array.
+        if !self.text[at..].starts_with('{') {
+            return self.after_junk(at);
+        }
         let own_lead = lead(self.text, at).rsplit_once('\n').map(|(_, indent)| indent);
         let mut from = match error.is_eof() {
             true => at + 1,
@@ -142,6 +163,57 @@ impl<'a> Search<'a> {
             from = place + 1;
         }
         After::Nothing
+    }
+
+    /// Returns the next element after text that is none, or the end of the array.
+    fn after_junk(&mut self, at: usize) -> After {
+        let rest = &self.text[at..];
+        for (offset, found) in rest.match_indices(['{', '[', ']']) {
+            let place = at + offset;
+            if found != "]" {
+                self.spend(offset);
+                return After::Message(place);
+            }
+            let then = self.text[place + 1..].trim_start();
+            // A bracket within the text is part of it.
+            if then.is_empty() || then.starts_with(',') {
+                self.spend(offset);
+                return After::End(place);
+            }
+        }
+        self.spend(rest.len());
+        After::Nothing
+    }
+
+    /// Returns the end of a broken object, if its brackets and quotes show it before `end`. An array in it
+    /// may be left open.
+    fn object_end(&mut self, at: usize, end: usize) -> Option<usize> {
+        let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+        let end = end.min(at.saturating_add(self.left));
+        for (place, byte) in (at..end).zip(&self.text.as_bytes()[at..end]) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' => open.push(*byte),
+                b']' if open.last() != Some(&b'[') => break,
+                b']' => drop(open.pop()),
+                b'}' => {
+                    while open.pop() == Some(b'[') {}
+                    if open.is_empty() {
+                        self.spend(place - at);
+                        return Some(place + 1);
+                    }
+                }
+                b' ' | b'\t' | b'\r' | b':' | b',' | b'+' | b'-' | b'.' | b'0'..=b'9' => {}
+                byte if b"truefalsnE".contains(byte) => {}
+                // A text outside quotes means that a quote is missing.
+                _ => break,
+            }
+        }
+        self.spend(end.saturating_sub(at));
+        None
     }
 
     /// Returns the end of an element, if its brackets and quotes are balanced.
@@ -276,8 +348,10 @@ pub(super) fn object(format: TranscriptFormat, text: &str) -> Option<Vec<Placed<
     match end {
         Some(end) if end == text.len() => {}
         Some(end) => {
-            let error = Error::invalid("something follows the object with the messages");
-            messages.push(Placed::bad(counter.line_from(end), error));
+            let (line, error) =
+                (counter.line_from(end), Error::invalid("something follows the object with the messages"));
+            messages.push(Placed::bad(line, error));
+            messages.extend(values(&text[end..], line));
         }
         None if messages.last().is_some_and(|last| last.message.is_err()) => {}
         None => {
@@ -295,14 +369,26 @@ fn value(text: &str) -> Option<(&RawValue, usize)> {
     Some((value, stream.byte_offset()))
 }
 
-/// Returns consecutive values, including broken ones. A broken value ends with its line. If its first line
-/// opens a value of several lines, it ends before the next line that cannot continue a value.
-pub(super) fn values(text: &str) -> Vec<Placed<'_>> {
-    let (mut given, mut counter, mut search) = (Vec::new(), LineCounter::new(text, 1), Search::new(text));
+/// Returns consecutive values from line `line` on, including broken ones and the elements of arrays. A broken
+/// object ends where its brackets close in its line, or else with the line. If its first line opens a value
+/// of several lines, it ends before the next line that cannot continue a value. Text between messages ends
+/// where the next one begins.
+pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
+    let (mut given, mut counter, mut search) = (Vec::new(), LineCounter::new(text, line), Search::new(text));
     let mut at = search.skip(0);
     while at < text.len() {
         let line = counter.line_from(at);
         let line_end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+        if text[at..].starts_with('[') {
+            given.push(Placed::bad(line, Error::invalid("is an array; its messages are read")));
+            let mut inside = Search { text: &text[at..], left: search.left };
+            let (elements, end) = elements_within(&mut inside, line);
+            search.left = inside.left;
+            given.extend(elements);
+            let Some(end) = end else { return given };
+            at = search.skip(at + end);
+            continue;
+        }
         let end = if search.left > 0 { text.len() } else { line_end };
         let mut stream = Deserializer::from_str(&text[at..end]).into_iter::<&RawValue>();
         match stream.next() {
@@ -320,7 +406,16 @@ pub(super) fn values(text: &str) -> Vec<Placed<'_>> {
             }
             None => return given,
         }
-        let opens = text[at..line_end].trim_end().ends_with(['{', '[', ',', ':']);
+        let rest = &text[at..line_end];
+        let next = match rest.starts_with('{') {
+            true => search.object_end(at, line_end),
+            false => rest.find(['{', '[']).map(|next| at + next),
+        };
+        if let Some(next) = next {
+            at = search.skip(next);
+            continue;
+        }
+        let opens = rest.trim_end().ends_with(['{', '[', ',', ':']);
         at = line_end;
         for next in text[line_end..].split_inclusive('\n').skip(1) {
             let start = at + 1;

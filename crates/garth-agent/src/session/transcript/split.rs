@@ -48,16 +48,28 @@ fn json(format: TranscriptFormat, text: &str) -> Vec<Placed<'_>> {
         if let Some(end) = end.filter(|end| !text[*end..].trim_start().is_empty()) {
             let line = LineCounter::new(text, 1).line_from(end);
             given.push(Placed::bad(line, Error::invalid("something follows the array of messages")));
+            given.extend(salvage::values(text[end..].trim_start(), line));
         }
         return given;
     }
     let Some(given) = values(text) else {
-        return salvage::object(format, text).unwrap_or_else(|| salvage::values(text));
+        return salvage::object(format, text).unwrap_or_else(|| salvage::values(text, 1));
     };
     if let [Placed { line, message: Ok(RawMessage::Native(Cow::Borrowed(only))), .. }] = &*given
         && let Some(whole) = object(format, only, *line)
     {
         return whole;
+    }
+    // An object with messages, or an array, among other values has messages of its own.
+    if given.len() > 1
+        && let Some(all) = salvage::object(format, text)
+    {
+        return all;
+    }
+    let is_array =
+        |one: &Placed<'_>| matches!(&one.message, Ok(RawMessage::Native(raw)) if raw.get().starts_with('['));
+    if given.iter().any(is_array) {
+        return salvage::values(text, 1);
     }
     given
 }
@@ -152,7 +164,7 @@ mod tests {
         assert_eq!(of("[{},\n{\"a\":"), [(1, true), (2, false)]);
         assert_eq!(of("[{}\n"), [(1, true), (2, false)]);
         assert_eq!(of("[{},"), [(1, true), (1, false)]);
-        assert_eq!(of("[{}]\n{}"), [(1, true), (2, false)]);
+        assert_eq!(of("[{}]\n{}"), [(1, true), (2, false), (2, true)]);
         assert_eq!(of("{\"messages\":[],\"messages\":[{}]}"), [(1, false)]);
         assert_eq!(of("{\"messages\":7}"), [(1, false)]);
         assert_eq!(of("[{},]"), [(1, true)]);
@@ -206,6 +218,33 @@ mod tests {
     }
 
     #[test]
+    fn takes_messages_around_junk_and_other_arrays() {
+        let of = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+        let (a, b, c, d) = (of("a"), of("b"), of("c"), of("d"));
+        let inner = r#"{"role":"assistant","content":[{"role":"user","content":"no"}"#;
+        for (text, due, lost) in [
+            (format!("[{a}]\n[{b},{c}]\n{d}"), "abcd", 2),
+            (format!("{a}\n[{b},{c}]\n{d}"), "abcd", 1),
+            (format!("[{a}]}},{b},{c}]"), "abc", 4),
+            (format!("[{a},}},{b},{c}]"), "abc", 1),
+            (format!("[{a},oops {b},{c}]"), "abc", 1),
+            (format!("[{a},[{b},{c}],{d}]"), "abcd", 1),
+            (format!("[{a},[[{b}],{c},{d}"), "abcd", 2),
+            (format!("[{a},[],{b}]"), "ab", 1),
+            (format!("[{a},[{b},{c}]"), "abc", 2),
+            (format!("{a}\njunk {b}\n{c}"), "abc", 1),
+            (format!("log: {a} {b}\n2026-01-01 12:00 {c}"), "abc", 2),
+            (format!("{a} {inner}}} {b}\n{c}"), "abc", 1),
+            (format!("{a}\n{inner}\n{c}"), "ac", 1),
+            (format!("{{\"role\":\"user\" \"content\":\"x\"}} {a}\n{b}"), "ab", 1),
+            (format!("{{\"messages\":[{a}]}} {b}\n[{c}]"), "abc", 2),
+            (format!("{{\"messages\":[{a},[{b},{c}]}}"), "abc", 2),
+        ] {
+            assert_eq!(taken(TranscriptFormat::OpenAi, &text), (due.to_owned(), lost), "{text}");
+        }
+    }
+
+    #[test]
     fn takes_values_of_several_lines_beside_broken_ones() {
         let of = |text: &str| format!("{{\n  \"role\": \"user\",\n  \"content\": \"{text}\"\n}}\n");
         let text = format!("{}{{\n  \"role\" 7,\n  \"content\": [\n    {{}}\n  ]\n}}\n{}", of("a"), of("b"));
@@ -214,7 +253,18 @@ mod tests {
 
     #[test]
     fn broken_text_costs_no_more_than_its_length() {
-        for part in ["{,", "{\"a\":[\n", "\"", "{\"a\":\n", "\n{\"role\":[", "{\"a\":1 \"b\":2,"] {
+        for part in [
+            "{,",
+            "{\"a\":[\n",
+            "\"",
+            "{\"a\":\n",
+            "\n{\"role\":[",
+            "{\"a\":1 \"b\":2,",
+            "[",
+            "[{]",
+            "x {",
+            "[{\"a\":[\n",
+        ] {
             let text = part.repeat(200_000);
             split(TranscriptFormat::OpenAi, &format!("[{text}")).unwrap();
             split(TranscriptFormat::OpenAi, &text).unwrap();
