@@ -285,7 +285,7 @@ fn flaw(error: &serde_json::Error) -> String {
     }
 }
 
-/// Reads a whole number, written as `60` or `6e1`: JSON does not distinguish them.
+/// Reads an integer, written as `60` or `6e1`: JSON does not distinguish them.
 fn whole<'de, D, N>(from: D) -> std::result::Result<N, D::Error>
 where
     D: Deserializer<'de>,
@@ -297,7 +297,7 @@ where
         let number = number.as_f64()?;
         (number.fract() == 0.0).then_some(number as i64)
     });
-    let bad = || D::Error::custom(format!("{number} is no whole number that fits here"));
+    let bad = || D::Error::custom(format!("{number} is not a valid integer here"));
     whole.and_then(|whole| N::try_from(whole).ok()).ok_or_else(bad)
 }
 

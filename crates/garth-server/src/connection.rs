@@ -150,7 +150,7 @@ impl AsyncWrite for Socket {
         self.bounded(context, written)
     }
 
-    // hyper then sends bodies without a copy. Otherwise it copies each into a buffer of the connection, which
+    // Hyper then sends bodies without a copy. Otherwise it copies each into a buffer of the connection, which
     // stays as large as the longest answer.
     fn is_write_vectored(&self) -> bool {
         true

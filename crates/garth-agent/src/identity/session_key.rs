@@ -127,7 +127,7 @@ impl fmt::Display for SessionKey {
 
 fn bad(key: &str, why: &str) -> Error {
     let forms = "agent:ID:NAME, agent:ID:dm:PEER, agent:ID:CHANNEL:dm:PEER, agent:ID:CHANNEL:ACCOUNT:dm:PEER or \
-                 agent:ID:CHANNEL:KIND:PEER, and may add :thread:T or :topic:T behind a peer";
+                 agent:ID:CHANNEL:KIND:PEER, and may add :thread:T or :topic:T after a peer";
     Error::invalid(format!("{key}: not a session key: it {why}; use {forms}"))
 }
 

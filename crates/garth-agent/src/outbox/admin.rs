@@ -101,7 +101,7 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
         let here = Uri::of_dir(account, &queued.dir).map(|uri| uri.to_string());
         // All URIs of the event, and the one at which the memory is now.
         let about: BTreeSet<String> = queued.uris.iter().cloned().chain(here).collect();
-        let mut batch = require.message("tell anew").op(Op::remove_file(&queued.path));
+        let mut batch = require.message("create new events").op(Op::remove_file(&queued.path));
         for uri in about {
             batch = write_current_state(fs, env, &uri.parse()?, batch).await?;
         }
@@ -225,7 +225,7 @@ pub async fn resend(
     let mut told = 0;
     for (path, _) in metas {
         let Some(uri) = path.parent().and_then(|dir| Uri::of_dir(account, &dir)) else { continue };
-        let batch = batch().message("tell anew");
+        let batch = batch().message("create new events");
         let Some(batch) = tell(fs, env, &uri, &batch).await? else { continue };
         match fs.commit(batch).await {
             Ok(_) => told += 1,

@@ -635,7 +635,7 @@ async fn exports_have_the_bytes_of_media() {
             let done = sessions.import("work", &Import::new(openai, same).whole()).await.unwrap();
             assert_eq!((done.new, done.present), (0, 1), "{same}");
         }
-        // in messages without a native form as well
+        // In messages without a native form as well.
         let content = json!([image(&png("other"))]);
         sessions.append("work", &Append::messages([Draft::message(Role::User, &content)])).await.unwrap();
         assert!(export(anthropic).await[1].contains(&STANDARD.encode(png("other"))));

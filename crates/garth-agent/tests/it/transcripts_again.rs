@@ -237,7 +237,7 @@ async fn transcript_continues_across_resets() {
             let reset = workspace.reset("default", &name, &Reset::default()).await.unwrap().unwrap();
             name = reset.next.name;
             assert_eq!(whole(&sessions, &name, OPENAI, &lines(&values)).await.new, 0);
-            // what has no messages needs no mode
+            // What has no messages needs no mode.
             let all = lines(&values);
             let done = sessions.import(&name, &Import::new(OPENAI, &all)).await.unwrap();
             assert_eq!((done.new, done.present), (0, values.len() as u64));

@@ -23,7 +23,7 @@ async fn retracted_parts_of_a_message_stay_retracted() {
     ];
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
-        // lines 3, 4 and 5 are the parts of one message
+        // Lines 3, 4 and 5 are the parts of one message.
         for (number, (gone, has_more)) in [
             ("3", true),
             ("4", true),
@@ -53,7 +53,7 @@ async fn retracted_parts_of_a_message_stay_retracted() {
             }
             assert_eq!(said(&sessions, &name).await, left, "{gone}");
         }
-        // at the end of the session it is told
+        // At the end of the session it is told.
         let text = lines(&all[..3]);
         sessions.import("end", &Import::new(ANTHROPIC, &text).create()).await.unwrap();
         sessions.retract("end", &"messages:4-5".parse().unwrap(), None).await.unwrap();
@@ -121,10 +121,10 @@ async fn import_reads_unpaired_surrogates() {
             assert_eq!(said(&sessions, name).await, ["a\u{fffd} b"]);
             assert_eq!(whole(&sessions, name, format, text).await.new, 0);
         }
-        // as it came
+        // As it came.
         let own = exported(&sessions, "openai", &Export::new(OPENAI)).await;
         assert_eq!(own, format!("[\n{openai}\n]\n"));
-        // arguments are text in text
+        // Arguments are text in text.
         let function = json!({"name": "n", "arguments": r#"{"a":"\ud83d"}"#});
         let calls = json!([{"id": "c", "type": "function", "function": function}]);
         let calls = json!({"role": "assistant", "content": null, "tool_calls": calls});

@@ -27,7 +27,7 @@ pub(crate) async fn from_tar(
     let start = from.fill_buf().map_err(Failure::host(name))?;
     check_start(start, name)?;
     let is_gzip = start.starts_with(GZIP);
-    // gzip permits several members in one file.
+    // Gzip permits several members in one file.
     let from: Box<dyn Read> = if is_gzip { Box::new(MultiGzDecoder::new(from)) } else { Box::new(from) };
     let mut archive = Archive::new(from);
     let damaged = |error: io::Error| {

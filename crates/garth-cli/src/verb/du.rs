@@ -23,7 +23,7 @@ use crate::walk::DepthFirst;
 ///
 /// Counts as quotas do: bytes are the sizes of files, not the space on disk, and a file with several names
 /// counts once; entries are the names below a directory, without the directory itself. Expired and reserved
-/// entries count for quotas, and not here. A path with a quota shows it, too (see `garth quota`).
+/// entries count for quotas but not here. A path with a quota shows it, too (see `garth quota`).
 /// With --json, prints one object per path: path, bytes, entries, files, directories, and quota if it has one
 /// (max_bytes, max_entries, bytes, entries).
 #[derive(Args, Debug)]

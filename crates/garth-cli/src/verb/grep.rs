@@ -126,7 +126,7 @@ pub(crate) struct Grep {
 impl Grep {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
         if self.expressions.is_empty() {
-            // clap requires a first argument unless -e is given.
+            // Clap requires a first argument unless -e is given.
             self.expressions.push(self.args.remove(0));
         }
         let paths = if self.args.is_empty() { vec!["/".to_owned()] } else { std::mem::take(&mut self.args) };

@@ -70,7 +70,7 @@ enum Action {
     /// Retry an event that failed or waits for its next attempt
     ///
     /// If its memory has changed since, new events with its current state replace the event. With --json,
-    /// prints one object per event: event_id, retried (`again` or `anew`).
+    /// prints one object per event: event_id, retried (`retried` or `recreated`).
     #[command(after_help = "Example:\n  garth outbox retry --all")]
     Retry {
         /// Id of the event
@@ -245,8 +245,8 @@ fn listed_text(listed: &Listed) -> String {
 
 fn show_retried(app: &mut App, id: &str, retried: Retried) -> Result {
     let (word, text) = match retried {
-        Retried::Again => ("again", "waits again"),
-        Retried::Anew => ("anew", "replaced: new events have the current state"),
+        Retried::Again => ("retried", "waits again"),
+        Retried::Anew => ("recreated", "replaced: new events have the current state"),
     };
     app.out.item(&json!({"event_id": id, "retried": word}), format!("{id}  {text}"))
 }

@@ -131,7 +131,7 @@ fn fsck_reports_damage() {
             let path = file.expect("a file").path();
             let mut bytes = std::fs::read(&path).expect("its bytes");
             let word = b"unmistakable";
-            // all places, because the first may be a word of the search index
+            // All places, because the first may be a word of the search index.
             let places = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(word)).collect::<Vec<_>>();
             for at in &places {
                 bytes[*at] ^= 1;

@@ -147,7 +147,7 @@ fn agent_works_only_in_its_chat() {
     let said = garth.fails(5, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "group"]));
     assert!(said.contains("trip: belongs to another audience"), "{said}");
 
-    // paths out of the chat
+    // Paths out of the chat.
     garth.ok(&in_chat(&["ln", "-s", "/../other/secret", "/out"]));
     for path in
         ["/../other/secret", "/out", "/.user/../../../../chats/other/secret", "/.garth", "/chats/other"]
@@ -241,7 +241,7 @@ fn skill_edits_are_dropped_or_saved() {
     let skill = format!("--skill=weave=ephemeral:{}", utf8(&folder));
     let of_host = [in_chat(&["cat", "/skills/weave/SKILL.md"]), vec![&skill]].concat();
     assert_eq!(garth.ok(&of_host), "of the host");
-    // in a sandbox, a batch sees its own changes
+    // In a sandbox, a batch sees its own changes.
     let lines = "{\"op\":\"append\",\"path\":\"/skills/cook/SKILL.md\",\"text\":\"x\"}\n";
     garth.feed(&in_chat(&["batch", "--skill=cook"]), lines);
 }
@@ -288,7 +288,7 @@ fn cp_copies_from_skill_to_chat() {
     let node = |path: &str| garth.json(&in_chat(&["stat", path]))["ino"].take();
     assert_eq!(node("/d/cook/tpl.md"), node("/d/cook/steps/again.md"));
 
-    // all enabled skills, and a copy into the skill
+    // All enabled skills, and a copy into the skill.
     garth.ok(&with_cook(&["cp", "-r", "/skills", "/all"]));
     assert_eq!(garth.ok(&in_chat(&["cat", "/all/cook/tpl.md"])), "boil\n");
     garth.ok(&with_cook(&["cp", "-r", "/d", "/skills/cook/new"]));
@@ -317,7 +317,7 @@ fn cp_across_stores_follows_overwrite_rules() {
     let attributes = garth.json(&in_chat(&["stat", "/a"]))["attributes"].take();
     assert_eq!(attributes, garth.json(&with_cook(&["stat", "/skills/cook/a"]))["attributes"]);
 
-    // several sources, each copied from its own store
+    // Several sources, each copied from its own store.
     let copied = garth.lines(&with_cook(&["cp", "/skills/cook/b", "/a", "/d"]));
     assert_eq!(column(&copied, "path"), ["/d/b", "/d/a"]);
     garth.ok(&with_cook(&["cp", "-p", "/skills/cook/a", "/no/dir/a"]));

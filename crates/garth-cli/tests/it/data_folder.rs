@@ -206,7 +206,7 @@ fn unreadable_data_folder_is_reported() {
     let closed = garth.beside("closed");
     fs::create_dir(&closed).expect("a folder");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("closed");
-    // root may read it in spite of its permissions
+    // Root may read it in spite of its permissions.
     if fs::read_dir(&closed).is_err() {
         for verb in [&["ls"][..], &["write", "/a"], &["fsck"]] {
             let said = garth.fails(7, &[verb, &["--data", utf8(&closed)]].concat());

@@ -146,7 +146,7 @@ fn every_command_help_has_an_example() {
     let help = garth.ok(&["--help"]);
     let (_, groups) = help.split_once("All commands:\n").expect("the list of all commands");
     let lines = groups.lines().take_while(|line| !line.is_empty());
-    // each line begins with the name of a group, or with spaces
+    // Each line begins with the name of a group, or with spaces.
     let verbs: Vec<&str> = lines.flat_map(|line| line[12..].split_whitespace()).collect();
     assert!(verbs.len() >= 30, "{verbs:?}");
     for verb in verbs {

@@ -18,7 +18,7 @@ fn collect(path: &[&str], into: &mut Vec<String>) {
     let help = text(&finish(bare(&[path, &["--help"]].concat()), b"").stdout);
     let examples = help.lines().skip_while(|line| !matches!(*line, "Example:" | "Examples:")).skip(1);
     let examples = examples.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned());
-    // a server runs until it is stopped
+    // A server runs until it is stopped.
     into.extend(examples.filter(|line| line.contains("garth ") && !line.contains("garth serve")));
     for name in below(&help) {
         collect(&[path, &[&name]].concat(), into);

@@ -142,7 +142,7 @@ fn grep_selects_like_unix_grep() {
     assert_eq!(garth.ok(&["grep", "-o", "c.t", "/p/other.md"]), "cat\ncat\n");
     assert_eq!(garth.ok(&["grep", "-F", "cat, a", "/p/other.md"]), "a cat, a cat\n");
     assert_eq!(garth.ok(&["grep", "-L", "three", "/p"]), "/p/other.md\n");
-    // as in GNU grep, the exit code tells whether a line matched, not whether a file is listed
+    // As in GNU grep, the exit code tells whether a line matched, not whether a file is listed.
     let none = garth.run(&["grep", "-L", "nowhere", "/p/other.md"], b"");
     assert_eq!((none.status.code(), &none.stdout[..]), (Some(1), &b"/p/other.md\n"[..]));
     assert_eq!(garth.ok(&["grep", "-L", "three", poem]), "");

@@ -123,7 +123,7 @@ pub(crate) fn finish(mut command: Command, input: &[u8]) -> Output {
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_owned();
     let feeder = std::thread::spawn(move || {
-        // a verb that reads no input may have ended already
+        // A verb that reads no input may have ended already.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().expect("garth ends");

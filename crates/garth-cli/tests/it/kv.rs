@@ -94,7 +94,7 @@ fn rejects_invalid_keys_and_values() {
 #[test]
 fn rejects_long_or_binary_value_from_stdin() {
     let garth = Garth::new();
-    // a cut at the limit would be within a character
+    // A cut at the limit would be within a character.
     let long = format!("\"{}\"", "é".repeat(1 << 19));
     let output = garth.run(&["kv", "put", "/long"], long.as_bytes());
     assert_eq!(output.status.code(), Some(6));

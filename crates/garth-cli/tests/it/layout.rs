@@ -197,7 +197,7 @@ fn changed_metadata_is_imported_without_content() {
         json!({"metadata": {"a": "1"}, "tags": ["mine"]}),
         "the tag is no part of the layout, and stays"
     );
-    // a removed sidecar means that the file has no metadata
+    // A removed sidecar means that the file has no metadata.
     fs::remove_file(path).expect("it is there");
     let stale = to.join("skills/pdf/SKILL.md.metadata.json");
     let count = garth.json(&with(EXPORT, &[utf8(&to)]));
@@ -262,7 +262,7 @@ fn bucket_layout_leaves_reserved_data_alone() {
     assert!(output.status.success() && said.contains("8 entries reserved for garth"), "{said}");
     let count: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&count["left_out"], &count["failed"]), (&json!(8), &json!(0)));
-    // the empty directory of an agent is exported again
+    // The empty directory of an agent is exported again.
     fs::remove_dir(to.join("agents/other")).expect("an empty folder");
     assert_eq!(content(&to), content(&from));
     fs::remove_dir_all(from.join("agents")).expect("it is there");
@@ -298,7 +298,7 @@ fn archived_media_round_trip_at_original_paths() {
     assert_eq!(count["failed"], 0, "{count}");
     fs::remove_file(from.join("media/agent:scout:main/empty.bin")).expect("it is there");
     assert_eq!(content(&to), content(&from));
-    // the import finds the file by its id and leaves it there
+    // The import finds the file by its id and leaves it there.
     let count = garth.json(&with(IMPORT, &[utf8(&to), "--delete"]));
     assert_eq!(
         (&count["new"], &count["removed"], &count["seq"]),
@@ -310,7 +310,7 @@ fn archived_media_round_trip_at_original_paths() {
     assert_eq!(attributes(&elsewhere, &old)["metadata"]["garth.media"], ID);
     elsewhere.ok(&with(EXPORT, &[utf8(&back)]));
     assert_eq!(content(&back), content(&from));
-    // a file that is missing in the folder is removed, wherever it is in the tree
+    // A file that is missing in the folder is removed, wherever it is in the tree.
     fs::remove_dir_all(to.join("media").join(KEY)).expect("it is there");
     let count = garth.json(&with(IMPORT, &[utf8(&to), "--delete"]));
     assert_eq!((&count["removed"], &count["failed"]), (&json!(1), &json!(0)), "{count}");
@@ -326,7 +326,7 @@ fn duplicate_media_keys_export_the_live_file() {
     let media = format!("/agents/scout/sessions/{ID}/media");
     for path in [media.clone(), media.replace("/media", "2/media")] {
         garth.ok(&["mkdir", "-p", &path]);
-        // a copy would not be a media file, but a hard link is
+        // A copy would not be a media file, but a hard link is.
         garth.ok(&["ln", &format!("/media/{KEY}/{ID}.png"), &path]);
     }
     let output = garth.run(&with(EXPORT, &[utf8(&to)]), b"");
@@ -360,7 +360,7 @@ fn files_named_like_sidecars_have_own_sidecars() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("/agents/scout/x.metadata.json: skipped, the metadata of another file"), "{said}");
     assert!(third.join(named).exists() && !third.join(format!("{named}.metadata.json")).exists());
-    // in a folder that has the file, its own sidecar would turn the sidecar of the other file into a file
+    // In a folder that has the file, its own sidecar would turn the sidecar of the other file into a file.
     let output = garth.run(&with(EXPORT, &[utf8(&to)]), b"");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(content(&to), content(&from));

@@ -43,7 +43,7 @@ fn refused_events_are_retried_on_request() {
     let garth = with_memories();
     let secret = garth.beside("secret");
     std::fs::write(&secret, "0123456789abcdef\n").unwrap();
-    // nothing listens at this address
+    // Nothing listens at this address.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{address}/");
     let run = ["outbox", "run", "--once", "--sink", &url, "--sink-secret-file", utf8(&secret)];
@@ -51,7 +51,7 @@ fn refused_events_are_retried_on_request() {
     let listed = garth.lines(&["outbox", "list"]);
     assert_eq!(string(&listed[0]["last_error"]), "the sink cannot be reached: connection refused");
     let id = string(&listed[0]["event_id"]);
-    assert_eq!(garth.json(&["outbox", "retry", &id])["retried"], "again");
+    assert_eq!(garth.json(&["outbox", "retry", &id])["retried"], "retried");
     assert_eq!(garth.lines(&["outbox", "retry", "--all"]).len(), 0, "none was given up");
     assert_eq!(garth.lines(&["outbox", "list", "--failed"]).len(), 0);
 }

@@ -31,7 +31,7 @@ fn quota_is_enforced_until_removed() {
     assert!(garth.ok(&["du", "/notes"]).contains("(quota: 90 of 100 bytes, 1 of 3 entries)"));
     assert_eq!(garth.json(&["du", "/notes"])["quota"], expected);
     assert_eq!(garth.json(&["du", "/"]).get("quota"), None);
-    // a second `set` replaces both limits
+    // A second `set` replaces both limits.
     let raised = garth.json(&["quota", "set", "/notes", "--max-bytes", "10KiB"]);
     assert_eq!((&raised["max_bytes"], &raised["max_entries"]), (&json!(10240), &json!(null)));
     assert!(garth.ok(&["quota", "list", "-h"]).contains("90 of 10K bytes, 1 entries  "));

@@ -55,7 +55,7 @@ fn every_interface_rejects_bad_fragments() {
     let said = text(&output.stderr);
     assert!(!output.status.success() && said.contains("line 2: /type: "), "{said}");
     assert_eq!(garth.ok(&["cat", FRAGMENTS]), GOOD);
-    // an old version that the rule would reject now is not restored
+    // An old version that the rule would reject now is not restored.
     garth.feed(&["write", FRAGMENTS, "--override-rules"], BAD);
     let then = garth.seq().to_string();
     garth.feed(&["write", FRAGMENTS], GOOD);
@@ -92,7 +92,7 @@ fn rule_is_enforced_until_removed() {
     garth.ok(&["rule", "rm", "/data/*.json", "json"]);
     garth.feed(&["write", "/data/new.json"], "no json");
     garth.fails(3, &["rule", "rm", "/data/*.json", "json"]);
-    // invalid rules
+    // Invalid rules.
     garth.fails(4, &["rule", "rm", "/agents/*/kv/**", "json"]);
     garth.fails(2, &["rule", "set", "/x", "wish"]);
     garth.ok(&["mkdir", "/logs"]);

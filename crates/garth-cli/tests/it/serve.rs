@@ -92,7 +92,7 @@ fn server_refuses_huge_pages() {
         maps.lines().find_map(|line| line.strip_prefix("AnonHugePages:")).expect("a count").to_owned()
     };
     assert_eq!(server.memory("THP_enabled:"), 0, "the kernel was told");
-    // memory from before the program began stays
+    // Memory from before the program began stays.
     let before = huge();
     for n in 0..20 {
         let value = "x".repeat(500_000);
@@ -199,12 +199,12 @@ fn idle_clients_hold_bounded_memory() {
         client.read_exact(&mut line).expect("an answer begins");
         String::from_utf8_lossy(&line[9..]).into_owned()
     };
-    // each client asks for 32 MiB, more than the socket buffers of the system hold
+    // Each client asks for 32 MiB, more than the socket buffers of the system hold.
     let mut clients: Vec<TcpStream> = (0..64).map(|_| ask(8)).collect();
     for client in &mut clients {
         assert!(["200", "503"].contains(&status(client).as_str()));
     }
-    // the room is used up now, or soon
+    // The room is used up now, or soon.
     while status(&mut ask(1)) != "503" {}
     let most = server.memory("VmHWM:");
     assert!(most < 200 << 10, "{most} KiB");

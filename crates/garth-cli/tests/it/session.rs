@@ -49,7 +49,7 @@ fn session_errors_name_their_cause() {
     assert!(text(&refused.stderr).contains("line 2 of the input"), "{}", text(&refused.stderr));
     garth.fails(2, &["session", "set", "work"]);
     garth.fails(2, &["session", "retract", "work", "messages:0"]);
-    // no verb removes the messages
+    // No verb removes the messages.
     let dir = "/users/ann/agents/coder/session/work";
     for args in [vec!["rm", "-r", "/users/ann"], vec!["mv", dir, "/away"], vec!["rm", "-r", dir]] {
         let refused = garth.run(&args, b"");
@@ -88,7 +88,7 @@ fn transcript_round_trips_and_imports_once() {
     let refused = garth.run(&args, b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"bash\"}");
     let told = self::text(&refused.stderr);
     assert!(told.contains("message 2 (line 2)") && told.contains("role `bash`"), "{told}");
-    // a line that is not UTF-8 counts as a bad line
+    // A line that is not UTF-8 counts as a bad line.
     let bytes = b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"\xff\"}\n";
     let import = ["session", "import", "bad", "--format", "openai", "--create"];
     let refused = garth.run(&import, bytes);
@@ -97,7 +97,7 @@ fn transcript_round_trips_and_imports_once() {
     let taken = garth.run(&[&import[..], &["--skip-bad"]].concat(), bytes);
     let (told, said) = (self::text(&taken.stderr), self::text(&taken.stdout));
     assert!(told.contains("message 2 (line 2)") && said.contains("1 skipped"), "{told} {said}");
-    // a part that may be imported twice, and a transcript that differs
+    // A part that may be imported twice, and a transcript that differs.
     let part = ["session", "import", "bad", "--format", "openai", "--part"];
     let warned = garth.run(&part, b"{\"role\":\"user\",\"content\":\"b\"}");
     assert!(self::text(&warned.stderr).contains("--after"), "{}", self::text(&warned.stderr));
@@ -272,7 +272,7 @@ fn archived_session_can_be_exported() {
     let lines: Vec<_> = printed.lines().collect();
     assert!(lines.len() == 2 && lines[0].starts_with("archived  1 messages in /agents/"), "{printed}");
     assert_eq!(lines[1], "next  work-3");
-    // a reset by policy
+    // A reset by policy.
     garth.feed(&["write", "/agents/default/settings.json"], r#"{"reset":{"policy":"idle","minutes":1}}"#);
     let current = ["session", "current", "agent:default:main", "--create"];
     assert!(garth.ok(&current).contains("work-3"));

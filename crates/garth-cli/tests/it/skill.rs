@@ -33,7 +33,7 @@ fn skill_is_installed_listed_and_overridden() {
     assert_eq!(garth.lines(&["skill", "list", "--host", host])[0]["origin"], json!("global"));
     let shown = garth.ok(&["skill", "show", "pdf", "--host", host]);
     assert!(shown.contains("applies      yes") && shown.contains("Use pdftotext."), "{shown}");
-    // the agent's own skill hides the global one
+    // The agent's own skill hides the global one.
     std::fs::write(skill.join("SKILL.md"), "My own way.\n").unwrap();
     let refused = garth.fails(3, &["skill", "install", path, "--agent", "scout"]);
     assert!(refused.contains("garth agent create"), "{refused}");
@@ -140,7 +140,7 @@ fn skill_check_reports_ignored_requirements() {
         assert_eq!(wrong.status.code(), Some(1), "{said}");
         assert!(text(&wrong.stdout).contains("wrong  "), "{said}");
     }
-    // valid frontmatter
+    // Valid frontmatter.
     for said in [
         format!("\n--- \nname: x\ndescription: d\nmetadata: {nope}\n...\nb"),
         "---\nname: x\ndescription: d\nmetadata: {OpenClaw: {}, clawdbot: {requires: {bins: [nope]}}}\n---\nb"

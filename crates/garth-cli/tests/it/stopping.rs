@@ -44,7 +44,7 @@ fn import_resumes_after_full_disk() {
     let from = garth.beside("from");
     fs::create_dir(&from).expect("a folder");
     for number in 0_u32..1500 {
-        // bytes that do not compress and differ between files
+        // Bytes that do not compress and differ between files.
         let bytes: Vec<u8> =
             (0..2000_u32).flat_map(|at| (at ^ number).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         fs::write(from.join(number.to_string()), bytes).expect("a file");

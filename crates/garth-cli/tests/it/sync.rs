@@ -50,7 +50,7 @@ fn importing_an_unchanged_archive_commits_nothing() {
     garth.ok(&["import", utf8(&from), "/p"]);
     garth.ok(&["export", "/p", utf8(&tar)]);
     let seq = garth.seq();
-    // also into the tree it came from, though the times of the archive have whole seconds
+    // Also into the tree it came from, though the times of the archive have whole seconds.
     assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/p"])), [0, 0, 17, 0, 0]);
     assert_eq!(garth.seq(), seq);
     assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/q"])), [17, 0, 0, 0, 0]);
@@ -100,7 +100,7 @@ fn import_compares_content_when_time_differs() {
     assert_eq!((counts(&touched), &touched["bytes"]), ([0, 2, 0, 0, 0], &json!(0)));
     assert_eq!((etag("/p/small"), etag("/p/big")), before, "no content was written");
     assert_eq!(garth.json(&["stat", "/p/big"])["mtime"], "2001-09-09T01:46:40.000Z");
-    // the same size, but different in the third block that is read
+    // The same size, but different in the third block that is read.
     big[2_500_000] = 8;
     fs::write(from.join("big"), &big).expect("a file");
     assert_eq!(counts(&garth.json(&["import", utf8(&from), "/p"])), [0, 1, 1, 0, 0]);
@@ -292,7 +292,7 @@ fn export_writes_into_pipes_and_devices() {
     assert!(!fs::symlink_metadata("/dev/null").expect("it is there").is_file());
     let printed = garth.ok(&["export", "/p/pipe", "/dev/stdout", "--json"]);
     assert!(printed.starts_with("through the pipe{"), "{printed}");
-    // in a folder the pipe is in the way, as a directory is
+    // In a folder the pipe is in the way, as a directory is.
     let said = text(&garth.run(&["export", "/p", utf8(&garth.beside("."))], b"").stderr);
     assert!(said.contains("pipe: skipped, it has another type than in the tree"), "{said}");
     assert!(!fs::symlink_metadata(&pipe).expect("it is there").is_file());
@@ -344,7 +344,7 @@ fn import_compares_folders_larger_than_a_page() {
     let garth = Garth::new();
     let from = garth.beside("from");
     for number in 0..10_500 {
-        // names around `/` in byte order, so that directories and pages interleave
+        // Names around `/` in byte order, so that directories and pages interleave.
         let path = from.join(format!("d{}-x/d.{}/{number}", number % 7, number % 3));
         if number < 21 {
             fs::create_dir_all(path.parent().expect("it has one")).expect("folders");

@@ -35,7 +35,7 @@ impl Pty {
     /// Returns all bytes up to the end of the last writer.
     fn written(mut self) -> Vec<u8> {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
-        // on Linux the end is an error
+        // On Linux the end is an error.
         while let Ok(length @ 1..) = self.master.read(&mut piece) {
             all.extend_from_slice(&piece[..length]);
         }
@@ -51,7 +51,7 @@ fn seen(garth: &Garth, args: &[&str], input: &str) -> String {
     let mut child = command.spawn().expect("garth starts");
     drop(command);
     let mut stdin = child.stdin.take().expect("a pipe");
-    // a verb that reads no input may have ended already
+    // A verb that reads no input may have ended already.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let written = pty.written();

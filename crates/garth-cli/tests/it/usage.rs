@@ -84,7 +84,7 @@ fn missing_things_are_exit_code_3() {
         &["context", "child", "set", "work", "none", "--status", "done"],
         &["outbox", "rm", "00000000-0000-4000-8000-000000000000"],
         &["outbox", "retry", "00000000-0000-4000-8000-000000000000"],
-        // files of this machine
+        // Files of this machine.
         &["import", "/no/such/folder", "/in"],
         &["skill", "check", "/no/such/folder"],
         &["skill", "install", "/no/such/folder"],

@@ -195,7 +195,7 @@ fn check_control(folder: &Path) -> Result<()> {
     }
     let message = format!(
         "the folder has accounts and its `{DATABASE}` is missing or empty; restore a backup, or put the file \
-         back with those beside it"
+         back with the files next to it"
     );
     Err(Error::new(ErrorKind::Corrupt, message))
 }

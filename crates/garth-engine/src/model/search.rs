@@ -199,7 +199,7 @@ impl SearchQuery {
         } else if !(1..=MAX_PER_FILE).contains(&self.per_file) {
             format!("a search gives 1 to {MAX_PER_FILE} passages of a file")
         } else if self.context > MAX_CONTEXT {
-            format!("a search gives at most {MAX_CONTEXT} lines before and behind a hit")
+            format!("a search gives at most {MAX_CONTEXT} lines before and after a hit")
         } else if self.patterns.len() > MAX_PATTERNS {
             format!("a search is for at most {MAX_PATTERNS} patterns of paths")
         } else {

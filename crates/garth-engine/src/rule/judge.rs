@@ -426,8 +426,9 @@ impl<'a, L: JudgedState> Judging<'a, L> {
             return too_much(&format!("{MAX_JUDGED_BYTES} bytes"), "to read");
         }
         let message = format!(
-            "has {length} bytes that were not looked at since its rule was set, and a commit looks at \
-             {MAX_JUDGED_BYTES}; have an administrator set the rule again, which looks at all files beside commits"
+            "has {length} bytes that were not checked since its rule was set, and a commit checks at \
+             most {MAX_JUDGED_BYTES}; have an administrator set the rule again, which checks all files while \
+             commits continue"
         );
         match self.within.contains(path) {
             true => Error::at(ErrorKind::TooLarge, path, message),

@@ -30,7 +30,7 @@ pub(crate) trait FieldGroup<'a>: Sized {
 /// fields! {
 ///     /// Lists the keys below another key.
 ///     pub(super) struct ListFields<'a> {
-///         /// Key above.
+///         /// Parent key.
 ///         prefix: Cow<'a, str> = string_of("key path"), or "/".into();
 ///         ..page: Page<500, 100>;
 ///     }

@@ -27,7 +27,7 @@ fields! {
         agent: Option<Cow<'a, str>> = string_of("id");
         /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Session key, from which the audience follows. Default: none.
+        /// Session key, which decides the audience. Default: none.
         key: Option<Cow<'a, str>> = string_of("session key");
         /// Chat whose files are at `/`. Default: the chat of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
@@ -46,7 +46,7 @@ fields! {
         agent: Cow<'a, str> = string_of("id");
         /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Session key, from which the audience of the sessions follows. Default: none.
+        /// Session key, which decides the audience of the sessions. Default: none.
         key: Option<Cow<'a, str>> = string_of("session key");
         /// Chat whose files are at `/`. Default: the chat of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
@@ -63,7 +63,7 @@ fields! {
     struct WorkspaceFields<'a> {
         /// User who speaks. Default: an unnamed user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Session key, from which the audience follows. Default: none.
+        /// Session key, which decides the audience. Default: none.
         key: Option<Cow<'a, str>> = string_of("session key");
         /// Chat whose files are at `/`. Default: the chat of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");

@@ -27,7 +27,7 @@ fields! {
         value: &'a RawValue = json();
         /// Seconds from now after which the key is absent. Default: never.
         ttl_seconds: Option<u64> = integer(1, MAX_TTL);
-        /// Labels for `search`.
+        /// Tags for `search`.
         tags: Vec<String> = strings(), or Vec::new();
         /// Weight, stored with the value.
         importance: f64 = number(), or 0.0;
@@ -61,7 +61,7 @@ pub(super) async fn get(kv: &Kv<'_>, _: &Call<'_>, fields: GetFields<'_>) -> Res
 }
 
 fields! {
-    /// Ends the value of a key; its versions stay readable through `history`.
+    /// Deletes the value of a key; its versions stay readable through `history`.
     pub(super) struct DeleteFields<'a> {
         /// Key.
         path: Cow<'a, str> = string_of("key path");
@@ -75,7 +75,7 @@ pub(super) async fn delete(kv: &Kv<'_>, call: &Call<'_>, fields: DeleteFields<'_
 fields! {
     /// Lists the keys one segment below another key, in byte order.
     pub(super) struct ListFields<'a> {
-        /// Key above; compared by segment.
+        /// Parent key; compared by segment.
         prefix: Cow<'a, str> = string_of("key path"), or Cow::Borrowed("/");
         ..page: Page<MAX_LISTED, MAX_LISTED>;
     }
@@ -86,7 +86,7 @@ pub(super) async fn list(kv: &Kv<'_>, call: &Call<'_>, fields: ListFields<'_>) -
 }
 
 fields! {
-    /// Lists the keys with a value that match a pattern, in byte order of the whole key.
+    /// Lists the keys with a value that match a pattern, in byte order of the complete key.
     pub(super) struct GlobFields<'a> {
         /// Key path with wildcards.
         pattern: Cow<'a, str> = string_of("key pattern");
@@ -119,7 +119,7 @@ pub(super) async fn history(
 }
 
 fields! {
-    /// Finds the values that match a question best: only those that were put with `searchable`.
+    /// Finds the values that best match a question, among those put with `searchable`.
     pub(super) struct SearchFields<'a> {
         /// Question in plain words.
         query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);

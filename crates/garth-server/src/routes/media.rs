@@ -44,7 +44,7 @@ pub(super) static READ_HEADERS: &[Header] = &[
 ];
 
 fields! {
-    /// Stores a media file: the body as it comes.
+    /// Stores a media file: the request body, unchanged.
     pub(super) struct PutFields<'a> {
         /// Session key, or the UUID of a session that has none.
         session_key: Cow<'a, str> = string_of("session key");

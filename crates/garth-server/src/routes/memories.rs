@@ -26,19 +26,19 @@ fields! {
         uri: Cow<'a, str> = string_of("uri");
         /// Text of the memory.
         content: Cow<'a, str> = string();
-        /// Abstract. The empty text derives it from the content. Default: as it is, or derived.
+        /// Abstract. The empty text derives it from the content. Default: unchanged, or derived.
         brief as "abstract": Option<Cow<'a, str>> = string();
-        /// Overview. The empty text derives it from the content. Default: as it is, or derived.
+        /// Overview. The empty text derives it from the content. Default: unchanged, or derived.
         overview: Option<Cow<'a, str>> = string();
-        /// Labels. Default: as they are.
+        /// Tags. Default: unchanged.
         tags: Option<Vec<String>> = strings();
-        /// All relations that lead from the memory, each as `relate` takes it. Default: as they are.
+        /// All relations that lead from the memory, each as `relate` takes it. Default: unchanged.
         relations: Option<Vec<Edge>> = array("relations");
-        /// Memory whose place it takes. Default: none.
+        /// Memory that this one replaces. Default: none.
         replaces: Option<Cow<'a, str>> = string_of("uri");
-        /// Time from which it is true. Default: as it is.
+        /// Time from which it is true. Default: unchanged.
         valid_from: Option<Timestamp> = time();
-        /// Time until which it is true. Default: as it is.
+        /// Time until which it is true. Default: unchanged.
         valid_to: Option<Timestamp> = time();
         /// Version that the memory must have; 0 if it must not exist. Default: any.
         if_version: Option<u64> = integer(0, MAX_INTEGER);
@@ -89,7 +89,7 @@ fields! {
         uri: Cow<'a, str> = string_of("uri");
         /// Layer: 0 is the abstract, 1 the overview, 2 the content.
         layer: u64 = integer(0, 2), or 2;
-        /// Moment of the memory: time, sequence, version or name of a snapshot. Default: now.
+        /// Time of the memory: time, sequence, version or name of a snapshot. Default: now.
         at: Option<Cow<'a, str>> = string();
     }
 }
@@ -146,7 +146,7 @@ fn version(version: &MemoryVersion) -> Value {
 }
 
 fields! {
-    /// Tells whether a memory exists.
+    /// Returns whether a memory exists.
     pub(super) struct ExistsFields<'a> {
         /// Memory.
         uri: Cow<'a, str> = string_of("uri");
@@ -162,13 +162,13 @@ pub(super) async fn exists(
 }
 
 fields! {
-    /// Adds and removes labels of a memory.
+    /// Adds and removes tags of a memory.
     pub(super) struct TagFields<'a> {
         /// Memory.
         uri: Cow<'a, str> = string_of("uri");
-        /// Labels to add.
+        /// Tags to add.
         add: Vec<String> = strings(), or Vec::new();
-        /// Labels to remove.
+        /// Tags to remove.
         remove: Vec<String> = strings(), or Vec::new();
     }
 }
@@ -311,13 +311,13 @@ pub(super) async fn delete(
 fields! {
     /// Lists memories, in the order of directories.
     pub(super) struct ListFields<'a> {
-        /// Beginning of the URIs, in whole parts. Default: the account.
+        /// Beginning of the URIs, in complete segments. Default: the account.
         prefix: Option<Cow<'a, str>> = string_of("uri");
         /// Category. Default: any.
         category: Option<Cow<'a, str>> = string();
         /// Status of the memories.
         status: Cow<'a, str> = words(&["ACTIVE", "PENDING", "BROKEN"]), or Cow::Borrowed("ACTIVE");
-        /// Only memories with all of these labels.
+        /// Only memories with all of these tags.
         tags: Vec<String> = strings(), or Vec::new();
         ..page: Page<MAX_LISTED, DEFAULT_LISTED>;
     }

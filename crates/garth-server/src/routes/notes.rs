@@ -18,7 +18,7 @@ fields! {
     pub(super) struct RememberFields<'a> {
         /// Text of the fact.
         text: Cow<'a, str> = string();
-        /// Owner of the memory: the user, or the agent, which shares it with all whom it serves.
+        /// Owner of the memory: the user, or the agent, which shares it with all of its users.
         owner: Cow<'a, str> = words(OWNERS), or Cow::Borrowed("user");
         /// Tags to add.
         tags: Vec<String> = strings(), or Vec::new();
@@ -39,8 +39,8 @@ pub(super) async fn remember(
 }
 
 fields! {
-    /// Deletes a memory by its URI, or by the text that `remember` stored. Returns the data that is left of
-    /// it.
+    /// Deletes a memory by its URI, or by the text that `remember` stored. Returns the data about it that
+    /// remains.
     pub(super) struct ForgetFields<'a> {
         /// Memory. Required without `text`.
         uri: Option<Cow<'a, str>> = string_of("uri");

@@ -85,17 +85,17 @@ fields! {
     pub(super) struct SetFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// State. Default: as it is.
+        /// State. Default: unchanged.
         state: Option<Cow<'a, str>> = STATES;
-        /// Working directory, an absolute path. Default: as it is.
+        /// Working directory, an absolute path. Default: unchanged.
         cwd: Option<Cow<'a, str>> = string_of("path");
-        /// Title. Default: as it is.
+        /// Title. Default: unchanged.
         title: Option<Cow<'a, str>> = string();
-        /// Model. Default: as it is.
+        /// Model. Default: unchanged.
         model: Option<Cow<'a, str>> = string();
-        /// Context window of the model, in tokens. Default: as it is.
+        /// Context window of the model, in tokens. Default: unchanged.
         context_window: Option<u64> = integer(0, MAX_INTEGER);
-        /// Tokens of packs; 0 is no limit. Default: as it is.
+        /// Tokens of packs; 0 is no limit. Default: unchanged.
         budget: Option<u64> = integer(0, MAX_INTEGER);
         /// `true` removes the budget of the session.
         no_budget: bool = flag(), or false;
@@ -130,11 +130,11 @@ fields! {
         messages: Vec<&'a RawValue> = array("messages"), or Vec::new();
         /// Events, at most 1,000.
         events: Vec<&'a RawValue> = array("events"), or Vec::new();
-        /// Run of messages and events that name none. Default: none.
+        /// Run of the messages and events that name no run. Default: none.
         run: Option<Cow<'a, str>> = string();
         /// Id of the last message that the caller knows; a newer one is a conflict. Default: any.
         after: Option<Cow<'a, str>> = string_of("id");
-        /// State of the session. Default: as it is.
+        /// State of the session. Default: unchanged.
         state: Option<Cow<'a, str>> = STATES;
         /// Tokens that a model used: `input_tokens`, `output_tokens`, `total_tokens`. Default: none.
         usage: Option<Usage> = object("usage");

@@ -67,7 +67,7 @@ async fn model_errors_never_contain_the_key() {
     let (url, _told) = endpoint(answers);
     let model = HttpModel::new(&url, "llama", Some("sk-1".to_owned())).unwrap();
     for _ in 0..=count {
-        // in the last round, nothing listens
+        // In the last round, nothing listens.
         let error = model.ask(&ask()).await.unwrap_err();
         assert!(error.is(ErrorKind::Unavailable) && !error.to_string().contains("sk-1"), "{error}");
     }

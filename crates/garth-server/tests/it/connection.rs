@@ -122,7 +122,7 @@ fn shutdown_finishes_requests_and_closes_idle_connections() {
     let headers = format!("authorization: Bearer {}\r\n", server.key);
     let bytes = request("POST", "/v1/put", &headers, body);
     let mut busy = Connection::open(server.address);
-    // the answer 100 shows that the request has begun when the server begins to stop
+    // The answer 100 shows that the request has begun when the server begins to stop.
     let asking = format!("{headers}expect: 100-continue\r\n");
     let asking = request("POST", "/v1/put", &asking, body);
     busy.send(&asking[..asking.len() - body.len()]);

@@ -280,7 +280,7 @@ fn routes_compute_off_workers_without_stalling_others() {
         let body = body.replace("HEAD", &block_on(tree.head()).unwrap().seq.0.to_string());
         let before = env.computed();
         let reply = server.post(call, &body);
-        // a function that computes on a worker thread panics, which is a 500
+        // A function that computes on a worker thread panics, which is a 500.
         assert!(reply.status < 500, "{route}: {}", reply.text());
         let is_small =
             ["context/swap-in", "agents/coder/media/copy", "agents/coder/media/delete"].contains(&call);
@@ -296,7 +296,7 @@ fn routes_compute_off_workers_without_stalling_others() {
 
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 
-    // the account's share of the threads is taken, so its calls wait
+    // The account's share of the threads is taken, so its calls wait.
     let (gates, held): (Vec<_>, Vec<_>) = (0..20)
         .map(|_| {
             let (open, opened) = mpsc::channel::<()>();

@@ -67,7 +67,7 @@ fn media_size_limit_is_exact() {
     assert_eq!((reply.status, &reply.json()["media"]["size"]), (200, &json!(MAX_MEDIA)));
     let one_more = vec![7; usize::try_from(MAX_MEDIA).unwrap() + 1];
     let headers = format!("authorization: Bearer {}\r\ncontent-type: video/mp4\r\n", server.key);
-    // refused by its head: the rest need not be sent
+    // Refused by its head: the rest need not be sent.
     let head =
         format!("POST {PUT} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {}\r\n\r\n", one_more.len());
     let reply = server.raw(head.as_bytes());
@@ -98,7 +98,7 @@ fn rejects_wrong_and_foreign_media_requests() {
         let reply = get(&server, &bad, "");
         assert!([400, 404].contains(&reply.status), "{bad}: {}", reply.text());
     }
-    // another account sees none of it
+    // Another account sees none of it.
     futures::executor::block_on(server.home.create_account("globex")).unwrap();
     let other = server.key("globex", &[Scope::Admin]);
     let headers = format!("authorization: Bearer {other}\r\n");

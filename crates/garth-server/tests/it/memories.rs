@@ -104,7 +104,7 @@ fn agent_reaches_own_and_users_memories_only() {
     assert_eq!(ask("memories/list", json!({"prefix": "ctx://acme/users/bob"})).json(), json!({"items": []}));
     let kept = server.ok("memories/get", json!({"uri": other}).to_string());
     assert_eq!(kept["text"], json!("Bob is a canary."));
-    // its event goes where the account stores events, which is not in the agent's own tree
+    // Its event goes where the account stores events, which is not in the agent's own tree.
     assert_eq!(ask("memories/delete", json!({"uri": own})).status, 200);
 }
 

@@ -39,7 +39,7 @@ fn endpoint(answers: &[&str]) -> (String, Receiver<Request>) {
                 let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
                 let mut body = vec![0; length.unwrap().parse().unwrap()];
                 reader.read_exact(&mut body).unwrap();
-                // the test may have ended
+                // The test may have ended.
                 let _ = heard.send((head, body));
                 let answer = {
                     let mut answers = answers.lock().unwrap();
@@ -133,7 +133,7 @@ async fn courier_delivers_commits_of_every_account() {
     let (url, requests) = endpoint(&[&answer("200 OK", "")]);
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(Courier::new(data.clone(), Some(Arc::new(sink(&url)))).run(stopping));
-    // commits of this process and of another one
+    // Commits of this process and of another one.
     let elsewhere =
         garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
     for (account, data) in [("acme", &data), ("other", &elsewhere), ("acme", &elsewhere), ("other", &data)] {
@@ -192,7 +192,7 @@ async fn courier_collects_packs_when_due() {
     clock.advance(Duration::from_secs(40));
     gone("short").await;
     assert!(tree.lookup(file("long", "/context/pack.json")).await.unwrap().is_some());
-    // one session that cannot be collected does not stop the others
+    // One session that cannot be collected does not stop the others.
     tree.write(file("bad", "/context/gc.policy"), "no policy").await.unwrap();
     clock.advance(Duration::from_secs(26 * 60 * 60));
     gone("long").await;
@@ -222,7 +222,7 @@ async fn messages_are_collected_only_with_permission() {
         let (stop, stopping) = watch::channel(false);
         let courier = Courier::new(data.clone(), None).collecting(Collecting { history });
         let running = tokio::spawn(courier.run(stopping));
-        // both are of the same run
+        // Both are of the same run.
         while !tree.read_to_string(file("events.jsonl")).await.unwrap().contains("context.collected") {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -262,7 +262,7 @@ async fn hanging_delivery_delays_no_other_memory() {
     let folder = tempfile::tempdir().unwrap();
     let data =
         garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
-    // more accounts than are visited at once
+    // More accounts than are visited at once.
     let accounts: Vec<String> = (0..8).map(|number| format!("a{number}")).collect();
     let put = async |account: &str, slug: &str| {
         let tree = data.account(account).await.unwrap();

@@ -50,7 +50,7 @@ fn meant(word: &str, asker: Asker, call: &CallReference) -> BTreeSet<Place> {
 fn who(asker: Asker, call: &CallReference) -> Value {
     let has = |name: &str| call.fields.iter().any(|field| field.name == name);
     let mut fields = json!({});
-    // a session always names its agent
+    // A session always names its agent.
     if has("agent")
         && (asker != Asker::Nobody || ["sessions/", "context/"].iter().any(|of| short(call).starts_with(of)))
     {
@@ -68,14 +68,14 @@ fn who(asker: Asker, call: &CallReference) -> Value {
         fields["user"] = json!(user);
     }
     let key = match (asker, short(call)) {
-        // this call takes only a session key
+        // This call takes only a session key.
         (Asker::Owner, "sessions/current") => Some("agent:scout:main"),
         (Asker::User, "sessions/current") => Some("agent:scout:dm:bob"),
         (Asker::Channel, _) => Some("agent:scout:slack:channel:C1"),
         (Asker::Another, _) => Some("agent:other:main"),
         _ => None,
     };
-    // in calls on media, `key` is the key of a file
+    // In calls on media, `key` is the key of a file.
     if let Some(key) = key.filter(|_| has("key") && !short(call).starts_with("media")) {
         fields["key"] = json!(key);
     }

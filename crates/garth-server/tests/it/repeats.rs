@@ -197,8 +197,8 @@ fn every_write_is_idempotent_under_its_key() {
         same(&call, &world.send(&call, "k", false), &first);
         world.send(&call, "k", true).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
         assert_eq!(world.head(), head, "{}", call.path);
-        // the changed file is gone, and so is all that the call needs, but a pack is built again from the
-        // messages, which only an administrator can remove
+        // The changed file is gone, and so is all that the call needs, but a pack is built again from the
+        // messages, which only an administrator can remove.
         if call.path == "/v1/context/pack" {
             let more = json!({"name": "work", "messages": [{"role": "user", "content": "more"}]});
             world.server.ok("sessions/append", of_session(more).to_string());
@@ -214,7 +214,7 @@ fn every_write_is_idempotent_under_its_key() {
 #[test]
 fn rejects_repeat_after_change_of_owner() {
     let of_agent = |path: &str| ["/v1/sessions/", "/v1/agents/"].iter().any(|top| path.starts_with(top));
-    // this call is under a session key, whose audience no settings change
+    // This call is under a session key, whose audience no settings change.
     let is_keyed = |path: &str| path == "/v1/sessions/current";
     for call in writes().filter(|call| of_agent(call.path) && !is_keyed(call.path)) {
         let world = World::new();

@@ -42,7 +42,7 @@ fn calls_reject_duplicate_and_mistyped_fields() {
             assert_eq!(twice.refused(400, "VALIDATION_ERROR"), format!("\"{name}\" occurs twice"));
             let other = if field.r#type == "object" { "[\"\"]" } else { "{\"\":[]}" };
             let required = call.fields.iter().filter(|other| other.required && other.name != name);
-            // fields are read in the order of the declaration, so the ones before need valid values
+            // Fields are read in the order of the declaration, so the ones before need valid values.
             let required = required.map(|field| format!("\"{}\":{}", field.name, example(field)));
             let fields: Vec<String> = required.chain([format!("\"{name}\":{other}")]).collect();
             let message = server.post(&path(&call), format!("{{{}}}", fields.join(","))).envelope();

@@ -86,7 +86,7 @@ async fn search_returns_only_key_value_files() {
         ("/agents/default/kv/d.txt", "heron"),
         ("/heron.txt", "heron"),
     ];
-    // some files are older than the rule
+    // Some files are older than the rule.
     let older = files.map(|(path, content)| Op::write(TreePath::parse(path).unwrap(), content));
     tree.commit(Batch::new(older).overriding_rules()).await.unwrap();
     assert_eq!(paths(&server.ok("search", r#"{"query":"heron"}"#)), ["/a"]);

@@ -147,7 +147,7 @@ fn transcripts_are_imported_and_exported() {
     }
     let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
     server.post("sessions/import", body).refused(409, "CONFLICT");
-    // a part without an id, so a repeat is not recognized
+    // A part without an id, so a repeat is not recognized.
     let part = of(json!({"name": "parts", "create": true, "format": "pi", "mode": "part", "skip_bad": true,
         "transcript": format!("{line}\n{{")}));
     let done = server.ok("sessions/import", part);
@@ -298,7 +298,7 @@ fn decision_is_published_as_memory() {
     let mut foreign = body.clone();
     foreign["uri"] = json!("ctx://other/users/ann/memories/events/rust");
     server.post("context/publish", of(foreign)).refused(403, "FORBIDDEN");
-    // in a chat, through the tree of the agent there
+    // In a chat, through the tree of the agent there.
     let mut in_chat = body;
     in_chat["chat"] = json!("main");
     assert_eq!(server.ok("context/publish", of(in_chat.clone()))["changed"], json!(false));
@@ -310,7 +310,7 @@ fn decision_is_published_as_memory() {
 fn provider_lists_contain_images_and_packs_names() {
     let server = server();
     server.ok("sessions/create", of(json!({"name": "work", "key": "agent:coder:main"})));
-    // the header of a picture with one pixel
+    // The header of a picture with one pixel.
     let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAA=";
     let image = json!({"type": "image", "mime_type": "image/jpg", "data": data});
     let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});

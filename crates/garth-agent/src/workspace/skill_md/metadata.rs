@@ -94,7 +94,7 @@ impl SkillText {
         };
         found.sort_by_key(|(name, _)| NAMESPACES.iter().position(|one| one == name));
         for pair in found.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-            self.requires.invalid.push(format!("metadata.{}: is there twice", pair[0].0));
+            self.requires.invalid.push(format!("metadata.{}: is repeated", pair[0].0));
         }
         let mut own = Vec::new();
         for (name, value) in found {

@@ -50,7 +50,7 @@ pub(super) fn mapping(front: &str, reading: Reading) -> Result<BTreeMap<String, 
     read.map_err(|error| match &error {
         YamlError::UnknownAnchor { .. } => Flaw::alias(),
         YamlError::DuplicateMappingKey { key: Some(key), .. } => {
-            Flaw::Malformed(format!("`{key}` is there twice"))
+            Flaw::Malformed(format!("`{key}` is repeated"))
         }
         YamlError::Budget { breach, .. } => match breach {
             BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } | BudgetBreach::MergeKeys { .. } => {

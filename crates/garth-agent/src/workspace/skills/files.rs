@@ -93,11 +93,11 @@ impl Workspace<'_> {
         }
         let replaced = replace_once(text, old, new).map_err(|count| match count {
             0 => {
-                let message = format!("{path}: the text to be replaced is not there; nothing was changed");
+                let message = format!("{path}: the text to be replaced was not found; nothing was changed");
                 Error::new(ErrorKind::NotFound, message)
             }
             _ => Error::invalid(format!(
-                "{path}: the text to be replaced is there {count} times; give more of it"
+                "{path}: the text to be replaced occurs {count} times; give more of it"
             )),
         })?;
         let mut write = Op::write(own_path.clone(), replaced).with_parents();

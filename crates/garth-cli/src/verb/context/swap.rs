@@ -13,7 +13,7 @@ use crate::verb::session::source_of;
 /// Swap messages, tool results or files out of the context window, and back in
 ///
 /// A pack shows the summary of swapped-out content and its id in its place. Messages stay in the session.
-/// With --json, prints one object per entry, as in context/swap/index.jsonl; of `in`: session, id, bytes.
+/// With --json, prints one object per entry, as in context/swap/index.jsonl; for `in`: session, id, bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth context swap out work 1-120 --summary 'the first design'")]
 pub(crate) struct Swap {

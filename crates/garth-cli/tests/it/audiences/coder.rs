@@ -10,7 +10,7 @@ fn coding_agent_and_its_child_reach_their_files() {
     garth.ok(&["agent", "create", "reviewer", "--no-bootstrap"]);
     garth.feed(&["write", "/agents/coder/MEMORY.md"], "The canaryCoder parser is in src.\n");
     garth.feed(&["write", "/agents/reviewer/MEMORY.md"], "A canaryReviewer checks twice.\n");
-    // a guest in the same folder
+    // A guest in the same folder.
     garth.ok(&["session", "create", "guest", "--agent", "coder", "--user", "bob"]);
     garth.feed(
         &["session", "append", "guest", "--agent", "coder", "--user", "bob", "--role=user"],
@@ -29,11 +29,11 @@ fn coding_agent_and_its_child_reach_their_files() {
     );
     let names = |list: &[&'static str]| garth.lines(&coder(list)).len();
     assert_eq!(names(&["session", "list"]), 1, "sessions of the guest are not among them");
-    // its own memory, and the guest's words as evidence
+    // Its own memory, and the guest's words as evidence.
     let prompt = garth.ok(&coder(&["agent", "prompt", "--session", "work"]));
     assert_canaries(&prompt, &["canaryCoder", "canaryDay", "canaryBob"]);
 
-    // a child of another agent has the memory of that agent, and only the task from its parent
+    // A child of another agent has the memory of that agent, and only the task from its parent.
     let spawn = ["context", "child", "create", "work", "rev-1", "--child-agent", "reviewer"];
     garth.feed(&coder(&spawn), "Review the canaryTask.\n");
     let reviewer = |args: &[&'static str]| [args, &["--agent", "reviewer"]].concat();
@@ -55,13 +55,13 @@ fn coding_agent_and_its_child_reach_their_files() {
     assert!(!packed.contains("canaryLong") && !packed.contains("canaryBob"), "{packed}");
     assert_eq!(garth.json(&reviewer(&["session", "show", "rev-1"]))["state"], "done");
 
-    // at the end of a session its remaining children end, too
+    // At the end of a session its remaining children end, too.
     let spawn = ["context", "child", "create", "work", "rev-2", "--child-agent", "reviewer"];
     garth.feed(&coder(&spawn), "Once more.\n");
     garth.ok(&coder(&["session", "set", "work", "--state", "done"]));
     assert_eq!(string(&garth.json(&reviewer(&["session", "show", "rev-2"]))["state"]), "cancelled");
 
-    // the guest sees none of it
+    // The guest sees none of it.
     let guest = |args: &[&'static str]| garth.ok(&[args, &["--agent", "coder", "--user", "bob"]].concat());
     assert_canaries(&guest(&["agent", "prompt", "--session", "guest"]), &["canaryBob"]);
     assert_canaries(&guest(&["session", "messages", "guest"]), &["canaryBob"]);

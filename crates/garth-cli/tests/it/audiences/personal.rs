@@ -45,7 +45,7 @@ fn owner_channels_share_memory_apart_from_group() {
         all.map(|(key, _)| class(key)),
         ["main", "main", "main", "group", "dm"].map(|class| json!(class))
     );
-    // one memory on all channels of Ann, and the days of others as evidence
+    // One memory on all channels of Ann, and the days of others as evidence.
     for key in [WHATSAPP, TELEGRAM, SIGNAL] {
         let sessions = program.by(&of(key), "sessions/list", json!({}));
         assert_eq!(sessions["items"].as_array().map(Vec::len), Some(3), "{sessions}");
@@ -56,20 +56,20 @@ fn owner_channels_share_memory_apart_from_group() {
         );
         assert!(program.everything(&of(key), "Said in canaryTg").contains("canaryTg"));
     }
-    // the family and the stranger only see their own conversations
+    // The family and the stranger only see their own conversations.
     for (key, word) in [(FAMILY, "canaryFam"), (STRANGER, "canaryStr")] {
         assert_canaries(&program.prompt("assistant", &of(key)), &[word]);
         assert_canaries(&program.everything(&of(key), "What was said in the day?"), &[word]);
         assert_canaries(&garth.ok(&["agent", "prompt", "--agent", "assistant", "--key", key]), &[word]);
     }
-    // a named member of the family speaks in the group and sees nothing of it outside
+    // A named member of the family speaks in the group and sees nothing of it outside.
     let speaker = json!({"agent": "assistant", "key": FAMILY, "user": "ben"});
     let session = program.current(&speaker);
     program.say(&speaker, &session, "I am Ben.");
     let lines = program.by(&of(FAMILY), "sessions/lines", json!({"name": session}));
     assert_eq!(lines["items"][1]["value"]["from"], "ben", "{lines}");
     assert_canaries(&program.everything(&json!({"agent": "assistant", "user": "ben"}), "family day"), &[]);
-    // another user cannot be named with a key of Ann
+    // Another user cannot be named with a key of Ann.
     let (status, answer) =
         program.call("sessions/list", &json!({"agent": "assistant", "key": SIGNAL, "user": "ben"}));
     assert_eq!(status, 403, "{answer}");
@@ -104,7 +104,7 @@ fn changed_identities_end_sessions_without_moves() {
         program.by(&of(STRANGER), "sessions/get", json!({"name": next}))["session"]["meta"]["class"],
         "main"
     );
-    // earlier conversations stay with their audience
+    // Earlier conversations stay with their audience.
     let state = |key: &str, name: &str| {
         let (status, answer) = program.call("sessions/get", &super::with(&of(key), json!({"name": name})));
         (status, answer["session"]["state"].clone())

@@ -46,26 +46,26 @@ fn each_user_finds_own_and_shared_knowledge() {
         assert_canaries(&packed, &[&word]);
         let prompt = program.prompt("support", &json!({"user": format!("u-{n}"), "session": "chat"}));
         assert_canaries(&prompt, &[&word]);
-        // data of another user is not found under any name
+        // Data of another user is not found under any name.
         let other = format!("ctx://default/users/u-{}/memories/events/order", (n + 1) % USERS);
         assert_eq!(program.call("memories/get", &super::with(&who, json!({"uri": other}))).0, 404);
         assert_eq!(program.call("sessions/get", &super::with(&who, json!({"name": "work"}))).0, 404);
     }
-    // each user has a chat, whose files others do not see
+    // Each user has a chat, whose files others do not see.
     garth.feed(&["write", "/note.md", "--agent", "support", "--user", "u-7"], "canary0007");
     assert_eq!(garth.ok(&["cat", "/note.md", "--agent", "support", "--user", "u-7"]), "canary0007");
     garth.fails(3, &["ls", "/", "--agent", "support", "--user", "u-8"]);
     garth.fails(5, &["ls", "/", "--agent", "support", "--user", "u-8", "--chat", "u-7"]);
-    // for a session key of a channel of one user, the program names both
+    // For a session key of a channel of one user, the program names both.
     let direct = json!({"agent": "support", "user": "u-9", "key": "agent:support:web:dm:visitor-9"});
     let session = program.current(&direct);
     program.say(&direct, &session, "It is canary0009 again.");
     assert_eq!(program.by(&who(9), "sessions/list", json!({}))["items"].as_array().map(Vec::len), Some(2));
-    // the owner sees the newest messages of users, within a limit
+    // The owner sees the newest messages of users, within a limit.
     let prompt = program.prompt("support", &json!({"user": "ops"}));
     let seen = canaries(&prompt);
     assert!(seen.contains("canaryOps") && seen.contains("canaryBoss"), "{prompt}");
     assert!((10..USERS).contains(&seen.len()), "{} of {USERS} fit", seen.len());
-    // leaving the name out makes nobody the owner
+    // Leaving the name out makes nobody the owner.
     assert_canaries(&program.prompt("support", &json!({})), &[]);
 }

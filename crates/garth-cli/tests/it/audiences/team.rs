@@ -54,7 +54,7 @@ fn audiences_share_only_the_handbook() {
         program.remember("team", &of(key), &format!("The {word} day."));
         ok(&["write", &format!("/{word}.md")], key, word);
     }
-    // a thread is its own session, with the memory and the files of its channel
+    // A thread is its own session, with the memory and the files of its channel.
     assert_ne!(program.current(&of(ONE)), program.current(&of(THREAD)));
     for key in [ONE, THREAD] {
         assert_canaries(&program.prompt("team", &of(key)), &["canaryOne", "canaryThread"]);
@@ -66,14 +66,14 @@ fn audiences_share_only_the_handbook() {
         let found = program.everything(&of(key), "What was said in the day? canaryOne canaryLead canaryTwo");
         assert_canaries(&found.replace("canaryOne canaryLead canaryTwo", ""), &[word]);
     }
-    // everyone reads and edits the handbook
+    // Everyone reads and edits the handbook.
     for (key, word) in words {
         assert!(ok(&["cat", "/.agent/handbook/start.md"], key, "").contains("canaryBook"));
         ok(&["append", "/.agent/handbook/start.md"], key, &format!("{word} was here.\n"));
     }
     assert_eq!(garth.ok(&["cat", "/agents/team/handbook/start.md"]).matches("was here").count(), 4);
     for (key, word) in words {
-        // open files can be read but not changed under any name; others are not found
+        // Open files can be read but not changed under any name; others are not found.
         assert_eq!(ok(&["cat", "/.agent/SOUL.md"], key, ""), "Be brief.");
         assert!(ok(&["cat", "/.agent/skills/deploy/SKILL.md"], key, "").contains("canarySkill"));
         refused(&["write", "/.agent/SOUL.md"], key);
@@ -88,7 +88,7 @@ fn audiences_share_only_the_handbook() {
         refused(&["append", &link], key);
     }
     assert_eq!(garth.ok(&["cat", "/agents/team/SOUL.md"]), "Be brief.");
-    // no other audience reaches the chat of a channel, not even under its own name
+    // No other audience reaches the chat of a channel, not even under its own name.
     assert!(text(&run(&["ls", "/", "--chat", "plan"], ONE, "").stderr).contains("no such chat"));
     ok(&["write", "/x.md", "--chat", "plan"], ONE, "canaryPlan");
     ok(&["cat", "/x.md", "--chat", "plan"], THREAD, "");
@@ -96,11 +96,11 @@ fn audiences_share_only_the_handbook() {
     garth.ok(&["chat", "own", "plan", TWO, "--take"]);
     assert_eq!(ok(&["cat", "/x.md", "--chat", "plan"], TWO, ""), "canaryPlan");
     refused(&["cat", "/x.md", "--chat", "plan"], ONE);
-    // the speaker is stored, and the memory of a person is not the memory of the channel
+    // The speaker is stored, and the memory of a person is not the memory of the channel.
     let lines = program.by(&of(ONE), "sessions/lines", json!({"name": program.current(&of(ONE))}));
     assert_eq!(lines["items"][0]["value"]["from"], "u2", "{lines}");
     assert_canaries(&program.prompt("team", &json!({"user": "u2"})), &[]);
-    // the lead sees the days of all
+    // The lead sees the days of all.
     let prompt = program.prompt("team", &json!({"user": "lead"}));
     let all = ["canaryLead", "canaryOne", "canaryThread", "canaryTwo", "canaryDirect"];
     assert_canaries(&prompt, &all);

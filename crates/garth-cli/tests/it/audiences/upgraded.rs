@@ -89,11 +89,11 @@ fn write_old(garth: &Garth) -> Written {
     old.session(("bob", "scout"), "direct", Some("agent:scout:whatsapp:dm:+49"), "Said in canaryBob.");
     old.session(("ann", "scout"), "x1", Some("agent:scout:web:room:1"), "One canaryX1.");
     old.session(("bob", "scout"), "x2", Some("agent:scout:web:room:2"), "Two canaryX2.");
-    // an agent with keyless sessions of several users
+    // An agent with keyless sessions of several users.
     for user in ["ann", "bob"] {
         old.session((user, "helper"), "chat", None, &format!("Said to the helper in canaryHelper{user}."));
     }
-    // an agent that only has sessions of channels
+    // An agent that only has sessions of channels.
     old.session(("bob", "door"), "hall", Some("agent:door:web:room:1"), "Said in canaryHall.");
     old.child(("bob", "door"), "hall", "guide");
     let by = |user: &str| Author::agent("scout").with_user(user);
@@ -132,7 +132,7 @@ fn older_account_is_upgraded_once() {
     let garth = Garth::new();
     let written = write_old(&garth);
     assert_eq!(garth.json(&["fsck"])["decided"], serde_json::json!([]), "nothing yet");
-    // the first access
+    // The first access.
     let sessions = garth.lines(&["session", "list", "--agent", "scout", "--user", "ann"]);
     let names: Vec<_> = sessions.iter().map(|session| session["name"].clone()).collect();
     assert_eq!(names, ["main", "stolen", "work"]);
@@ -157,7 +157,7 @@ fn older_account_is_upgraded_once() {
     is(":web:room:1/agents/door/session/hall", "group", ":web:room:1");
     is(":web:room:1/agents/door/session/guide", "group", ":web:room:1");
 
-    // each user finds their own data and no more
+    // Each user finds their own data and no more.
     let as_bob = ["--agent=scout", "--user=bob"];
     assert_canaries(&garth.ok(&[&["agent", "prompt"][..], &as_bob].concat()), &[]);
     assert_canaries(&garth.ok(&[&["session", "messages", "direct"][..], &as_bob].concat()), &["canaryBob"]);
@@ -169,7 +169,7 @@ fn older_account_is_upgraded_once() {
     assert_canaries(&garth.ok(&["agent", "prompt", "--agent=scout", "--user=ann"]), &["canaryLong"]);
     assert_canaries(&garth.ok(&["agent", "prompt", "--agent=door", "--user=bob"]), &[]);
 
-    // a chat with one author belongs to this author; the others wait
+    // A chat with one author belongs to this author; the others wait.
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=solo"][..], &as_bob].concat()), "canarySolo");
     garth.fails(5, &["cat", "/a.md", "--chat=solo", "--agent=scout", "--user=eve"]);
     for user in ["--user=ann", "--user=bob"] {
@@ -179,7 +179,7 @@ fn older_account_is_upgraded_once() {
     garth.ok(&["chat", "own", "both", "bob"]);
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=both"][..], &as_bob].concat()), "canaryBoth");
 
-    // media and archives get the id of their session, and forged attributes are gone
+    // Media and archives get the id of their session, and forged attributes are gone.
     let [main, work, nobody] = &written.media;
     for key in [main, work] {
         assert_eq!(garth.ok(&["media", "get", key, "--agent=scout", "--user=ann"]), "canaryImage");
@@ -192,7 +192,7 @@ fn older_account_is_upgraded_once() {
     let direct = "/users/bob/agents/scout/session/direct/messages.jsonl";
     assert!(metadata(direct)["garth.audience"].is_null());
 
-    // each decision is reported once
+    // Each decision is reported once.
     let told = garth.ok(&["fsck"]);
     for decision in [
         "decided: agent scout: ann is its owner",

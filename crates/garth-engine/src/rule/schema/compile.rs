@@ -355,15 +355,14 @@ impl<'a> Compiler<'a> {
     fn divisor(&self, value: &Value) -> Result<i128> {
         match self.number(value)?.whole() {
             Some(number) if number > 0 => Ok(number),
-            _ => Err(self.refused(
-                "has to be a whole number above 0: whether fractions are multiples, readers disagree",
-            )),
+            _ => Err(self
+                .refused("has to be an integer above 0: readers disagree whether fractions are multiples")),
         }
     }
 
     fn count(&self, value: &Value) -> Result<u64> {
         let count = self.number(value).ok().and_then(Number::whole).map(u64::try_from);
-        count.and_then(Result::ok).ok_or_else(|| self.refused("has to be a whole number, 0 or more"))
+        count.and_then(Result::ok).ok_or_else(|| self.refused("has to be an integer, 0 or more"))
     }
 
     fn format(&self, value: &'a Value) -> Result<Format> {

@@ -154,7 +154,7 @@ fn rejects_keywords_without_effect() {
         (r#"{"exclusiveMinimum": true}"#, "has to be a number"),
         (r#"{"maxBytes": -1}"#, "0 or more"),
         (r#"{"maxBytes": 1.5}"#, "0 or more"),
-        (r#"{"multipleOf": 0.1}"#, "whole number above 0"),
+        (r#"{"multipleOf": 0.1}"#, "integer above 0"),
         (r#"{"type": "int"}"#, "\"int\" is no type"),
         (r#"{"type": []}"#, "is no type"),
         (r#"{"type": {}}"#, "is no type"),

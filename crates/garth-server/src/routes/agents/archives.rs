@@ -29,9 +29,9 @@ fields! {
         name: Cow<'a, str> = string_of("id");
         /// Name of the next session. Default: made from the name.
         next: Option<Cow<'a, str>> = string_of("id");
-        /// `true` resets the session only if the settings of the agent call it due.
+        /// `true` resets the session only if the settings of the agent say that it is due.
         if_due: bool = flag(), or false;
-        /// `true` asks the model of the server what to remember. Default: `true` where one is set.
+        /// `true` asks the model of the server what to remember. Default: `true` if a model is configured.
         by_model: Option<bool> = flag();
     }
 }
@@ -61,7 +61,7 @@ pub(in crate::routes) async fn reset(
 }
 
 fields! {
-    /// Lists the archives that resets left.
+    /// Lists the archives of sessions that were reset.
     pub(crate) struct ListFields<'a> {
         ..page: Page<MAX_ARCHIVES, DEFAULT_ARCHIVES>;
     }

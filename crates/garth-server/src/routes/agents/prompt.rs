@@ -15,9 +15,9 @@ use crate::routes::call::Call;
 const FORMS: Kind = words(&["text", "markdown", "openai", "anthropic"]);
 
 fields! {
-    /// Returns the system prompt of an agent. One for a session leaves an event with the session.
+    /// Returns the system prompt of an agent. For a session, appends an event.
     pub(crate) struct BuildFields<'a> {
-        /// Moment of the prompt: time, sequence or name of a snapshot. Default: now.
+        /// Time of the prompt: time, sequence or name of a snapshot. Default: now.
         at: Option<Cow<'a, str>> = string_of("moment");
         /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
         inputs: Option<Inputs> = object("inputs");
@@ -49,9 +49,9 @@ pub(in crate::routes) async fn build(
 fields! {
     /// Returns the difference between two system prompts of an agent.
     pub(crate) struct CompareFields<'a> {
-        /// Moment of the first prompt: time, sequence or name of a snapshot.
+        /// Time of the first prompt: time, sequence or name of a snapshot.
         from: Cow<'a, str> = string_of("moment");
-        /// Moment of the second prompt. Default: now.
+        /// Time of the second prompt. Default: now.
         to: Option<Cow<'a, str>> = string_of("moment");
         /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
         inputs: Option<Inputs> = object("inputs");

@@ -17,7 +17,7 @@ use crate::routes::memories::written;
 fields! {
     /// Lists the skills of an agent: those that a prompt shows, and those that it leaves out.
     pub(crate) struct ListFields<'a> {
-        /// Hosts on which the tools of the agent run, as `inputs` of a prompt has them.
+        /// Hosts on which the tools of the agent run, in the form of `hosts` in the `inputs` of a prompt.
         hosts: Vec<Host> = array("hosts"), or Vec::new();
     }
 }
@@ -35,7 +35,7 @@ fields! {
     pub(crate) struct GetFields<'a> {
         /// Name of the directory of the skill.
         name: Cow<'a, str> = string_of("id");
-        /// Hosts on which the tools of the agent run, as `inputs` of a prompt has them.
+        /// Hosts on which the tools of the agent run, in the form of `hosts` in the `inputs` of a prompt.
         hosts: Vec<Host> = array("hosts"), or Vec::new();
     }
 }
@@ -126,7 +126,7 @@ fields! {
         name: Cow<'a, str> = string_of("id");
         /// Files: a text for each path.
         files: BTreeMap<String, String> = object("texts");
-        /// `true` installs it for every agent of the account; the key then has the scope `admin`.
+        /// `true` installs it for every agent of the account; needs `admin`.
         global: bool = flag(), or false;
     }
 }
@@ -156,11 +156,11 @@ fn origin(call: &Call<'_>, global: bool) -> Result<Origin, Refusal> {
 }
 
 fields! {
-    /// Removes a skill: the agent's own, or with `global` that of every agent. Its versions stay.
+    /// Removes a skill: the agent's own, or with `global` the account's. Its versions stay.
     pub(crate) struct DeleteFields<'a> {
         /// Name of the directory of the skill.
         name: Cow<'a, str> = string_of("id");
-        /// `true` removes that of every agent of the account; the key then has the scope `admin`.
+        /// `true` removes the account's skill; needs `admin`.
         global: bool = flag(), or false;
     }
 }

@@ -33,15 +33,15 @@ fields! {
     pub(crate) struct DeriveFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Summary, Markdown. Default: as it is.
+        /// Summary, Markdown. Default: unchanged.
         summary: Option<Cow<'a, str>> = string();
-        /// Open work, Markdown. Default: as it is.
+        /// Open work, Markdown. Default: unchanged.
         todo: Option<Cow<'a, str>> = string();
-        /// Facts. Default: as they are.
+        /// Facts. Default: unchanged.
         facts: Option<Vec<&'a RawValue>> = array("facts");
-        /// Decisions. Default: as they are.
+        /// Decisions. Default: unchanged.
         decisions: Option<Vec<&'a RawValue>> = array("decisions");
-        /// References. Default: as they are.
+        /// References. Default: unchanged.
         refs: Option<Vec<&'a RawValue>> = array("references");
     }
 }
@@ -99,7 +99,7 @@ fields! {
         name: Cow<'a, str> = string_of("id");
         /// Name of the file.
         file: Cow<'a, str> = string();
-        /// Text of the file. Default: the file is not pinned any more.
+        /// Text of the file. Default: unpins the file.
         text: Option<Cow<'a, str>> = string();
     }
 }
@@ -122,7 +122,7 @@ fields! {
         max_tokens: u64 = integer(100, 100_000), or 1000;
         /// Newest messages to leave as they are.
         keep: u64 = integer(0, MAX_INTEGER), or 10;
-        /// `true` asks the model of the server. Default: `true` where one is set.
+        /// `true` asks the model of the server. Default: `true` if a model is configured.
         by_model: Option<bool> = flag();
     }
 }
@@ -230,9 +230,9 @@ fields! {
     pub(crate) struct CompareFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Moment of the first pack: time, sequence or name of a snapshot.
+        /// Time of the first pack: time, sequence or name of a snapshot.
         from: Cow<'a, str> = string_of("moment");
-        /// Moment of the second pack. Default: now.
+        /// Time of the second pack. Default: now.
         to: Option<Cow<'a, str>> = string_of("moment");
     }
 }
@@ -318,7 +318,7 @@ fields! {
     pub(crate) struct DedupFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Sources of the content to look at.
+        /// Sources of the content to compare.
         sources: Vec<String> = strings().of("source");
     }
 }
@@ -343,7 +343,7 @@ fields! {
         handoff: Cow<'a, str> = string(), or Cow::Borrowed("");
         /// Agent that does the work. Default: the agent of the session.
         child_agent: Option<Cow<'a, str>> = string_of("id");
-        /// Session of the child. Default: the one named like the id.
+        /// Session of the child. Default: a session named by the id.
         child_session: Option<Cow<'a, str>> = string_of("id");
     }
 }
@@ -382,15 +382,15 @@ fields! {
         name: Cow<'a, str> = string_of("id");
         /// Id of the child.
         id: Cow<'a, str> = string_of("id");
-        /// Status of the child. Default: as it is.
+        /// Status of the child. Default: unchanged.
         status: Option<Cow<'a, str>> = words(&["pending", "active", "done", "error", "cancelled"]);
-        /// Result, Markdown. Default: as it is.
+        /// Result, Markdown. Default: unchanged.
         result: Option<Cow<'a, str>> = string();
-        /// References that the result names. Default: as they are.
+        /// References that the result names. Default: unchanged.
         refs: Option<Vec<&'a RawValue>> = array("references");
         /// Files of the result: a path for each name. Default: none.
         artifacts: Option<BTreeMap<String, String>> = object("paths");
-        /// Media of the session of the child to hand over, by their keys. Default: none.
+        /// Keys of the media that the child's session hands over to its parent. Default: none.
         media: Vec<String> = strings().of("media key").at_most(MAX_MEDIA), or Vec::new();
     }
 }

@@ -20,8 +20,7 @@ pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "an
 const MODES: Kind = words(&["whole", "part"]);
 
 fields! {
-    /// Imports a transcript: appends the messages that the session does not have yet, or a part of a
-    /// conversation.
+    /// Imports a transcript: the complete conversation, of which new messages are appended, or a part of it.
     pub(crate) struct ImportFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -37,7 +36,7 @@ fields! {
         /// `true` retracts the messages of the session from the first one that differs from a whole
         /// transcript.
         rewind: bool = flag(), or false;
-        /// Id of the last message that the caller knows; others after it are a conflict. For a part.
+        /// Id of the last message that the caller knows; messages after it are a conflict. For `part`.
         after: Option<Cow<'a, str>> = string_of("id");
         /// `true` leaves out messages that cannot be read, and names them.
         skip_bad: bool = flag(), or false;
@@ -98,7 +97,7 @@ struct Page {
 }
 
 fields! {
-    /// Returns the messages of a session in the format of others.
+    /// Returns the messages of a session in the format of another tool.
     pub(crate) struct ExportFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");

@@ -163,7 +163,7 @@ impl Filled {
         let mut filled = Self { server, ids, archives, media, swapped, by_id, seq: Seq(0) };
         filled.files();
         SESSIONS.into_iter().for_each(|place| filled.old_sessions(place));
-        // the newest session is that of a key, and of several that are as new the first that was made
+        // The newest session is that of a key, and of several that are as new the first that was made.
         filled.server.clock.advance(Duration::from_secs(1));
         for place in SESSIONS {
             filled.chat(place);
@@ -260,7 +260,7 @@ impl Filled {
     }
 
     fn memory(&self, place: Place) {
-        // texts of the owner go to the memory of the agent
+        // Texts of the owner go to the memory of the agent.
         let kept = if place == Owner { Closed } else { place };
         for day in [None, Some(kept.day())] {
             let body = in_path(place, json!({"text": format!("About {}.", kept.canary()), "day": day}));

@@ -117,7 +117,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         SESSIONS.into_iter().map(|place| ask(place, body(place))).collect::<Vec<_>>()
     };
     let same = |more: Value| move |_: Place| more.clone();
-    // a path of the account and a path of the tree to each file of the agent, and to each session
+    // A path of the account and a path of the tree to each file of the agent, and to each session.
     let paths = || {
         let of = |place: Place| format!("{}/{}/messages.jsonl", place.sessions(), place.name("chat"));
         let mut paths: Vec<(Place, String)> = SESSIONS.into_iter().map(|place| (place, of(place))).collect();
@@ -127,7 +127,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         paths.push((Other, "/agents/other/SOUL.md".to_owned()));
         paths
     };
-    // in the asker's own session, a source for each place
+    // In the asker's own session, a source for each place.
     let from_own = |body: &dyn Fn(&str) -> Value| {
         let named = SESSIONS.into_iter().map(|place| (place, format!("{}#messages:1", place.name("chat"))));
         let all = named.chain(paths());
@@ -152,7 +152,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         "current" => vec![look(json!({"create": true}))],
         "set" => each(&same(json!({"title": "x"}))),
         "append" => each(&same(json!({"messages": [{"role": "user", "content": "x"}]}))),
-        // entries are derived from the other messages and would go with them
+        // Entries are derived from the other messages and would go with them.
         "retract" => each(&same(json!({"source": "tail:1"}))),
         "resolve" => from_own(&|source| json!({"source": source})),
         "import" => {
@@ -230,7 +230,7 @@ fn media(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
 /// Returns true if this call on media of a place can be tested as this asker.
 pub(super) fn is_asked_of_media(call: &str, asker: Asker, place: Place) -> bool {
     match asker {
-        // a user who comes with the key of a channel speaks in the channel
+        // A user who comes with the key of a channel speaks in the channel.
         Asker::Owner | Asker::User => !(matches!(call, "list" | "put") && matches!(place, Channel | Second)),
         Asker::Channel => matches!(place, Channel | User),
         Asker::Nobody => place == User,
