@@ -34,8 +34,8 @@ pub use self::key::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS};
 pub use self::page::{MAX_PAGE_VALUES, PageRequest, Paged};
 pub use self::pattern::Semantics;
 pub use self::read::{
-    DEFAULT_HISTORY, DEFAULT_HITS, Found, MAX_GETS, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS, Many, Match,
-    Past, Search,
+    CurrentValue, DEFAULT_HISTORY, DEFAULT_HITS, MAX_GETS, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS, Many,
+    Match, Past, Search,
 };
 pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
 pub use self::write::{Condition, MAX_PUTS, Put, Written};

@@ -24,7 +24,7 @@ pub use self::key::MediaKey;
 pub use self::limit::MAX_MEDIA;
 pub use self::list::MAX_LISTED;
 pub use self::mime_types::{bare, extension, type_of};
-pub(crate) use self::put::Made;
+pub(crate) use self::put::CreatedMedia;
 pub use self::put::NewMedia;
 pub use self::reset::Fate;
 

@@ -21,7 +21,7 @@ mod state;
 mod uri;
 pub mod write_ops;
 
-pub use self::duplicates::Near;
+pub use self::duplicates::Duplicate;
 pub use self::edge::{Edge, MAX_EDGES};
 pub use self::event::{Event, EventStatus, EventType};
 pub use self::file_names::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
@@ -32,7 +32,7 @@ pub use self::past::{MAX_LOGGED, MemoryVersion};
 pub use self::put::{LayerText, Put, Written};
 pub use self::relations::{Around, Direction, MAX_HOPS, MAX_LOOKED, Related};
 pub use self::remember::{Forgotten, NOTES, Remember};
-pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
+pub use self::repair::{Finding, FindingReport, Follow, Next, Repair, Report};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
 pub use super::small_file::sha256;

@@ -64,7 +64,7 @@ pub struct Allowance {
 
 /// Tokens used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Spent {
+struct TokenUse {
     /// Day, such as `2026-01-27`.
     date: String,
     tokens: u64,
@@ -107,12 +107,13 @@ impl Allowance {
         retry(|| async {
             let file = read_all(&*self.fs, std::slice::from_ref(&path), 4096).await?.pop().flatten();
             let known = file.as_ref().and_then(|file| file.bytes.as_deref());
-            let spent: Spent = known.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+            let spent: TokenUse =
+                known.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
             let date = self.env.now().to_rfc3339()[..10].to_owned();
             // The count starts again on another day.
             let today = if spent.date == date { spent.tokens } else { 0 };
             let Some(tokens) = to(today) else { return Ok(false) };
-            let op = Op::write(path.clone(), pretty(&Spent { date, tokens })?);
+            let op = Op::write(path.clone(), pretty(&TokenUse { date, tokens })?);
             let batch = Batch::new([op]).message("count tokens of models");
             // On the condition that the file is unchanged, so that concurrent requests are both counted.
             self.fs.commit(batch.require(path.clone(), as_read(file.as_ref()))).await.map(|_| true)

@@ -18,7 +18,7 @@ pub use self::gather::FITS;
 pub use self::recaller::Recaller;
 pub use self::request::{BUDGET, MAX_BUDGET, MAX_QUESTION, MAX_SOURCES, MIN_BUDGET, Recall};
 
-use self::gather::Gathered;
+use self::gather::RankedCandidates;
 use crate::boxed;
 use garth_engine::error::Result;
 use garth_engine::text::question::Question;
@@ -33,7 +33,7 @@ impl Recaller<'_> {
     pub async fn recall(&self, asked: &Recall, key: &Key) -> Result<Recalled> {
         asked.check()?;
         let Some(question) = Question::parse(&asked.question) else {
-            return Ok(Recalled::nothing(asked, &Gathered::default()));
+            return Ok(Recalled::nothing(asked, &RankedCandidates::default()));
         };
         let gathered = self.gather(asked, &question).await?;
         if gathered.candidates.is_empty() {

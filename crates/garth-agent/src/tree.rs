@@ -167,7 +167,7 @@ impl AgentTree {
 }
 
 /// Returns the paths of the account that the tree is built from.
-fn reach(places: &Places, skills: &[skill::Found<'_>]) -> Result<Within> {
+fn reach(places: &Places, skills: &[skill::SkillLayers<'_>]) -> Result<Within> {
     let mut tops = Vec::new();
     for skill in skills {
         tops.extend(skill.reach()?);

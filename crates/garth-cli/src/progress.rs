@@ -94,18 +94,18 @@ impl Interrupt {
     }
 
     /// Returns a reader of `from` whose reads fail after Ctrl-C.
-    pub(crate) fn guard<R: Read>(&self, from: R) -> Guarded<R> {
-        Guarded { from, interrupt: self.clone() }
+    pub(crate) fn guard<R: Read>(&self, from: R) -> StoppableReader<R> {
+        StoppableReader { from, interrupt: self.clone() }
     }
 }
 
 /// Reader that fails after Ctrl-C. Otherwise a long file would delay the stop.
-pub(crate) struct Guarded<R> {
+pub(crate) struct StoppableReader<R> {
     from: R,
     interrupt: Interrupt,
 }
 
-impl<R: Read> Read for Guarded<R> {
+impl<R: Read> Read for StoppableReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(buffer)?;
         // Not `Interrupted`, after which readers try again. Checked after the read: a program that writes to

@@ -27,7 +27,7 @@ pub(crate) use self::from_tree::from_tree;
 pub(crate) use self::host::count;
 pub(crate) use self::layout::check as check_layout;
 pub(crate) use self::load::{Loader, Policy};
-pub(crate) use self::own::Own;
+pub(crate) use self::own::CurrentFolder;
 pub(crate) use self::report::{Report, Style};
 pub(crate) use self::to_folder::{LeftOut, to_file, to_folder};
 pub(crate) use self::to_tar::{Sink, to_tar};

@@ -58,7 +58,7 @@ fn next_word(args: &[OsString], mut at: usize) -> Option<usize> {
 }
 
 /// Deepest command that the arguments name.
-struct Named<'c> {
+struct NamedCommand<'c> {
     command: &'c Command,
     /// Names from the program on, such as `session append`; empty for the program itself.
     path: String,
@@ -68,8 +68,9 @@ struct Named<'c> {
     next: Option<usize>,
 }
 
-fn named<'c>(root: &'c Command, args: &[OsString]) -> Named<'c> {
-    let mut named = Named { command: root, path: String::new(), at: Vec::new(), next: command_at(args) };
+fn named<'c>(root: &'c Command, args: &[OsString]) -> NamedCommand<'c> {
+    let mut named =
+        NamedCommand { command: root, path: String::new(), at: Vec::new(), next: command_at(args) };
     while let Some(at) = named.next {
         let word = args.get(at).and_then(|arg| arg.to_str()).unwrap_or_default();
         let Some(below) = named.command.find_subcommand(word) else { break };
@@ -124,7 +125,7 @@ fn in_claps_words(error: &Error) -> String {
 
 fn unknown_command(
     root: &Command,
-    named: &Named<'_>,
+    named: &NamedCommand<'_>,
     args: &[OsString],
     word: &str,
     similar: Option<String>,
@@ -242,7 +243,7 @@ fn listed(root: &Command, commands: &[&str]) -> String {
     }
 }
 
-fn unknown_option(named: &Named<'_>, option: &str, similar: Option<String>) -> String {
+fn unknown_option(named: &NamedCommand<'_>, option: &str, similar: Option<String>) -> String {
     let path = named.path.as_str();
     let name = option.split('=').next().unwrap_or(option);
     let of = format!("garth {path}").trim_end().to_owned();
@@ -267,7 +268,7 @@ fn unknown_option(named: &Named<'_>, option: &str, similar: Option<String>) -> S
     }
 }
 
-fn unexpected_word(named: &Named<'_>, word: &str, error: &Error) -> String {
+fn unexpected_word(named: &NamedCommand<'_>, word: &str, error: &Error) -> String {
     let mut message = format!("unexpected argument `{}`", escaped(word));
     if let Some(advice) = words::extra_argument(&named.path, word) {
         return format!("{message}: {advice}");

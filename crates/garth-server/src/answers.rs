@@ -120,16 +120,16 @@ impl Room {
         let most = self.of_all.num_permits();
         let surplus = most.saturating_sub(answer.len().div_ceil(UNIT));
         drop((self.of_account.split(surplus), self.of_all.split(surplus)));
-        Bytes::from_owner(Held { answer, _room: self })
+        Bytes::from_owner(HeldAnswer { answer, _room: self })
     }
 }
 
-struct Held {
+struct HeldAnswer {
     answer: Bytes,
     _room: Room,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldAnswer {
     fn as_ref(&self) -> &[u8] {
         &self.answer
     }

@@ -122,11 +122,11 @@ struct Reply {
 
 #[derive(Deserialize)]
 struct Choice {
-    message: Said,
+    message: ChatAnswer,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ChatAnswer {
     content: Option<String>,
 }
 

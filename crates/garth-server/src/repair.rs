@@ -1,6 +1,6 @@
 //! Repair of memories that other programs wrote or changed, by following the log of an account.
 
-use garth_agent::memory::{Follow, Memories, Next, Repair, Report, Told};
+use garth_agent::memory::{FindingReport, Follow, Memories, Next, Repair, Report};
 use garth_engine::{AccountStore, Env, Result};
 
 /// Repairs what is due in an account, in at most `steps` steps. Returns the new position in its log, and the
@@ -19,7 +19,7 @@ pub(crate) async fn step(
     };
     let (repair, mut report, mut next) = (Repair::new(memories), Report::default(), Next::Now);
     for _ in 0..steps {
-        let tell = &mut |told: &Told<'_>| {
+        let tell = &mut |told: &FindingReport<'_>| {
             // A memory that is still being written is not repaired yet.
             if told.until.is_none() {
                 tracing::info!(memory = %told.memory, finding = told.finding.as_str(), "repaired");

@@ -2,7 +2,7 @@
 
 use crate::fields::Fields;
 use bytes::Bytes;
-use garth_agent::kv::{Found, KeyItem, KeyKind, Match, Paged, Past, Written};
+use garth_agent::kv::{CurrentValue, KeyItem, KeyKind, Match, Paged, Past, Written};
 use garth_engine::model::Timestamp;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -19,7 +19,7 @@ pub(crate) fn delete(written: &Written) -> Bytes {
 }
 
 /// Returns the answer of `get`.
-pub(crate) fn get(found: Option<&Found>) -> Bytes {
+pub(crate) fn get(found: Option<&CurrentValue>) -> Bytes {
     let Some(found) = found else { return Bytes::from_static(br#"{"found":false}"#) };
     text(&GetAnswer {
         found: true,

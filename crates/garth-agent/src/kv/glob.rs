@@ -68,7 +68,7 @@ struct Level {
     key: String,
     /// Entries not yet returned, by their place among the keys of this level: `a` for a value, `a/` for a
     /// directory. For a subtree that was read at once also `a/b`.
-    entries: BTreeMap<String, Found>,
+    entries: BTreeMap<String, ScanMatch>,
     /// Name up to which the places are complete; `None` if all are.
     complete_to: Option<Name>,
     /// Lower bound: only places after this one are added, and the directory that leads to it.
@@ -76,7 +76,7 @@ struct Level {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum ScanMatch {
     Value,
     Directory,
 }
@@ -112,11 +112,11 @@ impl<'a> Scan<'a> {
             let key = format!("{}/{place}", level.key);
             match found {
                 // Files of other interfaces can have names that no key path reaches, so each key is checked.
-                Found::Value if self.pattern.matches(&key) && check_key(&key).is_ok() => {
+                ScanMatch::Value if self.pattern.matches(&key) && check_key(&key).is_ok() => {
                     return Ok(Some(key));
                 }
-                Found::Value => {}
-                Found::Directory => {
+                ScanMatch::Value => {}
+                ScanMatch::Directory => {
                     let segment = place.trim_end_matches('/');
                     let directory = format!("{}/{segment}", level.key);
                     // Prunes directories that no match can be below, so that a page does not read the
@@ -143,7 +143,7 @@ impl<'a> Scan<'a> {
             for item in walk.items.iter().filter(|item| item.kind == Kind::File) {
                 let Some(key) = self.kv.base.key_of(&item.path) else { continue };
                 let Some(place) = key.as_str().strip_prefix(&below) else { continue };
-                level.add(place.to_owned(), Found::Value);
+                level.add(place.to_owned(), ScanMatch::Value);
             }
             self.levels.push(level);
             return Ok(());
@@ -155,7 +155,7 @@ impl<'a> Scan<'a> {
             if let Ok(name) = Name::parse(&first[..end])
                 && self.kv.kind_of(&level.dir.join(&name)?).await? == Some(Kind::Directory)
             {
-                level.add(format!("{}/", name.as_str()), Found::Directory);
+                level.add(format!("{}/", name.as_str()), ScanMatch::Directory);
             }
         }
         self.levels.push(level);
@@ -178,9 +178,9 @@ impl<'a> Scan<'a> {
         for item in &listing.items {
             match segment_of(item) {
                 Some(segment) if item.kind == Kind::Directory => {
-                    level.add(format!("{segment}/"), Found::Directory);
+                    level.add(format!("{segment}/"), ScanMatch::Directory);
                 }
-                Some(segment) => level.add(segment.to_owned(), Found::Value),
+                Some(segment) => level.add(segment.to_owned(), ScanMatch::Value),
                 None => {}
             }
         }
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
         // The file of a key may follow `last` although its place precedes it, as `a.json` follows
         // `a-b.json`. Without these, places up to `last` would not be complete.
         for segment in self.kv.files_behind(&level.dir, &last).await? {
-            level.add(segment.to_owned(), Found::Value);
+            level.add(segment.to_owned(), ScanMatch::Value);
         }
         level.complete_to = Some(last);
         Ok(())
@@ -199,16 +199,16 @@ impl<'a> Scan<'a> {
 
 impl Level {
     /// Adds a place, unless it precedes the start of this level.
-    fn add(&mut self, place: String, found: Found) {
+    fn add(&mut self, place: String, found: ScanMatch) {
         let leads_to_start = self.start.len() > place.len() && self.start.starts_with(&place);
-        if place > self.start || (leads_to_start && found == Found::Directory) {
+        if place > self.start || (leads_to_start && found == ScanMatch::Directory) {
             self.entries.insert(place, found);
         }
     }
 
     /// Removes and returns the first place, with the start within it if it is a directory. Returns `None`
     /// if a place before it may still be unread.
-    fn pop(&mut self) -> Option<(String, Found, String)> {
+    fn pop(&mut self) -> Option<(String, ScanMatch, String)> {
         let first = self.entries.first_entry()?;
         if self.complete_to.as_ref().is_some_and(|last| first.key().as_str() > last.as_str()) {
             return None;

@@ -38,7 +38,7 @@ const MAX_FS_HITS: usize = 1000;
 
 /// Current value of a key.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct CurrentValue {
     /// Key path, normalised.
     pub path: String,
     /// Value, digit for digit as it was put.
@@ -64,7 +64,7 @@ pub struct Many {
     /// Commit after which they were read; see [`Fetched::seq`](garth_engine::model::Fetched::seq).
     pub seq: Seq,
     /// Results of [`Kv::get`] for the first keys, in their order.
-    pub values: Vec<KvResult<Option<Found>>>,
+    pub values: Vec<KvResult<Option<CurrentValue>>>,
 }
 
 /// Version of a value.
@@ -95,7 +95,7 @@ pub struct Search<'a> {
 #[derive(Clone, Debug)]
 pub struct Match {
     /// Value.
-    pub found: Found,
+    pub found: CurrentValue,
     /// Share of the question that the value covers, above 0 and up to 1: see
     /// [`garth_engine::model::Hit::score`].
     pub similarity: f64,
@@ -107,7 +107,7 @@ impl Kv<'_> {
     /// # Errors
     /// `InvalidPath`; errors of the filesystem.
     #[boxed]
-    pub async fn get(&self, path: &str) -> KvResult<Option<Found>> {
+    pub async fn get(&self, path: &str) -> KvResult<Option<CurrentValue>> {
         let key = Key::parse_value(path)?;
         let file = self.base.file(&key)?;
         value_of(&key, self.fs.fetch(&file.into(), VALUE).await)
@@ -244,7 +244,7 @@ impl Kv<'_> {
 
     /// Returns the value that a search hit; `None` for a file of another interface that is not marked as
     /// searchable.
-    async fn hit(&self, hit: &Hit) -> KvResult<Option<Found>> {
+    async fn hit(&self, hit: &Hit) -> KvResult<Option<CurrentValue>> {
         let Some(key) = self.base.key_of(&hit.path) else { return Ok(None) };
         let Some((entry, value)) = self.load(&hit.path).await? else { return Ok(None) };
         Ok(is_searchable(&entry).then(|| found(&key, entry, value)))
@@ -331,13 +331,13 @@ fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
 }
 
 /// Returns the value of a key from a read of its file.
-fn value_of(key: &Key, read: Result<(Entry, Bytes), Error>) -> KvResult<Option<Found>> {
+fn value_of(key: &Key, read: Result<(Entry, Bytes), Error>) -> KvResult<Option<CurrentValue>> {
     let Some((entry, bytes)) = readable(read)? else { return Ok(None) };
     Ok(parse(&bytes).map(|value| found(key, entry, value)))
 }
 
-fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {
-    Found {
+fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> CurrentValue {
+    CurrentValue {
         path: key.as_str().to_owned(),
         value,
         version: entry.version,

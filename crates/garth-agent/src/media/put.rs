@@ -72,19 +72,19 @@ impl NewMedia {
 
 /// Outcome of a write that creates a file. Each attempt draws a key of its own.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct CreatedMedia {
     key: MediaKey,
     seq: Seq,
 }
 
-impl Made {
+impl CreatedMedia {
     /// Returns the outcome of a commit that is still to be made.
     pub(crate) const fn pending(key: MediaKey) -> Self {
         Self { key, seq: PENDING }
     }
 }
 
-impl Outcome for Made {
+impl Outcome for CreatedMedia {
     fn committed(self, commit: &Commit) -> Self {
         Self { seq: commit.seq, ..self }
     }
@@ -129,7 +129,7 @@ impl Media<'_> {
         let write = write.create_new().with_parents().with_attrs(attrs);
         let batch = self.batch(write, &format!("put {key}"));
         let once = self.once.with_body(&hash.finalize().into()).await?;
-        self.made(once.run(once.commit(self.fs, batch, Made::pending(key))).await?).await
+        self.made(once.run(once.commit(self.fs, batch, CreatedMedia::pending(key))).await?).await
     }
 
     /// Returns the file that an earlier attempt of the request put, even if its session was deleted since;
@@ -160,7 +160,7 @@ impl Media<'_> {
 
     /// Returns a file as it was created. After a repeated request, the file of the earlier attempt may be
     /// deleted or changed by now.
-    pub(crate) async fn made(&self, made: Made) -> Result<Stored> {
+    pub(crate) async fn made(&self, made: CreatedMedia) -> Result<Stored> {
         if !self.once.records() {
             return self.get(&made.key).await;
         }

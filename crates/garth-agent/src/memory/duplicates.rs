@@ -22,7 +22,7 @@ const MOST: usize = 5;
 /// Possible duplicate of a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Near {
+pub struct Duplicate {
     /// URI of the duplicate.
     pub uri: Uri,
     /// Share of the words that it contains, 0 to 1.
@@ -31,7 +31,7 @@ pub struct Near {
 
 impl Memories<'_> {
     /// Returns possible duplicates of a memory with this text; `None` if the tree has no search.
-    pub(super) async fn near(&self, uri: &Uri, content: &str) -> Result<Option<Vec<Near>>> {
+    pub(super) async fn near(&self, uri: &Uri, content: &str) -> Result<Option<Vec<Duplicate>>> {
         let capabilities = self.fs.capabilities(&uri.dir());
         if !capabilities.search {
             return Ok(None);
@@ -50,7 +50,7 @@ impl Memories<'_> {
             Err(error) if error.is(garth_engine::error::ErrorKind::TimedOut) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let mut near: Vec<Near> = Vec::new();
+        let mut near: Vec<Duplicate> = Vec::new();
         for hit in hits.iter().filter(|hit| hit.score >= MIN_SCORE) {
             let dir = hit.path.parent().unwrap_or_default();
             let Some(other) = Uri::of_dir(&self.account, &dir) else { continue };
@@ -61,7 +61,7 @@ impl Memories<'_> {
             let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
             if meta.is_some_and(|meta| meta.status == Status::Active && meta.valid_to.is_none()) {
                 // Four digits, which JSON reproduces exactly.
-                near.push(Near { uri: other, score: (hit.score * 1e4).round() / 1e4 });
+                near.push(Duplicate { uri: other, score: (hit.score * 1e4).round() / 1e4 });
             }
         }
         Ok(Some(near))

@@ -254,7 +254,7 @@ impl Memories<'_> {
             return Ok(None);
         }
         let dirs: BTreeSet<_> =
-            found.items.iter().filter_map(|item| item.path.parent()).map(Ordered::from).collect();
+            found.items.iter().filter_map(|item| item.path.parent()).map(VisitOrder::from).collect();
         Ok(Some(dirs.into_iter().filter_map(|dir| Uri::of_dir(&self.account, &dir.dir)).collect()))
     }
 
@@ -288,12 +288,12 @@ impl Memories<'_> {
 
 /// Directory, ordered segment by segment, as directories are visited.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ordered {
+struct VisitOrder {
     segments: Vec<String>,
     dir: TreePath,
 }
 
-impl From<TreePath> for Ordered {
+impl From<TreePath> for VisitOrder {
     fn from(dir: TreePath) -> Self {
         Self { segments: dir.segments().map(str::to_owned).collect(), dir }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::duplicates::Near;
+use super::duplicates::Duplicate;
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
 use super::layers::{MAX_ABSTRACT, MAX_GIVEN_OVERVIEW};
@@ -196,7 +196,7 @@ pub struct Written {
     /// Commit; `None` if there was nothing to change.
     pub seq: Option<Seq>,
     /// Possible duplicates of the same owner, best first; `None` if the tree has no search.
-    pub near: Option<Vec<Near>>,
+    pub near: Option<Vec<Duplicate>>,
 }
 
 impl Outcome for Written {
@@ -208,7 +208,7 @@ impl Outcome for Written {
 impl Written {
     /// Returns the JSON form of the interfaces: `created`, `changed`, `seq`, `near` and `meta`.
     pub fn to_json(&self) -> Map<String, Value> {
-        let near = |near: &Near| json!({"uri": near.uri.to_string(), "score": near.score});
+        let near = |near: &Duplicate| json!({"uri": near.uri.to_string(), "score": near.score});
         let near = self.near.as_ref().map(|all| all.iter().map(near).collect::<Vec<_>>());
         let fields = [
             ("created", json!(self.created)),
@@ -362,7 +362,7 @@ impl Memories<'_> {
         &self,
         batch: Batch,
         mut written: Written,
-        near: impl Future<Output = Result<Option<Vec<Near>>>>,
+        near: impl Future<Output = Result<Option<Vec<Duplicate>>>>,
     ) -> Result<Written> {
         if self.once.records() {
             // Before the commit: the outcome that it records includes the duplicates.

@@ -124,8 +124,8 @@ impl Memories<'_> {
         self.check_change(&first)?;
         put.check(&first)?;
         let (uri, meta) = match self.noted(space, text).await? {
-            Noted::Exists(uri, meta) => (uri, meta),
-            Noted::Free(Some(uri)) => {
+            MemoryOfText::Exists(uri, meta) => (uri, meta),
+            MemoryOfText::Free(Some(uri)) => {
                 put.tags = (!tags.is_empty()).then(|| tags.to_vec());
                 // Fails if another caller has created it since the read.
                 put.if_version = Some(0);
@@ -135,7 +135,7 @@ impl Memories<'_> {
                     _ => error,
                 });
             }
-            Noted::Free(None) => {
+            MemoryOfText::Free(None) => {
                 let message = "too many memories share the slug of this text; put it under a URI of its own";
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
@@ -148,7 +148,7 @@ impl Memories<'_> {
 
     /// Looks for the memory of a text under all numbers of its slug. Memories with another text were edited,
     /// replaced or damaged since, and stay as they are.
-    async fn noted(&self, space: &Space, text: &str) -> Result<Noted> {
+    async fn noted(&self, space: &Space, text: &str) -> Result<MemoryOfText> {
         let first = self.note(space, text, 1);
         let mut numbers = vec![1];
         // A number may be free while a higher one is in use: earlier memories can be deleted.
@@ -164,14 +164,14 @@ impl Memories<'_> {
             let uri = self.note(space, text, number);
             let state = State::read(self.fs, &uri).await?;
             if let Some(meta) = says(&state, text) {
-                return Ok(Noted::Exists(uri, Box::new(meta)));
+                return Ok(MemoryOfText::Exists(uri, Box::new(meta)));
             }
             if state.meta.is_some() || state.content.is_some() {
                 used.push(number);
             }
         }
         let free = (1..=MAX_NUMBER).find(|number| !used.contains(number));
-        Ok(Noted::Free(free.map(|number| self.note(space, text, number))))
+        Ok(MemoryOfText::Free(free.map(|number| self.note(space, text, number))))
     }
 
     /// Returns the current memory that `remember` stored for a text.
@@ -183,7 +183,7 @@ impl Memories<'_> {
         let space = fact.space.clone().unwrap_or_else(|| self.space.clone());
         let text = fact.text.trim();
         self.check(&self.note(&space, text, 1))?;
-        if let Noted::Exists(uri, _) = self.noted(&space, text).await? {
+        if let MemoryOfText::Exists(uri, _) = self.noted(&space, text).await? {
             return Ok(uri);
         }
         let near = self.near(&self.note(&space, text, 1), text).await?.unwrap_or_default();
@@ -255,7 +255,7 @@ impl Memories<'_> {
 }
 
 /// Result of the search for the memory of a text.
-enum Noted {
+enum MemoryOfText {
     Exists(Uri, Box<Meta>),
     /// First URI for it that is free, if any is.
     Free(Option<Uri>),

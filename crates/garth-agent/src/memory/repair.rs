@@ -11,8 +11,8 @@ mod report;
 mod unfinished_delete;
 
 pub use self::follow_log::{Follow, Next};
-use self::judge::{Asked, Verdict};
-pub use self::report::{Finding, Report, Told};
+use self::judge::{JudgeOptions, Verdict};
+pub use self::report::{Finding, FindingReport, Report};
 use super::Memories;
 use super::list::Prefix;
 use super::uri::Uri;
@@ -71,7 +71,7 @@ impl<'a> Repair<'a> {
     ///
     /// # Errors
     /// From the filesystem. A failure of one memory is in the report.
-    pub async fn scan(&self, mut told: impl FnMut(&Told<'_>) + Send) -> Result<Report> {
+    pub async fn scan(&self, mut told: impl FnMut(&FindingReport<'_>) + Send) -> Result<Report> {
         let mut report = Report::default();
         self.unfinished(&mut report, &mut told).await?;
         let mut after = None;
@@ -94,13 +94,13 @@ impl<'a> Repair<'a> {
     /// # Errors
     /// `InvalidArgument`; `AccessDenied` for another account; `NotFound` for a URI without a directory; from
     /// the filesystem.
-    pub async fn retry(&self, uri: &Uri, mut told: impl FnMut(&Told<'_>) + Send) -> Result<Report> {
+    pub async fn retry(&self, uri: &Uri, mut told: impl FnMut(&FindingReport<'_>) + Send) -> Result<Report> {
         self.memories.check(uri)?;
         if self.memories.fs.lookup(&uri.dir()).await?.is_none() {
             return Err(super::missing(uri));
         }
         let mut report = Report::default();
-        let asked = Asked { now: self.memories.env.now(), at_once: true, retry: true };
+        let asked = JudgeOptions { now: self.memories.env.now(), at_once: true, retry: true };
         self.one(uri, &asked, &mut report, &mut told).await?;
         self.settle(&report).await?;
         Ok(report)
@@ -114,8 +114,8 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    fn asked(&self) -> Asked {
-        Asked { now: self.memories.env.now(), at_once: self.at_once, retry: false }
+    fn asked(&self) -> JudgeOptions {
+        JudgeOptions { now: self.memories.env.now(), at_once: self.at_once, retry: false }
     }
 
     /// Repairs some memories.
@@ -123,7 +123,7 @@ impl<'a> Repair<'a> {
         &self,
         memories: &[Uri],
         report: &mut Report,
-        told: &mut (impl FnMut(&Told<'_>) + Send),
+        told: &mut (impl FnMut(&FindingReport<'_>) + Send),
     ) -> Result<()> {
         let asked = self.asked();
         let known: Vec<Uri> =
@@ -152,9 +152,9 @@ impl<'a> Repair<'a> {
     async fn one(
         &self,
         uri: &Uri,
-        asked: &Asked,
+        asked: &JudgeOptions,
         report: &mut Report,
-        told: &mut (impl FnMut(&Told<'_>) + Send),
+        told: &mut (impl FnMut(&FindingReport<'_>) + Send),
     ) -> Result<()> {
         report.memories += 1;
         let name = uri.to_string();
@@ -178,7 +178,7 @@ impl<'a> Repair<'a> {
                 }
                 (_, _, Verdict::Waits(finding, until)) => {
                     report.waiting += 1;
-                    told(&Told { memory: &name, finding, until: Some(until) });
+                    told(&FindingReport { memory: &name, finding, until: Some(until) });
                     return Ok(());
                 }
                 (found, around, Verdict::Mend(mend)) => (found, around, mend),
@@ -199,7 +199,7 @@ impl<'a> Repair<'a> {
                 report.broken(uri);
             }
             *report.found.entry(mend.finding.as_str()).or_default() += 1;
-            told(&Told { memory: &name, finding: mend.finding, until: None });
+            told(&FindingReport { memory: &name, finding: mend.finding, until: None });
             return Ok(());
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::claim::{batch, is_lost};
 use super::current_state::{tell, write_current_state};
 use super::finish::removed;
-use super::queued::{Found, Keep, MemoryState, Queued, in_outbox, lies, load, memory_state, places};
+use super::queued::{Keep, MemoryState, OutboxFile, Queued, in_outbox, lies, load, memory_state, places};
 use crate::boxed;
 use crate::memory::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
 use crate::registry::projections;
@@ -61,10 +61,12 @@ pub async fn list(
     let wanted: Vec<FindItem> = answer.items.into_iter().filter(|item| !failed || is_failed(item)).collect();
     let found = load(fs, account, places(wanted), Keep::Head).await?;
     let items = found.into_iter().map(|found| match found {
-        Found::Event(queued) => {
+        OutboxFile::Event(queued) => {
             Listed { path: queued.path, event: Ok(queued.event), is_failed: queued.is_dead }
         }
-        Found::Refused { path, is_dead, why, .. } => Listed { path, event: Err(why), is_failed: is_dead },
+        OutboxFile::Refused { path, is_dead, why, .. } => {
+            Listed { path, event: Err(why), is_failed: is_dead }
+        }
     });
     Ok(Listing { items: items.collect(), next: answer.next })
 }
@@ -90,8 +92,8 @@ pub enum Retried {
 #[boxed]
 pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<Retried> {
     let queued = match sought(fs, account, id).await? {
-        Found::Event(queued) => free(env.now(), queued)?,
-        Found::Refused { path, why, .. } => {
+        OutboxFile::Event(queued) => free(env.now(), queued)?,
+        OutboxFile::Refused { path, why, .. } => {
             return Err(Error::at(ErrorKind::InvalidArgument, &path, format!("{why}; drop it")));
         }
     };
@@ -131,13 +133,13 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
 #[boxed]
 pub async fn drop_event(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<()> {
     let batch = match sought(fs, account, id).await? {
-        Found::Event(queued) => {
+        OutboxFile::Event(queued) => {
             let queued = free(env.now(), queued)?;
             let require = batch().require(&queued.path, Precondition::Etag(queued.etag));
             // Notes the version of the memory as well, or repair would write the event again.
             removed(fs, require.message("drop an event"), &queued).await?
         }
-        Found::Refused { path, etag, .. } => {
+        OutboxFile::Refused { path, etag, .. } => {
             batch().require(&path, Precondition::Etag(etag)).op(Op::remove_file(&path))
         }
     };
@@ -154,7 +156,7 @@ fn free(now: Timestamp, queued: Box<Queued>) -> Result<Box<Queued>> {
 }
 
 /// Returns the event with an id, in any outbox of the account.
-async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<Found> {
+async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<OutboxFile> {
     let (mut after, name) = (None, format!("{id}.json"));
     loop {
         let answer = fs.find(&FindQuery::new(projections::EVENT_DUE).after(after).limit(PAGE)).await?;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::order::{Verdict, is_superseded, verdict};
-use super::queued::{Found, Keep, Queued, load, places};
+use super::queued::{Keep, OutboxFile, Queued, load, places};
 use crate::memory::EventStatus;
 use crate::registry::projections;
 use garth_engine::error::{ErrorKind, Result};
@@ -73,12 +73,12 @@ pub(super) async fn due(
     for found in load(fs, account, places(answer.items), Keep::Head).await? {
         match found {
             // Found by key, which may be outdated by now: the file decides.
-            Found::Event(event) if !event.is_dead && event.is_due(now) => due.events.push(*event),
-            Found::Refused { path, etag, is_dead: false, why } => {
+            OutboxFile::Event(event) if !event.is_dead && event.is_due(now) => due.events.push(*event),
+            OutboxFile::Refused { path, etag, is_dead: false, why } => {
                 tracing::warn!(account, %path, %why, "an event cannot be read; it is moved to dlq");
                 due.refused.push((path, etag));
             }
-            Found::Event(_) | Found::Refused { .. } => {}
+            OutboxFile::Event(_) | OutboxFile::Refused { .. } => {}
         }
     }
     Ok(due)
@@ -158,7 +158,7 @@ async fn shared(fs: &dyn FileSystem, account: &str, uri: &str) -> Result<Shared>
         let query = FindQuery::new(projections::EVENT_MEMORY).equal(uri).limit(MAX_SHARED);
         let answer = fs.find(&query.after(after)).await?;
         for found in load(fs, account, places(answer.items), Keep::Head).await? {
-            if let Found::Event(event) = found {
+            if let OutboxFile::Event(event) = found {
                 events.push(*event);
             }
         }
@@ -182,7 +182,7 @@ pub(super) async fn take(
     let items = choice.claims.iter().map(|event| (event.path.clone(), event.ino));
     let mut claimed = Vec::new();
     for found in load(fs, account, items, Keep::All).await? {
-        if let Found::Event(event) = found {
+        if let OutboxFile::Event(event) = found {
             claimed.push(*event);
         }
     }

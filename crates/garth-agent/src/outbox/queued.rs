@@ -33,7 +33,7 @@ pub(super) struct Queued {
 
 /// Content of a file in an outbox.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum OutboxFile {
     Event(Box<Queued>),
     /// Not an event, or not valid in its place.
     Refused {
@@ -113,7 +113,7 @@ pub(super) async fn load(
     account: &str,
     items: impl IntoIterator<Item = (TreePath, Ino)>,
     keep: Keep,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<OutboxFile>> {
     let items: Vec<_> = items.into_iter().collect();
     let (mut found, mut rest) = (Vec::new(), items.as_slice());
     while !rest.is_empty() {
@@ -140,9 +140,9 @@ pub(super) fn places(items: Vec<FindItem>) -> impl Iterator<Item = (TreePath, In
     items.into_iter().map(|item| (item.path, item.ino))
 }
 
-fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep) -> Option<Found> {
+fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep) -> Option<OutboxFile> {
     let (dir, is_dead) = lies(path)?;
-    let refused = |why: String| Found::Refused { path: path.clone(), etag: entry.etag, is_dead, why };
+    let refused = |why: String| OutboxFile::Refused { path: path.clone(), etag: entry.etag, is_dead, why };
     let mut event = match Event::parse(bytes) {
         Ok(event) => event,
         Err(error) => return Some(refused(error.message().to_owned())),
@@ -163,7 +163,7 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
         event.payload = Payload::default();
     }
     let is_dead = is_dead || event.status == EventStatus::Failed;
-    Some(Found::Event(Box::new(Queued {
+    Some(OutboxFile::Event(Box::new(Queued {
         path: path.clone(),
         dir,
         ino: entry.ino,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::fence::Key;
-use super::gather::Gathered;
+use super::gather::RankedCandidates;
 use super::request::Recall;
 use crate::count::count;
 use garth_engine::model::{ScoreParts, VersionId};
@@ -82,7 +82,7 @@ impl Recalled {
     }
 
     /// Returns an answer without pieces.
-    pub(super) fn nothing(asked: &Recall, gathered: &Gathered) -> Self {
+    pub(super) fn nothing(asked: &Recall, gathered: &RankedCandidates) -> Self {
         let text = head("Nothing fits the question.\n", &gathered.notes, asked.budget);
         Self {
             items: Vec::new(),

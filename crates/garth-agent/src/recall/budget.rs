@@ -3,7 +3,7 @@
 
 use super::answer::{Evidence, Recalled, head};
 use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, word};
-use super::gather::{Candidate, Gathered};
+use super::gather::{Candidate, RankedCandidates};
 use super::read::Shown;
 use super::request::Recall;
 use crate::count::count;
@@ -31,8 +31,8 @@ struct Offer {
 }
 
 /// Spends the budget of a recall on the gathered candidates.
-pub(super) fn spend(asked: &Recall, gathered: Gathered, key: &Key) -> Recalled {
-    let Gathered { candidates, best, notes, more, missing } = gathered;
+pub(super) fn spend(asked: &Recall, gathered: RankedCandidates, key: &Key) -> Recalled {
+    let RankedCandidates { candidates, best, notes, more, missing } = gathered;
     let before = head(PREAMBLE, &notes, asked.budget);
     let mut room = asked.budget.saturating_sub(count(&before));
     let mut offers: Vec<Offer> = candidates.iter().map(|candidate| Offer::new(candidate, key)).collect();

@@ -29,7 +29,7 @@ const UNINDEXED: &str = "Some text is not indexed yet; try again later.";
 
 /// Candidates, best first.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct RankedCandidates {
     pub(super) candidates: Vec<Candidate>,
     /// Best score of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
@@ -72,9 +72,10 @@ struct Source {
 }
 
 impl Recaller<'_> {
-    pub(super) async fn gather(&self, asked: &Recall, question: &Question) -> Result<Gathered> {
+    pub(super) async fn gather(&self, asked: &Recall, question: &Question) -> Result<RankedCandidates> {
         let found = self.fs.search(&asked.query()).await?;
-        let mut gathered = Gathered { more: found.more, missing: found.missing, ..Gathered::default() };
+        let mut gathered =
+            RankedCandidates { more: found.more, missing: found.missing, ..RankedCandidates::default() };
         let past = match &asked.as_of {
             Some(moment) => Some(self.fs.as_of(moment).await?),
             None => None,

@@ -108,7 +108,7 @@ pub(super) fn memory(
     // by hand.
     let holds = |of: fn(&crate::memory::Layers) -> &crate::memory::Layer| {
         let Some(layers) = &meta.layers else { return true };
-        let describes = |whole: &Unmarked| of(layers).content_sha256 == whole.sha256;
+        let describes = |whole: &UnmaskedChecksum| of(layers).content_sha256 == whole.sha256;
         of(layers).origin != Origin::Stale && parts.unmarked.as_ref().is_none_or(describes)
     };
     let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
@@ -199,13 +199,13 @@ pub(super) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Ve
 }
 
 /// Checksum of a complete text before its secrets are masked.
-struct Unmarked {
+struct UnmaskedChecksum {
     sha256: String,
 }
 
-struct OfContent {
+struct ContentParts {
     parts: Parts,
-    unmarked: Option<Unmarked>,
+    unmarked: Option<UnmaskedChecksum>,
 }
 
 /// Returns the parts of a text, from its beginning and the surroundings of a hit.
@@ -215,10 +215,10 @@ fn of_content(
     (entry, start): (Entry, bytes::Bytes),
     around: Option<((Entry, bytes::Bytes), &Hit)>,
     question: &Question,
-) -> OfContent {
+) -> ContentParts {
     let mut parts = Parts::default();
     let is_whole = entry.size <= WHOLE;
-    let unmarked = is_whole.then(|| Unmarked { sha256: sha256(&start) });
+    let unmarked = is_whole.then(|| UnmaskedChecksum { sha256: sha256(&start) });
     if is_whole {
         parts.whole = Some(whole(path.clone(), level, &entry, &start));
     }
@@ -255,7 +255,7 @@ fn of_content(
         parts.excerpt = (!best.is_empty()).then(|| cut(piece.start + best.start..piece.start + best.end));
     }
     parts.passage = (around.is_some() && !piece.is_empty()).then(|| cut(piece.clone()));
-    OfContent { parts, unmarked }
+    ContentParts { parts, unmarked }
 }
 
 fn whole(path: TreePath, level: Option<Level>, entry: &Entry, bytes: &[u8]) -> Shown {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::extractive_summary::Excerpts;
 use self::plan::Compaction;
-use super::derived::derive::{Derive, Derived, MadeOf};
+use super::derived::derive::{Derive, Derived, DerivedMessages};
 use super::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::handle::Sessions;
 use super::log::message::Message;
@@ -122,7 +122,7 @@ impl Sessions<'_> {
         }
         // Noted in the derived files: if further messages are retracted before the commit, it fails.
         let gone = self.retracted(session, first..=last).await?;
-        let made_of = |lines: &RangeInclusive<u64>| Some(MadeOf::new(lines, &gone));
+        let made_of = |lines: &RangeInclusive<u64>| Some(DerivedMessages::new(lines, &gone));
         if let Some(model) = compact.model
             && let Some((lines, mut derive)) =
                 self.by_model(session, compact, model, (&names, &texts), first..=last).await?

@@ -50,7 +50,7 @@ impl Skill {
 }
 
 /// Existing skill, with the places of its layers.
-pub(super) struct Found<'a> {
+pub(super) struct SkillLayers<'a> {
     skill: &'a Skill,
     /// Path in the tree.
     at: TreePath,
@@ -71,7 +71,7 @@ pub(super) async fn find<'a>(
     raw: &dyn FileSystem,
     who: &Identity,
     skills: &'a [Skill],
-) -> Result<Vec<Found<'a>>> {
+) -> Result<Vec<SkillLayers<'a>>> {
     let path = |text: String| TreePath::parse(&text);
     // The three parent directories first: most agents have changed no skill, which saves the lookups of each.
     let homes =
@@ -96,7 +96,7 @@ pub(super) async fn find<'a>(
             return Err(Error::at(ErrorKind::NotFound, of_account, message));
         }
         let of_account = Some(of_account.clone()).filter(|_| skill.from.is_none() && *in_account);
-        found.push(Found {
+        found.push(SkillLayers {
             at: path(format!("/skills/{}", skill.id))?,
             of_account,
             of_agent: of_agent.clone(),
@@ -109,11 +109,11 @@ pub(super) async fn find<'a>(
 }
 
 /// Returns true if a skill needs overlay state besides the agent's copy.
-pub(super) fn keeps(found: &[Found<'_>]) -> bool {
+pub(super) fn keeps(found: &[SkillLayers<'_>]) -> bool {
     found.iter().any(|found| found.skill.scratch.is_none() && found.has_lower())
 }
 
-impl Found<'_> {
+impl SkillLayers<'_> {
     /// Returns true if a layer lies below the agent's copy.
     fn has_lower(&self) -> bool {
         self.of_account.is_some() || self.skill.from.is_some()

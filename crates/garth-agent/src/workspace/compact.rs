@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
-use super::jobs::Held;
+use super::jobs::Extraction;
 use super::{archive, prompt};
 use crate::boxed;
 use crate::retry::retry;
@@ -137,12 +137,12 @@ impl Workspace<'_> {
                 // A later job would read the part, from its first line on.
                 self.remember_or_later(&text, day, (&of, &part, 1), to).await?
             }
-            None => Held::Nothing,
+            None => Extraction::Nothing,
         };
         let (memory, job) = match held {
-            Held::Added(path) => (Some(path), None),
-            Held::Later(job) => (None, Some(job)),
-            Held::Nothing => (None, None),
+            Extraction::Added(path) => (Some(path), None),
+            Extraction::Later(job) => (None, Some(job)),
+            Extraction::Nothing => (None, None),
         };
         let batch = self.batch_of(&of, ops, "compact session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));

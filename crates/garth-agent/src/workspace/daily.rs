@@ -86,7 +86,7 @@ impl Outcome for DailyWrite {
 /// Treatment of a file of a day that garth must not write, because a directory or link is in its place, or
 /// because it has other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blocked {
+pub(super) enum WhenBlocked {
     /// Fail with advice, for a request to remember something.
     Refuse,
     /// Continue with the next file of the day, so that the memories of a session are not lost.
@@ -122,7 +122,7 @@ impl Workspace<'_> {
         let day = day.unwrap_or_else(|| zone.day(now));
         let keeper = self.keeper(None)?;
         let (ops, (path, condition)) =
-            self.added_ops((day, &zone), (BY_HAND, text), &keeper, Blocked::Refuse).await?;
+            self.added_ops((day, &zone), (BY_HAND, text), &keeper, WhenBlocked::Refuse).await?;
         let batch = self.batch(ops, "remember").require(path.clone(), condition);
         self.once.commit(self.fs, batch, DailyWrite { path, seq: PENDING }).await
     }
@@ -133,7 +133,7 @@ impl Workspace<'_> {
         (day, zone): (Day, &Zone),
         text: &str,
         keeper: &Keeper,
-        blocked: Blocked,
+        blocked: WhenBlocked,
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
         self.added_ops((day, zone), (EXTRACTED, text), keeper, blocked).await
     }
@@ -145,7 +145,7 @@ impl Workspace<'_> {
         (day, zone): (Day, &Zone),
         (heading, text): (&str, &str),
         keeper: &Keeper,
-        blocked: Blocked,
+        blocked: WhenBlocked,
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
         let section = section(heading, &zone.hour_and_minute(self.env.now()), text)?;
         let mut refused = None;
@@ -153,7 +153,7 @@ impl Workspace<'_> {
             let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
             match start_of(&path, file.as_ref(), section.len()) {
                 Ok(start) => return self.section_ops((day, keeper), (path, file), start, &section).await,
-                Err(error) if blocked == Blocked::Refuse && !error.is(ErrorKind::TooLarge) => {
+                Err(error) if blocked == WhenBlocked::Refuse && !error.is(ErrorKind::TooLarge) => {
                     return Err(error);
                 }
                 // A full day is more important to report than an obstacle at one of its files.

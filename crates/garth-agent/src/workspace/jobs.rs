@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::daily::Blocked;
+use super::daily::WhenBlocked;
 use super::extract_memories::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
 use super::handle::{Keeper, Workspace};
 use crate::boxed;
@@ -68,7 +68,7 @@ pub(super) struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Held {
+pub enum Extraction {
     /// Nothing to remember, or no model to ask.
     Nothing,
     /// Added to this file.
@@ -294,18 +294,18 @@ impl Workspace<'_> {
         (day, zone): (Day, &Zone),
         (meta, archive, first): (&Meta, &TreePath, u64),
         (ops, conditions): (&mut Vec<Op>, &mut Vec<(At, Precondition)>),
-    ) -> Result<Held> {
-        match self.remember_ops((day, zone), text, &Keeper::of(meta), Blocked::GoOn).await {
+    ) -> Result<Extraction> {
+        match self.remember_ops((day, zone), text, &Keeper::of(meta), WhenBlocked::GoOn).await {
             Ok((more, (path, condition))) => {
                 ops.extend(more);
                 conditions.push((At::from(&path), condition));
-                Ok(Held::Added(path))
+                Ok(Extraction::Added(path))
             }
             Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::AlreadyExists) => {
                 tracing::warn!(session = meta.name, %error, "a job will extract memories of the session later");
                 let job = Job::new(self, meta, (archive, first), day)?;
                 ops.push(job.op()?);
-                Ok(Held::Later(job.id))
+                Ok(Extraction::Later(job.id))
             }
             Err(error) => Err(error),
         }
@@ -334,7 +334,7 @@ impl Workspace<'_> {
         let zone = self.settings().await?.zone()?;
         let keeper = Keeper { class: job.class, audience: job.user.clone() };
         let text = found.join("\n");
-        let added = self.remember_ops((day, &zone), &text, &keeper, Blocked::GoOn).await;
+        let added = self.remember_ops((day, &zone), &text, &keeper, WhenBlocked::GoOn).await;
         let (ops, (file, condition)) = added?;
         Ok(self.batch(ops, "remember").require(file, condition))
     }

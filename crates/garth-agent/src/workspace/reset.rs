@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::archive;
 use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
-use super::jobs::{Held, Job};
+use super::jobs::{Extraction, Job};
 use crate::boxed;
 use crate::identity::Class;
 use crate::ids::uuid;
@@ -67,7 +67,7 @@ impl<'m> Reset<'m> {
 /// Result of a reset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct WasReset {
+pub struct ResetOutcome {
     /// Archive; `None` for a session without messages.
     pub archive: Option<TreePath>,
     /// Number of messages in it.
@@ -75,15 +75,15 @@ pub struct WasReset {
     /// Next session.
     pub next: Listed,
     /// Extracted memories.
-    pub memory: Held,
+    pub memory: Extraction,
     /// Commit.
     pub seq: Seq,
 }
 
 /// Outcome of a reset; `None` for a session that was not due.
-impl Outcome for Option<WasReset> {
+impl Outcome for Option<ResetOutcome> {
     fn committed(self, commit: &Commit) -> Self {
-        self.map(|reset| WasReset { seq: commit.seq, ..reset })
+        self.map(|reset| ResetOutcome { seq: commit.seq, ..reset })
     }
 }
 
@@ -118,7 +118,7 @@ impl Workspace<'_> {
     /// - `AlreadyExists`: the name of the next session is taken.
     /// - Errors of the filesystem, if the archive cannot be written. Nothing has changed.
     #[boxed]
-    pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
+    pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<ResetOutcome>> {
         self.once.run(self.reset_as(user, session, reset, |reset| reset)).await
     }
 
@@ -128,7 +128,7 @@ impl Workspace<'_> {
         user: &str,
         session: &str,
         reset: &Reset<'_>,
-        outcome: impl Fn(Option<WasReset>) -> T + Send + Sync,
+        outcome: impl Fn(Option<ResetOutcome>) -> T + Send + Sync,
     ) -> Result<T> {
         // Before all attempts: media that are uploaded from now on may belong to a message that is still to
         // be appended.
@@ -141,7 +141,7 @@ impl Workspace<'_> {
         (user, session): (&str, &str),
         reset: &Reset<'_>,
         since: Seq,
-        outcome: &(impl Fn(Option<WasReset>) -> T + Send + Sync),
+        outcome: &(impl Fn(Option<ResetOutcome>) -> T + Send + Sync),
     ) -> Result<T> {
         let (settings, sessions) = (self.settings().await?, self.sessions(self.fs, user)?);
         let zone = settings.zone()?;
@@ -196,7 +196,7 @@ impl Workspace<'_> {
         conditions.extend(closing.conditions);
         let batch = self.batch_of(meta, ops, "reset session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        let done = WasReset { archive, messages, next: closing.next, memory, seq: PENDING };
+        let done = ResetOutcome { archive, messages, next: closing.next, memory, seq: PENDING };
         self.once.commit(self.fs, batch, outcome(Some(done))).await
     }
 
@@ -228,7 +228,7 @@ impl Workspace<'_> {
         (zone, used): (&Zone, Timestamp),
         ops: &mut Vec<Op>,
         conditions: &mut Vec<(At, Precondition)>,
-    ) -> Result<Held> {
+    ) -> Result<Extraction> {
         let (meta, day) = (&closed.listed.meta, zone.day(used));
         match (found, archive) {
             (Found::Text(text), Some(archive)) => {
@@ -238,9 +238,9 @@ impl Workspace<'_> {
             (Found::Unanswered, Some(archive)) => {
                 let job = Job::new(self, meta, (archive, first), day)?;
                 ops.push(job.op()?);
-                Ok(Held::Later(job.id))
+                Ok(Extraction::Later(job.id))
             }
-            (Found::Nothing, _) | (_, None) => Ok(Held::Nothing),
+            (Found::Nothing, _) | (_, None) => Ok(Extraction::Nothing),
         }
     }
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::handle::Workspace;
-use super::reset::{Reset, WasReset, due_at};
+use super::reset::{Reset, ResetOutcome, due_at};
 use crate::boxed;
 use crate::once::Outcome;
 use crate::session::{Create, Due, Listed, SessionKey};
@@ -29,7 +29,7 @@ pub struct Current {
     /// True if it was created by this call.
     pub created: bool,
     /// Reset that created it, if the one before was due.
-    pub reset: Option<WasReset>,
+    pub reset: Option<ResetOutcome>,
 }
 
 impl Outcome for Option<Current> {
@@ -86,7 +86,7 @@ impl Workspace<'_> {
                     true => reset.clone().if_due(),
                     false => Reset { class: Some(class), if_due: false, ..reset.clone() },
                 };
-                let outcome = |reset: Option<WasReset>| {
+                let outcome = |reset: Option<ResetOutcome>| {
                     let session = reset.as_ref().map_or(&session, |reset| &reset.next).clone();
                     Some(Current { session, created: false, reset })
                 };
@@ -110,7 +110,7 @@ impl Workspace<'_> {
         user: &str,
         session: &str,
         reset: &Reset<'_>,
-    ) -> Result<Option<WasReset>> {
+    ) -> Result<Option<ResetOutcome>> {
         let done = self.reset(user, session, &reset.clone().if_due()).await;
         if let Ok(Some(done)) = &done {
             self.schedule_reset(user, &done.next.name).await?;

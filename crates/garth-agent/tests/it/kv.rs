@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth_agent::kv::{
-    Condition, Found, KeyKind, Kv, KvCode, KvError, KvResult, MAX_GETS, MAX_LISTED, MAX_PAGE_VALUES,
+    Condition, CurrentValue, KeyKind, Kv, KvCode, KvError, KvResult, MAX_GETS, MAX_LISTED, MAX_PAGE_VALUES,
     MAX_VALUE, PageRequest, Paged, Past, Put, Search, Semantics, Written,
 };
 use garth_engine::engine::memory::MemoryFs;

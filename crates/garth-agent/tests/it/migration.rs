@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use garth_agent::kv::{Found, Kv};
+use garth_agent::kv::{CurrentValue, Kv};
 use garth_engine::model::{
     At, ByteRange, ChangeKind, ChangesQuery, CommitChanges, Entry, HistoryPage, Kind, MAX_PAGE, Moment,
     NamesPage, SearchQuery, Seq, SnapshotsPage, Timestamp, Version, WalkPage,
@@ -203,7 +203,7 @@ fn version(version: &Version) -> Value {
 }
 
 /// Returns a value in the format of the old `kv get --json`.
-fn value(found: &Found) -> Value {
+fn value(found: &CurrentValue) -> Value {
     json!({
         "path": found.path,
         "value": serde_json::from_str::<Value>(found.value.get()).unwrap(),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use garth_agent::memory::{
-    Event, EventType, Follow, LayerText, Level, Memories, Meta, Next, Origin, Put, Repair, Report, Status,
-    Told, Uri,
+    Event, EventType, FindingReport, Follow, LayerText, Level, Memories, Meta, Next, Origin, Put, Repair,
+    Report, Status, Uri,
 };
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
@@ -406,7 +406,7 @@ async fn followed(
     let (mut report, mut told) = (Report::default(), Vec::new());
     let mut seconds = 0;
     loop {
-        let mut tell = |one: &Told<'_>| {
+        let mut tell = |one: &FindingReport<'_>| {
             if one.until.is_none() {
                 told.push(format!("{} {}", one.finding.as_str(), one.memory.replace("ctx://default", "")));
             }

@@ -12,7 +12,7 @@ use garth_agent::session::{
     Append, Create, Draft, Export, PackOptions, SessionKey, Sessions, State, TranscriptFormat, Usage,
 };
 use garth_agent::workspace::{
-    Asking, Held, PromptOptions, Reset, Trim, Trimmed, WasReset, Workspace, run_jobs,
+    Asking, Extraction, PromptOptions, Reset, ResetOutcome, Trim, Trimmed, Workspace, run_jobs,
 };
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
@@ -105,7 +105,7 @@ async fn metadata(fs: &dyn FileSystem, path: &TreePath, name: &str) -> String {
     fs.entry(path).await.unwrap().attributes.metadata[name].clone()
 }
 
-pub(super) async fn reset(workspace: &Workspace<'_>, name: &str, how: &Reset<'_>) -> WasReset {
+pub(super) async fn reset(workspace: &Workspace<'_>, name: &str, how: &Reset<'_>) -> ResetOutcome {
     workspace.reset("default", name, how).await.unwrap().unwrap()
 }
 
@@ -125,7 +125,7 @@ async fn reset_archives_and_starts_next_session() {
     let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
     let archive = done.archive.unwrap();
     assert_eq!(archive.as_str(), format!("/agents/coder/sessions/{}.jsonl.gz", before.meta.id));
-    assert_eq!((done.messages, done.memory), (20, Held::Nothing));
+    assert_eq!((done.messages, done.memory), (20, Extraction::Nothing));
     let lines = unpacked(&fs, &archive).await;
     assert_eq!(lines, as_pi(&sessions, "work").await);
     assert_eq!(
@@ -355,14 +355,14 @@ async fn extracted_memories_share_the_commit() {
     talk(&sessions, "work", 6..=6).await;
     clock.advance(Duration::from_secs(3 * 86_400));
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
-    assert_eq!(done.memory, Held::Added(path("/agents/coder/memory/2026-01-27.md")));
+    assert_eq!(done.memory, Extraction::Added(path("/agents/coder/memory/2026-01-27.md")));
     assert!(!fs.exists("/agents/coder/memory/2026-01-30.md").await.unwrap());
     let none = Says(Some("NONE"));
     let sessions = session_named(&fs, &env, "other").await;
     talk(&sessions, "other", 1..=1).await;
     assert_eq!(
         reset(&workspace, "other", &Reset::default().asking(asking(&none))).await.memory,
-        Held::Nothing
+        Extraction::Nothing
     );
 }
 
@@ -406,7 +406,7 @@ async fn job_retries_unanswered_model_request() {
     let error = workspace.compact("default", "work", &Trim::default().asking(asking(&silent))).await;
     assert!(error.is_err() || error.unwrap().is_none(), "compaction waits for its model");
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&silent))).await;
-    let Held::Later(job) = done.memory else { panic!("{:?}", done.memory) };
+    let Extraction::Later(job) = done.memory else { panic!("{:?}", done.memory) };
     let file = path(&format!("/.outbox/jobs/{job}.json"));
     assert!(fs.exists(&file).await.unwrap());
     let ran = run_jobs(&fs, &env, asking(&silent).unwrap()).await.unwrap();
@@ -427,7 +427,7 @@ async fn failing_job_moves_to_dlq() {
     talk(&sessions, "work", 1..=1).await;
     let (workspace, silent) = (workspace(&fs, &env), Says(None));
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&silent))).await;
-    let Held::Later(job) = done.memory else { panic!("{:?}", done.memory) };
+    let Extraction::Later(job) = done.memory else { panic!("{:?}", done.memory) };
     let mut tried = 0;
     while fs.exists(&path(&format!("/.outbox/jobs/{job}.json"))).await.unwrap() {
         tried += 1;

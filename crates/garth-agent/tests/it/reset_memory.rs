@@ -4,7 +4,7 @@ use garth_agent::session::{Export, Import, TranscriptFormat};
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth_agent::workspace::{Held, Reset, Trim, run_jobs};
+use garth_agent::workspace::{Extraction, Reset, Trim, run_jobs};
 use garth_engine::model::Op;
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::fs::interfering::{Call, Interfering};
@@ -82,7 +82,7 @@ async fn full_day_stops_neither_compaction_nor_reset() {
         assert_eq!((done.memory, done.job), (Some(next.clone()), None), "{how}");
         talk(&sessions, "work", 6..=6).await;
         let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
-        assert_eq!(done.memory, Held::Added(next.clone()), "{how}");
+        assert_eq!(done.memory, Extraction::Added(next.clone()), "{how}");
         let text = fs.read_to_string(&next).await.unwrap();
         assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{how}: {text}");
         assert_eq!(fs.read_to_string("/agents/coder/elsewhere.md").await.unwrap(), "notes");
@@ -101,7 +101,7 @@ async fn full_day_leaves_a_job() {
     assert!(done.memory.is_none() && done.job.is_some(), "{done:?}");
     talk(&sessions, "work", 6..=6).await;
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
-    assert!(matches!(done.memory, Held::Later(_)), "{:?}", done.memory);
+    assert!(matches!(done.memory, Extraction::Later(_)), "{:?}", done.memory);
     // A request to remember something fails with the reason.
     let error = workspace.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap_err();
     assert!(error.is(ErrorKind::TooLarge), "{error}");
@@ -121,7 +121,7 @@ async fn conflicting_job_is_released_immediately() {
     let sessions = session(&fs, &env, "main").await;
     talk(&sessions, "work", 1..=1).await;
     let done = reset(&workspace(&fs, &env), "work", &Reset::default().asking(asking(&Says(None)))).await;
-    assert!(matches!(done.memory, Held::Later(_)), "{:?}", done.memory);
+    assert!(matches!(done.memory, Extraction::Later(_)), "{:?}", done.memory);
     let day = path("/agents/coder/memory/2026-01-27.md");
     let (model, other) =
         (Says(Some("- Ann likes tea")), vec![Op::write(day.clone(), "- mine\n").with_parents()]);

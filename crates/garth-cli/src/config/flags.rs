@@ -14,13 +14,13 @@ const CONFIG: &str = "config";
 
 /// Values given as flags.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct FlagValues {
     values: Vec<(&'static str, String)>,
     /// File to read instead of the one in the data folder.
     pub(crate) config: Option<PathBuf>,
 }
 
-impl Given {
+impl FlagValues {
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.values.iter().find(|(given, _)| *given == key).map(|(_, value)| value.as_str())
     }
@@ -69,7 +69,7 @@ pub(crate) type ModelFlags = Flags<OfModel>;
 /// Flags of groups of options, and `--config`, for clap.
 #[derive(Clone, Debug)]
 pub(crate) struct Flags<G> {
-    pub(crate) given: Given,
+    pub(crate) given: FlagValues,
     groups: PhantomData<G>,
 }
 
@@ -125,7 +125,7 @@ impl<G: Has> FromArgMatches for Flags<G> {
         };
         let values = Self::settings().filter_map(value).collect();
         let config = matches.get_one::<PathBuf>(CONFIG).cloned();
-        Ok(Self { given: Given { values, config }, groups: PhantomData })
+        Ok(Self { given: FlagValues { values, config }, groups: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

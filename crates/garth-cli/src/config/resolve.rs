@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::file::{self, Entry};
-use super::flags::Given;
+use super::flags::FlagValues;
 use super::kind::Value;
 use super::setting::{Apply, Setting};
 use super::settings::Settings;
@@ -49,7 +49,7 @@ fn variable(name: &str) -> Option<OsString> {
 
 impl Config {
     /// Reads the configuration of the data folder, whether that exists or not.
-    pub(crate) fn load(given: &Given, data: &Path) -> Result<Self> {
+    pub(crate) fn load(given: &FlagValues, data: &Path) -> Result<Self> {
         let named = given.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
         let file = named.clone().unwrap_or_else(|| data.join(file::NAME));
         // Absolute, because file names in it are relative to its folder.
@@ -65,7 +65,7 @@ impl Config {
     }
 
     fn resolve(
-        given: &Given,
+        given: &FlagValues,
         variable: impl Fn(&str) -> Option<OsString>,
         file: &Path,
         mut entries: Vec<Entry>,
@@ -184,7 +184,7 @@ mod tests {
         variables: &[(&str, &str)],
         lines: &[(&str, &str)],
     ) -> Result<Config> {
-        let given = Given::of(flags);
+        let given = FlagValues::of(flags);
         let entry = |(at, (key, text)): (usize, &(&str, &str))| {
             let setting = find(key).unwrap();
             Entry { setting, value: setting.kind.parse(text).unwrap(), line: at + 1 }

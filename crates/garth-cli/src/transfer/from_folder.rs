@@ -17,7 +17,7 @@ use super::host::{HostEntry, HostWalk, mtime, not_utf8, parts};
 use super::layout::{is_sidecar, read_sidecar};
 use super::layout_walk::LayoutWalk;
 use super::load::{Loader, Source, What};
-use super::own::Own;
+use super::own::CurrentFolder;
 use super::pairs::{Pair, Pairs, Side};
 use super::tree_walk::{TreeItem, TreeWalk};
 use crate::fail::{Failure, Result};
@@ -28,7 +28,7 @@ struct Import<'l, 'a> {
     loader: &'l mut Loader<'a>,
     fs: Arc<dyn FileSystem>,
     exclude: Rc<Exclude>,
-    own: &'l Own,
+    own: &'l CurrentFolder,
     /// Hard links so far: device and inode on this machine, and the path of the first name.
     links: HashMap<(u64, u64), TreePath>,
     /// Directories of the tree whose entries are skipped: kept, or deleted with the directory at this index
@@ -45,7 +45,7 @@ pub(crate) async fn from_folder(
     base: &TreePath,
     is_there: bool,
     exclude: Exclude,
-    own: &Own,
+    own: &CurrentFolder,
 ) -> Result {
     let exclude = Rc::new(exclude);
     let meta = fs::metadata(top).map_err(Failure::host(top))?;
@@ -134,7 +134,7 @@ impl Import<'_, '_> {
         let mut more = SetAttrs::new();
         let what = if kind.is_dir() {
             if self.own.is(&meta) {
-                return Err(Own::skipped(&source));
+                return Err(CurrentFolder::skipped(&source));
             }
             if item.is_some_and(|item| item.elsewhere) {
                 return Ok(true); // a directory shown only for its entries

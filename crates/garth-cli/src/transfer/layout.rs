@@ -11,7 +11,7 @@ use garth_engine::{Name, TreePath};
 
 use super::Exclude;
 use super::host::{HostEntry, HostWalk, Step};
-use super::own::Own;
+use super::own::CurrentFolder;
 use super::report::Report;
 use crate::fail::{Failure, Result};
 
@@ -53,7 +53,12 @@ fn refused(path: &Path, message: &str) -> Failure {
 
 /// Checks a folder before anything is written: each sidecar is valid and has its file, and no entry has a
 /// path that is reserved for garth. Reports errors. Returns true if the folder may be imported.
-pub(crate) fn check(top: &Path, exclude: Exclude, own: &Own, report: &mut Report<'_>) -> Result<bool> {
+pub(crate) fn check(
+    top: &Path,
+    exclude: Exclude,
+    own: &CurrentFolder,
+    report: &mut Report<'_>,
+) -> Result<bool> {
     let mut walk = HostWalk::new(top, Rc::new(exclude))?;
     let mut sound = true;
     while let Some(step) = walk.next() {

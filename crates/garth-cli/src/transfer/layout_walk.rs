@@ -18,7 +18,7 @@ use crate::fail::Result;
 /// Walk of the layout. It enters each directory that belongs to the layout.
 pub(crate) struct LayoutWalk {
     fs: Arc<dyn FileSystem>,
-    moved: Moved,
+    moved: Relocations,
     /// Directories to read. The smallest one is next: everything below a directory is larger than itself.
     pending: BinaryHeap<Reverse<String>>,
     /// Directory being read, and the name after which it continues.
@@ -29,7 +29,7 @@ pub(crate) struct LayoutWalk {
 
 /// Entries that are shown at another path than they are stored at.
 #[derive(Default)]
-struct Moved {
+struct Relocations {
     /// Items by directory and name.
     items: BTreeMap<(String, String), TreeItem>,
     /// Files whose path another file has already taken.
@@ -41,7 +41,7 @@ struct Moved {
 impl LayoutWalk {
     /// Starts at the root of an account.
     pub(crate) async fn new(fs: Arc<dyn FileSystem>) -> Result<Self> {
-        let moved = Moved::find(&*fs).await?;
+        let moved = Relocations::find(&*fs).await?;
         let dir = Some((String::new(), None));
         Ok(Self { fs, moved, pending: BinaryHeap::new(), dir, ready: VecDeque::new(), left_out: 0 })
     }
@@ -68,7 +68,7 @@ impl LayoutWalk {
 
     /// Returns the files that were not shown, because other files have their paths. To be called at the end.
     pub(crate) fn hidden(self) -> impl Iterator<Item = TreeItem> {
-        let Moved { items, twins, .. } = self.moved;
+        let Relocations { items, twins, .. } = self.moved;
         items.into_values().chain(twins).filter(|item| item.entry.kind == Kind::File)
     }
 
@@ -105,7 +105,7 @@ impl LayoutWalk {
     }
 }
 
-impl Moved {
+impl Relocations {
     /// Finds the entries. Only archives of sessions have some.
     async fn find(fs: &dyn FileSystem) -> Result<Self> {
         let mut moved = Self::default();

@@ -11,14 +11,14 @@ use garth_engine::DataDir;
 use crate::fail::{Failure, Result};
 
 /// Data folder in use.
-pub(crate) struct Own {
+pub(crate) struct CurrentFolder {
     /// Canonical path.
     folder: PathBuf,
     /// Device and inode.
     node: (u64, u64),
 }
 
-impl Own {
+impl CurrentFolder {
     pub(crate) fn new(data_dir: &DataDir) -> Result<Self> {
         let folder = data_dir.folder().to_owned();
         let meta = fs::metadata(&folder).map_err(Failure::host(&folder))?;

@@ -18,7 +18,7 @@ use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostWalk, mtime, parts};
 use super::layout_walk::LayoutWalk;
 use super::load::Policy;
-use super::own::Own;
+use super::own::CurrentFolder;
 use super::pairs::{Pair, Pairs, Side};
 use super::report::{Change, Item, Report};
 use super::to_tar::{Content, unsupported};
@@ -40,7 +40,7 @@ struct Export<'r, 'a> {
     fs: Arc<dyn FileSystem>,
     policy: Policy,
     exclude: Rc<Exclude>,
-    own: &'r Own,
+    own: &'r CurrentFolder,
     report: &'r mut Report<'a>,
     /// Inodes with several names, with the first name on this machine.
     links: HashMap<Ino, PathBuf>,
@@ -78,7 +78,7 @@ pub(crate) async fn to_folder(
     fs: Arc<dyn FileSystem>,
     (base, entry): (&TreePath, Entry),
     top: &Path,
-    (exclude, own): (Exclude, &Own),
+    (exclude, own): (Exclude, &CurrentFolder),
     policy: Policy,
     report: &mut Report<'_>,
 ) -> Result<LeftOut> {
@@ -151,7 +151,7 @@ pub(crate) async fn to_file(
     fs: Arc<dyn FileSystem>,
     (path, entry): (&TreePath, Entry),
     to: &Path,
-    own: &Own,
+    own: &CurrentFolder,
     policy: Policy,
     report: &mut Report<'_>,
 ) -> Result<LeftOut> {
@@ -172,7 +172,7 @@ impl<'r, 'a> Export<'r, 'a> {
     fn new(
         fs: Arc<dyn FileSystem>,
         policy: Policy,
-        (exclude, own): (Exclude, &'r Own),
+        (exclude, own): (Exclude, &'r CurrentFolder),
         report: &'r mut Report<'a>,
     ) -> Self {
         Self {
@@ -236,7 +236,7 @@ impl<'r, 'a> Export<'r, 'a> {
             there = None;
         // Not only below `clear`: an entry of the tree must not be written into the data folder either.
         } else if there.is_some_and(|there| self.own.is(there)) {
-            return Err(Own::skipped(to));
+            return Err(CurrentFolder::skipped(to));
         }
         if entry.mode & !PERMISSIONS != 0 && entry.kind != Kind::Symlink {
             self.left_out.special_bits += 1;
@@ -286,7 +286,7 @@ impl<'r, 'a> Export<'r, 'a> {
             };
         }
         if there.is_dir() && self.own.is_within(to) {
-            return Err(Own::skipped(to));
+            return Err(CurrentFolder::skipped(to));
         }
         if there.is_dir() && self.holds_excluded(relative, to).map_err(Failure::host(to))? {
             return refuse(io::ErrorKind::IsADirectory, HOLDS_EXCLUDED);
@@ -506,7 +506,7 @@ impl<'r, 'a> Export<'r, 'a> {
             return Ok(false);
         }
         if self.own.is(&meta) {
-            self.fail(Own::skipped(path))?;
+            self.fail(CurrentFolder::skipped(path))?;
             return Ok(false);
         }
         let mut all = true;

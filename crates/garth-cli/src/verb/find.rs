@@ -11,7 +11,7 @@ use garth_engine::model::{At, Entry, Kind, Page, Timestamp};
 use garth_engine::{FileSystem, FileSystemExt as _, TreePath};
 use globset::GlobMatcher;
 
-use self::marked::{Marked, Marks};
+use self::marked::{MarkedPaths, Marks};
 
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
@@ -143,7 +143,7 @@ impl Find {
 
     async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, tests: &Tests, path: &str) -> Result {
         let most = self.maxdepth.unwrap_or(usize::MAX);
-        if let Some(mut marked) = Marked::below(&**fs, path, self.marks()).await? {
+        if let Some(mut marked) = MarkedPaths::below(&**fs, path, self.marks()).await? {
             while let Some(paths) = marked.piece(&**fs).await? {
                 for (path, depth) in paths {
                     // Deleted in between, if it has no entry.

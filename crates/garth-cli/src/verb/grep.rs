@@ -217,7 +217,7 @@ struct Search<'a> {
 
 /// State of the output of one file.
 #[derive(Default)]
-struct Shown {
+struct FileOutput {
     matches: u64,
     /// Number of the last line that was printed.
     last: u64,
@@ -264,7 +264,7 @@ impl<'a> Search<'a> {
     }
 
     async fn file(&mut self, app: &mut App, path: &TreePath, entry: &Entry) -> Result {
-        let mut shown = Shown::default();
+        let mut shown = FileOutput::default();
         let mut lines = Lines::default();
         if entry.size > 0 {
             self.lines(app, path, &mut lines, &mut shown).await?;
@@ -288,7 +288,13 @@ impl<'a> Search<'a> {
     }
 
     /// Processes the lines of a file, as far as needed.
-    async fn lines(&self, app: &mut App, path: &TreePath, lines: &mut Lines, shown: &mut Shown) -> Result {
+    async fn lines(
+        &self,
+        app: &mut App,
+        path: &TreePath,
+        lines: &mut Lines,
+        shown: &mut FileOutput,
+    ) -> Result {
         let file = self.fs.open(&At::from(path)).await?;
         let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
         loop {
@@ -324,7 +330,7 @@ impl<'a> Search<'a> {
         number: u64,
         text: &[u8],
         binary: bool,
-        shown: &mut Shown,
+        shown: &mut FileOutput,
     ) -> Result<bool> {
         // After the last match, only its context is printed.
         let full = self.args.max_count.is_some_and(|most| shown.matches >= most);
@@ -377,7 +383,7 @@ impl<'a> Search<'a> {
         number: u64,
         text: &[u8],
         context: bool,
-        shown: &mut Shown,
+        shown: &mut FileOutput,
     ) -> Result {
         // As grep does: `--` separates groups of lines that are not adjacent.
         let grouped = self.args.before() + self.args.after() > 0;
@@ -395,7 +401,7 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Shown {
+impl FileOutput {
     /// Holds a line as context for a match after it; only the last `most` lines are held.
     fn wait(&mut self, number: u64, text: &[u8], most: usize) {
         self.waiting += text.len();

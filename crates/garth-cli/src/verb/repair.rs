@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use garth_agent::memory::{Memories, Repair as Repairs, Report, Told, Uri};
+use garth_agent::memory::{FindingReport, Memories, Repair as Repairs, Report, Uri};
 use garth_agent::session::{Damaged, mend_all};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::model::{At, Author, Kind, Page};
@@ -144,7 +144,7 @@ impl Repair {
         let repairs = Repairs::new(memories).dry_run(self.dry_run).at_once(self.now);
         // `tell` returns nothing, so the first error of the output is kept for later.
         let (mut said, out) = (Ok(()), &mut app.out);
-        let tell = |told: &Told<'_>| {
+        let tell = |told: &FindingReport<'_>| {
             if said.is_ok() {
                 let what = told.finding.as_str();
                 let rest =

@@ -135,7 +135,7 @@ impl Rule {
 
 /// Terms as they are given: the text of a schema is kept.
 #[derive(Serialize)]
-struct Given<'a> {
+struct RuleTerms<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,8 @@ fn constraint_of(constraint: &str, terms: &Terms) -> Result<Constraint> {
         _ => None,
     };
     let Terms { unique, bytes, except, policy, .. } = terms;
-    let given = Given { schema, unique: unique.as_deref(), bytes: *bytes, except, policy: policy.as_deref() };
+    let given =
+        RuleTerms { schema, unique: unique.as_deref(), bytes: *bytes, except, policy: policy.as_deref() };
     let given = serde_json::to_string(&given).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Constraint::parse(constraint, &given)?)
 }

@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
         if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
             return Err(Refusal::validation("the body must be a JSON object"));
         }
-        let Sent(mut fields) = serde_json::from_str(text).map_err(|error| {
+        let SentFields(mut fields) = serde_json::from_str(text).map_err(|error| {
             Refusal::validation(format!("the body is not valid JSON: {}", reworded(&error)))
         })?;
         fields.sort_by(|a, b| a.0.cmp(&b.0));
@@ -105,9 +105,9 @@ fn reworded(error: &serde_json::Error) -> String {
     error.to_string().replace("expected ident", "expected a value")
 }
 
-struct Sent<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct SentFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Sent<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for SentFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Object).map(Self)
     }

@@ -65,7 +65,7 @@ pub struct Courier {
     /// Position of each account in its log up to which it was repaired, by folder; `None` without repair.
     followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
-    known: HashMap<String, Known>,
+    known: HashMap<String, LastVisit>,
     /// Accounts to visit, by folder. True for a full visit, false for one of the outbox only.
     waiting: BTreeMap<String, (Account, bool)>,
     busy: HashSet<String>,
@@ -78,7 +78,7 @@ pub struct Courier {
 
 /// State of an account at its last full visit.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct LastVisit {
     mark: Mark,
     /// Time of the next work that is due.
     due: Option<Timestamp>,
@@ -93,7 +93,7 @@ struct UnderWay {
 }
 
 /// Result of a visit.
-struct Visited {
+struct VisitResult {
     account: Account,
     is_whole: bool,
     mark: Mark,
@@ -103,7 +103,7 @@ struct Visited {
 /// Tasks of a courier.
 #[derive(Default)]
 struct Tasks {
-    visits: JoinSet<Visited>,
+    visits: JoinSet<VisitResult>,
     /// Each returns the account of its event, and true if the event had failed before.
     deliveries: JoinSet<(Account, bool)>,
 }
@@ -329,16 +329,16 @@ impl Courier {
             let visiting = async move {
                 let visited = compute(&env, &account.id, 0, visit).await;
                 let (mark, outcome) = visited.unwrap_or_else(|error| (Mark::default(), Err(error)));
-                Visited { account, is_whole, mark, outcome }
+                VisitResult { account, is_whole, mark, outcome }
             };
             tasks.visits.spawn(visiting.instrument(span));
         }
     }
 
     /// Records what a visit has left, and starts to deliver the events that it has claimed.
-    fn visited(&mut self, visited: Option<Visited>, deliveries: &mut JoinSet<(Account, bool)>) {
+    fn visited(&mut self, visited: Option<VisitResult>, deliveries: &mut JoinSet<(Account, bool)>) {
         // If a visit panicked outside its work, its account stays busy until the process ends. None does.
-        let Some(Visited { account, is_whole, mark, outcome }) = visited else { return };
+        let Some(VisitResult { account, is_whole, mark, outcome }) = visited else { return };
         self.busy.remove(&account.folder);
         let now = self.data.env().now();
         let due = match outcome {
@@ -378,7 +378,7 @@ impl Courier {
         // A commit within the same clock tick as this mark would leave no other one, and be missed.
         let is_young = mark.changed().is_some_and(|changed| now.0.saturating_sub(changed.0) < YOUNG);
         let mark = if is_young { Mark::default() } else { mark };
-        self.known.insert(account.folder, Known { mark, due });
+        self.known.insert(account.folder, LastVisit { mark, due });
     }
 
     /// Frees the place of a finished delivery, and queues the account for its next events.

@@ -381,7 +381,7 @@ pub(super) async fn lines(
     let next_source = page.next.map(|next| format!("{session}#{}:{next}-{}", log.name(), select.lines.end()));
     let shown = |line: &'_ Line| (line.number, serde_json::from_str::<Box<RawValue>>(&line.text));
     let items = page.items.iter().map(shown);
-    let items = items.filter_map(|(line, value)| Some(Shown { line, value: value.ok()? })).collect();
+    let items = items.filter_map(|(line, value)| Some(ShownLine { line, value: value.ok()? })).collect();
     raw(&LinesPage { log: log.name(), items, has_more: next_source.is_some(), next_source })
 }
 
@@ -389,7 +389,7 @@ pub(super) async fn lines(
 #[derive(Serialize)]
 struct LinesPage {
     log: &'static str,
-    items: Vec<Shown>,
+    items: Vec<ShownLine>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     has_more: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -397,7 +397,7 @@ struct LinesPage {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ShownLine {
     line: u64,
     value: Box<RawValue>,
 }

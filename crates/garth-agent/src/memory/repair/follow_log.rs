@@ -11,7 +11,7 @@ use super::super::list::Prefix;
 use super::super::state::read_all;
 use super::super::uri::Uri;
 use super::judge::EDITING;
-use super::report::{Finding, Report, Told};
+use super::report::{Finding, FindingReport, Report};
 use super::{READ, Repair};
 use crate::boxed;
 use garth_engine::error::{ErrorKind, Result};
@@ -51,7 +51,7 @@ pub struct Follow {
     /// Directories whose memories came with them, and behind which.
     came: VecDeque<(TreePath, Option<TreePath>)>,
     /// Removed memories, in the order of their commits.
-    went: VecDeque<Went>,
+    went: VecDeque<RemovedEntry>,
     /// True if memories changed after the position was recorded.
     moved_on: bool,
     /// Time at which the position was recorded.
@@ -60,7 +60,7 @@ pub struct Follow {
 
 /// Directory, or meta in it, that a commit removed.
 #[derive(Clone, Debug)]
-struct Went {
+struct RemovedEntry {
     seq: Seq,
     dir: TreePath,
     after: Option<TreePath>,
@@ -132,7 +132,7 @@ impl Follow {
         &mut self,
         repair: &Repair<'_>,
         report: &mut Report,
-        told: &mut (impl FnMut(&Told<'_>) + Send),
+        told: &mut (impl FnMut(&FindingReport<'_>) + Send),
     ) -> Result<Next> {
         let is_behind = self.read(repair).await?;
         self.expand(repair).await?;
@@ -152,7 +152,7 @@ impl Follow {
             due.iter().filter_map(|dir| Uri::of_dir(&repair.memories.account, dir)).collect();
         let waiting = &mut self.waiting;
         repair
-            .look(&memories, report, &mut |one: &Told<'_>| {
+            .look(&memories, report, &mut |one: &FindingReport<'_>| {
                 told(one);
                 let dir = one.memory.parse::<Uri>().ok().map(|uri| uri.dir());
                 if let (Some(until), Some(dir)) = (one.until, dir) {
@@ -239,7 +239,7 @@ impl Follow {
             Place::Memory(_) | Place::Elsewhere => return,
         };
         self.moved_on = true;
-        self.went.push_back(Went { seq, dir, after: None, due });
+        self.went.push_back(RemovedEntry { seq, dir, after: None, due });
     }
 
     /// Adds the memories in directories that were created or moved.
@@ -263,7 +263,7 @@ impl Follow {
         repair: &Repair<'_>,
         now: Timestamp,
         report: &mut Report,
-        told: &mut (impl FnMut(&Told<'_>) + Send),
+        told: &mut (impl FnMut(&FindingReport<'_>) + Send),
     ) -> Result<()> {
         let Some(went) = self.went.pop_front_if(|went| went.due <= now) else { return Ok(()) };
         let before = Moment::Seq(Seq(went.seq.0.saturating_sub(1)));
@@ -286,11 +286,11 @@ impl Follow {
                     continue;
                 }
                 *report.found.entry(Finding::Deleted.as_str()).or_default() += 1;
-                told(&Told { memory: &name, finding: Finding::Deleted, until: None });
+                told(&FindingReport { memory: &name, finding: Finding::Deleted, until: None });
             }
         }
         if next.is_some() {
-            self.went.push_front(Went { after: next, ..went });
+            self.went.push_front(RemovedEntry { after: next, ..went });
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(super) const EDITING: Duration = Duration::from_secs(1);
 
 /// Options of a judgement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct JudgeOptions {
     pub(super) now: Timestamp,
     /// Repairs memories that may still be being written.
     pub(super) at_once: bool,
@@ -110,7 +110,7 @@ impl Mend {
 }
 
 /// Content of `.meta.json`.
-enum Known {
+enum StoredMeta {
     Absent,
     Unreadable,
     /// A JSON object whose status garth does not know.
@@ -133,24 +133,26 @@ enum Fields {
 /// Returns the URI in the meta. It differs from that of the directory after a move or a copy.
 pub(super) fn said(found: &Found, now: Timestamp) -> Option<String> {
     match known(found, now) {
-        Known::Meta(meta, _) => Some(meta.uri),
-        Known::Absent | Known::Unreadable | Known::Unknown(_) => None,
+        StoredMeta::Meta(meta, _) => Some(meta.uri),
+        StoredMeta::Absent | StoredMeta::Unreadable | StoredMeta::Unknown(_) => None,
     }
 }
 
-fn known(found: &Found, now: Timestamp) -> Known {
-    let Some(file) = &found.state.meta else { return Known::Absent };
-    let Some(bytes) = &file.bytes else { return Known::Unreadable };
+fn known(found: &Found, now: Timestamp) -> StoredMeta {
+    let Some(file) = &found.state.meta else { return StoredMeta::Absent };
+    let Some(bytes) = &file.bytes else { return StoredMeta::Unreadable };
     if let Ok(meta) = Meta::parse(bytes) {
-        return Known::Meta(Box::new(meta), Fields::All);
+        return StoredMeta::Meta(Box::new(meta), Fields::All);
     }
-    let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return Known::Unreadable };
+    let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
+        return StoredMeta::Unreadable;
+    };
     if let Some(status) = unknown_status(&fields) {
-        return Known::Unknown(status);
+        return StoredMeta::Unknown(status);
     }
     match completed(found, &fields, now) {
-        Some((meta, fields)) => Known::Meta(Box::new(meta), fields),
-        None => Known::Unreadable,
+        Some((meta, fields)) => StoredMeta::Meta(Box::new(meta), fields),
+        None => StoredMeta::Unreadable,
     }
 }
 
@@ -184,14 +186,14 @@ fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Opti
 
 /// Judges a memory by its files alone. Returns `None` if that leaves a doubt, and the events and other
 /// memories have to be read. A scan reads no more than the files of a sound memory.
-pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
+pub(super) fn at_first_sight(found: &Found, asked: &JudgeOptions) -> Option<Verdict> {
     if found.is_empty() {
         return None;
     }
     let meta = match known(found, asked.now) {
-        Known::Unknown(status) => return Some(Verdict::Unknown(status)),
-        Known::Meta(meta, Fields::All) => meta,
-        Known::Meta(..) | Known::Absent | Known::Unreadable => return None,
+        StoredMeta::Unknown(status) => return Some(Verdict::Unknown(status)),
+        StoredMeta::Meta(meta, Fields::All) => meta,
+        StoredMeta::Meta(..) | StoredMeta::Absent | StoredMeta::Unreadable => return None,
     };
     match meta.status {
         Status::Broken if !asked.retry => Some(Verdict::Broken),
@@ -206,20 +208,20 @@ pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
 }
 
 /// Judges a memory.
-pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
+pub(super) fn judge(found: &Found, around: &Around, asked: &JudgeOptions) -> Verdict {
     let state = &found.state;
     let text = effective_text(found);
     let mend = match (known(found, asked.now), text.is_some()) {
-        (Known::Unknown(status), _) => return Verdict::Unknown(status),
-        (Known::Absent, false) => gone(around),
+        (StoredMeta::Unknown(status), _) => return Verdict::Unknown(status),
+        (StoredMeta::Absent, false) => gone(around),
         // A meta that cannot be read says as little as none. The text can be read, and the rest follows from
         // it.
-        (Known::Absent | Known::Unreadable, true) => orphan(found, around, asked),
-        (Known::Unreadable, false) => {
+        (StoredMeta::Absent | StoredMeta::Unreadable, true) => orphan(found, around, asked),
+        (StoredMeta::Unreadable, false) => {
             let meta = around.newest_meta.clone().unwrap_or_else(|| Meta::new(&state.uri, asked.now));
             Some(broken(found, &meta, asked))
         }
-        (Known::Meta(meta, fields), has_text) => match meta.status {
+        (StoredMeta::Meta(meta, fields), has_text) => match meta.status {
             Status::Broken if !asked.retry => return Verdict::Broken,
             // Another attempt without a text would write the same meta again, with a new time.
             Status::Broken if usable(text).is_none() => return Verdict::Broken,
@@ -271,13 +273,14 @@ fn gone(around: &Around) -> Option<Mend> {
 }
 
 /// Marks a memory as BROKEN: readers do not find it, and each report lists it.
-fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
+fn broken(found: &Found, meta: &Meta, asked: &JudgeOptions) -> Mend {
     let mut mend = Mend::new(Finding::Broken, WRITING);
     let uri = found.state.uri.to_string();
     // The meta is about this directory from now on: a retry does not judge it as moved or copied.
     let same = if meta.uri == uri { meta.clone() } else { Meta { uri, ..meta.clone() } };
     mend.meta = Some(Meta { status: Status::Broken, updated_at: seconds(asked.now), ..same });
-    let is_lost = matches!(known(found, asked.now), Known::Unreadable | Known::Meta(_, Fields::Lost));
+    let is_lost =
+        matches!(known(found, asked.now), StoredMeta::Unreadable | StoredMeta::Meta(_, Fields::Lost));
     if is_lost || found.in_the_way.contains(&META) {
         mend.aside.push(META);
     }
@@ -286,7 +289,7 @@ fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
 
 /// Completes a memory of which only the text can be read. Everything else is derived from the text, or comes
 /// from the newest version of the meta that can be read.
-fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
+fn orphan(found: &Found, around: &Around, asked: &JudgeOptions) -> Option<Mend> {
     let state = &found.state;
     // A skill without any other file of a memory is a plain skill, which has no meta. It may have a file of
     // its own by the name of the link to its text.
@@ -321,7 +324,7 @@ fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
 }
 
 /// Verdict on a layer.
-struct Judged {
+struct JudgedLayer {
     text: String,
     layer: Layer,
     /// The file has to be written.
@@ -341,16 +344,16 @@ fn layer(
     file: Option<&File>,
     (is_newer, is_newer_than_text): (bool, bool),
     make: fn(&str) -> String,
-) -> Judged {
+) -> JudgedLayer {
     let sha = sha256(content.as_bytes());
     let made = make(content);
     let derived = Layer { origin: Origin::Derived, content_sha256: sha.clone() };
     let given = Layer { origin: Origin::Given, content_sha256: sha.clone() };
     let Some(text) = file.and_then(File::text).map(|text| text.trim_end_matches('\n').to_owned()) else {
         let change = Some(Finding::Incomplete);
-        return Judged { text: made, layer: derived, is_written: true, change };
+        return JudgedLayer { text: made, layer: derived, is_written: true, change };
     };
-    let kept = |layer: Layer, change| Judged { text: text.clone(), layer, is_written: false, change };
+    let kept = |layer: Layer, change| JudgedLayer { text: text.clone(), layer, is_written: false, change };
     // No record of the origin. A text that garth would not derive is somebody's own.
     let Some(known) = known else {
         return kept(if text == made { derived } else { given }, None);
@@ -367,7 +370,7 @@ fn layer(
         // Edited, and then the content changed: the layer is kept, but does not describe the content.
         Origin::Derived if is_newer => kept(stale(), Some(Finding::ChangedLayer)),
         // Only the content changed.
-        Origin::Derived => Judged { text: made, layer: derived, is_written: true, change },
+        Origin::Derived => JudgedLayer { text: made, layer: derived, is_written: true, change },
         // Given again, for the content as it is now.
         Origin::Given | Origin::Stale if is_newer && (is_of_text || is_newer_than_text) => {
             kept(given, Some(Finding::ChangedLayer))
@@ -381,7 +384,13 @@ fn layer(
 }
 
 /// Completes a memory that has a text, and makes it ACTIVE.
-fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: Fields) -> Option<Mend> {
+fn whole(
+    found: &Found,
+    around: &Around,
+    asked: &JudgeOptions,
+    before: &Meta,
+    fields: Fields,
+) -> Option<Mend> {
     let state = &found.state;
     let content = usable(effective_text(found))?.to_owned();
     let mut mend = Mend::new(Finding::Incomplete, EDITING);
@@ -487,7 +496,7 @@ fn named(
 fn settle_place(
     found: &Found,
     around: &Around,
-    asked: &Asked,
+    asked: &JudgeOptions,
     meta: &mut Meta,
     mend: &mut Mend,
 ) -> Elsewhere {

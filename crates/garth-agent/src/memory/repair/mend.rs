@@ -8,7 +8,7 @@ use super::super::uri::Uri;
 use super::super::write_ops::{link_of, upsert, upsert_relation, write_event};
 use super::super::{Memories, edge};
 use super::inspect::{Around, Found};
-use super::judge::{self, Asked, Mend, Verdict};
+use super::judge::{self, JudgeOptions, Mend, Verdict};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 100;
 
 impl Memories<'_> {
     /// Reads a memory and judges it.
-    pub(super) async fn judged(&self, uri: &Uri, asked: &Asked) -> Result<(Found, Around, Verdict)> {
+    pub(super) async fn judged(&self, uri: &Uri, asked: &JudgeOptions) -> Result<(Found, Around, Verdict)> {
         let mut one = None;
         self.read_found(std::slice::from_ref(uri), |_, found| one = Some(found)).await?;
         let mut found = one.ok_or_else(|| Error::new(ErrorKind::Io, "the storage returned no answer"))??;

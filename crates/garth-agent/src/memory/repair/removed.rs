@@ -28,12 +28,12 @@ pub(super) struct Ended {
     /// Commit that removed its meta. It identifies the end, which is reported once, even after its events are
     /// removed.
     seq: Seq,
-    gone: Gone,
+    gone: MissingEvents,
 }
 
 /// Events that a removed memory still needs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct MissingEvents {
     /// URIs under which an index may have it, without an event about its end.
     pub(super) uris: Vec<Uri>,
     /// Time until which events about it may be in flight to a sink.
@@ -42,16 +42,16 @@ pub(super) struct Gone {
 
 impl Memories<'_> {
     /// Returns the missing events of a memory that was in a directory and exists nowhere now.
-    pub(super) async fn went(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Gone> {
+    pub(super) async fn went(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<MissingEvents> {
         let now = State::read(self.fs, uri).await?;
         let left = [&now.meta, &now.content, &now.relations, &now.brief, &now.overview];
         // A memory of which files are left is judged like any other.
         if left.iter().any(|file| file.is_some()) || self.fs.lookup(uri.file(OUTBOX)).await?.is_some() {
-            return Ok(Gone::default());
+            return Ok(MissingEvents::default());
         }
         match self.last_meta(past, uri).await? {
             Some(meta) => self.to_tell(past, uri, &meta).await,
-            None => Ok(Gone::default()),
+            None => Ok(MissingEvents::default()),
         }
     }
 
@@ -96,9 +96,9 @@ impl Memories<'_> {
     }
 
     /// Returns the events to write for a memory with this last meta.
-    async fn to_tell(&self, past: &Arc<dyn FileSystem>, uri: &Uri, meta: &Meta) -> Result<Gone> {
+    async fn to_tell(&self, past: &Arc<dyn FileSystem>, uri: &Uri, meta: &Meta) -> Result<MissingEvents> {
         let known = meta.uri.parse().ok().filter(|said: &Uri| said.account() == self.account);
-        let mut gone = Gone { uris: vec![known.unwrap_or_else(|| uri.clone())], not_before: None };
+        let mut gone = MissingEvents { uris: vec![known.unwrap_or_else(|| uri.clone())], not_before: None };
         let longest = self.env.now().plus_seconds(LEASE.as_secs().cast_signed());
         for event in self.waited(past, uri).await? {
             let lease = event.lease_until.as_deref().filter(|_| event.status == EventStatus::Processing);
@@ -116,7 +116,7 @@ impl Memories<'_> {
                 untold.push(gone);
             }
         }
-        Ok(Gone { uris: untold, ..gone })
+        Ok(MissingEvents { uris: untold, ..gone })
     }
 
     /// Returns the waiting events of a removed memory.

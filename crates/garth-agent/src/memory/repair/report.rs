@@ -131,7 +131,7 @@ impl Report {
 /// Finding, as it is reported while repair runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Told<'a> {
+pub struct FindingReport<'a> {
     /// URI of the memory, or the directory of an unfinished delete.
     pub memory: &'a str,
     /// Finding about it.

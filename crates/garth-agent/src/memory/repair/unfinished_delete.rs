@@ -7,7 +7,7 @@ use super::super::state::read_all;
 use super::super::uri::Uri;
 use super::super::write_ops::{in_account_outbox, outlive, write_event_of_account};
 use super::super::{Memories, edge};
-use super::report::{Finding, Report, Told};
+use super::report::{Finding, FindingReport, Report};
 use super::{Repair, is_race};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page};
@@ -21,7 +21,7 @@ impl Repair<'_> {
     pub(super) async fn unfinished(
         &self,
         report: &mut Report,
-        told: &mut (impl FnMut(&Told<'_>) + Send),
+        told: &mut (impl FnMut(&FindingReport<'_>) + Send),
     ) -> Result<()> {
         let outbox = TreePath::from_row("", OUTBOX);
         let mut page = Page::default();
@@ -43,7 +43,7 @@ impl Repair<'_> {
                     Ok(()) => {
                         let finding = Finding::UnfinishedDelete;
                         *report.found.entry(finding.as_str()).or_default() += 1;
-                        told(&Told { memory: dir.as_str(), finding, until: None });
+                        told(&FindingReport { memory: dir.as_str(), finding, until: None });
                     }
                     // The client that deletes it is still at work.
                     Err(error) if is_race(&error) => report.waiting += 1,

@@ -85,10 +85,10 @@ fn block_of(line: u64) -> u64 {
 
 /// Returns the lines of messages that an event retracts; `None` if it retracts none.
 pub fn retracted(event: &[u8]) -> Option<RangeInclusive<u64>> {
-    retracted_of(&Seen::of(event))
+    retracted_of(&LineFields::of(event))
 }
 
-fn retracted_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
+fn retracted_of(seen: &LineFields) -> Option<RangeInclusive<u64>> {
     let lines = seen.source.as_deref().filter(|_| seen.kind.as_deref() == Some("message.withdrawn"))?;
     let (first, last) = messages(lines)?.into_inner();
     // The rule of the log accepts any range. Without a limit, one event could create any number of keys.
@@ -98,10 +98,10 @@ fn retracted_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
 /// Returns the run of retracted lines that contains the lines of an event, with those that were retracted
 /// before and adjoin them. Returns `None` if the event retracts none.
 pub fn retracted_run(event: &[u8]) -> Option<RangeInclusive<u64>> {
-    run_of(&Seen::of(event))
+    run_of(&LineFields::of(event))
 }
 
-fn run_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
+fn run_of(seen: &LineFields) -> Option<RangeInclusive<u64>> {
     let own = retracted_of(seen)?;
     let run = seen.span.as_deref().and_then(messages);
     // Other programs may write any `span`. One that does not contain the event's own lines is ignored.
@@ -178,7 +178,7 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
     if first == number {
         keys.push(key);
     }
-    let seen = Seen::of(text);
+    let seen = LineFields::of(text);
     keys.extend(seen.id.as_deref().map(id_key));
     keys.extend(seen.call.as_deref().map(result_key));
     match seen.role.as_deref() {
@@ -207,7 +207,7 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
 
 /// Fields of a line, of which the end may be missing.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct LineFields {
     id: Option<String>,
     role: Option<String>,
     kind: Option<String>,
@@ -217,7 +217,7 @@ struct Seen {
     call: Option<String>,
 }
 
-impl Seen {
+impl LineFields {
     fn of(text: &[u8]) -> Self {
         let mut seen = Self::default();
         // Only the first 64 KiB of a line are read. If it ends too early, the fields before are kept.
@@ -226,7 +226,7 @@ impl Seen {
     }
 }
 
-struct OfLine<'a>(&'a mut Seen);
+struct OfLine<'a>(&'a mut LineFields);
 
 impl<'de> Visitor<'de> for OfLine<'_> {
     type Value = ();

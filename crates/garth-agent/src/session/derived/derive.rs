@@ -36,7 +36,7 @@ pub struct Derive {
     /// References, a JSON object a line.
     pub refs: Option<String>,
     /// Messages from which all files are derived.
-    pub(crate) made_of: Option<MadeOf>,
+    pub(crate) made_of: Option<DerivedMessages>,
 }
 
 impl Derive {
@@ -73,7 +73,7 @@ impl Derive {
 
 /// Messages from which files are derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MadeOf {
+pub(crate) struct DerivedMessages {
     pub(crate) lines: RangeInclusive<u64>,
     /// Lines among these that were retracted before they were read.
     pub(crate) retracted: Vec<RangeInclusive<u64>>,
@@ -95,7 +95,7 @@ impl Outcome for Derived {
     }
 }
 
-impl MadeOf {
+impl DerivedMessages {
     /// Returns lines with those of them that are retracted.
     pub(crate) fn new(lines: &RangeInclusive<u64>, gone: &[RangeInclusive<u64>]) -> Self {
         let inside = gone.iter().map(|gone| *gone.start().max(lines.start())..=*gone.end().min(lines.end()));
@@ -183,7 +183,8 @@ impl Sessions<'_> {
         let etag = self.fs.stat(&events).await.optional()?.map(|entry| entry.etag);
         conditions.extend(etag.map(|etag| (events, Precondition::Etag(etag))));
         if let Some(made_of) = &derive.made_of
-            && MadeOf::new(&made_of.lines, &self.retracted(session, made_of.lines.clone()).await?) != *made_of
+            && DerivedMessages::new(&made_of.lines, &self.retracted(session, made_of.lines.clone()).await?)
+                != *made_of
         {
             let message =
                 format!("{session}: messages were retracted meanwhile; derive from the others again");

@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::message::{Block, ImageSource, Message};
 use crate::boxed;
 use crate::ids::random_uuid;
-use crate::media::{InlineImage, Made, Media, MediaKey, Stored, extract_images};
+use crate::media::{CreatedMedia, InlineImage, Media, MediaKey, Stored, extract_images};
 use crate::session::handle::Sessions;
 use crate::session::store::meta::Meta;
 use garth_engine::error::{Error, Result};
@@ -65,7 +65,7 @@ impl<'a> Sessions<'a> {
             let of = (meta.session_key.as_deref().unwrap_or(&meta.id), &*meta.id);
             let (ops, key) = media.copy_ops(&stored, of, &random_uuid(&self.env)?)?;
             let batch = self.batch(session, ops, "copy media to session");
-            self.once.commit(self.fs, batch, Made::pending(key)).await
+            self.once.commit(self.fs, batch, CreatedMedia::pending(key)).await
         };
         media.made(self.once.run(copy).await?).await
     }

@@ -151,11 +151,11 @@ pub(super) fn blocks(
 /// Returns the type of a block; empty for one without a type.
 fn kind_of(block: &RawValue) -> Cow<'_, str> {
     #[derive(Deserialize)]
-    struct Typed<'a> {
+    struct TypeOnly<'a> {
         #[serde(rename = "type", borrow)]
         kind: Cow<'a, str>,
     }
-    let typed = block.get().starts_with('{').then(|| serde_json::from_str::<Typed<'_>>(block.get()));
+    let typed = block.get().starts_with('{').then(|| serde_json::from_str::<TypeOnly<'_>>(block.get()));
     typed.and_then(Result::ok).map_or("".into(), |typed| typed.kind)
 }
 

@@ -259,7 +259,7 @@ impl<'a> Search<'a> {
     /// Returns true if a complete message begins at `at`.
     fn is_message(&mut self, at: usize) -> bool {
         #[derive(Deserialize)]
-        struct Said<'a> {
+        struct RoleOnly<'a> {
             #[serde(rename = "role", borrow)]
             _role: Cow<'a, str>,
         }
@@ -269,7 +269,7 @@ impl<'a> Search<'a> {
                 self.spend(value.get().len());
                 let then = self.text[at + stream.byte_offset()..].trim_start();
                 let has_end = then.is_empty() || then.starts_with([',', ']', '{']);
-                has_end && serde_json::from_str::<Said<'_>>(value.get()).is_ok()
+                has_end && serde_json::from_str::<RoleOnly<'_>>(value.get()).is_ok()
             }
             Some(Err(error)) => {
                 self.spend(offset_of(&self.text[at..], &error));

@@ -59,7 +59,7 @@ async fn get_many_reads_one_snapshot(fs: Fs, clock: ManualClock) {
     let many = kv(&fs).get_many(&keys).await.unwrap();
     assert_eq!((many.seq, many.values.len()), (fs.head().await.unwrap().seq, keys.len()));
     for (key, value) in keys.iter().zip(many.values) {
-        let shown = |value: KvResult<Option<Found>>| {
+        let shown = |value: KvResult<Option<CurrentValue>>| {
             value.map(|found| found.map(|found| (found.path, found.version, text(&found.value))))
         };
         match (shown(kv(&fs).get(key).await), shown(value)) {

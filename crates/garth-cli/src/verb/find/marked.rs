@@ -34,12 +34,12 @@ impl Marks<'_> {
 }
 
 /// Iterator over the paths at and below a path that have the marks, in pieces.
-pub(super) struct Marked {
+pub(super) struct MarkedPaths {
     top: TreePath,
     query: Option<FindQuery>,
 }
 
-impl Marked {
+impl MarkedPaths {
     /// Returns `None` if there are no marks, or if the store has no index of them.
     pub(super) async fn below(fs: &dyn FileSystem, path: &str, marks: Marks<'_>) -> Result<Option<Self>> {
         let Some(query) = marks.query() else { return Ok(None) };

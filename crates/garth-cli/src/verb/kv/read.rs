@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use futures::lock::Mutex;
 use garth_agent::kv::{
-    Found, KeyKind, Kv, KvResult, MAX_GETS, MAX_HISTORY, MAX_LISTED, PageRequest, Semantics,
+    CurrentValue, KeyKind, Kv, KvResult, MAX_GETS, MAX_HISTORY, MAX_LISTED, PageRequest, Semantics,
 };
 use garth_engine::model::Timestamp;
 use garth_engine::{ErrorKind, FileSystem};
@@ -47,7 +47,7 @@ impl Get {
         app.each(&self.keys, async |app, key| {
             let found = values.lock().await.next(key).await?.ok_or_else(|| no_key(key))?;
             let line = one_line(key, &found.value)?;
-            let json = Shown::of(&found, &line, self.all);
+            let json = ShownValue::of(&found, &line, self.all);
             match (self.all, several) {
                 (true, _) => app.out.item(&json, in_full(&found)),
                 (false, true) => app.out.item(&json, format_args!("{}\t{line}", escaped(&found.path))),
@@ -64,14 +64,14 @@ struct Values<'a> {
     agent: String,
     /// Keys that were not read yet.
     keys: &'a [String],
-    ready: VecDeque<KvResult<Option<Found>>>,
+    ready: VecDeque<KvResult<Option<CurrentValue>>>,
     /// Time for expiry; `None` with `--at`, where the past decides.
     now: Option<Timestamp>,
 }
 
 impl Values<'_> {
     /// Returns the value of `key`, which must be the next key.
-    async fn next(&mut self, key: &str) -> Result<Option<Found>> {
+    async fn next(&mut self, key: &str) -> Result<Option<CurrentValue>> {
         if self.ready.is_empty() {
             let keys: Vec<&str> = self.keys.iter().take(MAX_GETS).map(String::as_str).collect();
             let kv = Kv::new(&*self.fs, &self.agent).at_key(key)?;
@@ -84,14 +84,15 @@ impl Values<'_> {
             }
         }
         let found = self.ready.pop_front().unwrap_or(Ok(None)).at_key(key)?;
-        let expired = |found: &Found| found.expires_at.zip(self.now).is_some_and(|(end, now)| end <= now);
+        let expired =
+            |found: &CurrentValue| found.expires_at.zip(self.now).is_some_and(|(end, now)| end <= now);
         Ok(found.filter(|found| !expired(found)))
     }
 }
 
 /// Value with its attributes.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShownValue<'a> {
     path: &'a str,
     value: &'a RawValue,
     version_id: String,
@@ -104,8 +105,8 @@ struct Shown<'a> {
     searchable: Option<bool>,
 }
 
-impl<'a> Shown<'a> {
-    fn of(found: &'a Found, value: &'a RawValue, all: bool) -> Self {
+impl<'a> ShownValue<'a> {
+    fn of(found: &'a CurrentValue, value: &'a RawValue, all: bool) -> Self {
         Self {
             path: &found.path,
             value,
@@ -119,7 +120,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn in_full(found: &Found) -> String {
+fn in_full(found: &CurrentValue) -> String {
     let expires = found.expires_at.map_or_else(|| "never".to_owned(), Timestamp::to_rfc3339);
     format!(
         "key         {}\nversion     {}\ncreated     {}\nexpires     {expires}\ntags        {}\nimportance  {}\n\
@@ -230,7 +231,7 @@ pub(super) struct Log {
 
 /// Version of a value. The version that ended it has the value `{}`.
 #[derive(Serialize)]
-struct ShownPast<'a> {
+struct ShownVersion<'a> {
     version_id: String,
     created_at: String,
     value: &'a RawValue,
@@ -254,7 +255,7 @@ impl Log {
             for version in &page.items {
                 let time = version.created_at.to_rfc3339();
                 let value = version.value.as_deref().map(|value| one_line(key, value)).transpose()?;
-                let json = ShownPast {
+                let json = ShownVersion {
                     version_id: version.version.to_string(),
                     created_at: time.clone(),
                     value: value.as_deref().unwrap_or(nothing),

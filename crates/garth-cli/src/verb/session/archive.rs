@@ -1,7 +1,7 @@
 //! `garth session archive` and `archives`: archives of ended sessions.
 
 use clap::Args;
-use garth_agent::workspace::{Held, Reset as How};
+use garth_agent::workspace::{Extraction, Reset as How};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
@@ -52,8 +52,8 @@ impl Archive {
             return app.out.item(&json, format_args!("not due  {}", escaped(&self.name)));
         };
         let (memory, job) = match &done.memory {
-            Held::Added(path) => (Some(path.as_str()), None),
-            Held::Later(job) => (None, Some(job.as_str())),
+            Extraction::Added(path) => (Some(path.as_str()), None),
+            Extraction::Later(job) => (None, Some(job.as_str())),
             _ => (None, None),
         };
         let archive = done.archive.as_ref().map(garth_engine::TreePath::as_str);

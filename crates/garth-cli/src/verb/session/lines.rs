@@ -114,7 +114,7 @@ pub(crate) fn source_of(log: &str, text: &str) -> Result<Source> {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShownLine<'a> {
     line: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a RawValue>,
@@ -132,7 +132,7 @@ fn print(app: &mut App, log: Log, line: &Line) -> Result {
         Log::Messages => (Some(&*kept), None),
         Log::Events => (None, Some(&*kept)),
     };
-    let json = Shown { line: line.number, message, event };
+    let json = ShownLine { line: line.number, message, event };
     match log {
         Log::Messages => {
             let shown =

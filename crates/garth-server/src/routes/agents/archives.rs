@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use garth_agent::session::{Export, TranscriptFormat};
-use garth_agent::workspace::{Held, Reset, Workspace};
+use garth_agent::workspace::{Extraction, Reset, Workspace};
 use garth_engine::TreePath;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -49,8 +49,8 @@ pub(in crate::routes) async fn reset(
     let done = workspace.reset(workspace.audience(), &fields.name, &how).await?;
     let Some(done) = done else { return Ok(json!({"ok": true, "reset": false})) };
     let (memory, job) = match &done.memory {
-        Held::Added(path) => (Some(path.as_str()), None),
-        Held::Later(job) => (None, Some(job.as_str())),
+        Extraction::Added(path) => (Some(path.as_str()), None),
+        Extraction::Later(job) => (None, Some(job.as_str())),
         _ => (None, None),
     };
     Ok(json!({
