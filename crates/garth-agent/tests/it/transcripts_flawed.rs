@@ -166,7 +166,7 @@ async fn empty_transcript_rewinds_nothing() {
         let sessions = sessions(&*fs).await;
         let all = [system.clone(), user("a"), assistant("b")];
         whole(&sessions, "default", OPENAI, &lines(&all)).await;
-        for text in ["".to_owned(), "[]".to_owned(), "[".to_owned(), lines(&[system.clone()])] {
+        for text in [String::new(), "[]".to_owned(), "[".to_owned(), lines(std::slice::from_ref(&system))] {
             for dry in [false, true] {
                 let mut import = Import::new(OPENAI, &text).rewind().skip_bad();
                 import.dry = dry;

@@ -77,7 +77,8 @@ impl Sessions<'_> {
     }
 
     /// Returns the entries of a file without those that have a source among the messages `gone` of the
-    /// session `of`; `None` if no entry has one. With `is_whole`, all messages of that source must be retracted.
+    /// session `of`; `None` if no entry has one. With `is_whole`, all messages of that source must be
+    /// retracted.
     pub(super) async fn entries_without(
         &self,
         (session, kind, text): (&str, EntryKind, &str),
