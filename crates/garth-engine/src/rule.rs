@@ -79,7 +79,7 @@ impl Rule {
         &self.pattern
     }
 
-    /// Returns the constraint on them.
+    /// Returns the constraint on files that match the pattern.
     pub fn constraint(&self) -> &Constraint {
         &self.constraint
     }

@@ -45,7 +45,7 @@ const FLUSH: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct StagedArchive {
     pub(super) body: StagedBody,
-    /// Number of messages in it.
+    /// Number of messages in the archive.
     pub(super) messages: u64,
     /// Keys of the media that the messages refer to.
     pub(super) media: HashSet<String>,

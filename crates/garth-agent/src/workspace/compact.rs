@@ -48,7 +48,7 @@ pub struct Trimmed {
     pub lines: (u64, u64),
     /// Part archive with these messages.
     pub part: TreePath,
-    /// Number of messages in it.
+    /// Number of messages in the archive.
     pub messages: u64,
     /// True if a model wrote the summary.
     pub by_model: bool,

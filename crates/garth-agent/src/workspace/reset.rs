@@ -70,7 +70,7 @@ impl<'m> Reset<'m> {
 pub struct ResetOutcome {
     /// Archive; `None` for a session without messages.
     pub archive: Option<TreePath>,
-    /// Number of messages in it.
+    /// Number of messages in the archive.
     pub messages: u64,
     /// Next session.
     pub next: Listed,

@@ -299,7 +299,7 @@ async fn published_skill_links_its_content() {
 }
 
 #[tokio::test]
-async fn what_is_no_memory_or_of_another_account_is_refused() {
+async fn rejects_foreign_accounts_and_unknown_categories() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);
         let put = Put::new("x");

@@ -43,7 +43,7 @@ async fn older_prompts_replay_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn new_prompts_read_old_skills_anew() {
+async fn new_prompts_use_current_skill_parsing() {
     let folder = data_of("prompts-1");
     let data = garth::builder().open(folder.path()).unwrap();
     let account = data.account("default").await.unwrap();

@@ -64,7 +64,7 @@ async fn retracted_parts_of_a_message_stay_retracted() {
 }
 
 #[tokio::test]
-async fn any_message_retracted_last_is_told() {
+async fn import_reports_messages_retracted_last() {
     let system = json!({"role": "system", "content": "be kind"});
     let cases = [
         (vec![user("a"), assistant("b"), user("c")], "2-3", vec![user("a"), user("c")], Some(3)),

@@ -21,7 +21,7 @@ use super::own::CurrentFolder;
 use super::pairs::{Pair, Pairs, Side};
 use super::tree_walk::{TreeItem, TreeWalk};
 use crate::fail::{Failure, Result};
-use crate::progress::{Guarded, Interrupt};
+use crate::progress::{Interrupt, StoppableReader};
 
 /// Import of a folder in progress.
 struct Import<'l, 'a> {
@@ -251,7 +251,7 @@ fn attrs(source: &Path, path: &str, there: Option<&Entry>) -> Result<SetAttrs> {
 struct Lazy {
     path: PathBuf,
     interrupt: Interrupt,
-    open: Option<Guarded<File>>,
+    open: Option<StoppableReader<File>>,
 }
 
 impl Lazy {

@@ -18,7 +18,7 @@ use crate::out::counted;
 use crate::progress::Interrupt;
 use crate::terminal;
 use crate::transfer::{
-    Exclude, Format, LeftOut, Own, Policy, Report, Sink, Style, to_file, to_folder, to_tar,
+    CurrentFolder, Exclude, Format, LeftOut, Policy, Report, Sink, Style, to_file, to_folder, to_tar,
 };
 
 /// Export a directory or file as a folder, a file or a tar archive, or update an earlier export
@@ -84,7 +84,7 @@ impl Export {
         let exclude = Exclude::new(&self.exclude)?;
         let to = self.destination(app)?;
         let fs = app.pinned(&self.past).await?;
-        let own = Own::new(&app.data_dir()?)?;
+        let own = CurrentFolder::new(&app.data_dir()?)?;
         // Checked before anything is created on this machine.
         let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
         let target = self.target(&to, entry.kind)?;
@@ -177,7 +177,7 @@ impl Export {
         fs: Arc<dyn FileSystem>,
         (path, entry): (&TreePath, Entry),
         (to, target): (&Path, Target),
-        (exclude, own): (Exclude, &Own),
+        (exclude, own): (Exclude, &CurrentFolder),
         report: &mut Report<'_>,
     ) -> Result<LeftOut> {
         let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };

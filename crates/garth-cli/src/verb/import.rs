@@ -16,8 +16,8 @@ use crate::fail::{Failure, Result};
 use crate::progress::Interrupt;
 use crate::terminal;
 use crate::transfer::{
-    Exclude, Format, Loader, Own, Policy, Report, Style, check_layout, count, decompress_first, from_file,
-    from_folder, from_tar,
+    CurrentFolder, Exclude, Format, Loader, Policy, Report, Style, check_layout, count, decompress_first,
+    from_file, from_folder, from_tar,
 };
 
 /// Import a folder, a file or a tar archive, or update an earlier import
@@ -88,7 +88,7 @@ impl Import {
         self.check_layout(app, source)?;
         let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
         let mut tree = tree.importing();
-        let own = Own::new(&app.data_dir()?)?;
+        let own = CurrentFolder::new(&app.data_dir()?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;
         }

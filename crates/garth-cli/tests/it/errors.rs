@@ -86,7 +86,7 @@ fn missing_account_is_not_created() {
 }
 
 #[test]
-fn unusable_input_files_exit_alike() {
+fn unusable_input_files_share_exit_code() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work"]);
     let (missing, folder) = (garth.beside("missing"), garth.beside("folder"));

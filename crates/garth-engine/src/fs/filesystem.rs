@@ -306,20 +306,20 @@ impl StoreId {
 pub struct Store {
     /// Identity.
     pub id: StoreId,
-    /// Handle to it, with the reach of the view that was lowered.
+    /// Handle to the store, with the reach of the view that was lowered.
     pub fs: Arc<dyn FileSystem>,
-    /// Paths within that reach.
+    /// Paths that the handle reaches.
     pub within: Within,
-    /// Key space of that handle; `None` without a log.
+    /// Key space of the handle; `None` without a log.
     pub keys: Option<KeySpace>,
 }
 
 /// Address in terms of a store.
 #[derive(Clone, Debug)]
 pub struct LoweredAddress {
-    /// The store.
+    /// Store that has the node.
     pub store: Store,
-    /// The address there.
+    /// Address in this store.
     pub at: At,
     /// Operations to do before, such as copying up the node that changes.
     pub before: Vec<Op>,
@@ -430,8 +430,8 @@ impl By {
 /// Directories of a store, and the handle that reaches them.
 #[derive(Clone, Debug)]
 pub struct SearchTarget {
-    /// The handle.
+    /// Handle to the store.
     pub store: Store,
-    /// The paths there.
+    /// Paths of the directories in the store.
     pub tops: Vec<TreePath>,
 }

@@ -241,10 +241,10 @@ impl From<usize> for Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// When it survives loss of power.
+    /// Once the commit survives loss of power.
     #[default]
     Durable,
-    /// When every reader sees it. It becomes durable with the next durable commit or `sync`.
+    /// Once every reader sees the commit. It becomes durable with the next durable commit or `sync`.
     Visible,
 }
 

@@ -63,8 +63,8 @@ pub struct Usage {
 pub struct Quota {
     /// Path; `/` for the complete tree. It need not exist: a quota belongs to the path.
     pub path: TreePath,
-    /// Limits on the content below it.
+    /// Limits on the content below the path.
     pub limits: Limits,
-    /// Usage below it.
+    /// Usage below the path.
     pub used: Usage,
 }

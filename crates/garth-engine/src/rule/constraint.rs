@@ -66,9 +66,9 @@ pub enum Constraint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Files must not contain it.
+    /// Refuses commits after which a file contains such text.
     Refuse,
-    /// It is shown as it is.
+    /// Shows the text unmasked.
     Allow,
 }
 

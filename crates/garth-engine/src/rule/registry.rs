@@ -31,11 +31,11 @@ struct Set {
 /// Lines of a file that search leaves out while another file has keys for them.
 #[derive(Clone, Debug)]
 pub struct WithheldLines {
-    /// The other file.
+    /// File that has the keys.
     pub file: TreePath,
     /// The projection of the keys.
     pub projection: Projection,
-    /// The key that the other file has if it has any.
+    /// Key that the other file has if it has any.
     pub any: &'static str,
     /// Returns the keys of a line, of which one is enough.
     pub keys: fn(u64) -> [String; 2],
@@ -50,7 +50,7 @@ pub enum Searchable {
     No,
     /// Found while another file has a key.
     While {
-        /// The other file.
+        /// File that has the key.
         file: TreePath,
         /// The projection of the key.
         projection: Projection,

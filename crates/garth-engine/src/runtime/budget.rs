@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(owner.idle(), 0, "it made room");
         drop(second);
         let held = [budget.wait().unwrap(), budget.wait().unwrap()];
-        // A caller that holds something for which others wait does not wait.
+        // `open` never waits, even without room: its caller holds something for which others wait.
         drop(budget.open());
         drop(held);
     }

@@ -40,7 +40,7 @@ pub(crate) struct ReadConn {
 /// Time for which a connection may stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// As long as it is useful.
+    /// Until it is no longer needed.
     Kept,
     /// For one read. It can never write, and may miss later commits of others.
     OneRead,

@@ -45,7 +45,7 @@ async fn key_opens_its_account_and_survives_reopening() {
 }
 
 #[tokio::test]
-async fn scopes_have_one_text_form_and_admin_implies_all() {
+async fn scopes_round_trip_and_admin_allows_all() {
     for scope in Scope::ALL {
         assert_eq!(scope.to_string().parse::<Scope>().unwrap(), scope);
     }
@@ -136,7 +136,7 @@ async fn deleting_an_account_frees_its_name() {
     assert!(elsewhere.authenticate(other.reveal()).await.unwrap().is_some());
     assert!(!folder.path().join("accounts").join(&old.folder).exists());
     for gone in [
-        // Every call by the name of the account fails alike.
+        // Every call that names the deleted account fails with the same kind.
         home.account("acme").await.err(),
         home.delete_account("acme").await.err(),
         home.control().account("acme").await.err(),

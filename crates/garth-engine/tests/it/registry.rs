@@ -78,7 +78,7 @@ async fn registered_rules_hold_and_cannot_be_removed() {
 }
 
 #[tokio::test]
-async fn search_finds_a_file_while_another_has_a_key() {
+async fn search_finds_file_while_another_has_key() {
     let folder = tempfile::tempdir().unwrap();
     let fs = open(folder.path(), sample::registry());
     let found = async |layers: bool| {

@@ -137,9 +137,9 @@ fn any(random: &mut Random) -> Uri {
 struct Tries<'a> {
     memories: Memories<'a>,
     recaller: Recaller<'a>,
-    /// Directories of its memories, by their paths in the account.
+    /// Directories of the agent's memories, by their paths in the account.
     fs: &'a dyn FileSystem,
-    /// Everything that it sees.
+    /// Complete tree that the agent sees.
     tree: &'a dyn FileSystem,
 }
 

@@ -16,13 +16,13 @@ fn random_requests_see_no_canary() {
 }
 
 #[test]
-fn tries_from_the_memories_of_an_agent_see_and_change_nothing_of_others() {
+fn agent_memories_reach_no_other_owner() {
     let report = proven(&AgentMemories::default(), 13);
     assert!(report["tries"] == 3_000 && report["answered"] > 500, "{report}");
 }
 
 #[test]
-fn tries_from_the_memories_of_a_whole_account_are_noticed() {
+fn leaky_agent_memories_are_detected() {
     let broken = broken(&AgentMemories { leaky: true }, 13);
     assert!(broken.contains("a canary is seen"), "{broken}");
 }

@@ -26,7 +26,7 @@ fn repair_loses_no_user_data() {
 }
 
 #[test]
-fn other_readers_agree_on_which_memories_are_there() {
+fn other_readers_see_the_same_memories() {
     let report = proven(&OtherReaders, 1);
     assert!(report["memories that exist"] > 50 && report["memories that exist"] < 350, "{report}");
 }

@@ -5,7 +5,7 @@ use garth_proofs::outbox::{Deliveries, Fault};
 use super::support::{broken, proven};
 
 #[test]
-fn events_reach_a_bad_sink_in_order_while_workers_are_killed() {
+fn killed_workers_deliver_events_in_order() {
     let report = proven(&Deliveries::default(), 3);
     let delivered = report["events delivered in order"];
     assert!(report["kills"] == 8 && delivered > 10 && report["requests"] > delivered, "{report}");

@@ -22,7 +22,7 @@ fn quickstart_shows_now_the_past_and_a_hit() {
 }
 
 #[test]
-fn a_batch_is_one_commit_and_the_second_worker_is_refused() {
+fn batch_example_refuses_second_worker() {
     assert_eq!(output("batch"), "commit 2 did 2 things\nrefused: conflict\nreport: done\n");
 }
 
@@ -63,7 +63,7 @@ fn two_users_see_their_own_memories_only() {
 }
 
 #[test]
-fn session_pack_fits_budget_and_ends_with_last_message() {
+fn pack_fits_budget_and_ends_with_last_message() {
     let output = output("sessions");
     let tokens = output.split("pack: ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert!((1..=500).contains(&tokens.parse::<u32>().unwrap()), "{output}");
@@ -80,7 +80,7 @@ fn memories_have_versions_and_are_recalled_by_tag() {
 }
 
 #[test]
-fn prompts_show_workspace_to_owner_and_less_to_guest() {
+fn guest_prompt_shows_less_than_owner_prompt() {
     let output = output("prompts");
     assert!(output.starts_with("knows its soul: true\nknows the day:  true\n"), "{output}");
     assert!(output.contains("part: ") && output.ends_with("guest sees the day: false\n"), "{output}");

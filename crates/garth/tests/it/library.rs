@@ -7,7 +7,7 @@ use garth::{ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_engine::model::MAX_READ;
 
 #[tokio::test]
-async fn a_file_longer_than_one_read_is_read_whole() {
+async fn read_file_returns_long_files_completely() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::open(folder.path()).unwrap();
     data.dir().create_account("acme").await.unwrap();
@@ -18,7 +18,7 @@ async fn a_file_longer_than_one_read_is_read_whole() {
 }
 
 #[tokio::test]
-async fn an_address_is_text_a_path_or_a_number() {
+async fn reads_by_text_path_and_inode() {
     let fs = garth::in_memory();
     let ino = fs.write("/a", "text").await.unwrap().ino;
     let path = TreePath::parse("/a").unwrap();
@@ -34,7 +34,7 @@ async fn an_address_is_text_a_path_or_a_number() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_there_takes_no_commit_to_make() {
+async fn mkdir_all_of_existing_directory_commits_nothing() {
     let fs = garth::in_memory();
     let made = fs.mkdir_all("/a/b").await.unwrap();
     assert_eq!(fs.mkdir_all("/a/b").await.unwrap(), made);
@@ -44,7 +44,7 @@ async fn a_directory_that_is_there_takes_no_commit_to_make() {
 }
 
 #[tokio::test]
-async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
+async fn read_dir_and_walk_all_read_every_page() {
     let fs = garth::in_memory();
     let count = <Page>::default().limit + 1;
     let ops =
@@ -58,7 +58,7 @@ async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
 }
 
 #[tokio::test]
-async fn nothing_there_is_none_and_not_an_error() {
+async fn lookup_of_missing_path_returns_none() {
     let fs = garth::in_memory();
     fs.write("/file", "").await.unwrap();
     assert!(fs.lookup("/none").await.unwrap().is_none());
@@ -68,7 +68,7 @@ async fn nothing_there_is_none_and_not_an_error() {
 }
 
 #[tokio::test]
-async fn a_commit_refuses_an_option_that_an_operation_lacks() {
+async fn commit_rejects_unsupported_option() {
     let fs = garth::in_memory();
     fs.write("/file", "").await.unwrap();
     for misused in [Op::remove(TreePath::root()).create_new().if_exists(), Op::snapshot("s").with_parents()] {

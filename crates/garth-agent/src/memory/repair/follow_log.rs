@@ -36,9 +36,9 @@ const DEPTHS: [usize; 2] = [4, 5];
 pub enum Next {
     /// Immediately.
     Now,
-    /// At this time, or when there is a commit.
+    /// At this time, or after the next commit.
     At(Timestamp),
-    /// When there is a commit.
+    /// After the next commit.
     Commit,
 }
 

@@ -134,7 +134,7 @@ impl Report {
 pub struct FindingReport<'a> {
     /// URI of the memory, or the directory of an unfinished delete.
     pub memory: &'a str,
-    /// Finding about it.
+    /// Finding about this memory.
     pub finding: Finding,
     /// Time until which nobody may change it before repair does; `None` if it is repaired, or would be.
     pub until: Option<Timestamp>,

@@ -54,7 +54,7 @@ pub struct Part {
     /// Name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`, `yesterday`,
     /// `today`, `others`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
     pub name: &'static str,
-    /// Section that contains it.
+    /// Section that contains the part.
     pub section: &'static str,
     /// File of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,11 +100,11 @@ pub struct Stable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Replayed {
-    /// Event that records it.
+    /// Event that records the prompt.
     pub event: String,
-    /// Time at which it was built.
+    /// Time at which the prompt was built.
     pub built_at: String,
-    /// SHA-256 that it had.
+    /// SHA-256 of the text as it was built.
     pub sha256: String,
     /// True if the replay yields the same text. It may not if another version of garth built it.
     pub same: bool,

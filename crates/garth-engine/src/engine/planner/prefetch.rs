@@ -429,7 +429,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         let due = |node: &&NodeRow| node.ino < self.first_ino && node.nlink > 0 && node.expired(self.time);
-        // It ends under all of its names, those out of reach of the batch among them.
+        // An expired node loses all of its names, also those out of reach of the batch.
         let everywhere = Within::everything();
         let mut read = Ok(());
         for node in nodes.iter().filter(due) {

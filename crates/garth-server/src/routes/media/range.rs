@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn range_of_another_version_returns_whole_file() {
+    fn range_of_another_version_returns_complete_file() {
         let mut headers = HeaderMap::new();
         assert_eq!(part(&headers, "\"a\"", 10), Part::Whole);
         headers.insert(RANGE, "bytes=0-1".parse().unwrap());

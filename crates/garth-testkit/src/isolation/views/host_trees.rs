@@ -147,7 +147,7 @@ fn swapped() -> impl Iterator<Item = [&'static str; 2]> {
     SWAPPED.into_iter().filter(move |[one, _]| kept(one))
 }
 
-/// Stages content of others.
+/// Stages content under another owner.
 async fn stage(host: &dyn FileSystem, hidden: &mut Hidden) -> Proven<()> {
     let owner = Owner::new("others")?;
     let others = host.confined(&garth_engine::model::Confinement::new(Within::everything(), owner)).await?;

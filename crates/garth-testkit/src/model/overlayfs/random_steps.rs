@@ -87,7 +87,7 @@ fn id(rng: &mut Random) -> u32 {
     u32::from(rng.one_in(2))
 }
 
-/// Returns a time that the clock does not show.
+/// Returns a time in the past, so that it differs from every time of the test's clock.
 pub(super) fn time(rng: &mut Random) -> Timestamp {
     Timestamp((THEN + i64::from(u16::try_from(rng.below(60_000)).unwrap_or_default())) * 1_000_000_000)
 }

@@ -11,14 +11,14 @@ pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
 /// A passage in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passage {
-    /// Id of its row.
+    /// Id of the passage's row.
     pub(crate) id: i64,
     pub(crate) ino: Ino,
-    /// Its bytes in the file.
+    /// Byte range in the file.
     pub(crate) span: Span,
-    /// Number of line feeds in it.
+    /// Number of line feeds in the passage.
     pub(crate) line_feeds: u64,
-    /// True if it is indexed as JSON.
+    /// True if the passage is indexed as JSON.
     pub(crate) json: bool,
 }
 

@@ -20,7 +20,7 @@ use crate::sqlite::migrate::finish_copy;
 /// Content of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Backup {
-    /// The last commit in it.
+    /// Last commit in the backup.
     pub seq: u64,
     /// Bytes written.
     pub bytes: u64,

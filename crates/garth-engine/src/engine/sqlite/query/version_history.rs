@@ -134,7 +134,7 @@ impl ReadView<'_> {
             Error::new(ErrorKind::Corrupt, format!("commit {seq} is missing from the log; run `garth fsck`"))
         };
         let (mut commit, owner) = commit_log::info(self.conn, seq)?.ok_or_else(missing)?;
-        // A commit id has an owner, and is for no other view.
+        // A commit id is visible only to the owner of the commit.
         commit.id = commit.id.filter(|_| self.is_own(&owner));
         Ok(commit)
     }
