@@ -149,7 +149,7 @@ impl Failure {
                 (error.kind().as_str(), error.path().map(ToString::to_string), error.message().to_owned())
             }
             Self::Host(path, error) => {
-                (host_kind(error.kind()), Some(path.display().to_string()), error.to_string())
+                (host_kind(error.kind()), Some(path.display().to_string()), host_message(error))
             }
             Self::DataDir(folder, error) => {
                 (error.kind().as_str(), Some(folder.display().to_string()), with_source(error))
@@ -223,6 +223,14 @@ fn kv_code(code: KvCode) -> u8 {
     }
 }
 
+/// Returns the message of an error of this machine, in the words that errors of the tree have.
+fn host_message(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Returns the kind that `--json` prints for an error of this machine: the name of the tree's kind, if there
 /// is one.
 fn host_kind(kind: io::ErrorKind) -> &'static str {
@@ -287,7 +295,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tree(error) => error.fmt(f),
-            Self::Host(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Host(path, error) => write!(f, "{}: {}", path.display(), host_message(error)),
             Self::DataDir(folder, error) => write!(f, "{}: {}", folder.display(), with_source(error)),
             Self::Kv(Some(key), error) => write!(f, "{key}: {error}"),
             Self::Kv(None, error) => error.fmt(f),

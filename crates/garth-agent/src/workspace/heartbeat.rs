@@ -23,7 +23,7 @@ pub fn says_anything(text: &str) -> bool {
 /// Returns the result of [`says_anything`], or for old prompts the one that it had then.
 pub(super) fn says_anything_as(text: &str, reading: Reading) -> bool {
     // Prompts that were built before fences were recognised must be replayed as they were.
-    let is_fence = |line: &str| reading == Reading::Now && is_fence(line);
+    let is_fence = |line: &str| reading != Reading::First && is_fence(line);
     let text = without_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
     text.split(['\n', '\r'])
         .map(str::trim)

@@ -3,6 +3,7 @@
 mod astray;
 mod blocks;
 pub(super) mod front_matter;
+mod hermes;
 mod json_text;
 mod metadata;
 mod parts;

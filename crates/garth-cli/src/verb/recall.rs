@@ -8,7 +8,7 @@ use garth_engine::model::{PatternBelow, Timestamp};
 
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
 use crate::size::parse_tokens;
 use crate::verb::set::parse_pair;
 
@@ -64,6 +64,10 @@ pub(crate) struct Recall {
 
 impl Recall {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        if self.question.trim().is_empty() {
+            let message = "recall needs a question: `garth recall 'how does Alice take her coffee'`";
+            return Err(Failure::Usage(message.into()));
+        }
         let tree = app.tree().await?;
         let fs = &*tree.fs;
         let mut asked = Asked::new(&self.question).budget(usize::try_from(self.budget).unwrap_or(usize::MAX));

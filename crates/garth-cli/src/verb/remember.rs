@@ -24,6 +24,7 @@ use crate::host_text::argument_or_stdin;
         garth remember --for agent --agent concierge 'Refunds take five days' --tag policy")]
 pub(crate) struct Remember {
     /// Text of the fact; - or nothing reads standard input
+    #[arg(allow_hyphen_values = true)]
     text: Option<String>,
     /// Tag to add (repeatable)
     #[arg(long = "tag", value_name = "TAG")]

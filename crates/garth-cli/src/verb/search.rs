@@ -64,6 +64,10 @@ impl Search {
             let message = "search covers only the last commit; `garth grep --at` searches the past";
             return Err(Failure::Usage(message.into()));
         }
+        if self.query.trim().is_empty() {
+            let message = "search needs words: `garth search 'quarterly report'`; `garth ls` lists files";
+            return Err(Failure::Usage(message.into()));
+        }
         let fs = app.tree().await?.fs;
         let mut within = Vec::new();
         for path in &self.within {

@@ -9,6 +9,19 @@ use serde_json::{Value, json};
 use super::garth::{Garth, finish, text, utf8};
 
 #[test]
+fn blank_questions_are_refused() {
+    let garth = Garth::new();
+    assert!(garth.fails(2, &["search", " "]).contains("search needs words"));
+    assert!(garth.fails(2, &["recall", ""]).contains("recall needs a question"));
+}
+
+#[test]
+fn remembers_text_that_begins_with_a_dash() {
+    let garth = Garth::new();
+    garth.ok(&["remember", "-5 degrees outside"]);
+}
+
+#[test]
 fn errors_name_path_as_text_and_json() {
     let garth = Garth::new();
     assert_eq!(garth.fails(3, &["cat", "/none"]), "garth: /none: no such file or directory\n");

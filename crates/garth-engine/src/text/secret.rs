@@ -10,8 +10,14 @@ mod assigned;
 mod command;
 #[cfg(test)]
 mod corpus_tests;
+mod decoded;
+mod enclosed;
+#[cfg(test)]
+mod enclosed_tests;
 mod entry;
 mod harmless_shape;
+mod json_web_key;
+mod judgement;
 mod named;
 mod names;
 mod private_key;
@@ -19,6 +25,7 @@ mod random;
 mod service_shape;
 mod service_token;
 mod span;
+mod sql_rows;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -26,16 +33,16 @@ mod value;
 mod words;
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::ops::Range;
 
+pub use self::judgement::Judgement;
 pub use self::span::Secret;
 
+use self::decoded::{Decoded, escaped_lines};
 use self::named::NamedBefore;
 use self::private_key::Blocks;
 use self::span::LONGEST;
 use self::words::{is_word, look_at, next_word};
-use super::json::escape;
 use crate::compute::working;
 
 /// Number of bytes on each side of a piece of text that decide about secrets in it: the longest secret, its
@@ -48,56 +55,8 @@ const NEAR: usize = 2 << 10;
 /// Number of bytes on each side of a piece that [`Judgement::First`] looks at.
 const FIRST_CONTEXT: usize = 4 << 10;
 
-/// Limit on strings of JSON within each other whose escapes are decoded.
+/// Limit on strings within each other whose escapes are decoded.
 const LEVELS: usize = 4;
-
-/// Version of the rules by which a span is a secret. Text that was shown under one version is rebuilt under
-/// the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Judgement {
-    /// Long words of random characters are secrets everywhere.
-    First,
-    /// They are secrets only next to a name that says so.
-    Second,
-}
-
-impl Judgement {
-    /// Judgement for text that is written and shown now.
-    pub const CURRENT: Self = Self::Second;
-
-    /// Returns the number under which records store it.
-    pub const fn number(self) -> u32 {
-        match self {
-            Self::First => 1,
-            Self::Second => 2,
-        }
-    }
-
-    /// Returns the judgement of a record; the first for records without a number, and `None` for an unknown
-    /// number.
-    pub fn numbered(number: Option<u32>) -> Option<Self> {
-        [Self::First, Self::Second].into_iter().find(|it| it.number() == number.unwrap_or(1))
-    }
-
-    /// Runs `work`. In it, [`masked`] and [`masked_in_context`] mask under this judgement, so that a recorded
-    /// text is rebuilt as it was. Search and rules always use the current one.
-    pub fn during<T>(self, work: impl FnOnce() -> T) -> T {
-        /// Restores the previous judgement, even if `work` panics.
-        struct Before(Judgement);
-        impl Drop for Before {
-            fn drop(&mut self) {
-                SHOWN.set(self.0);
-            }
-        }
-        let _before = Before(SHOWN.replace(self));
-        work()
-    }
-}
-
-thread_local! {
-    /// Judgement under which text is masked on this thread.
-    static SHOWN: Cell<Judgement> = const { Cell::new(Judgement::CURRENT) };
-}
 
 /// Finds spans that look like secrets, in order and without overlaps. JSON escapes are also read as the
 /// characters that they mean.
@@ -110,16 +69,16 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     working(text.len());
     let mut found = match judgement {
         Judgement::First => first_scan(text),
-        Judgement::Second => scan(text),
+        Judgement::Second | Judgement::Third => scan(text, judgement),
     };
     match judgement {
         // The first judgement decodes the complete text once; packs built under it depend on that.
         Judgement::First if text.contains(&b'\\') => {
-            let decoded = Decoded::of(text);
+            let decoded = Decoded::of(text, judgement);
             found.extend(first_scan(&decoded.text).into_iter().map(|secret| decoded.original(secret)));
         }
         Judgement::First => {}
-        Judgement::Second => scan_escaped(text, LEVELS, &mut found),
+        Judgement::Second | Judgement::Third => scan_escaped(text, judgement, LEVELS, &mut found),
     }
     // A span may be found several times: by more than one name, or with and without escapes.
     found.sort_by_key(|secret| (secret.bytes.start, secret.bytes.end));
@@ -138,47 +97,21 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     settled
 }
 
-/// Finds the secrets of lines with escapes by the meaning of these, also in JSON in strings of JSON.
-fn scan_escaped(text: &[u8], levels: usize, found: &mut Vec<Secret>) {
-    for lines in escaped_lines(text) {
-        let decoded = Decoded::of(&text[lines.clone()]);
-        let mut inner = scan(&decoded.text);
+/// Finds the secrets of lines with escapes by the meaning of these, also in strings within strings.
+fn scan_escaped(text: &[u8], judgement: Judgement, levels: usize, found: &mut Vec<Secret>) {
+    for lines in escaped_lines(text, judgement) {
+        let decoded = Decoded::of(&text[lines.clone()], judgement);
+        let mut inner = scan(&decoded.text, judgement);
         if levels > 1 {
-            scan_escaped(&decoded.text, levels - 1, &mut inner);
+            scan_escaped(&decoded.text, judgement, levels - 1, &mut inner);
         }
         found.extend(inner.into_iter().map(|secret| decoded.original(secret).moved(lines.start)));
     }
 }
 
-/// Returns the lines with escapes, each with the line before it, which may name a value.
-fn escaped_lines(text: &[u8]) -> Vec<Range<usize>> {
-    let mut all: Vec<Range<usize>> = Vec::new();
-    let mut at = 0;
-    while let Some(length) = text[at..].iter().position(|byte| *byte == b'\\') {
-        let place = at + length;
-        if escape(&text[place..]).is_none() {
-            at = place + 1;
-            continue;
-        }
-        let done = all.last().map_or(0, |last| last.end);
-        let mut lines = text[done..place].rsplit(|byte| *byte == b'\n').take(2);
-        let before = lines.next().map_or(0, <[u8]>::len) + lines.next().map_or(0, |line| line.len() + 1);
-        let start = place - before;
-        let end =
-            text[place..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| place + at + 1);
-        // Two ranges that meet become one, or a secret across their border would be cut.
-        match all.last_mut().filter(|last| last.end >= start) {
-            Some(last) => last.end = end,
-            None => all.push(start..end),
-        }
-        at = end;
-    }
-    all
-}
-
 /// Returns a text with a mark in place of each secret.
 pub fn masked(text: &str) -> Cow<'_, str> {
-    match mask(&find_as(SHOWN.get(), text.as_bytes()), text.as_bytes(), 0) {
+    match mask(&find_as(Judgement::shown(), text.as_bytes()), text.as_bytes(), 0) {
         Cow::Borrowed(_) => Cow::Borrowed(text),
         // Spans begin and end at characters, so nothing is lost.
         Cow::Owned(masked) => Cow::Owned(String::from_utf8_lossy(&masked).into_owned()),
@@ -188,7 +121,7 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 /// Returns a piece of a text with a mark in place of each secret, judged together with what is before and
 /// after it.
 pub fn masked_in_context<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Cow<'a, [u8]> {
-    let (found, from) = find_around(SHOWN.get(), before, text, behind);
+    let (found, from) = find_around(Judgement::shown(), before, text, behind);
     mask(&found, text, from)
 }
 
@@ -197,7 +130,7 @@ pub fn masked_in_context<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Co
 fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) -> (Vec<Secret>, usize) {
     let (most_before, most_behind) = match judgement {
         Judgement::First => (FIRST_CONTEXT, FIRST_CONTEXT),
-        Judgement::Second => (reach(text), reach_behind(text)),
+        Judgement::Second | Judgement::Third => (reach(text), reach_behind(text)),
     };
     let before = &before[before.len().saturating_sub(most_before)..];
     let behind = &behind[..behind.len().min(most_behind)];
@@ -306,13 +239,14 @@ fn is_dense(bytes: &[u8]) -> bool {
         && (!bytes.contains(&b' ') || runs.any(|run| run.len() >= 16))
 }
 
-/// Limits of private keys under the current judgement.
+/// Limits of private keys, except under the first judgement.
 const BLOCKS: Blocks = Blocks { longest: LONGEST, body: private_key::is_body };
 
 /// Searches the words of a text in one pass. Each word is judged by itself, whatever was found before it,
 /// so that a piece of a text with [`CONTEXT`] around it is judged like the complete text.
-fn scan(text: &[u8]) -> Vec<Secret> {
+fn scan(text: &[u8], judgement: Judgement) -> Vec<Secret> {
     let mut found = Vec::new();
+    let marks = if judgement == Judgement::Second { service_token::SECOND } else { service_token::CURRENT };
     let mut at = 0;
     while let Some(word) = next_word(text, at) {
         at = word.end;
@@ -321,22 +255,28 @@ fn scan(text: &[u8]) -> Vec<Secret> {
         // Most words are short, and are followed by a blank.
         let resumes_after_append = matches!(text.get(word.end), Some(b'.' | b':' | b'~' | b'%'));
         if resumes_after_append || word.len() >= service_token::SHORTEST {
-            found.extend(service_token::in_word(text, &word, service_token::CURRENT));
+            found.extend(service_token::in_word(text, &word, marks));
             found.extend(service_shape::in_word(text, &word));
         }
         match bytes[0] {
             b'-' if bytes.starts_with(b"-----") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
-            b'-' => command::find_in_command(text, &word, &mut found),
-            b'i' | b'I' => command::find_in_statement(text, &word, &mut found),
+            b'-' => command::find_in_command(text, &word, judgement, &mut found),
+            b'i' | b'I' => command::find_in_statement(text, &word, judgement, &mut found),
             b'/' => found.extend(assigned::password_in_url(text, &word)),
             _ if bytes.ends_with(b"-----BEGIN") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
+            _ if judgement < Judgement::Third => {}
+            b'P' if bytes == b"Private-Lines" => found.extend(private_key::putty(text, &word)),
+            b'd' | b'p' | b'q' | b'k' if word.len() <= 2 => found.extend(json_web_key::member(text, &word)),
+            b'c' | b'C' if word.len() == "ConvertTo-SecureString".len() => {
+                command::find_in_shell_call(text, &word, judgement, &mut found);
+            }
             _ => {}
         }
-        named::by(text, &word, &mut found);
+        named::by(text, &word, judgement, &mut found);
         // After a small Latin letter and a blank there is no name in another script to look for.
         let is_prose = matches!(text[..word.start], [.., b'a'..=b'z', b' ']);
         if !is_prose {
-            named::find_by_foreign_name(text, &word, &mut found);
+            named::find_by_foreign_name(text, &word, judgement, &mut found);
         }
     }
     found
@@ -367,40 +307,4 @@ fn first_judgement_of_word(text: &[u8], word: &Range<usize>, done: usize) -> Opt
         .or_else(|| assigned::behind(text, word))
         .or_else(|| assigned::password_in_url(text, word))
         .or_else(|| random::in_word(text, word))
-}
-
-/// Text with each JSON escape replaced by the character that it means.
-struct Decoded {
-    text: Vec<u8>,
-    /// End of each escape: in `text` and in the original.
-    ends: Vec<(usize, usize)>,
-}
-
-impl Decoded {
-    fn of(original: &[u8]) -> Self {
-        let (mut text, mut ends) = (Vec::with_capacity(original.len()), Vec::new());
-        let mut at = 0;
-        while let Some(length) = original[at..].iter().position(|byte| *byte == b'\\') {
-            text.extend_from_slice(&original[at..at + length]);
-            at += length;
-            let (meant, length) = escape(&original[at..]).unwrap_or(('\\', 1));
-            text.extend_from_slice(meant.encode_utf8(&mut [0; 4]).as_bytes());
-            at += length;
-            ends.push((text.len(), at));
-        }
-        text.extend_from_slice(&original[at..]);
-        Self { text, ends }
-    }
-
-    /// Returns the place in the original of a secret in `text`.
-    fn original(&self, secret: Secret) -> Secret {
-        // The distance to the end of the last escape before a place is the same on both sides.
-        let place = |at: usize| {
-            let behind = self.ends.partition_point(|(end, _)| *end <= at);
-            let (end, original) = behind.checked_sub(1).map_or((0, 0), |last| self.ends[last]);
-            original + (at - end)
-        };
-        let range = |range: Range<usize>| place(range.start)..place(range.end);
-        Secret { bytes: range(secret.bytes), basis: range(secret.basis), kind: secret.kind }
-    }
 }

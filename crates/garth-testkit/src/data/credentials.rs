@@ -163,6 +163,7 @@ pub fn written(credential: &Credential) -> Vec<Written> {
     add(".env", format!("DEBUG=1\n{env}={secret}\nPORT=80\n"));
     add(".env", format!("{env}=\"{secret}\" # for staging\n"));
     all.extend(apart(credential));
+    all.extend(enclosed(credential));
     if name.ends_with("password") {
         all.extend(commands(secret));
     }
@@ -217,6 +218,27 @@ fn apart(credential: &Credential) -> Vec<Written> {
         ("TOML", format!("{name} = '''{secret}'''\nport = 80\n")),
         ("TOML", format!("{name} = \"\"\"{secret}\"\"\"\n")),
         ("TOML", format!("{name} = \"\"\"\n{secret}\"\"\"\n")),
+    ];
+    texts.into_iter().map(|(form, text)| Written { form, text }).collect()
+}
+
+/// Returns texts with a secret in brackets, an object or an expression, below a column of SQL, or behind
+/// entities.
+fn enclosed(credential: &Credential) -> Vec<Written> {
+    let Credential { name, secret, .. } = credential;
+    let env = name.to_uppercase();
+    let json = serde_json::to_string(secret).unwrap_or_default();
+    let texts = [
+        ("brackets", format!("\"{name}\": [{json}],\n")),
+        ("brackets", format!("{name} = ({json})\n")),
+        ("brackets", format!("{{\n  \"{name}\": [\n    {json}\n  ]\n}}\n")),
+        ("object", format!("\"{name}s\": {{\"prod\": {json}, \"dev\": null}}\n")),
+        ("object", format!("{{\n  \"{name}s\": {{\n    \"prod\": {json}\n  }}\n}}\n")),
+        ("expression", format!("const it = {{ {name}: process.env.{env} || {json} }};\n")),
+        ("expression", format!("{name}: !!str {json}\n")),
+        ("rows", format!("INSERT INTO it (id, {name}, n) VALUES (1, {json}, 2);\n")),
+        ("rows", format!("INSERT INTO it (id, {name})\nVALUES\n  (1, {json}),\n  (2, NULL);\n")),
+        ("entities", format!("<p>{name}=&quot;{secret}&quot;</p>\n")),
     ];
     texts.into_iter().map(|(form, text)| Written { form, text }).collect()
 }

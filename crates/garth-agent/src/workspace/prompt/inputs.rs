@@ -84,10 +84,17 @@ pub struct Inputs {
     /// replayed with the first version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<u32>,
+    /// Version of the reading of files. Garth fills it in. Older prompts do not have it: they are replayed
+    /// with the second version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reading: Option<u32>,
     /// Time, RFC 3339; that of the clock if it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
 }
+
+/// Number of the current reading of files.
+const READING: u32 = 3;
 
 impl Inputs {
     /// Adds a host of the agent's tools.
@@ -110,9 +117,10 @@ impl Inputs {
         Self { clock: Some(time.into()), ..self }
     }
 
-    /// Returns the inputs of a prompt that is built now, with the current detection of secrets.
+    /// Returns the inputs of a prompt that is built now, with the current detection of secrets
+    /// and the current reading of files.
     pub(super) fn judged_now(self) -> Self {
-        Self { secrets: Some(Judgement::CURRENT.number()), ..self }
+        Self { secrets: Some(Judgement::CURRENT.number()), reading: Some(READING), ..self }
     }
 
     /// Returns the version of the detection of secrets under which the prompt is built.
@@ -144,7 +152,10 @@ impl Inputs {
 
     /// Returns the reading of the prompt's files.
     pub(super) fn reading(&self) -> Reading {
-        reading_of(self.paths)
+        match reading_of(self.paths) {
+            Reading::Now if self.reading.is_none() => Reading::Second,
+            reading => reading,
+        }
     }
 
     /// Returns the time of the caller, or else `now`.

@@ -162,6 +162,11 @@ pub(super) fn are_in(text: &str) -> bool {
     keys(text).filter_map(name_of).collect::<BTreeSet<_>>().len() > 1
 }
 
+/// Returns true if a text has a key that contains requirements: `metadata`, or a namespace of it.
+pub(super) fn has_metadata(text: &str) -> bool {
+    keys(text).any(|key| key.eq_ignore_ascii_case("metadata") || namespace(key).is_some())
+}
+
 /// Returns true if a text that is not front matter contains the requirements of a skill. Code blocks are
 /// examples; one at the very top of a file may be meant as its front matter.
 pub(super) fn are_in_body(text: &str, is_top: bool) -> bool {

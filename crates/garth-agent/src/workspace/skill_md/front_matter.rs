@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::astray;
 use super::blocks::blocks;
+use super::hermes;
 use super::parts::Parts;
 use super::requires::{Install, Requires};
 use super::spilled;
@@ -79,19 +80,19 @@ impl SkillText {
     /// Parses the file as garth does now, or as it did for older prompts.
     pub(crate) fn parse_as(text: &str, reading: Reading) -> Self {
         working(text.len());
-        let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text));
+        let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text), reading);
         let parts = Parts::of(&text, reading);
         let mut skill = Self { body: parts.body.to_owned(), ..Self::default() };
         let mut fields = match (parts.front, parts.unclosed) {
             (Some(front), _) => skill.fields(front, parts.opening_lines, reading),
-            (None, Some(front)) => skill.unclosed_fields(front),
+            (None, Some(front)) => skill.unclosed_fields(front, reading),
             (None, None) => BTreeMap::new(),
         };
-        if reading == Reading::Now {
+        if reading != Reading::First {
             if let Some(front) = parts.front.or(parts.unclosed) {
                 as_written(&mut fields, front);
             }
-            skill.not_read(&fields, &parts, &text);
+            skill.not_read(&fields, &parts, &text, reading);
         }
         skill.name = skill.text(&mut fields, "name").filter(|name| !name.trim().is_empty());
         let description = skill.text(&mut fields, "description");
@@ -100,11 +101,14 @@ impl SkillText {
         if let Some(metadata) = fields.remove("metadata") {
             skill.metadata(metadata, reading);
         }
+        if reading == Reading::Now {
+            hermes::read(&fields, &mut skill.requires);
+        }
         skill.always(always, "always", reading);
         let description = description.filter(|text| !text.trim().is_empty());
         let behind = parts.unclosed.map_or(0, |front| parts.opening + front.len());
         skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body[behind..]));
-        if skill.description.is_empty() && skill.refused.is_none() && reading == Reading::Now {
+        if skill.description.is_empty() && skill.refused.is_none() && reading != Reading::First {
             skill.flaws.push("description: is missing; write what the skill is for".to_owned());
         }
         skill
@@ -125,8 +129,8 @@ impl SkillText {
             Err(Flaw::Malformed(why)) => {
                 let why = in_file(&why, opening_lines);
                 self.flaws.push(format!("the front matter is no YAML mapping: {why}"));
-                if reading == Reading::Now {
-                    return self.fields_alone(front);
+                if reading != Reading::First {
+                    return self.fields_alone(front, reading);
                 }
             }
         }
@@ -135,7 +139,7 @@ impl SkillText {
 
     /// Returns the fields of front matter that does not close. Lines without a known field are no front
     /// matter.
-    fn unclosed_fields(&mut self, front: &str) -> BTreeMap<String, Value> {
+    fn unclosed_fields(&mut self, front: &str, reading: Reading) -> BTreeMap<String, Value> {
         if !has_field(front) {
             return BTreeMap::new();
         }
@@ -145,13 +149,13 @@ impl SkillText {
             self.refused = Some(format!("the front matter has more than {MAX_FRONT} bytes; shorten it"));
             return BTreeMap::new();
         }
-        self.fields_alone(front)
+        self.fields_alone(front, reading)
     }
 
     /// Reads the fields of front matter that is not valid YAML, each by itself, so that a colon in a
     /// description does not lose the name and the requirements. Requirements that cannot be read count as not
     /// met: a mistake in another field must not make a skill eligible.
-    fn fields_alone(&mut self, front: &str) -> BTreeMap<String, Value> {
+    fn fields_alone(&mut self, front: &str, reading: Reading) -> BTreeMap<String, Value> {
         let (mut fields, mut seen, mut is_known) = (BTreeMap::new(), BTreeSet::new(), true);
         let blocks = blocks(front);
         let before = front.len() - blocks.iter().map(|block| block.text.len()).sum::<usize>();
@@ -159,7 +163,10 @@ impl SkillText {
         let mut rest = front[..before].to_owned();
         for block in &blocks {
             // Of two fields with one key, the first is read; the other is searched for metadata.
-            if !FIELDS.contains(&block.key) || !seen.insert(block.key) {
+            let is_hermes = reading == Reading::Now && hermes::is_field(block.key);
+            if !(FIELDS.contains(&block.key) || is_hermes) || !seen.insert(block.key) {
+                // Of two, the second may have other requirements.
+                is_known &= !is_hermes;
                 rest.push_str(block.text);
                 continue;
             }
@@ -178,7 +185,7 @@ impl SkillText {
                     let text = if is_one_line { block.first_line() } else { block.meant() };
                     fields.insert(block.key.to_owned(), Value::String(text));
                 }
-                Err(Flaw::Malformed(_)) => is_known &= block.key != "metadata",
+                Err(Flaw::Malformed(_)) => is_known &= block.key != "metadata" && !is_hermes,
             }
         }
         if !is_known || astray::may_be_in(&rest) {
@@ -190,7 +197,13 @@ impl SkillText {
     }
 
     /// Adds an invalid requirement for each requirement in a place where garth does not read it.
-    fn not_read(&mut self, fields: &BTreeMap<String, Value>, parts: &Parts<'_>, text: &str) {
+    fn not_read(
+        &mut self,
+        fields: &BTreeMap<String, Value>,
+        parts: &Parts<'_>,
+        text: &str,
+        reading: Reading,
+    ) {
         if self.refused.is_some() {
             return;
         }
@@ -204,7 +217,11 @@ impl SkillText {
         let is_lost = is_top && parts.unclosed.is_some_and(astray::may_be_in);
         // A second front matter after one that closes may itself begin with blank lines and comments.
         let behind = if parts.front.is_some() { parts.body } else { rest };
-        if is_lost || astray::are_in_body(rest, is_top) || spilled::has_requirements(behind, &TEXTS) {
+        // After front matter that closes, or without any, text is body: words of it are no requirements.
+        let is_body = reading == Reading::Now && (parts.front.is_some() || parts.unclosed.is_none());
+        let in_body = astray::are_in_body(rest, is_top)
+            && !(is_body && parts.front.is_some() && !astray::has_metadata(rest));
+        if is_lost || in_body || spilled::has_requirements(behind, &TEXTS, is_body) {
             let flaw = "the requirements are not in the front matter; begin the file with it, between two \
                         lines `---`";
             self.requires.invalid.push(flaw.to_owned());
@@ -248,7 +265,7 @@ fn has_field(front: &str) -> bool {
 fn truth(value: &Value, reading: Reading) -> Option<bool> {
     match value {
         Value::Bool(truth) => Some(*truth),
-        Value::String(text) if reading == Reading::Now => match text.to_lowercase().as_str() {
+        Value::String(text) if reading != Reading::First => match text.to_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
             _ => None,
@@ -284,8 +301,14 @@ fn in_file(why: &str, opening_lines: u64) -> String {
     }
 }
 
-fn line_feeds(text: &str) -> Cow<'_, str> {
-    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
+/// Returns a text whose lines end with line feeds. Other parsers of YAML end lines at U+0085, U+2028 and
+/// U+2029 as well, so that fields could be hidden after one.
+fn line_feeds(text: &str, reading: Reading) -> Cow<'_, str> {
+    let ends: &[char] = match reading {
+        Reading::Now => &['\r', '\u{85}', '\u{2028}', '\u{2029}'],
+        _ => &['\r'],
+    };
+    if text.contains(ends) { text.replace("\r\n", "\n").replace(ends, "\n").into() } else { text.into() }
 }
 
 /// Returns the first paragraph that is not a heading.

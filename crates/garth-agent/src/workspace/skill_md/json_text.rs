@@ -9,7 +9,7 @@ use garth_engine::rule::json;
 /// is unclear which value is meant.
 pub(super) fn parse(text: &str, reading: Reading) -> Result<Value, String> {
     let text = without_trailing_commas(text);
-    if reading == Reading::Now {
+    if reading != Reading::First {
         json::read(text.as_bytes()).map_err(|flaw| flaw.to_string())?;
     }
     serde_json::from_str(&text).map_err(|error| error.to_string())

@@ -18,7 +18,7 @@ impl SkillText {
     pub(super) fn metadata(&mut self, metadata: Value, reading: Reading) {
         let object = match metadata {
             Value::Null => return,
-            Value::String(text) if reading == Reading::Now && text.trim().is_empty() => return,
+            Value::String(text) if reading != Reading::First && text.trim().is_empty() => return,
             Value::String(text) => {
                 json_text::parse(&text, reading).map_err(|error| format!("metadata: is no JSON: {error}"))
             }
@@ -32,9 +32,9 @@ impl SkillText {
             (Ok(metadata), _) => metadata,
             (Err(flaw), Reading::First) => return self.flaws.push(flaw),
             // Unreadable metadata may contain requirements, so the skill must not count as one without them.
-            (Err(flaw), Reading::Now) => return self.requires.invalid.push(flaw),
+            (Err(flaw), _) => return self.requires.invalid.push(flaw),
         };
-        if reading == Reading::Now {
+        if reading != Reading::First {
             self.requires.invalid.extend(astray::within_metadata(&metadata));
         }
         let mut own = self.namespaces(metadata, reading);
@@ -56,7 +56,7 @@ impl SkillText {
         }
         let (always_in, os_in) = match reading {
             Reading::First => (&[][..], &[][..]),
-            Reading::Now => (&OTHERS[..], &NAMESPACES[..]),
+            _ => (&OTHERS[..], &NAMESPACES[..]),
         };
         if let Some((name, always)) = take("always", always_in) {
             self.always(Some(always), &format!("metadata.{name}.always"), reading);
@@ -86,7 +86,7 @@ impl SkillText {
                 let mut known = NAMESPACES[..FIRST_NAMESPACES].iter();
                 known.find_map(|name| Some((*name, metadata.remove(*name)?))).into_iter().collect()
             }
-            Reading::Now => metadata
+            _ => metadata
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
                 .filter_map(|(key, value)| Some((namespace(&key)?, value)))

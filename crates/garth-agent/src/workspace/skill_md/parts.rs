@@ -26,7 +26,7 @@ impl<'a> Parts<'a> {
     pub(super) fn of(text: &'a str, reading: Reading) -> Self {
         let opening = match reading {
             Reading::First => text.starts_with("---\n").then_some(FENCE.len() + 1),
-            Reading::Now => opening(text),
+            _ => opening(text),
         };
         let none = Self { front: None, unclosed: None, body: text, opening: 0, opening_lines: 0 };
         let Some(opening) = opening else { return none };
@@ -34,7 +34,7 @@ impl<'a> Parts<'a> {
         let opened = Self { opening, opening_lines: text[..opening].lines().count() as u64, ..none };
         let closes = |line: &str| {
             let line = line.trim_end();
-            line == FENCE || line == END && reading == Reading::Now
+            line == FENCE || line == END && reading != Reading::First
         };
         let mut start = 0;
         for line in rest.split_inclusive('\n') {
@@ -45,7 +45,7 @@ impl<'a> Parts<'a> {
         }
         match reading {
             Reading::First => opened,
-            Reading::Now => Self { unclosed: Some(paragraph(rest)), ..opened },
+            _ => Self { unclosed: Some(paragraph(rest)), ..opened },
         }
     }
 

@@ -7,11 +7,12 @@ use super::yaml;
 use crate::workspace::reading::Reading;
 
 /// Returns true if a text begins with lines of front matter that have requirements. `texts` are the fields
-/// that are text.
+/// that are text. `is_body` is true for text after front matter that closes, and without any: there, only
+/// lines that a later line closes count, and `metadata`.
 ///
 /// Markdown has lines `---` and words with a colon, too. So only parts before the first prose count, and code
 /// blocks are examples.
-pub(super) fn has_requirements(text: &str, texts: &[&str]) -> bool {
+pub(super) fn has_requirements(text: &str, texts: &[&str], is_body: bool) -> bool {
     let end = text.floor_char_boundary(MAX_LOOK);
     let (mut part, mut in_code) = (String::new(), false);
     for line in text[..end].split_inclusive('\n') {
@@ -23,7 +24,7 @@ pub(super) fn has_requirements(text: &str, texts: &[&str]) -> bool {
                 if !opens_field(first) {
                     return false;
                 }
-                if requires(&part, texts) {
+                if requires(&part, texts, is_body) {
                     return true;
                 }
             }
@@ -32,7 +33,11 @@ pub(super) fn has_requirements(text: &str, texts: &[&str]) -> bool {
             part.push_str(line);
         }
     }
-    requires(before_prose(&part), texts)
+    let part = before_prose(&part);
+    if is_body && !(first_line(part).is_some_and(opens_field) && astray::has_metadata(part)) {
+        return false;
+    }
+    requires(part, texts, is_body)
 }
 
 /// Returns the first line that is neither blank nor a comment: a heading is one for YAML.
@@ -66,7 +71,7 @@ fn before_prose(part: &str) -> &str {
 }
 
 /// Returns true if lines that are meant as front matter have requirements.
-fn requires(part: &str, texts: &[&str]) -> bool {
+fn requires(part: &str, texts: &[&str], is_body: bool) -> bool {
     if astray::are_in(part) {
         return true;
     }
@@ -76,7 +81,8 @@ fn requires(part: &str, texts: &[&str]) -> bool {
             Value::Array(items) => items.iter().all(Value::is_string),
             value => !value.is_object(),
         };
-        key.starts_with(char::is_uppercase) && is_words
+        let is_sentence = is_body && value.as_str().is_some_and(|text| text.trim().contains(' '));
+        is_sentence || (key.starts_with(char::is_uppercase) && is_words)
     };
     match yaml::mapping(part, Reading::Now) {
         Ok(mut fields) => {
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
 
     fn has(text: &str) -> bool {
-        has_requirements(text, &["name", "description", "homepage"])
+        has_requirements(text, &["name", "description", "homepage"], false)
     }
 
     #[test]
@@ -116,6 +122,29 @@ mod tests {
             "version: 1\n\n# c\nmetadata: {requires: [nope]}\n\nBody.\n",
         ] {
             assert!(has(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_of_a_body_is_no_requirement() {
+        let body = |text: &str| has_requirements(text, &["name", "description", "homepage"], true);
+        for text in [
+            "env: set FOO to the key of the service\n\nMore.\n",
+            "os: linux only\n\nMore.\n",
+            "os: linux only\n---\nMore.\n",
+            "- requires: git\n- bins: rg\n\nMore.\n",
+            "bins:\n- one for glass\n- one for paper\n",
+            "env: FOO\n",
+            "# Title\n\nrequires: git\n\nMore.\n",
+        ] {
+            assert!(!body(text), "{text}");
+        }
+        for text in [
+            "requires: [nope]\n---\nbody",
+            "# note\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n---\nbody",
+            "version: 1\n\nmetadata: {openclaw: {requires: {bins: [nope]}}}\n\nBody.\n",
+        ] {
+            assert!(body(text), "{text}");
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn mapping(front: &str, reading: Reading) -> Result<BTreeMap<String, 
         },
         with_snippet: false,
         // `yes` is text, as it is for who wrote it
-        strict_booleans: reading == Reading::Now,
+        strict_booleans: reading != Reading::First,
     };
     #[allow(clippy::disallowed_methods)] // this is the one place
     let read = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(front, options);

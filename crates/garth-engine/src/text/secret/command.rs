@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::assigned::{Name, run};
+use super::judgement::Judgement;
 use super::span::Secret;
 use super::value::{NAME, Named, Tie, is_quote};
 use super::words::{is_word, look_at};
@@ -47,17 +48,42 @@ const FLAGS: [(&str, &[&[u8]], Argument); 22] = [
     ("-w", &[b"ldapsearch"], Argument::Password),
 ];
 
+/// Flags that were added after the second judgement.
+const NEWER_FLAGS: [(&str, &[&[u8]], Argument); 8] = [
+    ("-P", &[b"unzip"], Argument::Password),
+    ("-P", &[b"zip"], Argument::Password),
+    ("-p", &[b"7z"], Argument::Joined),
+    ("-p", &[b"7za"], Argument::Joined),
+    ("-p", &[b"7zz"], Argument::Joined),
+    ("-p", &[b"az"], Argument::Password),
+    ("-p", &[b"cf"], Argument::Password),
+    ("-p", &[b"nerdctl", b"login"], Argument::Password),
+];
+/// Commands with other arguments of this form: only values that look drawn at random are passwords.
+const WEAK_COMMANDS: [&[u8]; 2] = [b"az", b"cf"];
+
 /// Finds the password in an argument that has no name: `curl -u alice:…`, `["sshpass", "-p", "…"]`.
-pub(super) fn find_in_command(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+pub(super) fn find_in_command(
+    text: &[u8],
+    word: &Range<usize>,
+    judgement: Judgement,
+    found: &mut Vec<Secret>,
+) {
     let bytes = &text[word.clone()];
+    // Bullets, dashes and rules.
+    if bytes.iter().all(|byte| *byte == b'-') {
+        return;
+    }
     let fits = |(flag, _, argument): &&(&str, &[&[u8]], Argument)| match argument {
         Argument::Joined => bytes.len() > flag.len() && bytes.starts_with(flag.as_bytes()),
         Argument::User if flag.len() == 2 => bytes.starts_with(flag.as_bytes()) || is_bundle(bytes, flag),
         _ => bytes == flag.as_bytes(),
     };
-    let flags = || FLAGS.iter().filter(fits);
+    let newer: &[_] = if judgement >= Judgement::Third { &NEWER_FLAGS } else { &[] };
+    let flags = || FLAGS.iter().chain(newer).filter(fits);
+    let argument = |flag: &(&str, &[&[u8]], Argument)| argument(text, word, judgement, flag);
     // The argument first: most words have none, and searching the command costs more.
-    if !flags().any(|flag| argument(text, word, flag.0, flag.2).is_some()) {
+    if !flags().any(|flag| argument(flag).is_some()) {
         return;
     }
     look_at(COMMAND);
@@ -66,8 +92,8 @@ pub(super) fn find_in_command(text: &[u8], word: &Range<usize>, found: &mut Vec<
     let end_of_line = before.iter().rposition(|byte| *byte == b'\n').filter(|_| !is_listed(text, word));
     let command = end_of_line.map_or(before, |at| &before[at + 1..]);
     let of_command = |words: &[&[u8]]| flags().find(|flag| words.ends_with(flag.1));
-    if let Some((flag, _, of)) = with_words(command, of_command) {
-        found.extend(argument(text, word, flag, *of));
+    if let Some(flag) = with_words(command, of_command) {
+        found.extend(argument(flag));
     }
 }
 
@@ -82,16 +108,22 @@ fn is_listed(text: &[u8], word: &Range<usize>) -> bool {
 }
 
 /// Returns the password in the argument of a flag.
-fn argument(text: &[u8], word: &Range<usize>, flag: &str, of: Argument) -> Option<Secret> {
+fn argument(
+    text: &[u8],
+    word: &Range<usize>,
+    judgement: Judgement,
+    (flag, command, of): &(&str, &[&[u8]], Argument),
+) -> Option<Secret> {
+    let weak = command.iter().all(|word| WEAK_COMMANDS.contains(word));
     let is_bundled = is_bundle(&text[word.clone()], flag);
-    let is_joined = of == Argument::Joined || (word.len() > flag.len() && !is_bundled);
+    let is_joined = *of == Argument::Joined || (word.len() > flag.len() && !is_bundled);
     let mut place = if is_joined { word.start + flag.len() } else { word.end };
     if !is_joined {
         place += run(text, place, b"\"'", 1);
         let blanks: &[u8] = if is_listed(text, word) { b", \t\r\n" } else { b" =" };
         place += run(text, place, blanks, 40);
     }
-    if of == Argument::User {
+    if *of == Argument::User {
         let user = text[place..].iter().take(NAME);
         place += user.take_while(|byte| **byte != b':' && !byte.is_ascii_whitespace()).count();
         if text.get(place) != Some(&b':') {
@@ -99,7 +131,8 @@ fn argument(text: &[u8], word: &Range<usize>, flag: &str, of: Argument) -> Optio
         }
         place += 1;
     }
-    let named = Named { text, word: word.start..word.start + flag.len(), name: Name::Password, weak: false };
+    let name = word.start..word.start + flag.len();
+    let named = Named { text, word: name, name: Name::Password, weak, judgement };
     named.value(place, Tie::Sign)
 }
 
@@ -115,7 +148,12 @@ fn with_words<T>(command: &[u8], fits: impl Fn(&[&[u8]]) -> Option<T>) -> Option
 }
 
 /// Finds the password of a statement of SQL: `IDENTIFIED BY '…'`.
-pub(super) fn find_in_statement(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+pub(super) fn find_in_statement(
+    text: &[u8],
+    word: &Range<usize>,
+    judgement: Judgement,
+    found: &mut Vec<Secret>,
+) {
     let bytes = &text[word.clone()];
     if !bytes.eq_ignore_ascii_case(b"identified") {
         return;
@@ -137,6 +175,26 @@ pub(super) fn find_in_statement(text: &[u8], word: &Range<usize>, found: &mut Ve
     if !is_statement || !(is_quote(text.get(place)) || bytes == b"IDENTIFIED") {
         return;
     }
-    let named = Named { text, word: word.clone(), name: Name::Password, weak: false };
+    let named = Named { text, word: word.clone(), name: Name::Password, weak: false, judgement };
     found.extend(named.value(place, Tie::Sign));
+}
+
+/// Finds the password of a call in PowerShell: `ConvertTo-SecureString "…"`.
+pub(super) fn find_in_shell_call(
+    text: &[u8],
+    word: &Range<usize>,
+    judgement: Judgement,
+    found: &mut Vec<Secret>,
+) {
+    if !text[word.clone()].eq_ignore_ascii_case(b"convertto-securestring") {
+        return;
+    }
+    let mut place = word.end + run(text, word.end, b" (", 4);
+    let flag = b"-string ";
+    if text[place..].get(..flag.len()).is_some_and(|it| it.eq_ignore_ascii_case(flag)) {
+        place += flag.len();
+        place += run(text, place, b" ", 4);
+    }
+    let named = Named { text, word: word.clone(), name: Name::Password, weak: false, judgement };
+    found.extend(named.value(place, Tie::Sign).filter(|_| is_quote(text.get(place))));
 }

@@ -119,7 +119,7 @@ fn bytes_examined_are_linear_in_the_text() {
 }
 
 /// Texts that a judgement would read again and again if it looked too far around.
-const REPEATED_TEXTS: [&str; 47] = [
+const REPEATED_TEXTS: [&str; 66] = [
     "a",
     "aB3",
     "-----BEGIN PRIVATE KEY-----\n",
@@ -167,4 +167,23 @@ const REPEATED_TEXTS: [&str; 47] = [
     "password='''",
     "\\\\\\\"",
     "\\",
+    "token: [",
+    "token: {",
+    "token: {\"a\": ",
+    "secrets: [{(",
+    "token = a || ",
+    "!!str ",
+    "token: !!str ",
+    "(token) VALUES (",
+    "(token) VALUES ('a1b2c3d4'),",
+    "&amp;",
+    "&quot;",
+    "%25",
+    "%3D",
+    "ｔ",
+    "\u{200b}",
+    "Private-Lines: 1\n",
+    "{\"kty\":\"\",\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
+    "비밀번호는 ",
+    "contraseña ",
 ];

@@ -129,6 +129,61 @@ pub(super) fn is_version(value: &[u8]) -> bool {
         && rest.iter().all(is_label)
 }
 
+/// Returns true for a number of a program with a type or with separators: `128_000u64`.
+pub(super) fn is_typed_number(value: &[u8]) -> bool {
+    const TYPES: [&str; 14] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64",
+    ];
+    if let Some(number) = value.strip_prefix(b"0x") {
+        return number.contains(&b'_') && number.iter().all(|it| it.is_ascii_hexdigit() || *it == b'_');
+    }
+    let value = value.strip_prefix(b"-").unwrap_or(value);
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'_').count();
+    let (number, rest) = value.split_at(digits);
+    let separated = number.windows(2).any(|it| it[0] == b'_') && rest.is_empty();
+    number.first().is_some_and(u8::is_ascii_digit)
+        && (separated || TYPES.iter().any(|name| rest == name.as_bytes()))
+}
+
+/// Returns true for the name of a constant: words in capitals, and some digits: `NO_DEPRECATED_3_0`.
+pub(super) fn is_constant_name(value: &[u8]) -> bool {
+    let parts = value.split(|byte| *byte == b'_');
+    let words = parts.filter(|part| part.len() > 1 && part.iter().all(u8::is_ascii_uppercase));
+    let in_words: usize = words.clone().map(|word| word.len() + 1).sum();
+    value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+        && words.count() >= 2
+        && in_words * 3 >= value.len() * 2
+}
+
+/// Returns true for the name of a type: words with capitals, and some digits between them, such as
+/// `PKCS7PrivateKeyTypes`.
+pub(super) fn is_type_name(value: &[u8]) -> bool {
+    if !value[0].is_ascii_uppercase() || !value.iter().all(u8::is_ascii_alphanumeric) {
+        return false;
+    }
+    let (mut in_words, mut words, mut odd) = (0, 0, 0.0);
+    let mut at = 0;
+    while at < value.len() {
+        let capital = usize::from(value[at].is_ascii_uppercase());
+        let small = value[at + capital..].iter().take_while(|byte| byte.is_ascii_lowercase()).count();
+        let word = &value[at..at + capital + small];
+        if capital == 1 && small >= 2 {
+            in_words += word.len();
+            words += 1;
+            odd += pairs(word) * (word.len() - 1) as f64;
+        }
+        at += (capital + small).max(1);
+    }
+    // Random characters seldom make words of which most of the value consists, least of all such words.
+    words >= 2 && in_words * 3 >= value.len() * 2 && odd < 0.25 * in_words as f64
+}
+
+/// Returns true for a UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+pub(super) fn is_uuid(value: &[u8]) -> bool {
+    let groups = value.split(|byte| *byte == b'-').map(<[u8]>::len);
+    is_hex(value) && groups.eq([8, 4, 4, 4, 12])
+}
+
 /// Returns true for values that are no generated token: a colour, a number, the name of an issue, and
 /// a pair of a name and its value, which is judged by that name.
 pub(super) fn is_not_a_token(value: &[u8]) -> bool {

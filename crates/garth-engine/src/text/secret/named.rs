@@ -6,8 +6,10 @@
 use std::ops::Range;
 
 use super::assigned::{self, Name, run};
+use super::enclosed;
 use super::entry::begins_with_value_key;
 use super::harmless_shape::is_account;
+use super::judgement::Judgement;
 use super::names;
 use super::random::is_random;
 use super::span::Secret;
@@ -28,15 +30,20 @@ const RESOURCE: usize = 96;
 /// Minimum length of a random word.
 const RANDOM: usize = 20;
 /// Finds the secrets that are named by this word.
-pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
-    let Some(name) = names::name(text, word) else { return };
+pub(super) fn by(text: &[u8], word: &Range<usize>, judgement: Judgement, found: &mut Vec<Secret>) {
+    let Some(name) = names::name(text, word, judgement) else { return };
     // The most that the searches around one name read.
     look_at(NAME + 2 * SENTENCE + LINES);
+    let end = match judgement >= Judgement::Third {
+        true => word.end + names::split_name(text, word),
+        false => word.end,
+    };
     let name = Named {
         text,
-        word: word.start.max(word.end.saturating_sub(NAME))..word.end,
+        word: word.start.max(word.end.saturating_sub(NAME))..end,
         name,
         weak: names::is_weak(text, word),
+        judgement,
     };
     if name.is_in_resource_name() {
         return;
@@ -44,14 +51,24 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     if let Some(secret) = name.behind() {
         name.list_from(secret.bytes.end, found);
         found.push(secret);
+    } else if name.is_third() && name.enclosed(found) {
+        // A value before the name would be that of another one.
     } else if let Some(secret) = name.before() {
         found.push(secret);
     }
     name.column(found);
+    if name.is_third() {
+        name.rows(found);
+    }
 }
 
 /// Finds the secret that begins with this word, after a name in another script.
-pub(super) fn find_by_foreign_name(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+pub(super) fn find_by_foreign_name(
+    text: &[u8],
+    word: &Range<usize>,
+    judgement: Judgement,
+    found: &mut Vec<Secret>,
+) {
     // Most words: a name in another script has bytes that are not ASCII right before its value.
     if text[word.start.saturating_sub(12)..word.start].is_ascii() {
         return;
@@ -64,10 +81,24 @@ pub(super) fn find_by_foreign_name(text: &[u8], word: &Range<usize>, found: &mut
     let sign = signs.iter().find_map(|sign| before.strip_suffix(sign.as_bytes()));
     let before = sign.unwrap_or(before);
     let before = &before[..before.len() - end(before, b"\"'`* ").min(4)];
-    let Some((name, length)) = names::foreign(before) else { return };
     let from = word.start.saturating_sub(NAME);
-    let name = Named { text, word: from + before.len() - length..from + before.len(), name, weak: false };
-    found.extend(name.value(word.start, Tie::Sign));
+    let of = |name: Name, length: usize, end: usize, weak: bool| {
+        let word = from + end - length..from + end;
+        Named { text, word, name, weak, judgement }
+    };
+    if let Some((name, length)) = names::foreign(before) {
+        found.extend(of(name, length, before.len(), false).value(word.start, Tie::Sign));
+        return;
+    }
+    // Below, only values with a digit: most words have none.
+    if judgement < Judgement::Third || word.len() < 8 || !text[word.clone()].iter().any(u8::is_ascii_digit) {
+        return;
+    }
+    // After a particle or some words, a value has to look random.
+    if let Some((name, length, behind)) = names::foreign_before_words(before) {
+        let end = before.len() - behind;
+        found.extend(of(name, length, end, true).value(word.start, Tie::Sign));
+    }
 }
 
 impl Named<'_> {
@@ -139,7 +170,7 @@ impl Named<'_> {
     }
 
     /// Returns the place after the sign between the name and its value.
-    fn after_sign(&self) -> Option<usize> {
+    pub(super) fn after_sign(&self) -> Option<usize> {
         let (text, word) = (self.text, &self.word);
         let closing = run(text, word.end, b"\"'`])*", 4);
         let mut at = word.end + closing;
@@ -239,6 +270,11 @@ impl Named<'_> {
 
     /// Returns true if the name is a part of the name of a resource of AWS: `arn:aws:…:secret:…`.
     fn is_in_resource_name(&self) -> bool {
+        if self.is_third() && self.text[..self.word.start].ends_with(b"::") {
+            let before = &self.text[self.word.start.saturating_sub(RESOURCE)..self.word.start];
+            let length = before.iter().rev().take_while(|it| it.is_ascii_alphanumeric() || **it == b':');
+            return before[before.len() - length.count()..].starts_with(b"AWS::");
+        }
         if !self.text[..self.word.start].ends_with(b":") {
             return false;
         }
@@ -306,7 +342,10 @@ impl Named<'_> {
             }
             is_linked &= n > 0 || blanks > 1 || names::is_link(word);
             at += blanks + length;
-            let is_verb = word == b"is" || word == b"was" || word == b"to";
+            let is_verb = word == b"is"
+                || word == b"was"
+                || word == b"to"
+                || (self.is_third() && names::is_foreign_verb(word));
             if is_verb
                 && window.get(at) == Some(&b' ')
                 && let Some(secret) = self.apart(from + at + 1)
@@ -440,6 +479,10 @@ pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     if row.contains(&b'|') || row.contains(&b'\t') || has_comma {
         return Some(NamedBefore::Any);
     }
+    // A row of SQL.
+    if row.starts_with(b"(") && row.iter().any(|byte| is_quote(Some(byte))) {
+        return Some(NamedBefore::Any);
+    }
     // A fence with a language.
     if window[..at].ends_with(b"```") || window[..at].ends_with(b"~~~") {
         at += window[at..].iter().position(|byte| *byte == b'\n').unwrap_or(0);
@@ -447,6 +490,9 @@ pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     }
     let rest = &window[at..];
     if begins_with_value_key(rest) {
+        return Some(NamedBefore::Any);
+    }
+    if enclosed::may_be_member(rest) {
         return Some(NamedBefore::Any);
     }
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;<>()[]{}|\\".contains(byte);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::assigned::{self, Name};
+use super::judgement::Judgement;
 
 /// Words before `key` in the names of secret keys, besides those of the first judgement.
 const KEYS: [&str; 18] = [
@@ -62,6 +63,8 @@ const HARMLESS: [&str; 9] = [
     "publickey",
     "publishablekey",
 ];
+/// Names of tokens that lock or repeat a request: a UUID next to one gives no access.
+const REQUESTS: [&str; 5] = ["locktoken", "changetoken", "clienttoken", "requesttoken", "retrytoken"];
 /// Words in names in capitals that end with `KEY` and are not secret: `PRIMARY_KEY`, `CACHE_KEY`.
 const NOT_KEYS: [&str; 11] = [
     "PUBLIC",
@@ -159,13 +162,14 @@ const OTHER_SUBJECTS: [&str; 78] = [
 ];
 
 /// Returns the kind of the name that ends with this word.
-pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
+pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Option<Name> {
     let bytes = &text[word.clone()];
     let ends = |end: &str| ends_with(bytes, end);
     let is = |whole: &str| bytes.eq_ignore_ascii_case(whole.as_bytes());
     if is("pw") {
         return Some(Name::Password);
     }
+    let is_third = judgement >= Judgement::Third;
     // Three letters are enough to distinguish most words from names.
     let name = match bytes.last_chunk()?.map(|byte: u8| byte.to_ascii_lowercase()) {
         [b'o', b'r', b'd'] if ends("password") || ends("wachtwoord") => Name::Password,
@@ -180,6 +184,8 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         [b'n', b'h', b'a'] if is("senha") => Name::Password,
         [b'r', b'e', b't'] if ends("secret") => Name::Token,
         [b'e', b't', b's'] if ends("secrets") => Name::Token,
+        // Of WebDAV: its UUID is no secret.
+        [b'k', b'e', b'n'] if is_third && is("opaquelocktoken") => return None,
         [b'k', b'e', b'n'] if ends("token") => Name::Token,
         [b'e', b'n', b's'] if ends("tokens") => Name::Token,
         [b'i', b'a', b'l'] if ends("credential") => Name::Token,
@@ -196,14 +202,35 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         // Of the settings of a program: a salt of a file is no secret.
         [b'a', b'l', b't'] if ends("_SALT") && bytes.iter().all(|byte| is_capital(*byte)) => Name::Token,
         [b'p', b'a', b't'] if ends("_pat") => Name::Token,
-        [b'k', b'e', b'y'] if is_key(text, word.end) => Name::Token,
-        [b'e', b'y', b's'] if ends("keys") && is_key(text, word.end - 1) => Name::Token,
+        [b'k', b'e', b'y'] if is_key(text, word.end, judgement) => Name::Token,
+        [b'e', b'y', b's'] if ends("keys") && is_key(text, word.end - 1, judgement) => Name::Token,
         [b'i', b'o', b'n'] if ends("authorization") => Name::Header,
         [b'r', b'e', b'r'] if ends("bearer") => Name::Scheme,
+        [b'p', b's', b'k'] if is_third && (is("psk") || ends("_psk") || ends("-psk")) => Name::Password,
+        [b'a', b's', b'e'] | [b'h', b'a', b's'] if is_third && split_name(text, word) > 0 => Name::Password,
         _ => return None,
     };
-    let is_harmless = name == Name::Token && Joined::before(text, word.end).ends_with_one_of(&HARMLESS);
+    let is_harmless =
+        name == Name::Token && Joined::before(text, word.end, b"_- ").ends_with_one_of(&HARMLESS);
     (!is_harmless).then_some(name)
+}
+
+/// Beginnings and ends of names with a letter that is not ASCII, which divides them into words.
+const SPLIT: [(&str, &str); 3] = [("contrase", "ña"), ("contrase", "Ña"), ("has", "ło")];
+
+/// Returns the length of the end of a name that begins with this word, and has a letter that is not ASCII;
+/// 0 for other words.
+pub(super) fn split_name(text: &[u8], word: &Range<usize>) -> usize {
+    let bytes = &text[word.clone()];
+    let is_one = |(begin, end): &&(&str, &str)| {
+        bytes.eq_ignore_ascii_case(begin.as_bytes()) && text[word.end..].starts_with(end.as_bytes())
+    };
+    SPLIT.iter().find(is_one).map_or(0, |(_, end)| end.len())
+}
+
+/// Returns true for the name of a token that locks or repeats a request.
+pub(super) fn is_of_request(text: &[u8], word: &Range<usize>) -> bool {
+    Joined::before(text, word.end, b"_- ").ends_with_one_of(&REQUESTS)
 }
 
 /// Returns true for a name of many other things: `auth`, `pass`, `pwd`, and any name as the scope in the
@@ -308,8 +335,10 @@ pub(super) fn is_link(word: &[u8]) -> bool {
 }
 
 /// Returns true if the name that ends with `key` is that of a secret key.
-fn is_key(text: &[u8], end: usize) -> bool {
-    let before = Joined::before(text, end - "key".len());
+fn is_key(text: &[u8], end: usize, judgement: Judgement) -> bool {
+    // Names of properties have dots: `openai.api.key`.
+    let signs: &[u8] = if judgement >= Judgement::Third { b"_- ." } else { b"_- " };
+    let before = Joined::before(text, end - "key".len(), signs);
     if [&KEYS[..], &SERVICES, &assigned::KEYS].iter().any(|keys| before.ends_with_one_of(keys)) {
         return true;
     }
@@ -332,9 +361,9 @@ struct Joined {
 }
 
 impl Joined {
-    fn before(text: &[u8], end: usize) -> Self {
+    fn before(text: &[u8], end: usize, signs: &[u8]) -> Self {
         let mut joined = Self { bytes: [0; 24], length: 0 };
-        for byte in text[end.saturating_sub(24)..end].iter().filter(|byte| !b"_- ".contains(byte)) {
+        for byte in text[end.saturating_sub(24)..end].iter().filter(|byte| !signs.contains(byte)) {
             joined.bytes[joined.length] = byte.to_ascii_lowercase();
             joined.length += 1;
         }
@@ -356,6 +385,19 @@ fn ends_with(bytes: &[u8], end: &str) -> bool {
 /// Returns true for a word after a name that makes it that of something else.
 pub(super) fn names_other_thing(word: &[u8]) -> bool {
     OTHER_SUBJECTS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
+}
+
+/// Returns true for the key of an object whose value is something else than a secret, by the last of its
+/// words: `rawId`, `page_url`.
+pub(super) fn is_key_of_other_thing(key: &[u8]) -> bool {
+    const MORE: [&str; 10] =
+        ["integrity", "etag", "rev", "ref", "uuid", "created", "updated", "expires", "arn", "pattern"];
+    let is_start = |at: usize| b"_-.".contains(&key[at - 1]) || key[at].is_ascii_uppercase();
+    let start = (1..key.len()).rev().find(|at| is_start(*at)).unwrap_or(0);
+    let last = if key.iter().any(u8::is_ascii_lowercase) { &key[start..] } else { key };
+    names_other_thing(last)
+        || names_other_thing(key)
+        || MORE.iter().any(|other| last.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 /// Names in other scripts, and names with letters that do not occur in words of tokens.
@@ -385,4 +427,44 @@ pub(super) fn foreign(text: &[u8]) -> Option<(Name, usize)> {
     let (name, said) =
         FOREIGN.iter().find(|(name, _)| text.ends_with(name.as_bytes())).map(|it| (it.0, it.1))?;
     Some((said, name.len()))
+}
+
+/// Returns the kind and the length of a name in another script before other words that end a text, and the
+/// length of these.
+pub(super) fn foreign_before_words(text: &[u8]) -> Option<(Name, usize, usize)> {
+    let letters = |end: usize| text[..end].iter().rev().take_while(|byte| is_letter(**byte)).count();
+    let found = |end: usize| foreign(&text[..end]).map(|(name, length)| (name, length, text.len() - end));
+    let start = text.len() - letters(text.len());
+    let mut end = text.len();
+    // A particle of one or two characters is a part of the word.
+    for _ in 0..2 {
+        end -= text[start..end].iter().rev().take_while(|byte| **byte & 0xc0 == 0x80).count();
+        end = end.saturating_sub(1).max(start);
+        if let Some(found) = found(end) {
+            return Some(found);
+        }
+    }
+    end = text.len();
+    for _ in 0..4 {
+        end -= letters(end);
+        // One blank: otherwise, something else begins here.
+        let [before @ .., b' '] = &text[..end] else { return None };
+        end = before.len();
+        if let Some(found) = found(end) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Returns true for bytes of words in any script.
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80
+}
+
+/// Returns true for a word that joins a name and its value in another language than English.
+pub(super) fn is_foreign_verb(word: &[u8]) -> bool {
+    const VERBS: [&str; 13] =
+        ["ist", "lautet", "lautete", "war", "es", "era", "est", "é", "è", "zijn", "jest", "heißt", "était"];
+    VERBS.iter().any(|verb| word == verb.as_bytes())
 }

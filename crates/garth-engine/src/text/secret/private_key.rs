@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::span::Secret;
+use super::span::{LONGEST, Secret};
 use super::words::look_at;
 
 /// Number of bytes of a line that are looked at in one step.
@@ -39,6 +39,17 @@ pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize, blocks: Blocks) 
         return has_run(&text[start..word.start]).then(|| Secret::new(start..end, KIND));
     }
     None
+}
+
+/// Returns the private lines of a key of PuTTY after this word, `Private-Lines`, and their number.
+pub(super) fn putty(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let count = text[word.end..].strip_prefix(b": ")?;
+    let digits = count.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = count[digits..].strip_prefix(b"\r").unwrap_or(&count[digits..]);
+    let body = text.len() - rest.strip_prefix(b"\n").filter(|_| digits > 0)?.len();
+    let end = end_of_open_block(text, body, LONGEST)?;
+    let start = body + text[body..end].iter().position(|byte| is_base64(*byte)).unwrap_or(0);
+    Some(Secret { bytes: start..end, basis: word.start..end, kind: KIND })
 }
 
 /// Returns the place after the label of a private key and its dashes; `None` for other labels.

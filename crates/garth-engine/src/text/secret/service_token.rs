@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::random::disorder;
 use super::span::{LONGEST, Secret};
 use super::words::{is_word, look_at};
 
@@ -22,11 +23,15 @@ enum Of {
     Cookie,
     /// `A-Za-z0-9_-` in this number of parts, or more, separated by dots.
     Parts(usize),
+    /// `A-Za-z0-9` in no order: after a mark that words of programs begin with as well.
+    Random,
+    /// Two parts of `A-Za-z0-9` in no order, of which the first has 7 to 10 characters.
+    Pair,
 }
 
 /// Marks, the characters after them, their minimum number, and the kind of secret, as documented by the
 /// services.
-const MARKS: &[(&str, Of, usize, &str)] = &[
+const MARKS: &[Mark] = &[
     ("AKIA", Of::Upper, 16, "AWS access key"),
     ("ASIA", Of::Upper, 16, "AWS access key"),
     ("ABIA", Of::Upper, 16, "AWS access key"),
@@ -95,8 +100,32 @@ const MARKS: &[(&str, Of, usize, &str)] = &[
     ("ya29.", Of::Url, 30, "Google access token"),
 ];
 
+/// Marks that were added after the second judgement.
+const NEWEST: &[Mark] = &[
+    ("ATBB", Of::Random, 28, "Bitbucket token"),
+    ("api_org_", Of::Alnum, 30, "Hugging Face token"),
+    ("cfat_", Of::Random, 40, "Cloudflare token"),
+    ("cfut_", Of::Random, 40, "Cloudflare token"),
+    // `reftkn:`, a number and a colon, in base64.
+    ("cmVmdGtu", Of::Base64, 50, "JFrog token"),
+    ("csk-", Of::Random, 40, "Cerebras key"),
+    ("dt0c01.", Of::Parts(3), 80, "Dynatrace token"),
+    ("dt0s01.", Of::Parts(3), 80, "Dynatrace token"),
+    ("dt0s16.", Of::Parts(3), 80, "Dynatrace token"),
+    ("e2b_", Of::Hex, 40, "E2B key"),
+    ("fc-", Of::Hex, 32, "Firecrawl key"),
+    ("napi_", Of::Random, 40, "Neon key"),
+    ("phx_", Of::Random, 32, "PostHog key"),
+    ("re_", Of::Pair, 28, "Resend key"),
+    ("rnd_", Of::Random, 24, "Render key"),
+    ("snyk_sat.", Of::Parts(2), 40, "Snyk token"),
+    ("snyk_uat.", Of::Parts(2), 40, "Snyk token"),
+    ("tgp_v1_", Of::Url, 40, "Together key"),
+    ("vcp_", Of::Random, 24, "Vercel token"),
+];
+
 /// Marks that were added after the first judgement.
-const MORE: &[(&str, Of, usize, &str)] = &[
+const MORE: &[Mark] = &[
     ("1//0", Of::Url, 40, "Google refresh token"),
     ("ABSK", Of::Base64, 60, "AWS Bedrock key"),
     ("AKCp", Of::Alnum, 60, "JFrog key"),
@@ -161,33 +190,81 @@ const MORE: &[(&str, Of, usize, &str)] = &[
     ("xsmtpsib-", Of::Url, 64, "Brevo key"),
 ];
 
+/// Mark, the characters after it, their minimum number, and the kind of secret.
+type Mark = (&'static str, Of, usize, &'static str);
+
+/// All marks, the newest first: a mark in several tables has more characters in the later judgement.
+const ALL: [&[Mark]; 3] = [NEWEST, MORE, MARKS];
+const COUNT: usize = NEWEST.len() + MORE.len() + MARKS.len();
+
 /// Marks of a judgement, and its limit on the length of a token.
 #[derive(Clone, Copy)]
 pub(super) struct Marks {
-    tables: &'static [&'static [(&'static str, Of, usize, &'static str)]],
+    /// Number of the first mark that counts.
+    from: usize,
     longest: usize,
+    /// True if tokens with parts after a dot are taken as a whole, and ids of documentation are left out.
+    whole: bool,
 }
 
 /// Marks of the first judgement.
-pub(super) const FIRST: Marks = Marks { tables: &[MARKS], longest: usize::MAX };
-/// Marks of the current judgement. Those of [`MORE`] come first: a mark in both has more characters there.
-pub(super) const CURRENT: Marks = Marks { tables: &[MORE, MARKS], longest: LONGEST };
+pub(super) const FIRST: Marks = Marks { from: NEWEST.len() + MORE.len(), longest: usize::MAX, whole: false };
+/// Marks of the second judgement.
+pub(super) const SECOND: Marks = Marks { from: NEWEST.len(), longest: LONGEST, whole: false };
+/// Marks of the current judgement.
+pub(super) const CURRENT: Marks = Marks { from: 0, longest: LONGEST, whole: true };
+
+/// Returns the mark of a number.
+const fn mark(number: usize) -> &'static Mark {
+    let (mut table, mut at) = (0, number);
+    while at >= ALL[table].len() {
+        at -= ALL[table].len();
+        table += 1;
+    }
+    &ALL[table][at]
+}
 
 /// First two bytes of all marks, one bit each: most words of a text begin with none of them.
 static BEGINNINGS: [u64; 1024] = {
-    let (mut set, mut table) = ([0; 1024], 0);
-    while table < CURRENT.tables.len() {
-        let (marks, mut at) = (CURRENT.tables[table], 0);
-        while at < marks.len() {
-            let mark = marks[at].0.as_bytes();
-            let pair = (mark[0] as usize) << 8 | mark[1] as usize;
-            set[pair >> 6] |= 1 << (pair & 63);
-            at += 1;
-        }
-        table += 1;
+    let (mut set, mut number) = ([0; 1024], 0);
+    while number < COUNT {
+        let mark = mark(number).0.as_bytes();
+        let pair = (mark[0] as usize) << 8 | mark[1] as usize;
+        set[pair >> 6] |= 1 << (pair & 63);
+        number += 1;
     }
     set
 };
+
+/// Set of marks, one bit each.
+type Set = [u64; COUNT.div_ceil(64)];
+
+/// Marks by their first byte, and by their second one: few marks have both of a text.
+static BY_BYTE: [[Set; 128]; 2] = {
+    let (mut sets, mut number) = ([[[0; COUNT.div_ceil(64)]; 128]; 2], 0);
+    while number < COUNT {
+        let mark = mark(number).0.as_bytes();
+        sets[0][mark[0] as usize][number >> 6] |= 1 << (number & 63);
+        sets[1][mark[1] as usize][number >> 6] |= 1 << (number & 63);
+        number += 1;
+    }
+    sets
+};
+
+/// Returns the marks from a number on that begin with these bytes, in order.
+fn marks_with(first: u8, second: u8, from: usize) -> impl Iterator<Item = &'static Mark> {
+    let [ones, others] = [&BY_BYTE[0][usize::from(first & 127)], &BY_BYTE[1][usize::from(second & 127)]];
+    let both = ones.iter().zip(others).map(|(one, other)| one & other);
+    let numbers = both.enumerate().flat_map(|(word, mut bits)| {
+        std::iter::from_fn(move || {
+            let bit = bits.trailing_zeros() as usize;
+            // Clears the lowest bit; ends without one.
+            bits &= bits.checked_sub(1)?;
+            Some(word * 64 + bit)
+        })
+    });
+    numbers.filter(move |number| *number >= from).map(mark)
+}
 
 /// Length of the shortest token, mark included.
 pub(super) const SHORTEST: usize = 20;
@@ -217,21 +294,23 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<
 /// Returns the token that begins at `at`.
 pub(super) fn token_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
     let rest = &text[at..];
-    // One lookup in a table of bits instead of a comparison with more than a hundred marks.
+    // Lookups in tables of bits instead of a comparison with more than a hundred marks.
     let [first, second] = *rest.first_chunk()?;
     let pair = usize::from(u16::from_be_bytes([first, second]));
     if BEGINNINGS[pair >> 6] >> (pair & 63) & 1 == 0 {
         return None;
     }
-    let marked = marks.tables.iter().flat_map(|table| table.iter());
-    let marked = marked.filter(|(mark, ..)| mark.as_bytes()[0] == first);
+    let marked = marks_with(first, second, marks.from);
     let mut marked = marked.filter(|(mark, ..)| rest.starts_with(mark.as_bytes()));
     marked.find_map(|(mark, of, least, kind)| {
         let body = &rest[mark.len()..];
         // The first bytes decide: otherwise, text full of marks would be read again for each of them.
         let judged = &body[..of.length(&body[..body.len().min(JUDGED)])];
         look_at(judged.len());
-        let is_one = judged.len() >= *least && of.fits(judged, mark) && !is_placeholder(judged);
+        let is_one = judged.len() >= *least
+            && of.fits(judged, mark)
+            && !is_placeholder(judged)
+            && !(marks.whole && is_of_documentation(judged));
         let most = &body[..body.len().min(marks.longest)];
         is_one.then(|| {
             let mut length = of.length(most);
@@ -239,6 +318,9 @@ pub(super) fn token_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
                 // The mark tells of the whole word: a service may have changed the characters after it, such
                 // as to the dashes of a UUID.
                 length += most[length..].iter().take_while(|byte| Of::Url.has(**byte)).count();
+            }
+            if marks.whole && *kind == "GitLab token" {
+                length += routed(&most[length..]);
             }
             let length = mark.len() + length;
             look_at(length);
@@ -252,7 +334,8 @@ impl Of {
         match self {
             Self::Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
             Self::Hex => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-            Self::Alnum => byte.is_ascii_alphanumeric(),
+            Self::Alnum | Self::Random => byte.is_ascii_alphanumeric(),
+            Self::Pair => byte.is_ascii_alphanumeric() || byte == b'_',
             Self::Url => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
             Self::Base64 => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'),
             Self::Cookie => Self::Url.has(byte) || matches!(byte, b'+' | b'/' | b'%'),
@@ -267,7 +350,16 @@ impl Of {
     }
 
     fn fits(self, body: &[u8], mark: &str) -> bool {
-        let Self::Parts(parts) = self else { return true };
+        let parts = match self {
+            Self::Parts(parts) => parts,
+            Self::Random => return is_mixed(body),
+            Self::Pair => {
+                let first = body.iter().position(|byte| *byte == b'_').unwrap_or(0);
+                let rest = body.get(first + 1..).unwrap_or_default();
+                return (7..=10).contains(&first) && !rest.contains(&b'_') && is_mixed(rest);
+            }
+            _ => return true,
+        };
         // The mark may contain the first dot.
         let here = mark.bytes().filter(|byte| *byte == b'.').count();
         let dots = here + body.iter().filter(|byte| **byte == b'.').count();
@@ -280,4 +372,25 @@ fn is_placeholder(body: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| body.iter().any(is);
     let both_cases = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
     !(both_cases || has(u8::is_ascii_digit))
+}
+
+/// Returns true for characters in no order, of two kinds or more.
+fn is_mixed(body: &[u8]) -> bool {
+    body.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2 && disorder(body) >= 0.4
+}
+
+/// Returns true for an id that documentation of services has as an example: `AKIAIOSFODNN7EXAMPLE`.
+fn is_of_documentation(body: &[u8]) -> bool {
+    body.ends_with(b"EXAMPLE") || body.ends_with(b"EXAMPLEKEY") || body.ends_with(b"EXAMPLETOKEN")
+}
+
+/// Returns the length of the end of a GitLab token that names its cell: `.01.` and 9 characters.
+fn routed(rest: &[u8]) -> usize {
+    let part = |from: usize| {
+        let rest = rest.get(from..).unwrap_or_default();
+        rest.iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count()
+    };
+    let (version, sum) = (part(1), part(4));
+    let is_one = rest.first() == Some(&b'.') && version == 2 && rest.get(3) == Some(&b'.');
+    if is_one && (7..=12).contains(&sum) { 4 + sum } else { 0 }
 }

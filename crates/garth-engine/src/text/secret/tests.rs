@@ -93,7 +93,8 @@ fn this_repository_contains_no_secrets() {
     files(&Path::new(&here).join("../.."), &mut paths);
     assert!(paths.len() > 300, "{}", paths.len());
     // These have texts with secrets on purpose.
-    let has_examples = ["text/secret/tests.rs", "text/secret/corpus_tests.rs"];
+    let has_examples =
+        ["text/secret/tests.rs", "text/secret/enclosed_tests.rs", "text/secret/corpus_tests.rs"];
     paths.retain(|path| !has_examples.iter().any(|end| path.ends_with(end)));
     for path in paths {
         let text = std::fs::read(&path).unwrap();
@@ -229,7 +230,7 @@ const APART: &[&str] = &[
     "define( 'NONCE_SALT',  'Zx9k(d82q[+%mw5Jg0}n:Q 1^Qy8TvD[r)Gc>2Lk~z9.eB;uW-h{Xa4]oNf=6Ij' );",
 ];
 
-/// Marks of services, the alphabet after each (hexadecimal, or letters of both cases and digits), the number
+/// Marks of services, the alphabet after each (hexadecimal, small letters and digits, or all), the number
 /// of characters, and the kind.
 const TOKENS: &[(&str, char, usize, &str)] = &[
     ("xoxc-", 'a', 40, "Slack token"),
@@ -252,12 +253,29 @@ const TOKENS: &[(&str, char, usize, &str)] = &[
     ("pscale_oauth_", 'a', 43, "PlanetScale token"),
     ("whsec_", 'a', 32, "Stripe secret"),
     ("sk-lf-", 'h', 32, "Langfuse key"),
+    ("ATBB", 'a', 32, "Bitbucket token"),
+    ("cmVmdGtu", 'a', 56, "JFrog token"),
+    ("api_org_", 'a', 34, "Hugging Face token"),
+    ("vcp_", 'a', 56, "Vercel token"),
+    ("phx_", 'a', 43, "PostHog key"),
+    ("snyk_uat.1a2b3c4d.", 'a', 60, "Snyk token"),
+    ("dt0c01.ABCDEFGHIJKLMNOPQRSTUVWX.", 'a', 64, "Dynatrace token"),
+    ("re_aB3dE6gH_", 'a', 24, "Resend key"),
+    ("rnd_", 'a', 32, "Render key"),
+    ("e2b_", 'h', 40, "E2B key"),
+    ("fc-", 'h', 32, "Firecrawl key"),
+    ("csk-", 'l', 48, "Cerebras key"),
+    ("napi_", 'l', 64, "Neon key"),
+    ("tgp_v1_", 'a', 43, "Together key"),
+    ("cfut_", 'a', 53, "Cloudflare token"),
+    ("glpat-aB3dE6gH9jK2mN5pQ8sT1vW4yZ7b.01.", 'l', 9, "GitLab token"),
 ];
 
 /// Returns random characters.
-fn body(random: &mut Random, alphabet: char, count: usize) -> String {
+pub(super) fn body(random: &mut Random, alphabet: char, count: usize) -> String {
     let all: &[u8] = match alphabet {
         'h' => b"0123456789abcdef",
+        'l' => b"abcdefghijklmnopqrstuvwxyz0123456789",
         _ => b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
     };
     (0..count).map(|_| all[random.below(all.len() as u64) as usize] as char).collect()
@@ -304,6 +322,45 @@ fn marks_values_apart_from_their_names() {
 
 /// Values of weak names, and of words after a name.
 const HARMLESS: &[&str] = &[
+    "max_tokens: 128_000u64,",
+    "max_token: 128_000u64",
+    "let token = 128_000_u32;",
+    "private_key: PKCS7PrivateKeyTypes",
+    "private_key: PKCS7PrivateKeyTypes,",
+    "password: Base64EncodedStringV2,",
+    "Lock-Token: <opaquelocktoken:550e8400-e29b-41d4-a716-446655440000>",
+    "Lock-Token: opaquelocktoken:550e8400-e29b-41d4-a716-446655440000",
+    "If: (<opaquelocktoken:e71d4fae-5dec-22d6-fea5-00a0c91e6be4>)",
+    "AKIAIOSFODNN7EXAMPLE",
+    "aws_access_key_id = AKIAIOSFODNN7EXAMPLE",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "AKIAI44QH8DHBEXAMPLE",
+    "aws_secret_access_key = je7MtGbClwBF/2Zp9Utk/h3yCo8nvbEXAMPLEKEY",
+    "ASIAIOSFODNN7EXAMPLE",
+    "--change-token 550e8400-e29b-41d4-a716-446655440000",
+    "--client-token 550e8400-e29b-41d4-a716-446655440000",
+    "\"ClientToken\": \"550e8400-e29b-41d4-a716-446655440000\"",
+    "ClientToken=550e8400-e29b-41d4-a716-446655440000",
+    "\"LockToken\": \"550e8400-e29b-41d4-a716-446655440000\"",
+    "--lock-token 550e8400-e29b-41d4-a716-446655440000",
+    "--client-request-token 550e8400-e29b-41d4-a716-446655440000",
+    "\"ClientRequestToken\": \"550e8400-e29b-41d4-a716-446655440000\"",
+    "AWS::IAM::AccessKey 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "\"AWS::IAM::AccessKey\": \"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b\"",
+    "AWS::IAM::AccessKey: 9f86d081884c7d659a2feaa0c55ad015",
+    "max_tokens = -1_540i32",
+    "const TOKEN: u32 = 0x1A3F_5678;",
+    "tokens = [0x1A3F_5678, 0x1A3F_5679]",
+    "token: [A-Za-z0-9-]{20}",
+    "'tokens': {'root': [('nx_uint16_t', 'sfixed32')]}",
+    "\"secrets\": {\"id\": \"550e8400-e29b-41d4-a716-446655440000\", \"rawHash\": \"aB3dE6gH9jK2mN5pQ8sT1vW4\"}",
+    "auth => { return env::GnuIlp32 }",
+    "values(\"OPENSSL_NO_PSK\", \"OPENSSL_NO_DEPRECATED_3_0\")",
+    "re_export_generated_handlers_of_module_v2 rnd_generateRandomNumberForTheSeed2 fc-cache-files-of-the-build-12",
+    "La contraseña es obligatoria y tiene 8 caracteres.",
+    "비밀번호는 8자 이상이어야 합니다.",
+    "INSERT INTO t (name, password_hash) VALUES ('ann', 'scrypt16384x8x1');",
+    "{\"a\": {\"d\": \"short\"}, \"kty\": \"EC\"}",
     "arn:aws:secretsmanager:us-east-1:123456789012:secret:mydb-Ab12Cd",
     "{\"SecretArn\": \"arn:aws:secretsmanager:us-east-1:123456789012:secret:mydb-Ab12Cd\"}",
     "secret = \"arn:aws-us-gov:secretsmanager:us-gov-west-1:123456789012:secret:prod/mydb-Ab12Cd\"",
@@ -515,6 +572,16 @@ fn text() -> impl Strategy<Value = String> {
             "auth",
             "2026-01-27",
             "\\\\\\\"",
+            "[",
+            "{\"a\": \"",
+            "&quot;",
+            "%3D",
+            "ｔｏｋｅｎ",
+            "\u{200b}",
+            "(token) VALUES ('",
+            "Private-Lines: 1\n",
+            "{\"kty\":\"EC\",\"d\":\"",
+            "비밀번호는 ",
         ])
         .prop_map(str::to_owned),
     ];

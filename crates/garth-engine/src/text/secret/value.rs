@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::assigned::{self, Name, is_code, is_place, is_placeholder};
 use super::harmless_shape::{self, is_path, is_public};
+use super::judgement::Judgement;
 use super::names;
 use super::random::{bits, disorder, pairs};
 use super::service_token;
@@ -41,6 +42,8 @@ pub(super) struct Named<'a> {
     /// True for names of many other things, such as `auth` and `pass`. They make a secret only of values
     /// that look drawn at random.
     pub(super) weak: bool,
+    /// Judgement under which the name is searched around.
+    pub(super) judgement: Judgement,
 }
 
 impl Named<'_> {
@@ -49,7 +52,11 @@ impl Named<'_> {
         let (start, quote) = begin(self.text, at);
         let (text, from) = (self.text, self.word.start);
         // A token with a mark is known by service, whatever the name says.
-        if let Some(secret) = service_token::token_at(text, start, service_token::CURRENT) {
+        let marks = match self.is_third() {
+            true => service_token::CURRENT,
+            false => service_token::SECOND,
+        };
+        if let Some(secret) = service_token::token_at(text, start, marks) {
             return Some(Secret { basis: from..secret.bytes.end, ..secret });
         }
         if self.begins_with_name(start) {
@@ -77,6 +84,10 @@ impl Named<'_> {
         Some(Secret { bytes: start..end, basis: from.min(start)..end.max(self.word.end), kind: self.kind() })
     }
 
+    pub(super) fn is_third(&self) -> bool {
+        self.judgement >= Judgement::Third
+    }
+
     /// Returns the name as one that makes a secret only of values that look drawn at random.
     pub(super) fn as_weak(&self) -> Self {
         Self { weak: true, ..self.clone() }
@@ -98,7 +109,7 @@ impl Named<'_> {
         if value.len() < 6 || (value.len() < 16 && value.iter().all(u8::is_ascii_lowercase)) {
             return false;
         }
-        if is_public(value) || is_path(value) {
+        if is_public(value) || is_path(value) || (self.is_third() && self.is_harmless(value, quote)) {
             return false;
         }
         if quote.is_some() && tie == Tie::Sign && harmless_shape::is_salt(value) {
@@ -133,6 +144,17 @@ impl Named<'_> {
         assigned::is_secret(value, self.name, quote, follows) || is_odd(value, self.name, quote, follows)
     }
 
+    /// Returns true for numbers and types of programs, and for ids of requests and locks.
+    fn is_harmless(&self, value: &[u8], quote: Option<u8>) -> bool {
+        let id = value.strip_prefix(b"opaquelocktoken:");
+        harmless_shape::is_typed_number(value)
+            || harmless_shape::is_constant_name(value)
+            || (quote.is_none() && harmless_shape::is_type_name(value))
+            || id.is_some_and(harmless_shape::is_uuid)
+            || (harmless_shape::is_uuid(value) && names::is_of_request(self.text, &self.word))
+            || value.ends_with(b"EXAMPLE")
+    }
+
     /// Returns true if a value is a name of its own with a sign after it: the value after that is judged by
     /// that name. Otherwise, a row of names and signs would be read again for each of them.
     pub(super) fn begins_with_name(&self, at: usize) -> bool {
@@ -142,7 +164,7 @@ impl Named<'_> {
         length > 0
             && matches!(rest.get(length), Some(b'=' | b':'))
             && rest.get(length + 1).is_some_and(|byte| is_word(*byte) || is_quote(Some(byte)))
-            && names::name(self.text, &word).is_some()
+            && names::name(self.text, &word, self.judgement).is_some()
             && !names::is_weak(self.text, &word)
     }
 

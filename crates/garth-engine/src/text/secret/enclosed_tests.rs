@@ -1,0 +1,140 @@
+//! Values that something encloses, private parts of keys, and the detection before these were found.
+
+use garth_testkit::data::random::Random;
+
+use super::tests::body;
+use super::*;
+
+/// Texts with values in brackets, tags and expressions, below columns of SQL, behind entities, in other
+/// languages, and in arguments of commands.
+const ENCLOSED: &[&str] = &[
+    "\"token\": [\"Zx9kd82qWmP3\"]",
+    "token=(\"Zx9kd82qWmP3\")",
+    "token = (\"Zx9kd82qWmP3\", \"b\")",
+    "password: (Zx9kd82qW)",
+    "\"passwords\": [\"Zx9kd82qW\", \"hunter2xyz\"]",
+    "\"apiKeys\": {\"prod\": \"Zx9kd82qWmP3\", \"dev\": \"Yx9kd82qWmP4\"}",
+    "\"secrets\": {\"stripe\": {\"live\": \"Zx9kd82qWmP3\"}}",
+    "{\"passwords\": {\"root\": \"Zx9kd82qW\"}}",
+    "token: [Zx9kd82qWmP3]",
+    "password: !!str Zx9kd82qW",
+    "password: !!str \"Zx9kd82qW\"",
+    "password: ! \"Zx9kd82qW\"",
+    "password: &anchor Zx9kd82qW",
+    "const token = process.env.TOKEN || \"Zx9kd82qWmP3\"",
+    "apiKey: process.env.OPENAI_KEY ?? 'Zx9kd82qWmP3',",
+    "password = os.getenv(\"DB_PASSWORD\", \"Zx9kd82qW\")",
+    "password = os.environ.get(\"DB_PASSWORD\") or \"Zx9kd82qW\"",
+    "token = ENV['TOKEN'] || 'Zx9kd82qWmP3'",
+    "token = ENV.fetch(\"TOKEN\", \"Zx9kd82qWmP3\")",
+    "password=${DB_PASSWORD:-Zx9kd82qW}",
+    "openai.api.key=Zx9kd82qWmP3",
+    "my.secret.key: Zx9kd82qWmP3",
+    "token%3DZx9kd82qWmP3",
+    "https://x.org/cb?u=https%3A%2F%2Fy.org%2F%3Fapi_key%3DZx9kd82qWmP3%26a%3D1",
+    "password%3A%20Zx9kd82qW",
+    "<input type=\"hidden\" name=\"csrf_token\" value=\"Zx9kd82qWmP3\">",
+    "<input value=\"Zx9kd82qWmP3\" name=\"token\">",
+    "token=&quot;Zx9kd82qWmP3&quot;",
+    "{&quot;password&quot;:&quot;Zx9kd82qW&quot;}",
+    "{&amp;quot;password&amp;quot;:&amp;quot;Zx9kd82qW&amp;quot;}",
+    "password&#61;Zx9kd82qW",
+    "password&#x3D;Zx9kd82qW",
+    "p&#97;ssword=Zx9kd82qW",
+    "INSERT INTO users (name, password) VALUES ('ann', 'Zx9kd82qW');",
+    "INSERT INTO users (id, token, n) VALUES (1, 'Zx9kd82qWmP3', 2), (2, 'Yx9kd82qWmP4', 3);",
+    "INSERT INTO `users` (`id`, `api_key`) VALUES\n(1, 'Zx9kd82qWmP3'),\n(2, 'Yx9kd82qWmP4');",
+    "UPDATE users SET password = 'Zx9kd82qW' WHERE id = 1;",
+    "ｐａｓｓｗｏｒｄ：Zx9kd82qW",
+    "ｔｏｋｅｎ＝Zx9kd82qWmP3",
+    "ｔｏｋｅｎ＝Ｚｘ９ｋｄ８２ｑＷｍＰ３",
+    "pass\u{200b}word: Zx9kd82qW",
+    "tok\u{200d}en: Zx9kd82qWmP3",
+    "password: Zx9k\u{200b}d82qW",
+    "$p = ConvertTo-SecureString \"Zx9kd82qW\" -AsPlainText -Force",
+    "ConvertTo-SecureString -String 'Zx9kd82qW' -AsPlainText",
+    "la contraseña es Zx9kd82qW",
+    "La contraseña de la base de datos es Zx9kd82qW.",
+    "das Passwort lautet Zx9kd82qW",
+    "Das Passwort für den Server lautet: Zx9kd82qW",
+    "Das Passwort ist Zx9kd82qW.",
+    "비밀번호는 Zx9kd82qW 입니다",
+    "비밀번호: Zx9kd82qW",
+    "le mot de passe est Zx9kd82qW",
+    "a senha é Zx9kd82qW",
+    "пароль — Zx9kd82qW",
+    "пароль от базы: Zx9kd82qW",
+    "unzip -P Zx9kd82qW a.zip",
+    "7z x -pZx9kd82qW a.7z",
+    "zip -P Zx9kd82qW a.zip b",
+    "az login --service-principal -u app -p Zx9kd82qWmP3 --tenant t",
+    "psk=\"Zx9kd82qW\"",
+    "psk=Zx9kd82qW",
+    "wpa_passphrase=Zx9kd82qW",
+    "network={\n  ssid=\"home\"\n  psk=\"Zx9kd82qW\"\n}",
+    "token: Some(\"Zx9kd82qWmP3\")",
+    "token = String::from(\"Zx9kd82qWmP3\")",
+    "password = new Secret(\"Zx9kd82qW\")",
+    "token = base64.b64decode(\"Zx9kd82qWmP3\")",
+    "tokens = {\"Zx9kd82qWmP3\", \"Yx9kd82qWmP4\"}",
+    "password: [\n  \"Zx9kd82qW\"\n]",
+    "password={Zx9kd82qW}",
+    "token: <Zx9kd82qWmP3>",
+    "\"token\": [[\"Zx9kd82qWmP3\"]]",
+];
+
+#[test]
+fn marks_values_however_they_are_enclosed() {
+    for text in ENCLOSED {
+        let masked = masked(text);
+        let half = ["Zx9k", "WmP3", "Yx9k", "WmP4", "hunt", "2xyz", "82qW", "Ｚｘ", "Ｐ３"];
+        let shown = half.into_iter().find(|it| masked.contains(it));
+        assert!(shown.is_none() && masked.contains("[secret: "), "{shown:?} in {masked}");
+    }
+}
+
+#[test]
+fn earlier_detection_masks_as_before() {
+    let second = |text| Judgement::Second.during(|| masked(text).into_owned());
+    // Found later.
+    for text in [
+        "token: [Zx9kd82qWmP3]",
+        "\"apiKeys\": {\"prod\": \"Zx9kd82qWmP3\"}",
+        "token%3DZx9kd82qWmP3",
+        "token=&quot;Zx9kd82qWmP3&quot;",
+        "INSERT INTO users (name, password) VALUES ('ann', 'Zx9kd82qW');",
+        "das Passwort lautet Zx9kd82qW ",
+        "unzip -P Zx9kd82qW a.zip",
+        "psk=Zx9kd82qW",
+    ] {
+        assert_eq!(second(text), text);
+        assert_ne!(masked(text), text);
+    }
+    // Shown later.
+    for (text, before) in [
+        ("max_tokens: 128_000u64", "max_tokens: [secret: token]"),
+        ("Use AKIAIOSFODNN7EXAMPLE.", "Use [secret: AWS access key]."),
+        ("ClientToken=550e8400-e29b-41d4-a716-446655440000", "ClientToken=[secret: token]"),
+    ] {
+        assert_eq!(second(text), before);
+        assert_eq!(masked(text), text);
+    }
+}
+
+#[test]
+fn marks_private_parts_of_keys() {
+    let random = &mut Random::new(9);
+    let mut part = |count| body(random, 'a', count);
+    let (public, private) = (part(64), part(64));
+    let putty = format!(
+        "PuTTY-User-Key-File-3: ssh-ed25519\r\nEncryption: none\r\nPublic-Lines: 1\r\n{public}\r\n\
+         Private-Lines: 1\r\n{private}\r\nPrivate-MAC: 9f86d081884c7d65\r\n"
+    );
+    let line = format!("{{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"{public}\",\"d\":\"{private}\"}}");
+    let lines = format!("{{\n  \"kty\": \"RSA\",\n  \"n\": \"{public}\",\n  \"d\": \"{private}\"\n}}\n");
+    for text in [putty, line, lines] {
+        assert_eq!(masked(&text), text.replace(&private, "[secret: private key]"));
+    }
+    let other = format!("{{\"a\": 1, \"d\": \"{private}\"}}");
+    assert_eq!(masked(&other), other);
+}
