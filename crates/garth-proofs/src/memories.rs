@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_agent::memory::{
-    Edge, Event, EventType, LayerText, Level, Memories, Meta, Origin, Put, Repair, Report as Repaired, Told,
-    Uri, sha256,
+    Edge, Event, EventType, FindingReport, LayerText, Level, Memories, Meta, Origin, Put, Repair,
+    Report as Repaired, Uri, sha256,
 };
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::sqlite::SqliteFs;
@@ -88,7 +88,7 @@ async fn repaired(fs: &dyn FileSystem) -> Proven<Repaired> {
     hold(report.failed == 0, || format!("not repaired: {:?}", report.failures))?;
     let before = files(fs).await?;
     let mut more = Vec::new();
-    let tell = |told: &Told<'_>| more.push(format!("{} {}", told.finding.as_str(), told.memory));
+    let tell = |told: &FindingReport<'_>| more.push(format!("{} {}", told.finding.as_str(), told.memory));
     let again = Repair::new(memories(fs)).at_once(true).scan(tell).await?;
     let after = files(fs).await?;
     let changed = before.iter().filter(|(path, bytes)| after.get(*path) != Some(bytes)).map(|(path, _)| path);

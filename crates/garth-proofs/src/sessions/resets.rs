@@ -16,7 +16,7 @@ use garth_agent::models::{Answer, Ask, ChatModel};
 use garth_agent::session::{
     Append, Create, Draft, Export, List, Listed, MAX_LISTED, Role, SessionKey, Sessions, TranscriptFormat,
 };
-use garth_agent::workspace::{Asking, Held, Reset, Trim, Unpacked, Workspace, run_jobs};
+use garth_agent::workspace::{Asking, Extraction, Reset, Trim, Unpacked, Workspace, run_jobs};
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{At, Op, Page};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -214,7 +214,7 @@ async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str
     }
     if random.one_in(3) {
         let done = workspace.reset("default", &session, &Reset::default().asking(asking)).await?;
-        let later = done.is_some_and(|done| matches!(done.memory, Held::Later(_)));
+        let later = done.is_some_and(|done| matches!(done.memory, Extraction::Later(_)));
         return Ok(if later { "reset-with-job" } else { "reset" });
     }
     let done = workspace.compact("default", &session, &Trim::default().asking(asking)).await?;
