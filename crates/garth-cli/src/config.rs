@@ -13,6 +13,6 @@ mod settings;
 mod table;
 
 pub(crate) use self::flags::{ModelFlags, ServeFlags, SinkFlags};
-pub(crate) use self::kind::Value;
+pub(crate) use self::kind::{Value, shown_file};
 pub(crate) use self::resolve::{Config, Resolved};
 pub(crate) use self::settings::{LogFormat, Settings, Storage};

@@ -1,8 +1,9 @@
 //! Text from the user: an argument, a file of this machine, or standard input.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::config::shown_file;
 use crate::fail::{Failure, Result};
 
 /// Returns the argument. Reads standard input if it is `-` or missing. `what` names the text in errors.
@@ -37,6 +38,13 @@ pub(crate) fn replacement(file: &str, limit: usize, instead: &str) -> Result<Str
         return Err(Failure::Usage(format!("{what}: has no text, so nothing was changed; {instead}")));
     }
     Ok(text)
+}
+
+/// Returns the failure of the file with a secret that an option names. A key that was given in place of its
+/// file is not repeated.
+pub(crate) fn secret_file(option: &str, file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let path = PathBuf::from(format!("{option}: {}", shown_file(file)));
+    move |error| Failure::Host(path, error)
 }
 
 fn bounded(from: &mut dyn std::io::Read, limit: usize, what: &str) -> Result<String> {

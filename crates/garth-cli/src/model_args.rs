@@ -9,6 +9,7 @@ use garth_server::chat_model::{HttpModel, ServedModel};
 use crate::app::App;
 use crate::config::{Config, ModelFlags, Settings};
 use crate::fail::{Failure, Result};
+use crate::host_text::secret_file;
 
 /// Options of the language model.
 #[derive(Args, Clone, Debug)]
@@ -38,7 +39,9 @@ pub(crate) fn open(settings: &Settings) -> Result<Option<ServedModel>> {
     };
     let key = match (&settings.model_key, &settings.model_key_file) {
         (Some(key), _) => Some(key.clone()),
-        (None, Some(file)) => Some(std::fs::read_to_string(file).map_err(Failure::host(file))?),
+        (None, Some(file)) => {
+            Some(std::fs::read_to_string(file).map_err(secret_file("model_key_file", file))?)
+        }
         (None, None) => None,
     };
     // A key file may end with a line feed.

@@ -1,5 +1,9 @@
 //! Types of options: syntax, bounds and output form.
 
+use std::path::Path;
+
+use garth_engine::text::secret::masked;
+
 use crate::size::{parse_count, parse_size, parse_tokens};
 
 /// Type of an option, with its bounds.
@@ -134,6 +138,7 @@ impl Kind {
             (Self::Secret, _) => "(set)".to_owned(),
             (Self::Url, Value::Text(url)) => without_query(url),
             (Self::HookUrl, Value::Text(url)) => without_path(url),
+            (Self::File, Value::Text(file)) => shown_file(file.as_ref()),
             (Self::Bytes { .. }, Value::Number(bytes)) => with_unit(*bytes, &SIZES),
             (Self::Time { .. }, Value::Number(0)) => "0s".to_owned(),
             (Self::Time { .. }, Value::Number(time)) => {
@@ -174,6 +179,17 @@ impl Kind {
             Self::Url | Self::HookUrl => "URL",
             Self::Secret => "SECRET",
         }
+    }
+}
+
+/// Returns the path of a file with a secret. A path that looks like a secret itself is not shown: a key was
+/// given in place of its file.
+pub(crate) fn shown_file(file: &Path) -> String {
+    // Next to such a name, a random word counts as a secret even without the prefix of a service.
+    let named = format!("api_key: {}", file.display());
+    match masked(&named) == named {
+        true => file.display().to_string(),
+        false => "(a secret, not a file)".to_owned(),
     }
 }
 

@@ -7,13 +7,15 @@ use crate::app::App;
 use crate::config::{Config as Loaded, Resolved, ServeFlags, Value};
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::verb::serve::Services;
 
 /// Print each option of `garth serve` with its value and the source of the value
 ///
 /// Accepts the flags of `garth serve`, and checks them, the environment and the file garth.toml in the same
-/// way. Secrets are printed as (set). With --json, prints one object per option: option, value (null if it
-/// is not set), source (flag, environment, file or default), origin (the flag, the variable or FILE:LINE;
-/// null for a default).
+/// way; also that URLs are valid and that files with secrets exist. Secrets are printed as (set).
+///
+/// With --json, prints one object per option: option, value (null if it is not set), source (flag,
+/// environment, file or default), origin (the flag, the variable or FILE:LINE; null for a default).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth config\n  garth config --config /etc/garth.toml --json")]
 pub(crate) struct Config {
@@ -25,6 +27,7 @@ impl Config {
     pub(crate) fn run(self, app: &mut App) -> Result {
         app.no_tree("config")?;
         let config = Loaded::load(&self.flags.given, &app.folder()?)?;
+        Services::open(&config.settings()?, &app.env)?;
         let shown: Vec<String> = config.options().iter().map(shown).collect();
         let keys = config.options().iter().map(|option| option.setting.key.len()).max().unwrap_or_default();
         let values = shown.iter().map(|value| value.chars().count()).max().unwrap_or_default();

@@ -3,11 +3,14 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
-use garth_engine::DataDir;
+use garth_agent::outbox::Sink;
 use garth_engine::datadir::Scope;
+use garth_engine::{DataDir, Env};
 use garth_server::Collecting;
+use garth_server::chat_model::ServedModel;
 use garth_server::outbox::Courier;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
@@ -15,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::app::App;
-use crate::config::{Config, ServeFlags};
+use crate::config::{Config, ServeFlags, Settings};
 use crate::fail::{Failure, Result, no_account_or};
 use crate::logs;
 use crate::model_args::open as open_model;
@@ -38,6 +41,20 @@ pub(crate) struct Serve {
     flags: ServeFlags,
 }
 
+/// Services that a configuration names.
+pub(crate) struct Services {
+    pub(crate) sink: Option<Arc<dyn Sink>>,
+    pub(crate) model: Option<ServedModel>,
+}
+
+impl Services {
+    /// Opens them. Fails for options that do not fit together, malformed URLs and missing files: `garth
+    /// config` checks a configuration by it.
+    pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Self> {
+        Ok(Self { sink: open_sink(settings, env)?, model: open_model(settings)? })
+    }
+}
+
 impl Serve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("serve")?;
@@ -45,8 +62,7 @@ impl Serve {
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
         app.open_within(&settings.storage);
-        let sink = open_sink(&settings, &app.env)?;
-        let model = open_model(&settings)?;
+        let Services { sink, model } = Services::open(&settings, &app.env)?;
         // The sockets first: a start that fails because a port is taken must not use up the key, which is
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;

@@ -55,12 +55,49 @@ fn config_never_shows_secrets() {
     let garth = Garth::new();
     for json in [&["config"][..], &["config", "--json"]] {
         let mut command = garth.command(json);
-        command.env("GARTH_MODEL_KEY", "T0K3N").env("GARTH_SINK_SECRET", "T0K3N");
+        command.env("GARTH_MODEL_KEY", "T0K3N").env("GARTH_SINK_SECRET", "T0K3N".repeat(8));
         command.env("GARTH_SINK", "https://example.com/T0K3N");
         let output = finish(command, b"");
         let shown = text(&output.stdout) + &text(&output.stderr);
         assert!(!shown.contains("T0K3N"), "{shown}");
         assert_eq!(shown.matches("(set)").count(), 3, "{shown}");
+    }
+}
+
+#[test]
+fn config_refuses_what_serve_refuses() {
+    let garth = Garth::new();
+    for (option, due) in [
+        ("model = \"m\"\n", "model requires model_endpoint"),
+        ("sink = \"https://example.org/x\"\n", "requires --sink-secret-file"),
+        ("sink = \"nowhere\"\nsink_secret = \"0123456789abcdef0123456789abcdef\"\n", "nowhere"),
+        (
+            "model = \"m\"\nmodel_endpoint = \"https://example.org/v1\"\nmodel_key_file = \"/none/key\"\n",
+            "model_key_file",
+        ),
+    ] {
+        configure(&garth, option);
+        let code = if option.contains("/none/key") { 3 } else { 2 };
+        let said = [&["config"][..], &["serve"]].map(|verb| garth.fails(code, verb));
+        assert!(said[0].contains(due) && said[0] == said[1], "{said:?}");
+    }
+}
+
+#[test]
+fn a_key_in_place_of_its_file_is_not_shown() {
+    let garth = Garth::new();
+    let key = "sk-T0K3NaB3dE6gH9jK2mN5p";
+    configure(
+        &garth,
+        &format!("model = \"m\"\nmodel_endpoint = \"https://example.org/v1\"\nmodel_key_file = \"{key}\"\n"),
+    );
+    for verb in [&["config"][..], &["config", "--json"], &["serve"]] {
+        let output = finish(garth.command(verb), b"");
+        let shown = text(&output.stdout) + &text(&output.stderr);
+        assert!(
+            !output.status.success() && !shown.contains("T0K3N") && shown.contains("model_key_file"),
+            "{shown}"
+        );
     }
 }
 

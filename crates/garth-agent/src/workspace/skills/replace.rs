@@ -4,13 +4,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use icu_normalizer::DecomposingNormalizerBorrowed;
-use regex_automata::dfa::{Automaton as _, StartKind, dense};
-use regex_automata::{Anchored, Input};
 
 use garth_engine::compute::working;
+use icu_normalizer::DecomposingNormalizerBorrowed;
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 /// Replaces `old`, which must occur once in a text, by `new`. The lines of `new` get the line ends of the
 /// place.
@@ -31,13 +28,9 @@ pub(super) fn replace_once(text: &str, old: &str, new: &str) -> Result<String, u
 /// then also Unicode normalization. The first comparison that finds a match decides, so that an exact match
 /// is preferred to others that differ only in form.
 fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
-    // A match must not split CRLF: the remaining half would be a line end of another kind. Nor must it split
-    // a letter from its marks, which would then belong to another letter.
-    let is_whole = |at: usize| match text[..at].chars().next_back() {
-        Some('\r') => !text[at..].starts_with('\n'),
-        None | Some('\n') => true,
-        Some(_) => !text[at..].starts_with(is_mark),
-    };
+    // A match must not split what a reader sees as one character. Half of CRLF would be a line end of another
+    // kind, and the marks of a letter would belong to another letter.
+    let is_whole = |at: usize| GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0) == Ok(true);
     let stored = text.match_indices(old).map(|(start, old)| start..start + old.len());
     let mut stored = stored.filter(|range| is_whole(range.start) && is_whole(range.end));
     match (stored.next(), stored.count()) {
@@ -84,49 +77,15 @@ fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     }
 }
 
-/// Splits a text into line ends and letters with their marks, and returns each with its converted form. A
-/// line end becomes a line feed; the canonical form of a letter is decomposed.
+/// Splits a text into the characters that a reader sees, such as CRLF or a letter with its marks. Returns each
+/// with its converted form: a line end becomes a line feed, and the canonical form of a letter is decomposed.
 fn pieces(text: &str, form: Form) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
     let normalizer = DecomposingNormalizerBorrowed::new_nfd();
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let first = rest.chars().next()?;
-        if rest.starts_with("\r\n") {
-            return Some((cut(&mut rest, 2), Cow::Borrowed("\n")));
-        }
-        if first == '\r' {
-            return Some((cut(&mut rest, 1), Cow::Borrowed("\n")));
-        }
-        let marks = rest[first.len_utf8()..].chars().take_while(|mark| is_mark(*mark));
-        let length = first.len_utf8() + marks.map(char::len_utf8).sum::<usize>();
-        let piece = cut(&mut rest, length);
-        let is_formed = form == Form::Lines || piece.is_ascii();
-        Some((piece, if is_formed { Cow::Borrowed(piece) } else { normalizer.normalize(piece) }))
+    text.graphemes(true).map(move |piece| match piece {
+        "\r\n" | "\r" => (piece, Cow::Borrowed("\n")),
+        _ if form == Form::Lines || piece.is_ascii() => (piece, Cow::Borrowed(piece)),
+        _ => (piece, normalizer.normalize(piece)),
     })
-}
-
-/// Automaton of one mark.
-static MARK: LazyLock<Option<dense::DFA<Vec<u32>>>> = LazyLock::new(|| {
-    let config = dense::Config::new().start_kind(StartKind::Anchored);
-    dense::Builder::new().configure(config).build(r"\p{M}").ok()
-});
-
-/// Returns true for a mark on the letter before it: an accent, a vowel sign, a ring around it, or the choice
-/// of its form.
-fn is_mark(letter: char) -> bool {
-    if letter.is_ascii() {
-        return false;
-    }
-    let mut bytes = [0; 4];
-    let input = Input::new(letter.encode_utf8(&mut bytes)).anchored(Anchored::Yes);
-    MARK.as_ref().is_some_and(|mark| matches!(mark.try_search_fwd(&input), Ok(Some(_))))
-}
-
-/// Cuts the first bytes off a text.
-fn cut<'t>(rest: &mut &'t str, length: usize) -> &'t str {
-    let (first, behind) = rest.split_at(length);
-    *rest = behind;
-    first
 }
 
 /// Returns the line end that a text has most often, if it has one.
@@ -233,6 +192,11 @@ mod tests {
             ("1\u{fe0f}\u{20e3}", "1", 0),
             ("\u{915}\u{93f}", "\u{915}", 0),
             ("\u{e01}\u{e31}", "\u{e01}", 0),
+            // Nor does a part of a syllable, of a family, of a flag or of a skin tone.
+            ("\u{1100}\u{1161}\u{11a8}", "\u{1100}\u{1161}", 0),
+            ("\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}", "\u{1f469}", 0),
+            ("\u{1f1e9}\u{1f1ea}", "\u{1f1ea}", 0),
+            ("\u{1f44d}\u{1f3fd}", "\u{1f44d}", 0),
         ] {
             assert_eq!(replace_once(text, old, "x"), Err(count), "{text:?} {old:?}");
         }

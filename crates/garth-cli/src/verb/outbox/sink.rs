@@ -14,6 +14,7 @@ use garth_server::outbox::HttpSink;
 use crate::app::App;
 use crate::config::{Config, Settings, SinkFlags};
 use crate::fail::{Failure, Result};
+use crate::host_text::secret_file;
 
 /// Longest secret in bytes.
 const MAX_SECRET: u64 = 4096;
@@ -50,9 +51,9 @@ pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink
 
 fn read_secret(file: &Path) -> Result<Vec<u8>> {
     let mut secret = Vec::new();
-    let opened = File::open(file).map_err(Failure::host(file))?;
+    let opened = File::open(file).map_err(secret_file("sink_secret_file", file))?;
     // One more byte shows that the file is too long.
-    opened.take(MAX_SECRET + 1).read_to_end(&mut secret).map_err(Failure::host(file))?;
+    opened.take(MAX_SECRET + 1).read_to_end(&mut secret).map_err(secret_file("sink_secret_file", file))?;
     if secret.len() as u64 > MAX_SECRET {
         let message = format!("{}: a secret may have at most {MAX_SECRET} bytes", file.display());
         return Err(Failure::Usage(message));
