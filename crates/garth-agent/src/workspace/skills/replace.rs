@@ -77,8 +77,9 @@ fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     }
 }
 
-/// Splits a text into the characters that a reader sees, such as CRLF or a letter with its marks. Returns each
-/// with its converted form: a line end becomes a line feed, and the canonical form of a letter is decomposed.
+/// Splits a text into the characters that a reader sees, such as CRLF or a letter with its marks. Returns
+/// each with its converted form: a line end becomes a line feed, and the canonical form of a letter is
+/// decomposed.
 fn pieces(text: &str, form: Form) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
     let normalizer = DecomposingNormalizerBorrowed::new_nfd();
     text.graphemes(true).map(move |piece| match piece {
