@@ -133,9 +133,7 @@ pub enum Create {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Op {
-    /// Replaces the complete content of a file, or creates the file (mode `0o644`). The node, its inode, mode
-    /// and attributes stay; `attrs` are applied afterwards. Directory: `IsADirectory`; other non-file:
-    /// `NotPermitted`.
+    /// Operation of [`Op::write`].
     #[doc(hidden)]
     Write {
         /// Address. `At::Node` only for a file that exists.
@@ -152,10 +150,7 @@ pub enum Op {
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Adds bytes at the end of a file, or creates it, like `Write`. Over [`MAX_FILE`]: `TooLarge`.
-    ///
-    /// A caller that knows which parts of the body will be appended again, such as a tool's output in a
-    /// session, cuts around them: see [`Op::cut_at`].
+    /// Operation of [`Op::append`].
     #[doc(hidden)]
     Append {
         /// Address.
@@ -174,8 +169,7 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cuts: Vec<u64>,
     },
-    /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]:
-    /// `TooLarge`. An empty body changes nothing.
+    /// Operation of [`Op::patch`].
     #[doc(hidden)]
     Patch {
         /// Address of the file.
@@ -185,7 +179,7 @@ pub enum Op {
         /// Bytes to write.
         body: Body,
     },
-    /// Cuts a file that exists to `size`, or extends it with zeros. Over [`MAX_FILE`]: `TooLarge`.
+    /// Operation of [`Op::truncate`].
     #[doc(hidden)]
     Truncate {
         /// Address of the file.
@@ -193,8 +187,7 @@ pub enum Op {
         /// New size, in bytes.
         size: u64,
     },
-    /// Turns a range of a file that exists into a hole: it reads as zeros and takes no space. The size stays;
-    /// a range beyond the end is left out. Changes nothing where nothing was stored.
+    /// Operation of [`Op::punch`].
     #[doc(hidden)]
     Punch {
         /// Address of the file.
@@ -204,10 +197,7 @@ pub enum Op {
         /// Length of the range, in bytes.
         length: u64,
     },
-    /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, holes stay holes. A
-    /// range beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left, nothing
-    /// changes. Order: `from` is looked up, then `to`; ranges of one file that overlap: `InvalidArgument`;
-    /// over [`MAX_FILE`]: `TooLarge`; over [`MAX_COPIED_PIECES`](super::MAX_COPIED_PIECES): `TooLarge`.
+    /// Operation of [`Op::copy_range`].
     #[doc(hidden)]
     CopyRange {
         /// Address of the source file.
@@ -221,8 +211,7 @@ pub enum Op {
         /// Offset in the target, in bytes; a gap before it reads as zeros.
         to_offset: u64,
     },
-    /// Creates a directory (mode `0o755`). With `parents`, an existing directory is accepted and `attrs` are
-    /// not applied to it; otherwise anything that exists is `AlreadyExists`. The root exists.
+    /// Operation of [`Op::mkdir`].
     #[doc(hidden)]
     Mkdir {
         /// Address.
@@ -234,8 +223,7 @@ pub enum Op {
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Creates a symbolic link (mode `0o777`). The target is any non-empty text without NUL, up to
-    /// [`MAX_TARGET`] bytes.
+    /// Operation of [`Op::symlink`].
     #[doc(hidden)]
     Symlink {
         /// Address.
@@ -249,7 +237,7 @@ pub enum Op {
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Creates a special node (mode `0o644`).
+    /// Operation of [`Op::mknod`].
     #[doc(hidden)]
     Mknod {
         /// Address.
@@ -263,8 +251,7 @@ pub enum Op {
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Adds a name (`to`) to the node at `from`. Order: `from` is looked up (directory: `NotPermitted`), then
-    /// `to` (taken: `AlreadyExists`), then [`MAX_LINKS`]: `TooManyLinks`. Sets the node's `ctime`.
+    /// Operation of [`Op::link`].
     #[doc(hidden)]
     Link {
         /// Address of the node.
@@ -275,8 +262,7 @@ pub enum Op {
         #[serde(default)]
         parents: bool,
     },
-    /// Removes a name. The node lives on under other names and open handles. The root: `Busy`.
-    /// Sets the node's `ctime` unless it was its last name.
+    /// Operation of [`Op::remove`].
     #[doc(hidden)]
     Remove {
         /// Name to remove.
@@ -287,19 +273,7 @@ pub enum Op {
         #[serde(default)]
         missing_ok: bool,
     },
-    /// Gives a node another name. Removes a node that it replaces. Sets `ctime` of the node (of both, for
-    /// `Exchange`), and of a replaced node that has other names. Checks, in this order:
-    ///
-    /// - `from` or `to` is the root: `Busy`.
-    /// - `from` is looked up.
-    /// - `from` is a directory and `to` a path inside it: `InvalidArgument`.
-    /// - `from` is inside `to`: `NotEmpty` (`Exchange`: `InvalidArgument`).
-    /// - The parent of `to` is looked up or created.
-    /// - `to` exists and the mode is `NoReplace`: `AlreadyExists`; `to` is missing and the mode is
-    ///   `Exchange`: `NotFound`.
-    /// - `to` names the same node: nothing happens.
-    /// - The mode is `Replace` and `to` exists: a directory onto another kind is `NotADirectory` (path `to`),
-    ///   another kind onto a directory `IsADirectory`, a directory onto one with entries `NotEmpty`.
+    /// Operation of [`Op::rename`].
     #[doc(hidden)]
     Rename {
         /// Old name.
@@ -313,18 +287,7 @@ pub enum Op {
         #[serde(default)]
         parents: bool,
     },
-    /// Copies a node with mode, owner, `mtime`, attributes and expiry, and its content by reference. As with
-    /// `cp -a`, names of one node that are copied together become names of one new node. The source may be a
-    /// past state; an expiry that has passed since is not copied. Checks, in this order:
-    ///
-    /// - `from` is looked up (at `as_of`; `Gone` or `NotFound` for an unknown sequence number).
-    /// - A directory without `recursive`: `IsADirectory`; a directory (now) to a path inside itself:
-    ///   `InvalidArgument`.
-    /// - The parent of `to` is looked up or created.
-    /// - `to` is looked up. If it is missing, it is created. A file onto a file with `replace` keeps the node
-    ///   of `to` and replaces its content and everything else that a copy carries; a file onto itself is
-    ///   unchanged unless `as_of` is set. Otherwise: `AlreadyExists`.
-    /// - The limits of [copies](super::batch#copies): `TooLarge`.
+    /// Operation of [`Op::copy`].
     #[doc(hidden)]
     Copy {
         /// Address of the source.
@@ -344,7 +307,7 @@ pub enum Op {
         #[serde(default)]
         parents: bool,
     },
-    /// Changes attributes. `expires_at` on a directory: `NotPermitted`. Sets `ctime`.
+    /// Operation of [`Op::set_attrs`].
     #[doc(hidden)]
     SetAttrs {
         /// Address of the node.
@@ -352,7 +315,7 @@ pub enum Op {
         /// Changes to make.
         attrs: SetAttrs,
     },
-    /// Fails with `Conflict` unless the condition holds at this point of the batch.
+    /// Operation of [`Op::check`].
     #[doc(hidden)]
     Check {
         /// Address of the node.
@@ -360,15 +323,13 @@ pub enum Op {
         /// Condition that must hold.
         that: Precondition,
     },
-    /// Names the sequence number of this commit. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes:
-    /// `TooLarge`. A name that is empty, has control characters, or that [`Moment::parse`] reads as a moment
-    /// (`42`, `1h`, `today`, `2026-01-27`): `InvalidArgument`.
+    /// Operation of [`Op::snapshot`].
     #[doc(hidden)]
     Snapshot {
         /// Name of the snapshot.
         name: String,
     },
-    /// Removes the name of a snapshot; history stays. Missing: `NotFound`.
+    /// Operation of [`Op::drop_snapshot`].
     #[doc(hidden)]
     DropSnapshot {
         /// Name of the snapshot.

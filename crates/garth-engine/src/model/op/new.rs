@@ -6,35 +6,50 @@ use crate::model::id::{Seq, Timestamp};
 
 /// Constructors. The methods below set what differs from the default: `Op::write(path, "text").create_new()`.
 impl Op {
-    /// Replaces the complete content of a file, or creates the file. See [`Op::Write`].
+    /// Replaces the complete content of a file, or creates the file (mode `0o644`). The node, its inode, mode
+    /// and other attributes stay. Fails with `IsADirectory` for a directory, and with `NotPermitted` for
+    /// another node that is not a file.
     pub fn write(at: impl Into<At>, body: impl Into<Body>) -> Self {
         let (create, attrs) = (Create::IfMissing, SetAttrs::default());
         Self::Write { at: at.into(), body: body.into(), create, parents: false, attrs }
     }
 
-    /// Adds bytes at the end of a file, or creates the file. See [`Op::Append`].
+    /// Adds bytes at the end of a file, or creates the file, like [`Op::write`]. Fails with `TooLarge` if the
+    /// file would have more than [`MAX_FILE`](crate::model::MAX_FILE) bytes.
+    ///
+    /// A caller that knows which parts of the body will be appended again, such as a tool's output in a
+    /// session, cuts around them: see [`Op::cut_at`].
     pub fn append(at: impl Into<At>, body: impl Into<Body>) -> Self {
         let (create, cuts) = (Create::IfMissing, Vec::new());
         Self::Append { at: at.into(), body: body.into(), create, parents: false, cuts }
     }
 
-    /// Writes bytes from `offset` on into a file that exists. See [`Op::Patch`].
+    /// Writes bytes from `offset` on into a file that exists; a gap before `offset` reads as zeros. An empty
+    /// body changes nothing. Fails with `TooLarge` if the file would have more than
+    /// [`MAX_FILE`](crate::model::MAX_FILE) bytes.
     pub fn patch(at: impl Into<At>, offset: u64, body: impl Into<Body>) -> Self {
         Self::Patch { at: at.into(), offset, body: body.into() }
     }
 
-    /// Cuts a file that exists to `size` bytes, or extends it with zeros.
+    /// Cuts a file that exists to `size` bytes, or extends it with zeros. Fails with `TooLarge` for more than
+    /// [`MAX_FILE`](crate::model::MAX_FILE) bytes.
     pub fn truncate(at: impl Into<At>, size: u64) -> Self {
         Self::Truncate { at: at.into(), size }
     }
 
-    /// Turns a range of a file that exists into a hole, which reads as zeros. See [`Op::Punch`].
+    /// Turns a range of a file that exists into a hole: it reads as zeros and takes no space. The size of the
+    /// file stays, and a range beyond its end is ignored.
     pub fn punch(at: impl Into<At>, offset: u64, length: u64) -> Self {
         Self::Punch { at: at.into(), offset, length }
     }
 
-    /// Writes `length` bytes at `from_offset` of one file to `to_offset` of another, by reference. See
-    /// [`Op::CopyRange`].
+    /// Writes `length` bytes at `from_offset` of one file to `to_offset` of another, by reference: no byte is
+    /// copied, and holes stay holes. Both files must exist. A range beyond the end of `from` is ignored, as
+    /// in `copy_file_range`; a gap before `to_offset` reads as zeros.
+    ///
+    /// Fails with `InvalidArgument` for overlapping ranges of one file, and with `TooLarge` over
+    /// [`MAX_FILE`](crate::model::MAX_FILE) bytes or [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES)
+    /// pieces.
     pub fn copy_range(
         from: impl Into<At>,
         from_offset: u64,
@@ -45,32 +60,38 @@ impl Op {
         Self::CopyRange { from: from.into(), from_offset, length, to: to.into(), to_offset }
     }
 
-    /// Creates a directory. Its parent must exist, and its name must be free.
+    /// Creates a directory (mode `0o755`). Fails with `AlreadyExists` if its name is taken, and with
+    /// `NotFound` if its parent is missing.
     pub fn mkdir(at: impl Into<At>) -> Self {
         Self::Mkdir { at: at.into(), parents: false, attrs: SetAttrs::default() }
     }
 
-    /// Creates a directory and its parents, and accepts existing ones (`mkdir -p`).
+    /// Creates a directory and its missing parents (`mkdir -p`). An existing directory is accepted and stays
+    /// unchanged.
     pub fn mkdir_all(at: impl Into<At>) -> Self {
         Self::Mkdir { at: at.into(), parents: true, attrs: SetAttrs::default() }
     }
 
-    /// Creates a symbolic link to `target`.
+    /// Creates a symbolic link (mode `0o777`) to `target`, which may be any text without NUL, from 1 to
+    /// [`MAX_TARGET`](crate::model::MAX_TARGET) bytes.
     pub fn symlink(at: impl Into<At>, target: impl Into<String>) -> Self {
         Self::Symlink { at: at.into(), target: target.into(), parents: false, attrs: SetAttrs::default() }
     }
 
-    /// Creates a special node: a fifo, socket, device or whiteout.
+    /// Creates a special node (mode `0o644`): a fifo, socket, device or whiteout.
     pub fn mknod(at: impl Into<At>, node: Special) -> Self {
         Self::Mknod { at: at.into(), node, parents: false, attrs: SetAttrs::default() }
     }
 
-    /// Adds the name `to` to the node at `from` (a hard link).
+    /// Adds the name `to` to the node at `from` (a hard link). Fails with `NotPermitted` for a directory,
+    /// then with `AlreadyExists` if `to` is taken, then with `TooManyLinks` over
+    /// [`MAX_LINKS`](crate::model::MAX_LINKS) names.
     pub fn link(from: impl Into<At>, to: impl Into<At>) -> Self {
         Self::Link { from: from.into(), to: to.into(), parents: false }
     }
 
-    /// Removes the name of anything, including an empty directory.
+    /// Removes the name of anything, including an empty directory. The node lives on under other names and in
+    /// open handles. Fails with `NotEmpty` for a directory with entries, and with `Busy` for the root.
     pub fn remove(at: impl Into<At>) -> Self {
         Self::Remove { at: at.into(), what: Remove::Any, missing_ok: false }
     }
@@ -90,7 +111,18 @@ impl Op {
         Self::Remove { at: at.into(), what: Remove::Tree, missing_ok: false }
     }
 
-    /// Gives the node at `from` the name `to`, and replaces the node that had that name. See [`Op::Rename`].
+    /// Gives the node at `from` the name `to`. A node that had that name loses it. Checks, in this order:
+    ///
+    /// - `from` or `to` is the root: `Busy`.
+    /// - `from` is missing: `NotFound`.
+    /// - `from` is a directory and `to` a path inside it: `InvalidArgument`.
+    /// - `from` is inside `to`: `NotEmpty` (in an exchange: `InvalidArgument`).
+    /// - The parent of `to` is missing: `NotFound`, unless [`with_parents`](Op::with_parents) creates it.
+    /// - `to` exists: `AlreadyExists` with [`no_replace`](Op::no_replace). `to` is missing: `NotFound` in an
+    ///   exchange.
+    /// - `to` names the same node: nothing happens.
+    /// - `to` is replaced: a directory onto another kind is `NotADirectory`, another kind onto a directory
+    ///   `IsADirectory`, a directory onto one with entries `NotEmpty`.
     pub fn rename(from: impl Into<At>, to: impl Into<At>) -> Self {
         Self::Rename { from: from.into(), to: to.into(), mode: RenameMode::Replace, parents: false }
     }
@@ -100,20 +132,30 @@ impl Op {
         Self::Rename { from: from.into(), to: to.into(), mode: RenameMode::Exchange, parents: false }
     }
 
-    /// Copies anything but a directory, its content by reference. The name `to` must be free. See
-    /// [`Op::Copy`].
+    /// Copies anything but a directory, with mode, owner, `mtime`, attributes and expiry, and its content by
+    /// reference. [`as_of`](Op::as_of) copies a past state; an expiry that has passed since is not copied.
+    /// Checks, in this order:
+    ///
+    /// - `from` is missing: `NotFound`; it is a directory: `IsADirectory`.
+    /// - The parent of `to` is missing: `NotFound`, unless [`with_parents`](Op::with_parents) creates it.
+    /// - `to` exists: `AlreadyExists`. With [`replace`](Op::replace), a file onto a file keeps the node of
+    ///   `to` and replaces everything that a copy carries; a file onto itself restores its past state, or
+    ///   changes nothing.
+    /// - The limits of [copies](crate::model::batch#copies): `TooLarge`.
     pub fn copy(from: impl Into<At>, to: impl Into<At>) -> Self {
         let (from, to) = (from.into(), to.into());
         Self::Copy { from, as_of: None, to, recursive: false, replace: false, parents: false }
     }
 
-    /// Copies anything, a directory with everything below it. The name `to` must be free. See [`Op::Copy`].
+    /// Copies anything, a directory with everything below it, as [`Op::copy`] does. Names of one node that
+    /// are copied together become names of one new node, as with `cp -a`. Fails with `InvalidArgument` for a
+    /// copy of a current directory into itself.
     pub fn copy_tree(from: impl Into<At>, to: impl Into<At>) -> Self {
         let (from, to) = (from.into(), to.into());
         Self::Copy { from, as_of: None, to, recursive: true, replace: false, parents: false }
     }
 
-    /// Changes attributes.
+    /// Changes attributes. Fails with `NotPermitted` for `expires_at` on a directory.
     pub fn set_attrs(at: impl Into<At>, attrs: SetAttrs) -> Self {
         Self::SetAttrs { at: at.into(), attrs }
     }
@@ -123,12 +165,14 @@ impl Op {
         Self::Check { at: at.into(), that }
     }
 
-    /// Names the sequence number of the commit.
+    /// Names the sequence number of the commit. Fails with `AlreadyExists` for a name that is taken, with
+    /// `TooLarge` over [`MAX_LABEL`](crate::model::MAX_LABEL) bytes, and with `InvalidArgument` for a name
+    /// that is empty, has control characters, or reads as a moment (`42`, `1h`, `today`, `2026-01-27`).
     pub fn snapshot(name: impl Into<String>) -> Self {
         Self::Snapshot { name: name.into() }
     }
 
-    /// Removes the name of a snapshot.
+    /// Removes the name of a snapshot; history stays. Fails with `NotFound` if there is none.
     pub fn drop_snapshot(name: impl Into<String>) -> Self {
         Self::DropSnapshot { name: name.into() }
     }
