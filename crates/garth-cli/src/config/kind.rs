@@ -186,7 +186,7 @@ impl Kind {
 /// given in place of its file.
 pub(crate) fn shown_file(file: &Path) -> String {
     // Next to such a name, a random word counts as a secret even without the prefix of a service.
-    let named = format!("api_key: {}", file.display());
+    let named = format!("api_key: {}", file.file_name().unwrap_or_default().display());
     match masked(&named) == named {
         true => file.display().to_string(),
         false => "(a secret, not a file)".to_owned(),

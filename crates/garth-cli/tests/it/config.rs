@@ -67,10 +67,11 @@ fn config_never_shows_secrets() {
 #[test]
 fn config_refuses_what_serve_refuses() {
     let garth = Garth::new();
+    std::fs::write(garth.data().join("secret"), "x".repeat(32)).expect("a file");
     for (option, due) in [
         ("model = \"m\"\n", "model requires model_endpoint"),
         ("sink = \"https://example.org/x\"\n", "requires --sink-secret-file"),
-        ("sink = \"nowhere\"\nsink_secret = \"0123456789abcdef0123456789abcdef\"\n", "nowhere"),
+        ("sink = \"nowhere\"\nsink_secret_file = \"secret\"\n", "URL must begin with http"),
         (
             "model = \"m\"\nmodel_endpoint = \"https://example.org/v1\"\nmodel_key_file = \"/none/key\"\n",
             "model_key_file",
