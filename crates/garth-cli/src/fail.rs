@@ -226,7 +226,7 @@ fn kv_code(code: KvCode) -> u8 {
 /// Returns the message of an error of this machine, in the words that errors of the tree have.
 fn host_message(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         _ => error.to_string(),
     }
 }

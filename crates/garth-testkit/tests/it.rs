@@ -9,5 +9,6 @@ mod it {
     mod host_cuts;
     mod isolation;
     mod proof;
+    mod recall_data;
     mod rounds;
 }

@@ -289,8 +289,8 @@ fn check(draft: &Draft) -> Result<usize> {
 
 fn too_long(bytes: usize) -> Error {
     let message = format!(
-        "has {bytes} bytes as a line of the session, and at most {MAX_BYTES} are imported; store what is long as media or as a file, \
-         and name it"
+        "has {bytes} bytes as a line of the session, and at most {MAX_BYTES} are imported; store what is long \
+         as media or as a file, and name it"
     );
     Error::invalid(message)
 }
