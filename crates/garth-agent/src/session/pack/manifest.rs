@@ -110,7 +110,7 @@ pub struct Omitted {
     /// Its lines, if it is only a part of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// `budget`, `older`, `retracted`, `swapped`, `no_call`, `too_large`, `too_many` or `missing`.
+    /// `budget`, `older`, `retracted`, `swapped`, `no_call`, `too_large` or `too_many`.
     pub reason: String,
 }
 
