@@ -10,7 +10,7 @@ fn the_specification_states_the_limits() {
         include_str!("../../../../../docs/specs/kv-api.md").replace(',', "").replace('\n', " ");
     for limit in [
         format!("has at most {MAX_KEY_CHARS} characters and {MAX_KEY_SEGMENTS} segments"),
-        format!("none of them over {MAX_KEY_SEGMENT} bytes"),
+        format!("each of at most {MAX_KEY_SEGMENT} bytes"),
         format!("({MAX_VALUE} bytes)"),
         format!("({MAX_PAGE_VALUES} bytes) of values"),
         format!("integer 1 to {MAX_LISTED} | `{MAX_LISTED}`"),
