@@ -3,6 +3,7 @@
 
 pub mod context;
 pub mod json;
+pub mod message;
 pub mod passage;
 pub mod question;
 pub mod secret;

@@ -20,6 +20,11 @@ pub fn is_json(prefix: &[u8]) -> bool {
         .all(|value| value.is_ok())
 }
 
+/// Returns true if `bytes` are one JSON value.
+pub(super) fn is_value(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
 /// Replaces each escape in `text` by the character that it means. Half a surrogate pair becomes U+FFFD;
 /// invalid escapes stay.
 pub fn decode(text: &str) -> String {

@@ -1,13 +1,17 @@
 //! Passages: the units of search. A file of megabytes cannot be one document of the index: a hit would not
-//! say where in the file it is, and an append would index all of it again. So text is cut into passages of
-//! about 2 KiB, and an edit cuts only passages that it touches.
+//! say where in the file it is, and an append would index all of it again. So text is cut into passages, and
+//! an edit cuts only passages near it.
 //!
 //! The passages of a file follow each other without gap or overlap, from byte 0 to its end (at most
-//! [`MAX_TEXT`]). Any such cover is valid: which one a file has depends on how it was written.
+//! [`MAX_TEXT`]). Which ones these are depends on its bytes alone, not on how they were written:
+//!
+//! - A file is divided into [segments](border) of about [`SEGMENT`] bytes, each of which is cut on its own.
+//!   An edit changes no cut after the segments that it touches.
+//! - Cuts go from the start of a segment to its end, and each depends only on the next [`MAX`] bytes.
 
 use std::ops::Range;
 
-use super::json;
+use super::json::{self, is_json, is_value};
 
 /// Target length of a passage in bytes: a few paragraphs, so that a hit says where, and there is enough
 /// text to rank by.
@@ -16,12 +20,51 @@ pub const TARGET: usize = 2048;
 pub const MAX: usize = 2 * TARGET;
 /// Length of a rest up to which it is not cut: two halves would both be short.
 const LAST: usize = TARGET + TARGET / 2;
+/// Bytes from which a record of JSON Lines is a passage; shorter ones are joined with the next.
+pub const RECORD: usize = 80;
+/// Length of a segment in bytes, 64 KiB: as much as an edit may have to cut again. A power of two.
+pub const SEGMENT: u64 = 64 << 10;
+/// Bytes after a place that its neighbourhood may depend on: those of a passage, and the beginning of a
+/// heading after it.
+const REACH: u64 = MAX as u64 + 8;
 /// Number of bytes at the start of a file that search reads, 64 MiB. It bounds what one commit may have to
 /// index.
 pub const MAX_TEXT: u64 = 64 << 20;
 /// Number of bytes at the start of a file that tell whether it is text, 8 KiB; `git` and `grep` do the
 /// same.
 pub const SNIFF: u64 = 8192;
+
+/// How a text is read and cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Plain text, Markdown, source code.
+    #[default]
+    Text,
+    /// One JSON value of several lines.
+    Json,
+    /// JSON Lines, or one JSON value in one line.
+    JsonLines,
+}
+
+impl Form {
+    /// Returns the form of content that starts with `prefix`: its first [`SNIFF`] bytes, or all of it.
+    pub fn of(prefix: &[u8]) -> Self {
+        if !is_json(prefix) {
+            return Self::Text;
+        }
+        let start = prefix.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
+        let first = &prefix[start..];
+        match first.iter().position(|byte| *byte == b'\n') {
+            Some(end) if !is_value(&first[..end]) => Self::Json,
+            _ => Self::JsonLines,
+        }
+    }
+
+    /// Returns true if escapes are decoded.
+    pub fn is_json(self) -> bool {
+        self != Self::Text
+    }
+}
 
 /// Returns true if content that starts with `prefix` (its first [`SNIFF`] bytes, or part of them) is text
 /// that search can read: UTF-8 without NUL, of which the last character may be incomplete. The content type
@@ -43,20 +86,17 @@ pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
     utf8 && !prefix.contains(&0)
 }
 
-/// Cuts `bytes` into passages and returns their lengths. With `last`, the lengths cover `bytes` to the end.
-/// Otherwise more bytes follow, and the caller puts the bytes that are not covered (at most [`MAX`]) before
-/// them in the next call.
+/// Cuts `bytes`, which begin a passage, into passages and returns their lengths. With `last`, `bytes` end a
+/// segment and the lengths cover them. Otherwise more bytes follow, and the lengths are those of the passages
+/// that these cannot change.
 ///
-/// A cut is before a Markdown heading, or else after a blank line, or else after a line (so between records
-/// of JSON Lines), or else after a sentence or word. It is never inside a UTF-8 character, nor in JSON
-/// (`is_json`) inside an escape.
-pub fn cut(bytes: &[u8], last: bool, is_json: bool) -> Vec<usize> {
+/// In JSON Lines, a cut is after each record of at least [`RECORD`] bytes. In other text, it is before a
+/// Markdown heading, or else after a blank line, or else after a line. In long lines, it is after a sentence
+/// or word. It is never inside a UTF-8 character, nor in JSON inside an escape.
+pub fn cut(bytes: &[u8], last: bool, form: Form) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut rest = bytes;
-    // More bytes may follow: cutting a shorter rest could give other passages than cutting the complete
-    // text.
-    while rest.len() > MAX || (last && rest.len() > LAST) {
-        let length = first(rest, is_json);
+    while let Some(length) = first(rest, form) {
         lengths.push(length);
         rest = &rest[length..];
     }
@@ -66,13 +106,43 @@ pub fn cut(bytes: &[u8], last: bool, is_json: bool) -> Vec<usize> {
     lengths
 }
 
-/// Returns the length of the first passage of `rest`, which is longer than [`LAST`].
-fn first(rest: &[u8], is_json: bool) -> usize {
+/// Returns the length of the first passage of `rest`; `None` if it is all of `rest`, or bytes after `rest`
+/// decide about it.
+fn first(rest: &[u8], form: Form) -> Option<usize> {
     let window = &rest[..rest.len().min(MAX)];
+    let lines = || window.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let end = match form {
+        Form::JsonLines => record(lines()),
+        Form::Text | Form::Json if rest.len() <= LAST => return None,
+        Form::Text | Form::Json => paragraph(rest, window, lines()),
+    };
+    match end {
+        Ok(end) => Some(end),
+        // The line may end after `rest`.
+        Err(_) if rest.len() <= MAX => None,
+        Err(0) => Some(within_line(window, form.is_json())),
+        // Before a very long line.
+        Err(line) => Some(line),
+    }
+}
+
+/// Returns the first of `ends` of lines that ends a passage of JSON Lines, or else the last.
+fn record(ends: impl Iterator<Item = usize>) -> Result<usize, usize> {
+    let mut last = 0;
+    for end in ends {
+        if end >= RECORD {
+            return Ok(end);
+        }
+        last = end;
+    }
+    Err(last)
+}
+
+/// Returns the best of `ends` of lines at which to cut. An error if there is none, with the last end.
+fn paragraph(rest: &[u8], window: &[u8], ends: impl Iterator<Item = usize>) -> Result<usize, usize> {
     let (mut heading, mut blank, mut line, mut later) = (0, 0, 0, 0);
     let mut start = 0;
-    for (at, _) in window.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
-        let end = at + 1;
+    for end in ends {
         if end > TARGET {
             later = end;
             break;
@@ -88,23 +158,14 @@ fn first(rest: &[u8], is_json: bool) -> usize {
         start = end;
     }
     if heading > 0 {
-        return heading;
+        return Ok(heading);
     }
-    for end in [blank, line] {
-        // A passage of less than half the target is worse than one that is cut at a lesser place.
-        if end >= TARGET / 2 {
-            return end;
-        }
+    // A passage of less than half the target is worse than one that is cut at a lesser place.
+    match [blank, line].into_iter().find(|end| *end >= TARGET / 2) {
+        Some(end) => Ok(end),
+        None if later > 0 => Ok(later),
+        None => Err(line),
     }
-    for end in [later, line] {
-        if end > 0 {
-            return end;
-        }
-    }
-    if rest.len() <= MAX {
-        return rest.len();
-    }
-    within_line(window, is_json)
 }
 
 fn is_heading(line: &[u8]) -> bool {
@@ -253,38 +314,34 @@ impl Span {
     }
 }
 
-/// Change of the passages that an edit requires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recut {
-    /// Indices of the passages to drop.
-    pub drop: Range<usize>,
-    /// Range of the new content to cut into passages.
-    pub region: Range<u64>,
+/// Returns true if no byte after a passage can change its end.
+pub fn is_closed(span: Span, form: Form) -> bool {
+    form == Form::JsonLines && span.newline && span.len >= RECORD as u64
 }
 
-/// Returns the passages to cut again after `edit`. `old` are the passages before it, in order. Those that
-/// neither overlap nor touch the bytes from `edit.start` on may be left out.
-///
-/// A passage that only touches the edited bytes is cut again as well, because a word may now cross the
-/// border, except a passage before them that ends with its line: so an append to a file of complete lines
-/// costs only its own bytes.
-pub fn recut(old: &[Span], edit: &Edit) -> Recut {
-    let shrinks = edit.new_size < edit.old_size;
-    if !shrinks && edit.start >= edit.end {
-        return Recut { drop: 0..0, region: edit.start..edit.start };
+/// Returns true if the end of a passage that begins at `off` may depend on bytes from `place` on.
+pub fn reaches(off: u64, place: u64) -> bool {
+    off.saturating_add(REACH) > place
+}
+
+/// Returns the border between two segments, as a place in `window`: the bytes from the one before a multiple
+/// of [`SEGMENT`] to [`MAX`] after it. The border is after a line if possible, otherwise between two words.
+/// `None` if the file ends before it.
+pub fn border(window: &[u8]) -> Option<usize> {
+    let is_safe = |byte: u8| matches!(byte, b' ' | b',');
+    let after = |is: &dyn Fn(u8) -> bool| window.iter().position(|byte| is(*byte)).map(|at| at + 1);
+    if let Some(line) = after(&|byte| byte == b'\n') {
+        return Some(line);
     }
-    let touches = |span: &Span| {
-        span.end() > edit.start || (span.end() == edit.start && !span.newline && edit.new_size > edit.start)
-    };
-    let from = old.iter().position(touches).unwrap_or(old.len());
-    // If the file shrinks, all passages from there on are dropped: the new end may lie within any of them.
-    let to = if shrinks { old.len() } else { old.partition_point(|span| span.off <= edit.end).max(from) };
-    let dropped = &old[from..to];
-    // From the border of a passage, so that the new passages join the remaining ones without a gap.
-    let start = dropped.first().map_or(edit.start, |span| span.off.min(edit.start));
-    let end = dropped.last().map_or(edit.end, |span| span.end().max(edit.end));
-    let end = if shrinks { edit.new_size } else { end.min(edit.new_size) };
-    Recut { drop: from..to, region: start.min(end)..end }
+    if window.len() <= MAX {
+        return None;
+    }
+    // No escape of JSON contains a blank or a comma.
+    after(&is_safe).or_else(|| {
+        let starts = (1..window.len()).filter(|at| !matches!(window[*at], 0x80..0xc0));
+        let is_far = |at: usize| !window[at.saturating_sub(12)..at].contains(&b'\\');
+        starts.clone().find(|at| *at > 12 && is_far(*at)).or_else(|| starts.clone().next())
+    })
 }
 
 /// Returns the lines of a passage, counted from 1, without the end. `before` is the number of line feeds

@@ -6,18 +6,12 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use crate::text::json::{decode, is_json};
-use crate::text::passage::{Edit, MAX, MAX_TEXT, Recut, SNIFF, Span, TARGET, cut, is_text, lines, recut};
+use crate::text::passage::{Edit, Form, MAX, MAX_TEXT, SEGMENT, SNIFF, TARGET, border, cut, is_text, lines};
 use crate::text::question::{MAX_TERMS, STOP_WORDS};
 use crate::text::stem::stem;
 use crate::text::token::MAX_TOKEN;
 use crate::text::{Question, Tokenizer, snippet};
 
-fn span(off: u64, len: u64, newline: bool) -> Span {
-    Span { off, len, newline }
-}
-
-/// Text with everything that cutting looks for: headings, blank lines, lines, sentences, words and wide
-/// characters, and text without any of it.
 fn prose() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-zäß]{1,12} ",
@@ -39,10 +33,14 @@ fn letterlike_symbols_do_not_join_adjacent_words() {
     }
 }
 
+fn form() -> impl Strategy<Value = Form> {
+    prop::sample::select(vec![Form::Text, Form::Json, Form::JsonLines])
+}
+
 proptest! {
     #[test]
     fn passages_cover_text_without_splitting_characters(text in prose()) {
-        let lengths = cut(text.as_bytes(), true, false);
+        let lengths = cut(text.as_bytes(), true, Form::Text);
         prop_assert_eq!(lengths.iter().sum::<usize>(), text.len());
         let mut at = 0;
         for length in lengths {
@@ -53,24 +51,24 @@ proptest! {
     }
 
     #[test]
-    fn passages_cover_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..20_000), is_json: bool) {
-        let lengths = cut(&bytes, true, is_json);
+    fn passages_cover_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..20_000), form in form()) {
+        let lengths = cut(&bytes, true, form);
         prop_assert_eq!(lengths.iter().sum::<usize>(), bytes.len());
         prop_assert!(lengths.iter().all(|length| (1..=MAX).contains(length)));
     }
 
     #[test]
-    fn cutting_in_pieces_matches_cutting_at_once(text in prose(), step in 1_usize..9_000) {
+    fn cutting_in_pieces_matches_cutting_at_once(text in prose(), step in 1_usize..9_000, form in form()) {
         let (mut held, mut lengths) = (Vec::new(), Vec::new());
         for piece in text.as_bytes().chunks(step) {
             held.extend_from_slice(piece);
-            let done = cut(&held, false, false);
+            let done = cut(&held, false, form);
             prop_assert!(held.len() - done.iter().sum::<usize>() <= MAX);
             held.drain(..done.iter().sum::<usize>());
             lengths.extend(done);
         }
-        lengths.extend(cut(&held, true, false));
-        prop_assert_eq!(lengths, cut(text.as_bytes(), true, false));
+        lengths.extend(cut(&held, true, form));
+        prop_assert_eq!(lengths, cut(text.as_bytes(), true, form));
     }
 
     #[test]
@@ -98,7 +96,7 @@ proptest! {
         let text = format!("\"{}\"", pieces.concat());
         let mut at = 0;
         let mut decoded = String::new();
-        for length in cut(text.as_bytes(), true, true) {
+        for length in cut(text.as_bytes(), true, Form::Json) {
             decoded.push_str(&decode(&text[at..at + length]));
             at += length;
         }
@@ -117,14 +115,14 @@ proptest! {
 fn cuts_prefer_headings_then_paragraphs_lines_and_sentences() {
     let paragraph = format!("{}\n", "word ".repeat(159));
     let headed = format!("{paragraph}\n## Two\n{paragraph}\n{paragraph}{paragraph}{paragraph}");
-    assert!(headed[cut(headed.as_bytes(), true, false)[0]..].starts_with("## Two"));
+    assert!(headed[cut(headed.as_bytes(), true, Form::Text)[0]..].starts_with("## Two"));
     let blank = format!("{paragraph}{paragraph}\n{}", "line\n".repeat(900));
-    assert_eq!(cut(blank.as_bytes(), true, false)[0], 2 * paragraph.len() + 1);
+    assert_eq!(cut(blank.as_bytes(), true, Form::Text)[0], 2 * paragraph.len() + 1);
     let record = format!("{{\"text\":\"{}\"}}\n", "x".repeat(1500));
     let last = 2 * record.len();
-    assert_eq!(cut(record.repeat(4).as_bytes(), true, false), [record.len(), record.len(), last]);
+    assert_eq!(cut(record.repeat(4).as_bytes(), true, Form::Text), [record.len(), record.len(), last]);
     let sentence = "One two three four. ".repeat(400);
-    for length in &cut(sentence.as_bytes(), true, false)[..2] {
+    for length in &cut(sentence.as_bytes(), true, Form::Text)[..2] {
         assert_eq!(length % "One two three four. ".len(), 0);
         assert!(*length <= TARGET);
     }
@@ -142,26 +140,47 @@ fn text_is_utf8_without_nul() {
 }
 
 #[test]
-fn append_after_complete_lines_recuts_only_new_bytes() {
-    let old = [span(0, 2000, false), span(2000, 1000, true)];
-    let only_new = Recut { drop: 2..2, region: 3000..3200 };
-    assert_eq!(recut(&old, &Edit::write(3000, 200, 3000)), only_new);
-    let old = [span(0, 2000, false), span(2000, 1000, false)];
-    let with_last = Recut { drop: 1..2, region: 2000..3200 };
-    assert_eq!(recut(&old, &Edit::write(3000, 200, 3000)), with_last);
+fn records_are_cut_alone_and_short_ones_joined() {
+    let cuts = |text: &str| cut(text.as_bytes(), true, Form::JsonLines);
+    let (long, short) = ("x".repeat(99) + "\n", "short\n");
+    assert_eq!(cuts(&long.repeat(3)), [100, 100, 100]);
+    assert_eq!(cuts(&format!("{}{long}{short}", short.repeat(2))), [112, 6]);
+    let huge = "x y ".repeat(3_000) + "\n";
+    let lengths = cuts(&format!("{short}{huge}{long}"));
+    assert_eq!(lengths[0], 6, "a record that is longer than a passage begins one");
+    assert_eq!(lengths.last(), Some(&100));
+    assert!(lengths[1..].iter().all(|length| *length >= 100), "{lengths:?}");
 }
 
 #[test]
-fn recut_drops_touched_and_truncated_passages() {
-    let old = [span(0, 100, true), span(100, 100, true), span(200, 100, true), span(300, 100, true)];
-    assert_eq!(recut(&old, &Edit::write(110, 10, 400)), Recut { drop: 1..2, region: 100..200 });
-    assert_eq!(recut(&old, &Edit::write(110, 90, 400)), Recut { drop: 1..3, region: 100..300 });
-    assert_eq!(recut(&old, &Edit::write(200, 0, 400)), Recut { drop: 0..0, region: 200..200 });
-    assert_eq!(recut(&old, &Edit::truncate(400, 250)), Recut { drop: 2..4, region: 200..250 });
-    assert_eq!(recut(&old, &Edit::truncate(400, 200)), Recut { drop: 2..4, region: 200..200 });
-    assert_eq!(recut(&old, &Edit::truncate(400, 500)), Recut { drop: 4..4, region: 400..500 });
-    assert_eq!(recut(&old, &Edit::replace(400, 150)), Recut { drop: 0..4, region: 0..150 });
-    assert_eq!(recut(&old, &Edit::write(600, 10, 400)), Recut { drop: 4..4, region: 400..610 });
+fn form_is_decided_by_the_first_line() {
+    for (text, form) in [
+        ("{\"a\":1}\n{\"b\":2}\n", Form::JsonLines),
+        ("\n{\"a\":1}\n", Form::JsonLines),
+        ("[1, {\"a\"", Form::JsonLines),
+        ("{\n\"a\": 1\n}", Form::Json),
+        ("[\n1]", Form::Json),
+        ("{a}\n", Form::Text),
+        ("", Form::Text),
+    ] {
+        assert_eq!(Form::of(text.as_bytes()), form, "{text}");
+    }
+}
+
+#[test]
+fn segments_end_with_a_line_or_word() {
+    let window = |text: &str| border(text.as_bytes());
+    assert_eq!(window("\nabc"), Some(1));
+    assert_eq!(window("ab c\nd"), Some(5));
+    assert_eq!(window("ab c"), None, "the line may go on");
+    let x = "x".repeat(MAX);
+    assert_eq!(window(&x), None);
+    assert_eq!(window(&format!("a bc{x}")), Some(2), "no line ends");
+    assert_eq!(window(&format!("{x}y")), Some(13));
+    let e = "\u{e9}".repeat(MAX);
+    assert!(e.is_char_boundary(window(&e).unwrap()));
+    assert!(window(&"\\".repeat(MAX + 1)).is_some());
+    assert_eq!(SEGMENT.count_ones(), 1);
 }
 
 #[test]
@@ -197,6 +216,7 @@ fn asked(question: &str) -> Vec<String> {
 fn tokens(passage: &str) -> Vec<String> {
     Tokenizer::default()
         .tokens(passage)
+        .0
         .split(' ')
         .filter(|token| !token.is_empty())
         .map(str::to_owned)

@@ -44,8 +44,8 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Returns the tokens of a passage, each once, separated by spaces; tokens that occur more often also
-    /// with their levels.
-    pub fn tokens(&mut self, passage: &str) -> String {
+    /// with their levels. Returns the number of all tokens, too.
+    pub fn tokens(&mut self, passage: &str) -> (String, u64) {
         // Bounds the memory: all words are forgotten at once.
         if self.words.len() > REMEMBERED {
             *self = Self::default();
@@ -67,9 +67,11 @@ impl Tokenizer {
                 self.counts[number] += 1;
             });
         }
+        let mut all = 0;
         let mut fed = String::with_capacity(folded.len());
         for number in here {
             let (token, count) = (&self.tokens[number], std::mem::take(&mut self.counts[number]));
+            all += u64::from(count);
             fed.push_str(token);
             fed.push(' ');
             for (level, _) in LEVELS.into_iter().take_while(|(level, _)| *level <= count) {
@@ -77,7 +79,7 @@ impl Tokenizer {
                 fed.push(' ');
             }
         }
-        fed
+        (fed, all)
     }
 
     fn learn(&mut self, piece: &str) -> usize {

@@ -26,7 +26,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     // A script is never changed once it was released: files in use have run it.
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8],
 };
 
 /// Writes the rows of a new database. `projections` is the version of the set of projections: its keys are
@@ -318,6 +318,14 @@ CREATE INDEX log_session ON log (
     iif(json_valid(author), json_array(coalesce(author ->> '$.audience', author ->> '$.user'), author ->> '$.agent',
     author ->> '$.session'), NULL), seq
 ) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
+";
+
+/// Additions of format 8: passages have the number of their words, and are cut again in the background from
+/// the byte `off` of the file `ino` on, because their borders depend on the bytes of the file alone.
+const FORMAT_8: &str = "
+ALTER TABLE passage ADD COLUMN words INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE recut (ino INTEGER NOT NULL, off INTEGER NOT NULL) STRICT;
+INSERT INTO recut SELECT 0, 0 WHERE EXISTS (SELECT 1 FROM passage);
 ";
 
 /// Creates the tables of a new database.

@@ -10,13 +10,12 @@ use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, Region, leave};
 use crate::engine::sqlite::fulltext::passages::{
     COLUMNS, MAX_OFFSET, Passage, last_before, old_until, passage, passages,
 };
-use crate::engine::sqlite::fulltext::{line_counts, secret_context};
+use crate::engine::sqlite::fulltext::{cover, line_counts, secret_context};
 use crate::engine::sqlite::tables::nodes;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, all, one};
 use crate::text::Tokenizer;
-use crate::text::json::is_json;
-use crate::text::passage::{Edit, MAX_TEXT, SNIFF, is_text};
+use crate::text::passage::{Edit, Form, MAX_TEXT, SNIFF, is_text};
 
 /// Bytes of text that one step indexes: about 20 ms of work, because no step may hold the writer for more
 /// than 50.
@@ -41,7 +40,8 @@ pub(crate) struct Chores {
 impl Chores {
     /// Returns true if there is work to do.
     pub(crate) fn due(&self, conn: &Connection) -> DbResult<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM unindexed) OR EXISTS (SELECT 1 FROM old_index)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM unindexed) OR EXISTS (SELECT 1 FROM old_index)
+            OR EXISTS (SELECT 1 FROM recut)";
         let waiting: bool = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
         // FTS5 leaves some segments when there is nothing more to merge, so the limit counts from these.
         Ok(waiting || segments(conn)? >= self.settled + SEGMENTS)
@@ -63,7 +63,31 @@ impl Chores {
 
 /// Does one step of the remaining work. Returns true if there was any.
 pub(crate) fn catch_up(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
-    Ok(index_left(conn, packs, tokenizer)? || bring_forward(conn, packs, tokenizer)? || merge(conn)?)
+    Ok(index_left(conn, packs, tokenizer)?
+        || bring_forward(conn, packs, tokenizer)?
+        || recut(conn, packs)?
+        || merge(conn)?)
+}
+
+/// Returns true if passages of an older garth are not cut again yet.
+pub(crate) fn recut_is_due(conn: &Connection) -> DbResult<bool> {
+    Ok(conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM recut)")?.query_row([], |row| row.get(0))?)
+}
+
+/// Cuts some files again whose passages an older garth (before format 8) has cut. Returns true if there were
+/// any.
+fn recut(conn: &Connection, packs: &Packs) -> DbResult<bool> {
+    let at = one(conn, "SELECT ino, off FROM recut", [], |row| {
+        Ok(Progress { ino: row.get(0)?, off: row.get(1)?, ..Progress::default() })
+    })?;
+    let Some(at) = at else { return Ok(false) };
+    let reached = rebuild_files(conn, packs, at)?;
+    if reached.done {
+        conn.execute("DELETE FROM recut", [])?;
+    } else {
+        conn.execute("UPDATE recut SET ino = ?1, off = ?2", [reached.ino, reached.off])?;
+    }
+    Ok(true)
 }
 
 /// Merges some segments of the index, if a few of one size exist. Returns true if there were any.
@@ -198,33 +222,34 @@ fn rebuild(
         all_indexed(conn, ino)?;
         return Ok(RebuiltPart { bytes, next: None, searchable });
     }
-    // Begins and ends at borders of stored passages, if there are any.
+    let read = &mut |ino, range| current_bytes(conn, packs, ino, range);
+    // Begins at the border of a stored passage, if there are any.
     let start = match last_before(conn, ino, off.saturating_add(1))? {
         Some(before) if before.span.end() > off => before.span.off,
         _ => secret_context::line_from(conn, ino, off.min(size))?,
     };
-    // The end is moved to a border of stored passages, so that none is cut in two.
-    let mut end = (start + STEP).min(size);
-    let mut old = passages(conn, ino, start, end.saturating_sub(1))?;
-    if let Some(last) = old.last() {
-        end = end.max(last.span.end()).min(size);
+    let mut end = start;
+    while end < size && end - start < STEP {
+        end = cover::segment_end(ino, end, size, read)?;
     }
-    // If no passage begins at `end`, the text after it is not indexed, and the last passage may have to
-    // extend into it.
-    let follows = passages(conn, ino, end, end)?.len() == 1;
-    if end == size {
-        old = passages(conn, ino, start, MAX_OFFSET)?;
-    }
+    let to = if end == size { MAX_OFFSET } else { end.saturating_sub(1) };
+    let old = passages(conn, ino, start, to)?;
+    let follows = !passages(conn, ino, end, end)?.is_empty();
+    // The end of an old passage that the new border cuts in two.
+    let rest = old.last().map(|last| end..last.span.end().min(size)).filter(|rest| rest.start < rest.end);
     writer.delete(old.iter().map(|passage| passage.id).collect())?;
-    let region = Region { bytes: start..end, json: is_json(&prefix), open: end < size && !follows };
-    let reached = writer.insert(ino, &region, &mut |ino, range| current_bytes(conn, packs, ino, range))?;
-    line_counts::update(conn, ino, start..end, Edit::replace(size, size))?;
-    if region.open {
-        leave(conn, ino, reached)?;
-    } else if end == size {
-        all_indexed(conn, ino)?;
+    let region = Region { bytes: start..end, form: Form::of(&prefix), open: false, size };
+    writer.insert(ino, &region, read)?;
+    if let Some(rest) = rest.clone() {
+        writer.insert_whole(ino, rest, region.form, read)?;
     }
-    Ok(RebuiltPart { bytes: end - start + PER_FILE, next: (reached < size).then_some(reached), searchable })
+    line_counts::update(conn, ino, start..end, Edit::replace(size, size))?;
+    if end == size {
+        all_indexed(conn, ino)?;
+    } else if !follows && rest.is_none() {
+        leave(conn, ino, end)?;
+    }
+    Ok(RebuiltPart { bytes: end - start + PER_FILE, next: (end < size).then_some(end), searchable })
 }
 
 fn all_indexed(conn: &Connection, ino: Ino) -> DbResult<()> {

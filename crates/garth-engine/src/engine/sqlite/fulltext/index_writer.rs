@@ -2,8 +2,8 @@
 //! that a hit and the tree are always of the same version.
 //!
 //! - `passage`: one row for each passage, with its place. `lines` counts its line feeds, `newline` tells if
-//!   its last byte is one, `json` if it is indexed as JSON. `hash` is that of its bytes, by which `fsck`
-//!   finds an index that is behind its file.
+//!   its last byte is one, `json` in which form it is indexed. `hash` is that of its bytes, by which `fsck`
+//!   finds an index that is behind its file. `words` counts its words, for ranking.
 //! - `passage_word`: FTS5, rowid = `passage.id`. *Contentless*, because the text is in the tree already, with
 //!   `contentless_delete`, so that a passage can be deleted without its old text. It is fed the tokens that
 //!   `text/token.rs` makes, each once for a passage, so its tokenizer only splits them, and it stores no
@@ -17,22 +17,22 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::sqlite::fulltext::line_counts;
-use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, last_before, old_until, passages};
+use crate::engine::sqlite::fulltext::passages::{
+    MAX_OFFSET, form_number, last_before, old_until, passages,
+};
 use crate::engine::sqlite::fulltext::secret_context::{self, Read};
+use crate::engine::sqlite::fulltext::{cover, line_counts};
 use crate::model::Ino;
 use crate::sqlite::{DbResult, all, one};
 use crate::text::Tokenizer;
-use crate::text::json::{decode, is_json};
-use crate::text::passage::{Edit, MAX_TEXT, SNIFF, Span, cut, is_text, recut};
+use crate::text::json::decode;
+use crate::text::message;
+use crate::text::passage::{Edit, Form, MAX_TEXT, SNIFF, cut, is_text};
 use crate::text::secret::{self, CONTEXT, Secret};
 
 /// Most bytes that are indexed in the transaction of a commit; the rest follows in steps. 64 MiB: as much as
 /// the index ever sees of one file.
 pub(crate) const IN_COMMIT: u64 = MAX_TEXT;
-/// Bytes of a file read at a time, so that memory does not grow with the file.
-const READ: u64 = 256 << 10;
-
 /// A file whose content, type or searchability a commit changed. Each file at most once in a call of
 /// [`apply`]: several edits are combined by [`Edit::then`].
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,13 @@ pub(crate) struct Change<'a> {
 /// A part of a file to be cut into passages and indexed.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
+    /// Begins and ends at borders of passages; an open region ends anywhere.
     pub(crate) bytes: Range<u64>,
-    pub(crate) json: bool,
+    pub(crate) form: Form,
     /// True if more text follows: bytes after the last cut are not indexed yet.
     pub(crate) open: bool,
+    /// Size of the file, as far as search sees it.
+    pub(crate) size: u64,
 }
 
 /// Writes passages in one transaction.
@@ -98,44 +101,58 @@ impl<'a> IndexWriter<'a> {
     /// [`CONTEXT`] on both sides of each passage.
     pub(crate) fn insert(&mut self, ino: Ino, region: &Region, read: &mut Read<'_>) -> DbResult<u64> {
         let Range { start: mut off, end } = region.bytes;
-        let mut held = read(ino, off..end.min(off + READ))?;
-        let before = secret_context::before(self.conn, ino, off, &held, read)?;
-        // Offset in the file at which `held` begins.
-        let mut base = off - before.len() as u64;
-        held.splice(..0, before);
         while off < end {
-            let reached = held.len();
-            let last = base + reached as u64 >= end;
-            // The last part has no more bytes after it, so its right context is read separately.
-            if last {
-                held.extend(read(ino, end..end + CONTEXT as u64)?);
-            }
+            let start = off;
+            let segment = cover::segment_end(ino, off, region.size, read)?;
+            let known = if region.open { segment.min(end) } else { segment };
+            let (held, text) = self.in_context(ino, off..known, read)?;
             let secrets = secret::find(&held);
-            let mut at = (off - base) as usize;
-            for length in cut(&held[at..reached], last && !region.open, region.json) {
-                // The context after the passage is not read yet: it is cut with the next part.
-                if !last && at + length + CONTEXT > reached {
+            let mut at = text.start;
+            for length in cut(&held[text], known == segment, region.form) {
+                if off >= end {
                     break;
                 }
                 let place = at..at + length;
-                self.insert_one(ino, base + at as u64, &held[place.clone()], region.json, &secrets, place)?;
+                self.insert_one(ino, off, &held[place.clone()], region.form, &secrets, place)?;
                 at += length;
+                off += length as u64;
             }
-            off = base + at as u64;
-            if last {
+            // The next passage is not complete.
+            if off == start || known < segment {
                 break;
             }
-            // Bytes before the next passage stay as its left context.
-            held.drain(..at.saturating_sub(CONTEXT));
-            base = off - at.min(CONTEXT) as u64;
-            let from = base + held.len() as u64;
-            let more = read(ino, from..end.min(from + READ))?;
-            if more.is_empty() {
-                break;
-            }
-            held.extend(more);
         }
         Ok(off)
+    }
+
+    /// Indexes bytes of a file as one passage, until they are indexed again.
+    pub(crate) fn insert_whole(
+        &mut self,
+        ino: Ino,
+        bytes: Range<u64>,
+        form: Form,
+        read: &mut Read<'_>,
+    ) -> DbResult<()> {
+        let off = bytes.start;
+        let (held, text) = self.in_context(ino, bytes, read)?;
+        let secrets = secret::find(&held);
+        self.insert_one(ino, off, &held[text.clone()], form, &secrets, text)
+    }
+
+    /// Returns bytes of a file with those around them that decide which parts are secrets, and the range of
+    /// the bytes in these.
+    fn in_context(
+        &self,
+        ino: Ino,
+        bytes: Range<u64>,
+        read: &mut Read<'_>,
+    ) -> DbResult<(Vec<u8>, Range<usize>)> {
+        let mut held = read(ino, bytes.start..bytes.end + CONTEXT as u64)?;
+        let length = held.len().min((bytes.end - bytes.start) as usize);
+        let before = secret_context::before(self.conn, ino, bytes.start, &held, read)?;
+        let text = before.len()..before.len() + length;
+        held.splice(..0, before);
+        Ok((held, text))
     }
 
     /// Indexes one passage. `place` is its range in the bytes in which `secrets` were found.
@@ -144,20 +161,22 @@ impl<'a> IndexWriter<'a> {
         ino: Ino,
         off: u64,
         bytes: &[u8],
-        json: bool,
+        form: Form,
         secrets: &[Secret],
         place: Range<usize>,
     ) -> DbResult<()> {
         let (line_feeds, newline) = describe(bytes);
         let id = self.next;
         self.next += 1;
+        let text = readable(&secret::blanked(bytes, secrets, place), form);
+        let (tokens, words) = self.tokenizer.tokens(&text);
+        let (length, json) = (bytes.len() as u64, form_number(form));
         self.conn
             .prepare_cached(
-                "INSERT INTO passage (id, ino, off, len, lines, newline, hash, json)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO passage (id, ino, off, len, lines, newline, hash, json, words)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
-            .execute(params![id, ino.0, off, bytes.len() as u64, line_feeds, newline, hash(bytes), json])?;
-        let tokens = self.tokenizer.tokens(&readable(&secret::blanked(bytes, secrets, place), json));
+            .execute(params![id, ino.0, off, length, line_feeds, newline, hash(bytes), json, words])?;
         self.conn
             .prepare_cached("INSERT INTO passage_word (rowid, tokens) VALUES (?1, ?2)")?
             .execute(params![id, tokens])?;
@@ -165,10 +184,15 @@ impl<'a> IndexWriter<'a> {
     }
 }
 
-/// Returns the text of a passage as a reader sees it: escapes of JSON are decoded.
-pub(crate) fn readable(bytes: &[u8], json: bool) -> String {
+/// Returns the text of a passage as a reader sees it: a message as `role: text`, otherwise with decoded
+/// escapes of JSON.
+pub(crate) fn readable(bytes: &[u8], form: Form) -> String {
     let text = String::from_utf8_lossy(bytes);
-    if json { decode(&text) } else { text.into_owned() }
+    match form {
+        Form::Text => text.into_owned(),
+        Form::Json => decode(&text),
+        Form::JsonLines => message::readable(&text).unwrap_or_else(|| decode(&text)),
+    }
 }
 
 /// Returns the number of line feeds of a passage, and true if it ends with one.
@@ -303,41 +327,39 @@ fn plan(
         drop_all(gone)?;
         return Ok(None);
     }
-    let mut region = Region { bytes: 0..edit.new_size, json: false, open: false };
-    let mut dropped = Vec::new();
-    if let Some(last) = last {
-        let from = last_before(conn, ino, edit.start)?.map_or(0, |passage| passage.span.off);
-        let to = if edit.new_size < edit.old_size { MAX_OFFSET } else { edit.end };
-        let old = passages(conn, ino, from, to)?;
-        let spans: Vec<Span> = old.iter().map(|passage| passage.span).collect();
-        let cut = recut(&spans, &edit);
-        region.bytes = cut.region;
-        dropped = old[cut.drop].to_vec();
-        // An index of format 2 does not record this.
-        region.json = if last.id > writer.old { last.json } else { is_json(&read(ino, 0..SNIFF)?) };
-    } else if edit.start >= SNIFF {
-        // A file that is not text by its first bytes does not become text by later ones.
+    if edit.start >= edit.end && edit.new_size == edit.old_size {
         return Ok(None);
     }
-    // Only the first bytes tell whether a file is text, and whether it is JSON.
-    if region.bytes.start < SNIFF && !region.bytes.is_empty() {
-        let prefix = read(ino, 0..edit.new_size.min(SNIFF))?;
+    // A file that is not text by its first bytes does not become text by later ones.
+    if last.is_none() && edit.start >= SNIFF {
+        return Ok(None);
+    }
+    let (size, open) = (edit.new_size, false);
+    let mut form = last.filter(|last| last.id > writer.old).map(|last| last.form);
+    // Only the first bytes tell whether a file is text, and in which form. An index of format 2 does not
+    // record it.
+    if edit.start < SNIFF || form.is_none() {
+        let prefix = read(ino, 0..size.min(SNIFF))?;
+        let now = Form::of(&prefix);
         if !is_text(&prefix, change.content_type) {
             drop_all(gone)?;
             return Ok(None);
         }
-        let json = is_json(&prefix);
-        if json != region.json {
-            region.json = json;
-            // All passages were tokenized in the other form.
-            if last.is_some() {
-                drop_all(gone)?;
-                region.bytes = 0..edit.new_size;
-                return Ok(Some(region));
-            }
+        // All passages were tokenized in the other form.
+        if form.is_some_and(|form| form != now) {
+            drop_all(gone)?;
+            return Ok(Some(Region { bytes: 0..size, form: now, open, size }));
         }
+        form = Some(now);
     }
-    gone.extend(dropped.iter().map(|passage| passage.id));
+    let form = form.unwrap_or_default();
+    let mut region = Region { bytes: 0..size, form, open, size };
+    if last.is_some() {
+        region.bytes = cover::changed(conn, ino, &edit, form, read)?;
+        let Range { start, end } = region.bytes;
+        let to = if end == size { MAX_OFFSET } else { end.saturating_sub(1) };
+        gone.extend(passages(conn, ino, start, to)?.iter().map(|passage| passage.id));
+    }
     if !region.bytes.is_empty() {
         secret_context::widen(conn, ino, &edit, &mut region.bytes, gone, read)?;
     }

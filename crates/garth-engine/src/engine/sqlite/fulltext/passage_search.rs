@@ -550,14 +550,14 @@ impl<'a, J: Judge> Search<'a, J> {
             let candidate = Candidate { rank: 0.0, ..candidate };
             best.extend(passage.map(|passage| Ranked { passage, candidate }));
         }
-        let bytes: u64 = best.iter().map(|it| it.passage.span.len).sum();
-        let average = bytes as f64 / best.len().max(1) as f64;
+        let words: f64 = best.iter().map(|it| it.passage.length()).sum();
+        let average = words / best.len().max(1) as f64;
         let places: HashMap<i64, usize> = best.iter().map(|it| it.passage.id).zip(0..).collect();
         for term in &self.wanted {
             for (id, often) in &term.matches.rows {
                 if let Some(place) = places.get(id) {
                     let Ranked { passage, candidate } = &mut best[*place];
-                    candidate.rank += term.weight * saturated(*often, passage.span.len as f64 / average);
+                    candidate.rank += term.weight * saturated(*often, passage.length() / average);
                 }
             }
         }
@@ -565,7 +565,7 @@ impl<'a, J: Judge> Search<'a, J> {
             let weights: Vec<f64> = self.wanted.iter().map(|term| term.weight).collect();
             add_neighbour_scores(&mut best, &weights);
         }
-        best.sort_unstable_by(|a, b| b.candidate.order(&a.candidate));
+        best.sort_unstable_by(|a, b| b.order(a));
         Ok(best)
     }
 }

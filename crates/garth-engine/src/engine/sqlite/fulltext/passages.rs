@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
-use crate::text::passage::Span;
+use crate::text::passage::{Form, Span};
 
 /// Larger than every offset: the largest integer that SQLite stores.
 pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
@@ -18,8 +18,20 @@ pub(crate) struct Passage {
     pub(crate) span: Span,
     /// Number of line feeds in the passage.
     pub(crate) line_feeds: u64,
-    /// True if the passage is indexed as JSON.
-    pub(crate) json: bool,
+    /// Form in which the passage is indexed.
+    pub(crate) form: Form,
+    /// Number of its words; 0 if an older garth indexed it.
+    pub(crate) words: u64,
+}
+
+impl Passage {
+    /// Returns the length of the passage in words; an estimate if an older garth indexed it.
+    pub(crate) fn length(&self) -> f64 {
+        match self.words {
+            0 => self.span.len as f64 / 6.0,
+            words => words as f64,
+        }
+    }
 }
 
 /// Returns the row up to which passages are in the index of format 2; `None` if that does not exist. 0 while
@@ -29,11 +41,26 @@ pub(crate) fn old_until(conn: &Connection) -> DbResult<Option<i64>> {
 }
 
 /// The columns that [`passage`] reads.
-pub(crate) const COLUMNS: &str = "id, ino, off, len, lines, newline, json";
+pub(crate) const COLUMNS: &str = "id, ino, off, len, lines, newline, json, words";
 
 pub(crate) fn passage(row: &Row<'_>) -> rusqlite::Result<Passage> {
     let span = Span { off: row.get(2)?, len: row.get(3)?, newline: row.get(5)? };
-    Ok(Passage { id: row.get(0)?, ino: Ino(row.get(1)?), span, line_feeds: row.get(4)?, json: row.get(6)? })
+    let form = match row.get(6)? {
+        0 => Form::Text,
+        1 => Form::Json,
+        _ => Form::JsonLines,
+    };
+    let (id, ino) = (row.get(0)?, Ino(row.get(1)?));
+    Ok(Passage { id, ino, span, line_feeds: row.get(4)?, form, words: row.get(7)? })
+}
+
+/// Returns the number that stands for a form in the table.
+pub(crate) fn form_number(form: Form) -> u64 {
+    match form {
+        Form::Text => 0,
+        Form::Json => 1,
+        Form::JsonLines => 2,
+    }
 }
 
 fn prepare<'c>(conn: &'c Connection, rest: &str) -> rusqlite::Result<CachedStatement<'c>> {

@@ -6,12 +6,11 @@ use std::ops::Range;
 use rusqlite::{Connection, params};
 
 use crate::engine::sqlite::fulltext::index_writer::{describe, hash, unindexed};
-use crate::engine::sqlite::fulltext::line_counts;
+use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, old_until, passages};
 use crate::model::Ino;
 use crate::sqlite::DbResult;
-use crate::text::json::is_json;
-use crate::text::passage::{MAX, MAX_TEXT, SNIFF, is_text};
+use crate::text::passage::{Form, MAX, MAX_TEXT, SNIFF, is_text};
 
 /// A fault of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +115,7 @@ pub(crate) fn file(
     if passages.is_empty() == (wanted && end > 0) {
         return Ok(vec![Fault::Presence(ino)]);
     }
+    let is_recut = !background::recut_is_due(conn)?;
     let mut faults = Vec::new();
     let mut at = 0;
     for passage in &passages {
@@ -129,8 +129,10 @@ pub(crate) fn file(
         let stored: i64 = statement.query_row(params![passage.id], |row| row.get(0))?;
         let as_stored = (stored, passage.line_feeds, span.newline);
         let (line_feeds, newline) = describe(&bytes);
-        // An index of format 2 does not record the form.
-        let kind = passage.id <= until || passage.json == is_json(&prefix);
+        // An index of format 2 does not record the form, and that of format 7 only if it is JSON.
+        let form = Form::of(&prefix);
+        let is_same = if is_recut { passage.form == form } else { passage.form.is_json() == form.is_json() };
+        let kind = passage.id <= until || is_same;
         if as_stored != (hash(&bytes), line_feeds, newline) || !kind {
             faults.push(Fault::Stale(ino, at));
         }

@@ -80,7 +80,7 @@ impl ReadView<'_> {
             version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
             score: words + neighbours,
             parts: ScoreParts { words, neighbours },
-            snippet: snippet(&readable(&text, passage.json), question),
+            snippet: snippet(&readable(&text, passage.form), question),
             bytes: span.off..span.end(),
             lines,
             context,
@@ -102,7 +102,7 @@ impl ReadView<'_> {
         // Before the best line is chosen: that must not be a withheld line.
         let text = self.without_withheld(path, text.to_vec(), first)?;
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-        let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
+        let best = best_line(lines.iter().map(|line| readable(line, passage.form)), question);
         let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
         let end = off + lines.get(best).map_or(0, |line| line.len() as u64);
         // The best line may be as long as a passage, half of the context. A quarter is left on each side of
@@ -263,7 +263,7 @@ impl Judge for QueryFilter<'_> {
         let bytes = ByteRange { offset: passage.span.off, length: passage.span.len };
         let text = self.view.read(node.ino, node.size, bytes)?.to_vec();
         let text = blanked(text, lines.start, |line| withheld.contains(&line));
-        Ok(self.question.has_word_of(&readable(&text, passage.json)))
+        Ok(self.question.has_word_of(&readable(&text, passage.form)))
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {

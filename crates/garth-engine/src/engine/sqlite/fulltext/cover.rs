@@ -1,0 +1,107 @@
+//! The part of a file whose passages an edit changes. The passages depend on the bytes of the file alone, so
+//! they are cut again from the first one that the edit can change to the first old border after it that is a
+//! new border as well.
+
+use std::ops::Range;
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::fulltext::passages::{last_before, passages};
+use crate::engine::sqlite::fulltext::secret_context::Read;
+use crate::model::Ino;
+use crate::sqlite::DbResult;
+use crate::text::passage::{Edit, Form, MAX, SEGMENT, border, cut, is_closed, reaches};
+
+/// Returns the end of the segment in which a passage begins at `off`; at most `size`.
+pub(super) fn segment_end(ino: Ino, off: u64, size: u64, read: &mut Read<'_>) -> DbResult<u64> {
+    let near = off / SEGMENT * SEGMENT;
+    for multiple in [near, near + SEGMENT] {
+        if multiple == 0 || multiple + (MAX as u64) < off {
+            continue;
+        }
+        if multiple >= size {
+            break;
+        }
+        let window = read(ino, multiple - 1..(multiple + MAX as u64).min(size))?;
+        let Some(border) = border(&window) else { break };
+        let border = multiple - 1 + border as u64;
+        if border > off {
+            return Ok(border.min(size));
+        }
+    }
+    Ok(size)
+}
+
+/// Returns the bytes whose passages have to be cut again after an edit of a file of this form.
+pub(super) fn changed(
+    conn: &Connection,
+    ino: Ino,
+    edit: &Edit,
+    form: Form,
+    read: &mut Read<'_>,
+) -> DbResult<Range<u64>> {
+    let start = first_changed(conn, ino, edit, form, read)?;
+    Ok(start..first_unchanged(conn, ino, edit, form, start, read)?)
+}
+
+/// Returns the start of the first passage that an edit can change.
+fn first_changed(
+    conn: &Connection,
+    ino: Ino,
+    edit: &Edit,
+    form: Form,
+    read: &mut Read<'_>,
+) -> DbResult<u64> {
+    let mut place = edit.start;
+    let multiple = place / SEGMENT * SEGMENT;
+    // The edit may move the border of a segment that no line before it decides.
+    if multiple > 0
+        && place - multiple < MAX as u64
+        && !read(ino, multiple - 1..place)?.contains(&b'\n')
+    {
+        place = multiple - 1;
+    }
+    let Some(mut first) = last_before(conn, ino, place + 1)? else { return Ok(0) };
+    if place >= edit.old_size {
+        // All passages before the last one have been cut in view of the bytes that decide about them.
+        let is_left = is_closed(first.span, form) && first.span.end() <= place;
+        return Ok(if is_left { first.span.end() } else { first.span.off });
+    }
+    while let Some(before) = last_before(conn, ino, first.span.off)? {
+        if is_closed(before.span, form) || !reaches(before.span.off, place) {
+            break;
+        }
+        first = before;
+    }
+    Ok(first.span.off)
+}
+
+/// Returns the first border of passages after an edit that stays; otherwise the end of the file.
+fn first_unchanged(
+    conn: &Connection,
+    ino: Ino,
+    edit: &Edit,
+    form: Form,
+    start: u64,
+    read: &mut Read<'_>,
+) -> DbResult<u64> {
+    let size = edit.new_size;
+    if edit.end >= size || size < edit.old_size {
+        return Ok(size);
+    }
+    let multiple = edit.end / SEGMENT * SEGMENT;
+    let most = multiple + MAX as u64;
+    // Up to `most`, the edit may have moved the border of a segment.
+    let stable = if multiple > 0 { edit.end.max(most) } else { edit.end };
+    let mut off = start;
+    while off < size {
+        let end = segment_end(ino, off, size, read)?;
+        for length in cut(&read(ino, off..end)?, true, form) {
+            off += length as u64;
+            if off >= stable && off < size && !passages(conn, ino, off, off)?.is_empty() {
+                return Ok(off);
+            }
+        }
+    }
+    Ok(size)
+}
