@@ -65,7 +65,7 @@ mod tests {
         let read = |record: &str| readable(record);
         let called = r#"{"id":"m","role":"assistant","created_at":"2026","content":[{"type":"text","text":"I look"},
             {"type":"tool_call","id":"c1","name":"grep","arguments":{"pattern":"Parser","most":7,"all":true}}]}"#;
-        assert_eq!(read(called).unwrap(), "assistant: I look\nParser\n7\ngrep\n");
+        assert_eq!(read(called).unwrap(), "assistant: I look\n7\nParser\ngrep\n");
         let named = r#"{"role":"user","name":"Ann","content":"Hi","tool_call_id":"c1"}"#;
         assert_eq!(read(named).unwrap(), "user Ann: Hi\n");
         for none in ["", "{", "[]", r#"{"role":"user"}"#, r#"{"role":1,"content":""}"#, "\"role\" content"] {

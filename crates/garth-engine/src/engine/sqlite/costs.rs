@@ -74,10 +74,27 @@ fn call_costs_ignore_versions_of_a_file() {
     assert_same_cost(|count| each(count, |n| vec![Op::write(path("/d/f"), format!("{n}\n"))]), &[]);
 }
 
+/// Returns a record of JSON Lines that search indexes alone, whatever is before it.
+fn record(number: impl std::fmt::Display) -> String {
+    format!("{:99}\n", format!("{{\"number\": {number}}}"))
+}
+
+#[test]
+fn text_append_indexes_at_most_the_last_passage() {
+    let [few, many] = [200, 20_000].map(|lines: u64| {
+        let (account, ()) = Account::grown(|_| ());
+        let text: String = (0..lines).map(|n| format!("line {n}\n")).collect();
+        account.commit([Op::write(path("/d/text"), text)]);
+        steps::of_call(|n| account.commit([Op::append(path("/d/text"), format!("line {n}\n"))]))
+    });
+    // The last passage has 1 to 3 KiB.
+    assert!(many <= 4 * few, "{few} steps beside 200 lines, {many} beside 20,000");
+}
+
 #[test]
 fn call_costs_ignore_extents_of_a_file() {
     let grow =
-        |count| each(1, move |_| (0..count).map(|n| Op::append(path("/big"), format!("{n}\n"))).collect());
+        |count| each(1, move |_| (0..count).map(|n| Op::append(path("/big"), record(n))).collect());
     // A hole is looked for from extent to extent. Merging keeps them few.
     assert_same_cost(grow, &["next_hole of many extents"]);
 }
@@ -267,12 +284,13 @@ fn append_under_a_rule_ignores_earlier_lines() {
         let rule = Rule::new(pattern, Constraint::parse("json-lines", "{}").expect("a constraint"));
         assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
         let log = path("/d/log.jsonl");
-        account.commit([Op::write(&log, "1\n")]);
+        // So long that no append is near the border of a segment, where search reads some KiB more.
+        account.commit([Op::write(&log, (0..50).map(record).collect::<String>())]);
         for n in 0..lines {
-            account.commit([Op::append(&log, format!("{n}\n"))]);
+            account.commit([Op::append(&log, record(n))]);
         }
         let bad = account.batch(Batch::new([Op::append(&log, "no\n")])).expect_err("no JSON");
-        assert!(bad.message().contains(&format!("line {}: ", lines + 2)), "{bad}");
+        assert!(bad.message().contains(&format!("line {}: ", lines + 51)), "{bad}");
         // Also if it does not end a line, repeatedly.
         account.commit([Op::append(&log, "1")]);
         let unended = steps::of_call(|_| account.commit([Op::append(&log, "2")]));

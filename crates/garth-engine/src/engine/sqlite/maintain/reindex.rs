@@ -136,7 +136,8 @@ mod tests {
             progress = fs.index_step(move |conn| background::rebuild_files(conn, &packs, progress)).unwrap();
             steps += 1;
         }
-        assert!(steps > pieces, "{steps} steps");
+        // A step ends with a segment, so it may index a little more.
+        assert!(steps >= pieces, "{steps} steps");
         assert_eq!(progress.files, 2);
         assert_eq!(fs.check().unwrap().findings, []);
     }
@@ -172,7 +173,7 @@ mod tests {
             "DELETE FROM passage",
             "UPDATE passage SET hash = 0, json = 1",
             "DELETE FROM passage_word WHERE rowid = 1",
-            "INSERT INTO passage VALUES (77, 4711, 0, 5, 0, 0, 0, 0)",
+            "INSERT INTO passage VALUES (77, 4711, 0, 5, 0, 0, 0, 0, 0)",
             "UPDATE passage_word_data SET block = zeroblob(length(block)) WHERE id > 10",
         ] {
             let folder = tempfile::tempdir().unwrap();
