@@ -315,7 +315,7 @@ async fn reindex_applies_current_secret_detection() {
     conn.execute("DELETE FROM passage_word WHERE rowid = ?1", [id]).unwrap();
     conn.execute(
         "INSERT INTO passage_word (rowid, tokens) VALUES (?1, ?2)",
-        rusqlite::params![id, Tokenizer::default().tokens(&marked)],
+        rusqlite::params![id, Tokenizer::default().tokens(&marked).0],
     )
     .unwrap();
     drop(conn);
