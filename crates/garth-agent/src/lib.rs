@@ -5,6 +5,7 @@
 pub mod access;
 pub mod chat;
 pub mod count;
+pub mod eval;
 pub mod identity;
 mod ids;
 mod json_objects;

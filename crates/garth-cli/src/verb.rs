@@ -14,6 +14,7 @@ mod cp;
 mod daily;
 mod diff;
 mod du;
+mod eval;
 mod export;
 mod find;
 mod glob;
@@ -108,6 +109,7 @@ pub(crate) enum Verb {
     Grep(grep::Grep),
     Search(search::Search),
     Recall(recall::Recall),
+    Eval(eval::Eval),
     Remember(remember::Remember),
     Forget(remember::Forget),
     Du(du::Du),
@@ -172,6 +174,7 @@ impl Verb {
             Self::Grep(verb) => verb.run(app).await,
             Self::Search(verb) => verb.run(app).await,
             Self::Recall(verb) => verb.run(app).await,
+            Self::Eval(verb) => verb.run(app).await,
             Self::Remember(verb) => verb.run(app).await,
             Self::Forget(verb) => verb.run(app).await,
             Self::Du(verb) => verb.run(app).await,

@@ -210,6 +210,7 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("", &["dump", "download", "pull"], &["export PATH DEST", "backup DEST"]),
     ("", &["sync", "push", "ingest"], &["import SOURCE DEST"]),
     ("", &["version"], &["--version"]),
+    ("", &["evaluate", "benchmark", "bench"], &["eval FILE"]),
     ("", &["completion", "complete"], &["completions bash"]),
     ("", &["configuration", "conf", "settings", "options", "env"], &["config"]),
     (

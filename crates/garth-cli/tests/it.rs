@@ -10,6 +10,7 @@ mod it {
     mod config;
     mod data_folder;
     mod errors;
+    mod eval;
     mod examples;
     mod finding;
     mod garth;
