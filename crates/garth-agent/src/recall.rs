@@ -1,5 +1,5 @@
-//! Recall: retrieves the best memories and files for a question, within a token budget. Each piece comes with
-//! its source, the reason why it was chosen, and a fence around it. Works over any tree;
+//! Recall: retrieves the best memories, messages and files for a question, within a token budget. Each piece
+//! comes with its source, the reason why it was chosen, and a fence around it. Works over any tree;
 //! `docs/specs/recall.md` describes the selection.
 
 mod answer;
@@ -7,16 +7,20 @@ mod budget;
 mod excerpt;
 pub mod fence;
 mod gather;
+mod messages;
 mod read;
 mod recaller;
 mod request;
 mod retracted;
+mod session;
+mod stamp;
+mod unit;
 
 pub use self::answer::{Evidence, Recalled};
 pub use self::fence::Key;
 pub use self::gather::FITS;
 pub use self::recaller::Recaller;
-pub use self::request::{BUDGET, MAX_BUDGET, MAX_QUESTION, MAX_SOURCES, MIN_BUDGET, Recall};
+pub use self::request::{BUDGET, MAX_BUDGET, MAX_DAYS, MAX_QUESTION, MAX_SOURCES, MIN_BUDGET, Recall};
 
 use self::gather::RankedCandidates;
 use crate::boxed;
@@ -39,6 +43,6 @@ impl Recaller<'_> {
         if gathered.candidates.is_empty() {
             return Ok(Recalled::nothing(asked, &gathered));
         }
-        Ok(budget::spend(asked, gathered, key))
+        Ok(budget::spend(asked, &gathered, key))
     }
 }

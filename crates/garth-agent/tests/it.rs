@@ -34,6 +34,7 @@ mod it {
     mod prompt_paths;
     mod prompt_replay;
     mod recall;
+    mod recall_sessions;
     mod remember;
     mod repair;
     mod reset;

@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use super::fence::Key;
+use super::budget::{Choice, Run, piece_of};
+use super::fence::{Key, Piece, fenced, harmless, named};
 use super::gather::RankedCandidates;
 use super::request::Recall;
+use super::unit::Candidate;
 use crate::count::count;
+use crate::memory::{Level, sha256};
 use garth_engine::model::{ScoreParts, VersionId};
 use garth_engine::path::TreePath;
 
@@ -15,6 +18,8 @@ use garth_engine::path::TreePath;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Evidence {
+    /// Number of the source in the head of the answer.
+    pub number: usize,
     /// URI of the memory, or path of the file.
     pub source: String,
     /// File from which it was read.
@@ -31,18 +36,19 @@ pub struct Evidence {
     pub lines: Range<u64>,
     /// True if it covers the complete file.
     pub whole: bool,
-    /// Share of the question that the source covers: see [`Hit::score`](garth_engine::model::Hit::score). The
-    /// best of the passages and layers that were found.
+    /// Share of the question that the piece covers: see [`Hit::score`](garth_engine::model::Hit::score). The
+    /// best of what was found in it.
     pub score: f64,
-    /// Terms of the score of the best passage.
+    /// Terms of the score of the best passage of the source.
     pub parts: ScoreParts,
     /// Files of the source that contain words of the question, each with its score.
     pub found_in: Vec<(String, f64)>,
     /// Reason why it was chosen.
     pub why: String,
-    /// Text. Secrets are masked, and lines that look like a fence start with a backslash.
+    /// Text; messages as `role: text`. Secrets are masked, and lines that look like a fence start with a
+    /// backslash.
     pub text: String,
-    /// Tokens of the text with its fence.
+    /// Tokens of the text with its fence, without the line of the head that names the source.
     pub tokens: usize,
 }
 
@@ -60,7 +66,7 @@ pub struct Recalled {
     pub best: Option<f64>,
     /// Remarks on the answer.
     pub notes: Vec<&'static str>,
-    /// True if more pieces may fit the question.
+    /// True if something that fits the question is not shown, or only a part of it.
     pub more: bool,
     /// Number of files with text that is not indexed yet, counted up to 1,000.
     pub missing: u64,
@@ -101,6 +107,7 @@ impl Evidence {
         let range = |range: &Range<u64>| json!({"start": range.start, "end": range.end});
         let found_in = self.found_in.iter().map(|(file, score)| json!({"file": file, "score": score}));
         json!({
+            "number": self.number,
             "source": self.source,
             "path": self.path.as_str(),
             "layer": self.layer,
@@ -119,7 +126,94 @@ impl Evidence {
     }
 }
 
-/// Returns the text before the pieces: `first`, and the notes while they take at most half of the budget.
+/// Returns the answer with what was chosen. `before` is the text before the sources.
+pub(super) fn compose(
+    asked: &Recall,
+    gathered: &RankedCandidates,
+    choice: &Choice<'_>,
+    (before, key): (&str, &Key),
+) -> Recalled {
+    let (mut text, mut pieces) = (before.to_owned(), String::new());
+    let (mut items, mut number) = (Vec::new(), 0);
+    for (place, candidate) in choice.candidates.iter().enumerate() {
+        let mut last = None;
+        for run in choice.runs(place) {
+            let names = piece_of(candidate, run.file);
+            if last != Some(run.file) {
+                number += 1;
+                last = Some(run.file);
+                text.push_str(&named(number, &names.piece()));
+            }
+            let (shown, lines) = (text_of(&run, choice), run.lines());
+            let piece = Piece { lines: &lines, text: &shown, ..names.piece() };
+            let whole = fenced(key, number, &piece);
+            pieces.push_str(&whole);
+            items.push(evidence(candidate, &run, (number, count(&whole)), shown));
+        }
+    }
+    text.push_str(&pieces);
+    if items.is_empty() {
+        text =
+            head("What fits the question has more tokens than the budget.\n", &gathered.notes, asked.budget);
+    }
+    Recalled {
+        tokens: count(&text),
+        text,
+        items,
+        best: gathered.best,
+        notes: gathered.notes.clone(),
+        more: gathered.more || choice.is_partial(),
+        missing: gathered.missing,
+    }
+}
+
+/// Returns the text of a run. No line of it can pass for a fence, nor a part of a message for another message.
+fn text_of(run: &Run<'_>, choice: &Choice<'_>) -> String {
+    let mut text = String::new();
+    for (stamp, (unit, form)) in choice.stamps.of(run).iter().zip(&run.forms) {
+        if let Some(speaker) = &unit.speaker {
+            text.push_str(speaker);
+            text.push_str(stamp);
+        }
+        text.push_str(&form.text);
+    }
+    let is_rendered = run.forms.iter().all(|(unit, _)| unit.speaker.is_some());
+    if is_rendered { text } else { harmless(&text) }
+}
+
+fn evidence(
+    candidate: &Candidate,
+    run: &Run<'_>,
+    (number, tokens): (usize, usize),
+    text: String,
+) -> Evidence {
+    let file = &candidate.parts.files[run.file];
+    let found = run.forms.iter().filter(|(unit, _)| unit.is_found);
+    let best = found.max_by(|(one, _), (other, _)| one.score.total_cmp(&other.score));
+    let score = best.map_or(candidate.score, |(unit, _)| unit.score);
+    let what = best.or(run.forms.first()).map_or("", |(_, form)| form.what.reason());
+    let (first, last) = (run.forms.first(), run.forms.last());
+    let start = first.map_or(0, |(_, form)| form.bytes.start);
+    Evidence {
+        number,
+        source: candidate.source.clone(),
+        path: file.path.clone(),
+        layer: file.level.map(Level::number),
+        version: file.version,
+        sha256: sha256(text.as_bytes()),
+        bytes: start..last.map_or(start, |(_, form)| form.bytes.end),
+        lines: run.range(),
+        whole: run.forms.iter().any(|(_, form)| form.is_whole),
+        score,
+        parts: candidate.score_parts,
+        found_in: candidate.found_in.clone(),
+        why: format!("{what}; has {:.0} % of the question", score * 100.0),
+        tokens,
+        text,
+    }
+}
+
+/// Returns the text before the sources: `first`, and the notes while they take at most half of the budget.
 pub(super) fn head(first: &str, notes: &[&str], budget: usize) -> String {
     let mut head = first.to_owned();
     for note in notes {

@@ -1,218 +1,323 @@
-//! Spends the token budget of a recall: first on the best source, then on a sentence of each other source,
-//! then on longer parts in the order of their score per token.
+//! Spends the token budget of a recall: on what was found, best first, and on the messages beside it; then on
+//! longer forms of what is shown.
 
-use super::answer::{Evidence, Recalled, head};
-use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, word};
-use super::gather::{Candidate, RankedCandidates};
-use super::read::Shown;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::answer::{Recalled, compose};
+use super::fence::{Key, PREAMBLE, Piece, harmless, lines_of, named, word};
+use super::gather::RankedCandidates;
 use super::request::Recall;
+use super::stamp::Stamps;
+use super::unit::{Candidate, Form, Unit};
 use crate::count::count;
-use crate::memory::{Level, sha256};
+use crate::memory::Level;
+use garth_engine::model::Timestamp;
 
-/// Largest number of extra tokens for which the complete text is shown in place of a part of it.
-const LITTLE: usize = 48;
+/// Share of a found message's score that one beside it counts. `docs/benchmarks.md` has the measurements.
+const BESIDE: f64 = 0.5;
+const DAY: f64 = 86_400e9;
 
-/// Part of a source that may be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Brief,
-    Overview,
-    Excerpt,
-    Passage,
-    Whole,
+/// Choice of what is shown, with its cost.
+pub(super) struct Choice<'a> {
+    pub(super) candidates: &'a [Candidate],
+    pub(super) stamps: Stamps,
+    /// Form of each unit that is shown.
+    taken: Vec<Vec<Option<usize>>>,
+    /// True if the complete text is shown in place of units.
+    whole: Vec<bool>,
+    /// Tokens of each candidate.
+    costs: Vec<usize>,
+    /// Tokens of forms that were counted, by candidate, unit and form. The complete text is the unit after
+    /// the last.
+    counted: HashMap<(usize, usize, usize), usize>,
+    /// Tokens of a fence without lines.
+    fence: usize,
+    /// Tokens left.
+    room: usize,
+    /// What was taken, in this order.
+    steps: Vec<Step>,
 }
 
-/// Parts of a source with their costs.
-struct Offer {
-    parts: Vec<(Part, Evidence, String)>,
-    taken: Vec<Part>,
-    /// Layer that covers more of the question than the content does.
-    found: Option<Part>,
+/// Change of a choice.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    candidate: usize,
+    /// `None` for the complete text.
+    unit: Option<usize>,
+    before: Option<usize>,
+}
+
+/// Forms of one file that touch.
+pub(super) struct Run<'a> {
+    pub(super) file: usize,
+    pub(super) forms: Vec<(&'a Unit, &'a Form)>,
+    /// Token counts of the forms' keys.
+    keys: Vec<(usize, usize)>,
 }
 
 /// Spends the budget of a recall on the gathered candidates.
-pub(super) fn spend(asked: &Recall, gathered: RankedCandidates, key: &Key) -> Recalled {
-    let RankedCandidates { candidates, best, notes, more, missing } = gathered;
-    let before = head(PREAMBLE, &notes, asked.budget);
-    let mut room = asked.budget.saturating_sub(count(&before));
-    let mut offers: Vec<Offer> = candidates.iter().map(|candidate| Offer::new(candidate, key)).collect();
-    if let Some(first) = offers.first_mut() {
-        // A complete text takes at most half of the room, or the best source would leave none for others. The
-        // part that was found is preferred to a description.
-        let short = |part: Part, cost: usize| part != Part::Whole || cost <= room / 2;
-        // The longest part of the content first; abstract and overview last.
-        let wanted = [Part::Whole, Part::Passage, Part::Excerpt, Part::Brief, Part::Overview];
-        let part = first
-            .found
-            .into_iter()
-            .chain(wanted)
-            .find(|part| first.cost(*part).is_some_and(|cost| cost <= room && short(*part, cost)));
-        room -= part.map_or(0, |part| first.take(part));
+pub(super) fn spend(asked: &Recall, gathered: &RankedCandidates, key: &Key) -> Recalled {
+    let before = super::answer::head(PREAMBLE, &gathered.notes, asked.budget);
+    let mut choice = Choice::new(asked, gathered, asked.budget.saturating_sub(count(&before)));
+    let queue = queue(asked, gathered);
+    for (candidate, unit) in queue.iter().copied() {
+        choice.offer(candidate, unit);
     }
-    // Each other source gets its shortest part before any source gets more.
-    for offer in offers.iter_mut().filter(|offer| offer.taken.is_empty()) {
-        let Some((part, cost)) = offer.shallow() else { continue };
-        if cost <= room {
-            offer.take(part);
-            room -= cost;
-        }
+    for (candidate, unit) in queue {
+        choice.lengthen(candidate, unit);
     }
-    // A longer part replaces shorter ones of its source, so their tokens are free again.
-    while let Some((offer, part, _)) = deepest(&offers, room) {
-        room = room + offers[offer].spent() - {
-            offers[offer].take(part);
-            offers[offer].spent()
-        };
+    for candidate in 0..gathered.candidates.len() {
+        choice.complete(candidate);
     }
-    let mut items: Vec<Evidence> = Vec::new();
-    let mut text = before;
-    let more = more || offers.iter().any(|offer| offer.taken.is_empty());
-    for offer in offers {
-        for (part, evidence, fenced) in offer.parts {
-            if offer.taken.contains(&part) {
-                text.push_str(&fenced);
-                items.push(evidence);
-            }
-        }
-    }
-    if items.is_empty() {
-        text = head("What fits the question has more tokens than the budget.\n", &notes, asked.budget);
-    }
-    Recalled { items, tokens: count(&text), text, best, notes, more, missing }
-}
-
-/// Returns the part to take next, with the most score for its extra tokens among those that fit.
-fn deepest(offers: &[Offer], room: usize) -> Option<(usize, Part, f64)> {
-    let mut best: Option<(usize, Part, f64)> = None;
-    for (at, offer) in offers.iter().enumerate() {
-        for (part, evidence, _) in &offer.parts {
-            let Some(cost) = offer.more_for(*part).filter(|cost| *cost <= room) else { continue };
-            // An overview covers less of the question than the passage that was found.
-            let worth = if *part == Part::Overview { 0.5 } else { 1.0 };
-            // The score counts squared: a cheap part of a weak source must not beat a part of a good one.
-            let pays = worth * evidence.score * evidence.score / cost.max(1) as f64;
-            if best.is_none_or(|(.., known)| pays > known) {
-                best = Some((at, *part, pays));
-            }
-        }
-    }
-    best
-}
-
-impl Offer {
-    fn new(candidate: &Candidate, key: &Key) -> Self {
-        let shown = [
-            (Part::Brief, &candidate.brief),
-            (Part::Overview, &candidate.overview),
-            (Part::Excerpt, &candidate.excerpt),
-            (Part::Passage, &candidate.passage),
-            (Part::Whole, &candidate.whole),
-        ];
-        let parts = shown.into_iter().filter_map(|(part, shown)| {
-            let (evidence, fenced) = evidence(candidate, part, shown.as_ref()?, key);
-            Some((part, evidence, fenced))
-        });
-        let found = candidate.layer.and_then(|layer| match layer {
-            Level::Abstract => Some(Part::Brief),
-            Level::Overview => Some(Part::Overview),
-            Level::Content => None,
-        });
-        Self { parts: parts.collect(), taken: Vec::new(), found }
-    }
-
-    fn cost(&self, part: Part) -> Option<usize> {
-        self.parts.iter().find(|(own, ..)| *own == part).map(|(_, evidence, _)| evidence.tokens)
-    }
-
-    fn spent(&self) -> usize {
-        self.taken.iter().filter_map(|part| self.cost(*part)).sum()
-    }
-
-    /// Returns the shortest part: a sentence of a memory, or the best lines of a file. Returns the complete
-    /// text if it costs little more.
-    fn shallow(&self) -> Option<(Part, usize)> {
-        let least = [Part::Brief, Part::Excerpt].into_iter().find_map(|part| Some((part, self.cost(part)?)));
-        let whole = self.cost(Part::Whole).map(|cost| (Part::Whole, cost));
-        match (least, whole) {
-            (Some((_, least)), Some((part, cost))) if cost <= least + LITTLE && self.found.is_none() => {
-                Some((part, cost))
-            }
-            (Some(least), _) => Some(least),
-            (None, whole) => whole,
-        }
-    }
-
-    /// Returns the extra cost of a part, over the parts that it replaces; `None` if it adds nothing.
-    fn more_for(&self, part: Part) -> Option<usize> {
-        let covers = |taken: &Part| {
-            *taken == part || *taken == Part::Whole || (*taken == Part::Passage && part == Part::Excerpt)
-        };
-        // If not even the shortest part of an offer has fitted, no longer one is tried.
-        if self.taken.is_empty() || self.taken.iter().any(covers) {
-            return None;
-        }
-        let replaced: usize = self
-            .taken
-            .iter()
-            .filter(|taken| self.replaces(part, **taken))
-            .filter_map(|taken| self.cost(*taken))
-            .sum();
-        Some(self.cost(part)?.saturating_sub(replaced))
-    }
-
-    fn take(&mut self, part: Part) -> usize {
-        let mut taken = std::mem::take(&mut self.taken);
-        taken.retain(|taken| !self.replaces(part, *taken));
-        taken.push(part);
-        self.taken = taken;
-        self.cost(part).unwrap_or(0)
-    }
-
-    /// Returns true if a part includes the text of another one.
-    fn replaces(&self, part: Part, taken: Part) -> bool {
-        match part {
-            // Not the layer that was found: it covers words of the question that the content does not.
-            Part::Whole => self.found != Some(taken),
-            Part::Passage => taken == Part::Excerpt,
-            Part::Brief | Part::Overview | Part::Excerpt => false,
+    loop {
+        let answer = compose(asked, gathered, &choice, (&before, key));
+        // The sum of the counts can be smaller than the count of the complete text, where a message begins
+        // with a character that the tokens before it absorb.
+        if answer.tokens <= asked.budget || !choice.undo() {
+            return answer;
         }
     }
 }
 
-fn evidence(candidate: &Candidate, part: Part, shown: &Shown, key: &Key) -> (Evidence, String) {
-    let text = harmless(&shown.text);
-    let layer = match shown.level {
-        Some(level) => format!("L{}", level.number()),
-        None => "file".to_owned(),
-    };
-    let layer = match shown.whole {
-        true => layer,
-        false => format!("{layer}:{}-{}", shown.lines.start, shown.lines.end.saturating_sub(1)),
-    };
-    let (source, version) = (word(&candidate.source), shown.version.to_string());
-    let fenced = fenced(key, &Piece { source: &source, layer: &layer, version: &version, text: &text });
-    let what = match part {
-        Part::Brief => "a sentence says what the memory is about",
-        Part::Overview => "an outline of the memory",
-        Part::Excerpt => "the best lines of what was found",
-        Part::Passage => "the passage that was found",
-        Part::Whole => "all of it, as it is short",
-    };
-    let evidence = Evidence {
-        source: candidate.source.clone(),
-        path: shown.path.clone(),
-        layer: shown.level.map(Level::number),
-        version: shown.version,
-        sha256: sha256(text.as_bytes()),
-        bytes: shown.bytes.clone(),
-        lines: shown.lines.clone(),
-        whole: shown.whole,
-        score: candidate.score,
-        parts: candidate.score_parts,
-        found_in: candidate.found_in.clone(),
-        why: format!("{what}; has {:.0} % of the question", candidate.score * 100.0),
-        tokens: count(&fenced),
-        text,
-    };
-    (evidence, fenced)
+/// Returns the units of all candidates, best first.
+fn queue(asked: &Recall, gathered: &RankedCandidates) -> Vec<(usize, usize)> {
+    let mut queue = Vec::new();
+    for (place, candidate) in gathered.candidates.iter().enumerate() {
+        for (unit, value) in candidate.parts.units.iter().enumerate() {
+            let share = if value.is_found { 1.0 } else { BESIDE };
+            let weight = asked.half_life.map_or(1.0, |days| weight(gathered.now, value.time, days));
+            queue.push((value.score * share * weight, place, unit));
+        }
+    }
+    // Stable: equals stay in the order of the search.
+    queue.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+    queue.into_iter().map(|(_, candidate, unit)| (candidate, unit)).collect()
+}
+
+/// Returns the weight of what is as old as this, 0.5 to 1.
+fn weight(now: Timestamp, time: Timestamp, days: u32) -> f64 {
+    let age = now.0.saturating_sub(time.0).max(0) as f64 / DAY;
+    0.5 + 0.5 * (-age / f64::from(days)).exp2()
+}
+
+impl<'a> Choice<'a> {
+    fn new(asked: &Recall, gathered: &'a RankedCandidates, room: usize) -> Self {
+        let candidates = &*gathered.candidates;
+        let (begin, end) = lines_of(10, "", "000000000000");
+        Self {
+            candidates,
+            stamps: Stamps::new(&asked.question, candidates),
+            taken: candidates.iter().map(|candidate| vec![None; candidate.parts.units.len()]).collect(),
+            whole: vec![false; candidates.len()],
+            costs: vec![0; candidates.len()],
+            counted: HashMap::new(),
+            fence: count(&begin) + count(&end),
+            room,
+            steps: Vec::new(),
+        }
+    }
+
+    /// Takes a unit in the longest form that leaves enough for others, or else in the longest that fits.
+    fn offer(&mut self, candidate: usize, unit: usize) {
+        let value = &self.candidates[candidate].parts.units[unit];
+        if !value.is_found && !self.is_beside(candidate, value) {
+            return;
+        }
+        let forms = value.forms.len();
+        let most = self.room / if value.is_found { 2 } else { 4 };
+        for form in 0..forms {
+            let most = if form + 1 == forms { self.room } else { most };
+            if self.take(candidate, Some(unit), Some(form), most) {
+                return;
+            }
+        }
+    }
+
+    /// Replaces the form of a unit by a longer one that fits.
+    fn lengthen(&mut self, candidate: usize, unit: usize) {
+        let Some(taken) = self.taken[candidate][unit] else { return };
+        let room = self.room;
+        for form in 0..taken {
+            if self.take(candidate, Some(unit), Some(form), room) {
+                return;
+            }
+        }
+    }
+
+    /// Replaces the units of a candidate by its complete text, if that fits.
+    fn complete(&mut self, candidate: usize) {
+        if self.candidates[candidate].parts.whole.is_some() && self.costs[candidate] > 0 {
+            self.take(candidate, None, None, self.room);
+        }
+    }
+
+    /// Returns true if something that a unit is beside is shown.
+    fn is_beside(&self, candidate: usize, unit: &Unit) -> bool {
+        let parts = &self.candidates[candidate].parts;
+        let shown = parts.units.iter().zip(&self.taken[candidate]).filter(|(_, taken)| taken.is_some());
+        let lines = |unit: &Unit| unit.forms.first().map(|form| form.lines.clone()).unwrap_or_default();
+        let own = lines(unit);
+        shown.into_iter().any(|(other, _)| {
+            let near = lines(other);
+            unit.speaker.is_none() || (other.is_found && (near.end == own.start || own.end == near.start))
+        })
+    }
+
+    /// Takes a unit in this form, or the complete text, if that costs at most `most` more.
+    fn take(&mut self, candidate: usize, unit: Option<usize>, form: Option<usize>, most: usize) -> bool {
+        let before = unit.and_then(|unit| self.taken[candidate][unit]);
+        self.set(candidate, unit, form, true);
+        let cost = self.cost(candidate);
+        let more = cost.saturating_sub(self.costs[candidate]);
+        if more > most {
+            self.set(candidate, unit, before, false);
+            return false;
+        }
+        self.room = (self.room + self.costs[candidate]).saturating_sub(cost);
+        self.costs[candidate] = cost;
+        self.steps.push(Step { candidate, unit, before });
+        true
+    }
+
+    /// Takes back the last step. Returns false if there is none.
+    fn undo(&mut self) -> bool {
+        let Some(Step { candidate, unit, before }) = self.steps.pop() else { return false };
+        self.set(candidate, unit, before, false);
+        true
+    }
+
+    fn set(&mut self, candidate: usize, unit: Option<usize>, form: Option<usize>, whole: bool) {
+        match unit {
+            Some(unit) => self.taken[candidate][unit] = form,
+            None => self.whole[candidate] = whole,
+        }
+    }
+
+    /// Returns true if something that was found is not shown completely.
+    pub(super) fn is_partial(&self) -> bool {
+        let parts = self.candidates.iter().zip(&self.taken).zip(&self.whole);
+        parts.into_iter().any(|((candidate, taken), whole)| {
+            candidate.parts.units.iter().zip(taken).any(|(unit, taken)| {
+                let of_content = unit.forms.first().is_some_and(|form| form.file == 0);
+                unit.is_found && *taken != Some(0) && !(*whole && of_content)
+            })
+        })
+    }
+
+    /// Returns the runs of a candidate that are shown, in the order of its files.
+    pub(super) fn runs(&self, candidate: usize) -> Vec<Run<'a>> {
+        let parts = &self.candidates[candidate].parts;
+        let mut shown: Vec<(&Unit, &Form, (usize, usize))> = Vec::new();
+        for (place, unit) in parts.units.iter().enumerate() {
+            let Some(form) = self.taken[candidate][place] else { continue };
+            let value = &unit.forms[form];
+            // The complete text stands for its units in any form, such as the abstract.
+            if !self.whole[candidate] || unit.forms[0].file > 0 {
+                shown.push((unit, value, (place, form)));
+            }
+        }
+        if let (true, Some(whole), Some(unit)) = (self.whole[candidate], &parts.whole, parts.units.first()) {
+            shown.push((unit, whole, (parts.units.len(), 0)));
+        }
+        shown.sort_by_key(|(_, form, _)| (form.file, form.bytes.start));
+        let mut runs: Vec<Run<'a>> = Vec::new();
+        for (unit, form, key) in shown {
+            let touches = |run: &&mut Run<'_>| {
+                let last = run.forms.last().map(|(_, last)| *last);
+                last.is_some_and(|last| match parts.files[form.file].is_log {
+                    true => last.lines.end == form.lines.start,
+                    false => last.file == form.file && last.bytes.end == form.bytes.start,
+                })
+            };
+            match runs.last_mut().filter(touches) {
+                Some(run) => {
+                    run.forms.push((unit, form));
+                    run.keys.push(key);
+                }
+                None => runs.push(Run { file: form.file, forms: vec![(unit, form)], keys: vec![key] }),
+            }
+        }
+        runs
+    }
+
+    /// Returns the tokens of what is shown of a candidate, with its lines of the head.
+    fn cost(&mut self, candidate: usize) -> usize {
+        let value = &self.candidates[candidate];
+        let (mut cost, mut last) = (0, None);
+        for run in self.runs(candidate) {
+            if last != Some(run.file) {
+                cost += count(&named(10, &piece_of(value, run.file).piece()));
+                last = Some(run.file);
+            }
+            cost += self.fence + tokens_of(&run.lines());
+            for (place, stamp) in self.stamps.of(&run).into_iter().enumerate() {
+                let (unit, form) = run.forms[place];
+                let key = (candidate, run.keys[place].0, run.keys[place].1);
+                let tokens = || match &unit.speaker {
+                    Some(speaker) => count(&format!("{speaker}{}", form.text)),
+                    None => count(&harmless(&form.text)),
+                };
+                cost += *self.counted.entry(key).or_insert_with(tokens);
+                cost += if stamp.is_empty() { 0 } else { self.stamps.tokens() };
+            }
+        }
+        cost
+    }
+}
+
+impl Run<'_> {
+    /// Returns its lines, as a fence names them; empty for the complete file.
+    pub(super) fn lines(&self) -> String {
+        let lines = self.range();
+        if self.forms.iter().any(|(_, form)| form.is_whole) {
+            return String::new();
+        }
+        match lines.end.saturating_sub(1) {
+            last if last > lines.start => format!("{}-{last}", lines.start),
+            _ => lines.start.to_string(),
+        }
+    }
+
+    /// Returns its lines in the file.
+    pub(super) fn range(&self) -> Range<u64> {
+        let start = self.forms.first().map_or(1, |(_, form)| form.lines.start);
+        start..self.forms.last().map_or(1, |(_, form)| form.lines.end)
+    }
+}
+
+/// Returns the tokens of lines in a fence.
+fn tokens_of(lines: &str) -> usize {
+    // A space, and a token for each three digits.
+    let digits = |number: &str| number.len().div_ceil(3);
+    match lines.split_once('-') {
+        Some((first, last)) => 2 + digits(first) + digits(last),
+        None if lines.is_empty() => 0,
+        None => 1 + digits(lines),
+    }
+}
+
+/// Names of a file of a candidate, as a fence has them.
+pub(super) struct Names {
+    pub(super) source: String,
+    pub(super) layer: String,
+    pub(super) version: String,
+}
+
+impl Names {
+    /// Returns a piece without its lines and text.
+    pub(super) fn piece(&self) -> Piece<'_> {
+        Piece { source: &self.source, layer: &self.layer, version: &self.version, lines: "", text: "" }
+    }
+}
+
+/// Returns the names of a file of a candidate.
+pub(super) fn piece_of(candidate: &Candidate, file: usize) -> Names {
+    let file = &candidate.parts.files[file];
+    let layer = file.level.filter(|level| *level != Level::Content);
+    Names {
+        source: word(&candidate.source),
+        layer: layer.map(|level| format!("L{}", level.number())).unwrap_or_default(),
+        version: file.version.to_string(),
+    }
 }

@@ -3,14 +3,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::iter;
 
-use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_memory};
+use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
 use super::request::Recall;
-use super::retracted::without_retracted;
+use super::session::Times;
+use super::unit::{Candidate, Parts};
+use super::{read, session};
 use crate::memory::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
-use garth_engine::model::{Hit, ScoreParts};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{Hit, MAX_PER_FILE, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
@@ -21,7 +24,7 @@ pub const FITS: f64 = 0.15;
 const READ: usize = 100;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
 const AHEAD: usize = 16;
-/// Share of the best score below which sources are omitted.
+/// Share of the best score below which sources, and parts of them, are omitted.
 const BESIDE: f64 = 0.4;
 
 const PAST: &str = "Searched the current text: memories deleted or changed since are not found.";
@@ -36,30 +39,8 @@ pub(super) struct RankedCandidates {
     pub(super) notes: Vec<&'static str>,
     pub(super) more: bool,
     pub(super) missing: u64,
-}
-
-/// Memory or file that may be shown.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    /// URI of a memory, or path of a file.
-    pub(super) source: String,
-    pub(super) score: f64,
-    /// Terms of the score.
-    pub(super) score_parts: ScoreParts,
-    /// Layer of a memory that covers more of the question than its content does.
-    pub(super) layer: Option<Level>,
-    /// Files with words of the question, and their scores.
-    pub(super) found_in: Vec<(String, f64)>,
-    /// Abstract of a memory (L0).
-    pub(super) brief: Option<Shown>,
-    /// Overview of a memory (L1).
-    pub(super) overview: Option<Shown>,
-    /// Complete text, if it is short.
-    pub(super) whole: Option<Shown>,
-    /// Passage that was found.
-    pub(super) passage: Option<Shown>,
-    /// Best lines of the passage, or of the beginning.
-    pub(super) excerpt: Option<Shown>,
+    /// Time of the state that was read.
+    pub(super) now: Timestamp,
 }
 
 /// Hits in one memory or file.
@@ -68,12 +49,13 @@ struct Source {
     /// Directory of the memory, or path of the file.
     path: TreePath,
     score: f64,
-    hits: Vec<(Option<Level>, Hit)>,
+    hits: Vec<LayerHit>,
 }
 
 impl Recaller<'_> {
     pub(super) async fn gather(&self, asked: &Recall, question: &Question) -> Result<RankedCandidates> {
-        let found = self.fs.search(&asked.query()).await?;
+        let Some(query) = self.query(asked)? else { return Ok(RankedCandidates::default()) };
+        let found = self.fs.search(&query).await?;
         let mut gathered =
             RankedCandidates { more: found.more, missing: found.missing, ..RankedCandidates::default() };
         let past = match &asked.as_of {
@@ -83,18 +65,21 @@ impl Recaller<'_> {
         gathered.notes.extend(past.is_some().then_some(PAST));
         gathered.notes.extend((found.missing > 0).then_some(UNINDEXED));
         let fs = past.as_deref().unwrap_or(self.fs);
-        let now = match &past {
+        gathered.now = match &past {
             Some(past) => past.head().await?.time,
             None => self.env.now(),
         };
-        let time = asked.valid_at.unwrap_or(now);
+        let time = asked.valid_at.unwrap_or(gathered.now);
         // Files have no time of validity, and their past is not searched.
-        let memories_alone = asked.valid_at.is_some() || past.is_some();
+        let memories_alone = asked.valid_at.is_some() || past.is_some() || asked.prefix.is_some();
         let is_left_out = |source: &Source| source.memory.is_none() && memories_alone;
+        let times = Times { since: asked.since, until: asked.until };
         let (mut read, mut ahead) = (0, VecDeque::new());
-        let mut sources = VecDeque::from(self.sources(found.hits));
+        let mut sources = VecDeque::from(self.sources(asked, found.hits));
+        // The search does not say that it omitted further passages of a file.
+        gathered.more |= sources.iter().any(Source::is_full);
         while let Some(source) = sources.pop_front() {
-            let least = gathered.best.map_or(0.0, |best| FITS.max(best * BESIDE));
+            let least = least(gathered.best);
             if gathered.candidates.len() == asked.limit || read == READ || source.score < least {
                 // Sources below `least` would not be shown with a larger limit either.
                 gathered.more |= source.score >= least;
@@ -109,37 +94,33 @@ impl Recaller<'_> {
                 let due = AHEAD.min(asked.limit - gathered.candidates.len()).min(READ - read);
                 let next = iter::once(&source).chain(&sources).filter(|source| !is_left_out(source));
                 let next = next.take_while(|source| source.score >= least).take(due);
-                let wanted: Vec<_> = next.map(|source| source.wanted(question)).collect();
-                ahead.extend(super::read::fetched(fs, &wanted).await?);
+                let wanted: Vec<_> = next.map(Source::wanted).collect();
+                ahead.extend(read::fetched(fs, &wanted).await?);
             }
             let Some(answers) = ahead.pop_front() else { break };
             read += 1;
-            let found = Found { hits: &source.hits, question };
-            let candidate = match &source.memory {
-                Some(uri) => super::read::memory(uri, &source.path, time, &found, answers),
-                None => {
-                    let answers = without_retracted(fs, &source.path, &found, answers).await?;
-                    super::read::file(&source.path, &found, answers)
-                }
-            };
             // The index may be older than the tree.
-            let Some(parts) = gone(candidate)? else { continue };
+            let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
+            let Some(mut parts) = parts.filter(|parts| !parts.units.is_empty()) else { continue };
             // Sources come best first, so the first one that may be shown has the best score.
-            gathered.best = Some(gathered.best.unwrap_or(source.score));
-            if source.score >= FITS {
-                gathered.candidates.push(source.candidate(parts));
+            let best = *gathered.best.get_or_insert(source.score);
+            if source.score < FITS {
+                continue;
             }
+            let least = FITS.max(best * BESIDE);
+            parts.units.retain(|unit| !unit.is_found || unit.score >= least);
+            gathered.candidates.push(source.candidate(parts));
         }
         Ok(gathered)
     }
 
     /// Groups hits by their memory or file, best first.
-    fn sources(&self, hits: Vec<Hit>) -> Vec<Source> {
+    fn sources(&self, asked: &Recall, hits: Vec<Hit>) -> Vec<Source> {
         let mut sources: Vec<Source> = Vec::new();
         let mut known: HashMap<TreePath, usize> = HashMap::new();
         for hit in hits {
             // Events repeat the text of memories.
-            if hit.path.segments().any(|name| name == OUTBOX) {
+            if hit.path.segments().any(|name| name == OUTBOX) || !self.is_evidence(asked, &hit.path) {
                 continue;
             }
             let (dir, name) = (hit.path.parent().unwrap_or_default(), hit.path.name().unwrap_or_default());
@@ -170,32 +151,67 @@ impl Recaller<'_> {
 }
 
 impl Source {
+    /// Returns true if one of its files has as many hits as the search returns of a file.
+    fn is_full(&self) -> bool {
+        let of_level = |level| self.hits.iter().filter(|(own, _)| *own == level).count();
+        of_level(Some(Level::Content)).max(of_level(None)) >= MAX_PER_FILE
+    }
+
     /// Returns the parts of its files that are read to show it.
-    fn wanted(&self, question: &Question) -> Wanted {
-        let found = Found { hits: &self.hits, question };
+    fn wanted(&self) -> Wanted {
+        let hits = of_level(&self.hits, None);
         match &self.memory {
-            Some(uri) => wanted_of_memory(uri, &self.path, &found),
-            None => wanted_of_file(&self.path, &found),
+            Some(uri) => read::wanted_of_memory(uri, &self.path, &self.hits),
+            None if session::is_log(&self.path) => session::wanted(&self.path, &hits),
+            None => read::wanted_of_file(&self.path, &hits),
         }
     }
 
-    fn candidate(self, parts: super::read::Parts) -> Candidate {
+    /// Returns what may be shown of it; `None` if nothing.
+    async fn parts(
+        &self,
+        fs: &dyn FileSystem,
+        time: Timestamp,
+        (question, times): (&Question, Times),
+        answers: Answers,
+    ) -> Result<Option<Parts>> {
+        let hits = of_level(&self.hits, None);
+        let parts = match &self.memory {
+            Some(uri) => read::memory((uri, &self.path), time, (&self.hits, question), answers)?,
+            None if session::is_log(&self.path) => {
+                return session::session(fs, &self.path, &hits, (question, times), answers).await;
+            }
+            None => read::file(&self.path, (&hits, question), answers)?,
+        };
+        Ok(parts.filter(|parts| parts.files.first().is_some_and(|file| times.contain(file.time))))
+    }
+
+    fn candidate(self, parts: Parts) -> Candidate {
         let name = |hit: &Hit| hit.path.name().unwrap_or_default().to_owned();
         let source = match &self.memory {
             Some(uri) => uri.to_string(),
             None => self.path.to_string(),
         };
-        let super::read::Parts { brief, overview, whole, passage, excerpt } = parts;
-        let found_in = self.hits.iter().map(|(_, hit)| (name(hit), hit.score)).collect();
+        let mut found_in: Vec<(String, f64)> = Vec::new();
+        for (_, hit) in &self.hits {
+            match found_in.iter_mut().find(|(known, _)| *known == name(hit)) {
+                Some((_, score)) => *score = score.max(hit.score),
+                None => found_in.push((name(hit), hit.score)),
+            }
+        }
         // Among equals the content is first.
         let rank = |level: Option<Level>| level.map_or(2, Level::number);
         let best = self.hits.iter().max_by(|(one, first), (other, second)| {
             first.score.total_cmp(&second.score).then(rank(*one).cmp(&rank(*other)))
         });
-        let layer = best.and_then(|(level, _)| *level).filter(|level| *level != Level::Content);
-        let (score, score_parts) = (self.score, best.map(|(_, hit)| hit.parts).unwrap_or_default());
-        Candidate { source, score, score_parts, layer, found_in, brief, overview, whole, passage, excerpt }
+        let score_parts = best.map(|(_, hit)| hit.parts).unwrap_or_default();
+        Candidate { source, score: self.score, score_parts, found_in, parts }
     }
+}
+
+/// Returns the score below which nothing fits.
+fn least(best: Option<f64>) -> f64 {
+    best.map_or(0.0, |best| FITS.max(best * BESIDE))
 }
 
 /// Maps the error of a source that no longer exists, or did not exist at that time, to `None`.

@@ -3,180 +3,73 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::excerpt::excerpt;
-use crate::memory::{ABSTRACT, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of};
+use super::unit::{Form, Parts, SourceFile, Unit, What};
+use crate::memory::{
+    ABSTRACT, Layer, Layers, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of,
+};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Entry, Hit, Timestamp, VersionId};
+use garth_engine::model::{At, ByteRange, Entry, Hit, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
 
 /// Limit on a text that may be shown completely, 8 KiB: about 2,000 tokens.
 const WHOLE: u64 = 8 << 10;
+/// Limit on a text that is not divided, 1 KiB.
+const UNDIVIDED: u64 = 1 << 10;
 /// Limit on the bytes that are read of an abstract, overview or meta.
 const LAYER: u64 = 64 << 10;
 /// Limit on the bytes of the best part of a passage: two or three sentences.
 const EXCERPT: usize = 480;
 
-/// Hits in a memory or file, with the question.
-pub(super) struct Found<'a> {
-    pub(super) hits: &'a [(Option<Level>, Hit)],
-    pub(super) question: &'a Question,
-}
-
-/// File or part of a file, ready to be shown.
-#[derive(Clone, Debug)]
-pub(super) struct Shown {
-    pub(super) path: TreePath,
-    pub(super) level: Option<Level>,
-    pub(super) version: VersionId,
-    pub(super) bytes: Range<u64>,
-    pub(super) lines: Range<u64>,
-    pub(super) whole: bool,
-    /// Text with masked secrets.
-    pub(super) text: String,
-}
-
-/// Parts of a memory or file that may be shown.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    pub(super) brief: Option<Shown>,
-    pub(super) overview: Option<Shown>,
-    pub(super) whole: Option<Shown>,
-    pub(super) passage: Option<Shown>,
-    pub(super) excerpt: Option<Shown>,
-}
+/// Hit in a layer of a memory, or in a file.
+pub(super) type LayerHit = (Option<Level>, Hit);
 
 /// Byte ranges to read of the files of one source.
 pub(super) type Wanted = Vec<(At, ByteRange)>;
 
 /// Answers to the ranges of one source, in their order, all of one point in time.
-pub(super) struct Answers(std::vec::IntoIter<Result<(Entry, bytes::Bytes)>>);
-
-impl From<Vec<Result<(Entry, bytes::Bytes)>>> for Answers {
-    fn from(answers: Vec<Result<(Entry, bytes::Bytes)>>) -> Self {
-        Self(answers.into_iter())
-    }
-}
-
-impl Iterator for Answers {
-    type Item = Result<(Entry, bytes::Bytes)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
-    }
-}
+pub(super) struct Answers(std::vec::IntoIter<Result<(Entry, Bytes)>>);
 
 impl Answers {
-    fn due(&mut self) -> Result<(Entry, bytes::Bytes)> {
+    pub(super) fn due(&mut self) -> Result<(Entry, Bytes)> {
         self.0.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")))
     }
 }
 
-/// Returns the ranges that [`memory`] needs: meta, abstract, overview and the content.
-pub(super) fn wanted_of_memory(uri: &Uri, dir: &TreePath, found: &Found<'_>) -> Wanted {
-    let file = |name: &str| TreePath::from_row(dir.key(), name);
-    let layer = ByteRange { offset: 0, length: LAYER };
-    let layers = [META, ABSTRACT, OVERVIEW].map(|name| (At::Path(file(name)), layer));
-    layers.into_iter().chain(content(&file(text_of(uri)), found.hit(Level::Content))).collect()
+/// Part of a file that is read, with a line that is known.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub(super) bytes: Range<u64>,
+    /// A byte in it, and the number of its line.
+    pub(super) known: (u64, u64),
 }
 
-/// Returns the parts of a memory in this directory; `None` if it does not exist, or is not valid at `time`.
-pub(super) fn memory(
-    uri: &Uri,
-    dir: &TreePath,
-    time: Timestamp,
-    found: &Found<'_>,
-    mut answers: Answers,
-) -> Result<Option<Parts>> {
-    let file = |name: &str| TreePath::from_row(dir.key(), name);
-    let text = file(text_of(uri));
-    let hit = found.hit(Level::Content);
-    let meta = answers.due()?;
-    // Layers may be missing, and are then left out.
-    let [brief, overview] = [answers.due(), answers.due()].map(Result::ok);
-    // The answers come in the order of `wanted_of_memory`.
-    let Ok(meta) = Meta::parse(&meta.1) else { return Ok(None) };
-    if meta.status != Status::Active || !meta.is_valid_at(time) {
-        return Ok(None);
+impl Region {
+    /// Returns the range to read.
+    pub(super) fn wanted(&self, path: &TreePath) -> (At, ByteRange) {
+        (At::from(path), ByteRange::from(self.bytes.clone()))
     }
-    let start = answers.due()?;
-    let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
-    let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
-    // A layer is shown only if it describes the current content. It may be older after the content was edited
-    // by hand.
-    let holds = |of: fn(&crate::memory::Layers) -> &crate::memory::Layer| {
-        let Some(layers) = &meta.layers else { return true };
-        let describes = |whole: &UnmaskedChecksum| of(layers).content_sha256 == whole.sha256;
-        of(layers).origin != Origin::Stale && parts.unmarked.as_ref().is_none_or(describes)
-    };
-    let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
-    // A layer over the read limit is omitted, not cut.
-    let shown = |read: Option<(Entry, bytes::Bytes)>, name: &str, level: Level| {
-        let (entry, bytes) =
-            read.filter(|(entry, bytes)| entry.size == bytes.len() as u64 && !bytes.is_empty())?;
-        Some(whole(file(name), Some(level), &entry, &bytes))
-    };
-    parts.parts.brief = shown(brief.filter(|_| has_brief), ABSTRACT, Level::Abstract);
-    parts.parts.overview = shown(overview.filter(|_| has_overview), OVERVIEW, Level::Overview);
-    Ok(Some(parts.parts))
 }
 
-/// Returns the ranges that [`file()`] needs.
-pub(super) fn wanted_of_file(path: &TreePath, found: &Found<'_>) -> Wanted {
-    content(path, found.hits.first().map(|(_, hit)| hit))
-}
-
-/// Returns the parts of a file that belongs to no memory.
-pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> Result<Option<Parts>> {
-    let hit = found.hits.first().map(|(_, hit)| hit);
-    let start = answers.due()?;
-    let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
-    let mut parts = of_content(path, None, start, around, found.question).parts;
-    // Of other files blank lines are their own.
-    let is_log = path.name() == Some("messages.jsonl");
-    for part in [&mut parts.whole, &mut parts.passage, &mut parts.excerpt].into_iter().filter(|_| is_log) {
-        if let Some(shown) = part {
-            shown.text = without_withheld(&shown.text);
+/// Returns the parts of a file with these hits and so many bytes around each, in their order. Parts that
+/// touch are one.
+pub(super) fn regions(hits: &[&Hit], around: u64) -> Vec<Region> {
+    let mut hits: Vec<&Hit> = hits.to_vec();
+    hits.sort_by_key(|hit| hit.bytes.start);
+    let mut regions: Vec<Region> = Vec::new();
+    for hit in hits {
+        let bytes = hit.bytes.start.saturating_sub(around)..hit.bytes.end + around;
+        match regions.last_mut().filter(|last| bytes.start <= last.bytes.end) {
+            Some(last) => last.bytes.end = last.bytes.end.max(bytes.end),
+            None => regions.push(Region { bytes, known: (hit.bytes.start, hit.lines.start) }),
         }
-        part.take_if(|shown| shown.text.is_empty());
     }
-    Ok(Some(parts))
-}
-
-/// Returns a text without the lines that [`blanked`](garth_engine::text::withheld::blanked) left, which would
-/// take the place of others in a prompt. They keep the places of all others until these are cut out.
-fn without_withheld(text: &str) -> String {
-    let is_withheld = |line: &&str| line.starts_with(' ') && line.trim().is_empty();
-    text.split_inclusive('\n').filter(|line| !is_withheld(line)).collect()
-}
-
-impl<'a> Found<'a> {
-    /// Returns the best hit in a file that belongs to no memory.
-    pub(super) fn first_hit(&self) -> Option<&'a Hit> {
-        self.hits.first().map(|(_, hit)| hit)
-    }
-
-    /// Returns the first byte that is read around a hit.
-    pub(super) fn start_around(hit: &Hit) -> u64 {
-        hit.bytes.start.saturating_sub(CONTEXT as u64)
-    }
-
-    /// Returns the best hit in a layer.
-    fn hit(&self, level: Level) -> Option<&'a Hit> {
-        self.hits.iter().find(|(own, _)| *own == Some(level)).map(|(_, hit)| hit)
-    }
-}
-
-/// Returns the ranges to read of a text: its beginning, and the surroundings of a hit.
-fn content(path: &TreePath, hit: Option<&Hit>) -> Vec<(At, ByteRange)> {
-    let start = (At::from(path), ByteRange { offset: 0, length: WHOLE + CONTEXT as u64 });
-    let around = hit.map(|hit| {
-        let from = Found::start_around(hit);
-        (At::from(path), ByteRange::from(from..hit.bytes.end + CONTEXT as u64))
-    });
-    [Some(start), around].into_iter().flatten().collect()
+    regions
 }
 
 /// Reads the ranges of several sources, those of one source at one point in time. Together they are far
@@ -198,76 +91,216 @@ pub(super) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Ve
     Ok(read)
 }
 
-/// Checksum of a complete text before its secrets are masked.
-struct UnmaskedChecksum {
-    sha256: String,
+/// Returns the ranges that [`memory`] needs: meta, abstract, overview and the content.
+pub(super) fn wanted_of_memory(uri: &Uri, dir: &TreePath, hits: &[LayerHit]) -> Wanted {
+    let file = |name: &str| TreePath::from_row(dir.key(), name);
+    let layer = ByteRange { offset: 0, length: LAYER };
+    let layers = [META, ABSTRACT, OVERVIEW].map(|name| (At::Path(file(name)), layer));
+    layers
+        .into_iter()
+        .chain(wanted_of_file(&file(text_of(uri)), &of_level(hits, Some(Level::Content))))
+        .collect()
 }
 
-struct ContentParts {
-    parts: Parts,
-    unmarked: Option<UnmaskedChecksum>,
+/// Returns the hits in a layer.
+pub(super) fn of_level(hits: &[LayerHit], level: Option<Level>) -> Vec<&Hit> {
+    hits.iter().filter(|(own, _)| *own == level).map(|(_, hit)| hit).collect()
 }
 
-/// Returns the parts of a text, from its beginning and the surroundings of a hit.
-fn of_content(
+/// Returns the parts of a memory in this directory; `None` if it does not exist, or is not valid at `time`.
+pub(super) fn memory(
+    (uri, dir): (&Uri, &TreePath),
+    time: Timestamp,
+    (hits, question): (&[LayerHit], &Question),
+    mut answers: Answers,
+) -> Result<Option<Parts>> {
+    let file = |name: &str| TreePath::from_row(dir.key(), name);
+    let meta = answers.due()?;
+    // Layers may be missing, and are then left out.
+    let [brief, overview] = [answers.due(), answers.due()].map(Result::ok);
+    // The answers come in the order of `wanted_of_memory`.
+    let Ok(meta) = Meta::parse(&meta.1) else { return Ok(None) };
+    if meta.status != Status::Active || !meta.is_valid_at(time) {
+        return Ok(None);
+    }
+    let of_content = of_level(hits, Some(Level::Content));
+    let (mut parts, checksum) =
+        content(&file(text_of(uri)), Some(Level::Content), (&of_content, question), answers)?;
+    // A layer is shown only if it describes the current content. It may be older after the content was edited
+    // by hand.
+    let holds = |of: fn(&Layers) -> &Layer| {
+        let Some(layers) = &meta.layers else { return true };
+        let describes = |sha256: &String| of(layers).content_sha256 == *sha256;
+        of(layers).origin != Origin::Stale && checksum.as_ref().is_none_or(describes)
+    };
+    let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
+    let best = |level| of_level(hits, Some(level)).iter().map(|hit| hit.score).fold(0.0, f64::max);
+    let layers = [
+        (brief.filter(|_| has_brief), ABSTRACT, Level::Abstract, What::Abstract),
+        (overview.filter(|_| has_overview), OVERVIEW, Level::Overview, What::Overview),
+    ];
+    let content_score = best(Level::Content);
+    // Several layers of one text do not add up: only the best one was found.
+    let found = [Level::Overview, Level::Abstract]
+        .into_iter()
+        .filter(|level| best(*level) > content_score)
+        .max_by(|one, other| best(*one).total_cmp(&best(*other)));
+    for (read, name, level, what) in layers {
+        // A layer over the read limit is omitted, not cut.
+        let read = read.filter(|(entry, bytes)| entry.size == bytes.len() as u64 && !bytes.is_empty());
+        let Some((entry, bytes)) = read else { continue };
+        let form = whole(parts.files.len(), &entry, &bytes, what);
+        let layer = SourceFile {
+            path: file(name),
+            level: Some(level),
+            version: entry.version,
+            time: entry.mtime,
+            is_log: false,
+        };
+        if found == Some(level) {
+            parts.units.insert(0, unit(best(level), true, vec![form], entry.mtime));
+        } else if level == Level::Abstract && !parts.units.is_empty() {
+            // In place of a passage that does not fit the budget.
+            parts.units[0].forms.push(form);
+        } else if level == Level::Overview && parts.whole.is_none() {
+            parts.units.push(unit(content_score.max(best(level)), false, vec![form], entry.mtime));
+        } else {
+            continue;
+        }
+        parts.files.push(layer);
+    }
+    Ok(Some(parts))
+}
+
+/// Returns the ranges that [`file()`] needs: the beginning, and the surroundings of the hits.
+pub(super) fn wanted_of_file(path: &TreePath, hits: &[&Hit]) -> Wanted {
+    let start = (At::from(path), ByteRange { offset: 0, length: WHOLE + CONTEXT as u64 });
+    let around = regions(hits, CONTEXT as u64);
+    std::iter::once(start).chain(around.iter().map(|region| region.wanted(path))).collect()
+}
+
+/// Returns the parts of a file that belongs to no memory.
+pub(super) fn file(
+    path: &TreePath,
+    (hits, question): (&[&Hit], &Question),
+    answers: Answers,
+) -> Result<Option<Parts>> {
+    Ok(Some(content(path, None, (hits, question), answers)?.0))
+}
+
+/// Returns the parts of a text, and the checksum of a short one before its secrets are masked.
+fn content(
     path: &TreePath,
     level: Option<Level>,
-    (entry, start): (Entry, bytes::Bytes),
-    around: Option<((Entry, bytes::Bytes), &Hit)>,
-    question: &Question,
-) -> ContentParts {
-    let mut parts = Parts::default();
-    let is_whole = entry.size <= WHOLE;
-    let unmarked = is_whole.then(|| UnmaskedChecksum { sha256: sha256(&start) });
-    if is_whole {
-        parts.whole = Some(whole(path.clone(), level, &entry, &start));
-    }
-    // The positions of a hit are only valid in its own version.
-    let around = around.filter(|((read, _), hit)| read.version == hit.version);
-    let (bytes, piece, first) = match &around {
-        Some(((_, bytes), hit)) => {
-            let from = hit.bytes.start.saturating_sub(CONTEXT as u64);
-            let begin = ((hit.bytes.start - from) as usize).min(bytes.len());
-            let end = ((hit.bytes.end - from) as usize).min(bytes.len());
-            (bytes, begin..end, (from, hit.lines.start))
-        }
-        None => (&start, 0..start.len().min(WHOLE as usize), (0, 1)),
+    (hits, question): (&[&Hit], &Question),
+    mut answers: Answers,
+) -> Result<(Parts, Option<String>)> {
+    let (entry, start) = answers.due()?;
+    let (version, time) = (entry.version, entry.mtime);
+    let mut parts = Parts {
+        files: vec![SourceFile { path: path.clone(), level, version, time, is_log: false }],
+        ..Parts::default()
     };
-    let cut = |inside: Range<usize>| {
-        let (from, line) = first;
-        let (front, text, behind) = (&bytes[..inside.start], &bytes[inside.clone()], &bytes[inside.end..]);
-        let feeds = |part: &[u8]| part.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let line = line + feeds(&bytes[piece.start..inside.start]);
-        let lines = line..line + feeds(text) + u64::from(!text.ends_with(b"\n"));
-        Shown {
-            path: path.clone(),
-            level,
-            version: entry.version,
-            bytes: from + inside.start as u64..from + inside.end as u64,
-            lines,
-            whole: false,
-            // Masked with its surroundings, because a secret may be cut at the edge of the piece.
-            text: String::from_utf8_lossy(&masked_in_context(front, text, behind)).into_owned(),
-        }
-    };
-    if let Ok(text) = std::str::from_utf8(&bytes[piece.clone()]) {
-        let best = excerpt(text, question, EXCERPT);
-        parts.excerpt = (!best.is_empty()).then(|| cut(piece.start + best.start..piece.start + best.end));
+    let is_short = entry.size <= WHOLE;
+    let checksum = is_short.then(|| sha256(&start));
+    if is_short && !start.is_empty() {
+        parts.whole = Some(whole(0, &entry, &start, What::Whole));
     }
-    parts.passage = (around.is_some() && !piece.is_empty()).then(|| cut(piece.clone()));
-    ContentParts { parts, unmarked }
+    for region in regions(hits, CONTEXT as u64) {
+        let (read, bytes) = answers.due()?;
+        // The positions of a hit are only valid in its own version.
+        let inside = |hit: &&&Hit| region.bytes.start <= hit.bytes.start && hit.bytes.end <= region.bytes.end;
+        for hit in
+            hits.iter().filter(inside).filter(|hit| read.version == hit.version && version == hit.version)
+        {
+            let place =
+                |at: u64| usize::try_from(at - region.bytes.start).unwrap_or(usize::MAX).min(bytes.len());
+            let passage = place(hit.bytes.start)..place(hit.bytes.end);
+            let text = RegionText { bytes: &bytes, from: region.bytes.start, known: region.known };
+            let forms = text.forms(passage, question);
+            if !forms.is_empty() {
+                parts.units.push(unit(hit.score, true, forms, time));
+            }
+        }
+    }
+    // Best first, as the search returned them.
+    parts.units.sort_by(|one, other| other.score.total_cmp(&one.score));
+    if parts.units.is_empty() && !hits.is_empty() {
+        let text = RegionText { bytes: &start, from: 0, known: (0, 1) };
+        // Found in another version: the beginning.
+        let mut forms = text.forms(0..start.len().min(WHOLE as usize), question);
+        if let Some(last) = forms.pop() {
+            parts.units.push(unit(hits[0].score, true, vec![last], time));
+        }
+    }
+    if let (Some(whole), Some(first)) = (&parts.whole, parts.units.first_mut())
+        && entry.size <= UNDIVIDED
+    {
+        let shortest = first.forms.pop().filter(|form| form.what == What::Excerpt);
+        first.forms = std::iter::once(whole.clone()).chain(shortest).collect();
+        parts.units.truncate(1);
+    }
+    Ok((parts, checksum))
 }
 
-fn whole(path: TreePath, level: Option<Level>, entry: &Entry, bytes: &[u8]) -> Shown {
+/// Bytes of a file, with a known line.
+struct RegionText<'a> {
+    bytes: &'a [u8],
+    from: u64,
+    known: (u64, u64),
+}
+
+impl RegionText<'_> {
+    /// Returns a passage, and the best lines of it if it is long.
+    fn forms(&self, passage: Range<usize>, question: &Question) -> Vec<Form> {
+        if passage.is_empty() {
+            return Vec::new();
+        }
+        let mut forms = vec![self.cut(passage.clone(), What::Passage)];
+        if passage.len() > EXCERPT + EXCERPT / 2
+            && let Ok(text) = std::str::from_utf8(&self.bytes[passage.clone()])
+        {
+            let best = excerpt(text, question, EXCERPT);
+            let best = passage.start + best.start..passage.start + best.end;
+            forms.extend((!best.is_empty()).then(|| self.cut(best, What::Excerpt)));
+        }
+        forms
+    }
+
+    fn cut(&self, inside: Range<usize>, what: What) -> Form {
+        let (start, end) = (inside.start, inside.end);
+        let front = &self.bytes[start.saturating_sub(CONTEXT)..start];
+        let behind = &self.bytes[end..(end + CONTEXT).min(self.bytes.len())];
+        let text = &self.bytes[inside];
+        let known = usize::try_from(self.known.0 - self.from).unwrap_or(usize::MAX).min(self.bytes.len());
+        let line = match known <= start {
+            true => self.known.1 + line_feeds(&self.bytes[known..start]),
+            false => self.known.1.saturating_sub(line_feeds(&self.bytes[start..known])),
+        };
+        let lines = line..line + line_feeds(text) + u64::from(!text.ends_with(b"\n"));
+        Form {
+            file: 0,
+            bytes: self.from + start as u64..self.from + end as u64,
+            lines,
+            is_whole: false,
+            // Masked with its surroundings, because a secret may be cut at the edge of the piece.
+            text: String::from_utf8_lossy(&masked_in_context(front, text, behind)).into_owned(),
+            what,
+        }
+    }
+}
+
+fn unit(score: f64, is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
+    Unit { score, is_found, forms, speaker: None, time }
+}
+
+fn whole(file: usize, entry: &Entry, bytes: &[u8], what: What) -> Form {
     let text = String::from_utf8_lossy(bytes);
     let lines = 1..1 + text.lines().count().max(1) as u64;
-    Shown {
-        path,
-        level,
-        version: entry.version,
-        bytes: 0..entry.size,
-        lines,
-        whole: true,
-        text: masked(&text).into_owned(),
-    }
+    Form { file, bytes: 0..entry.size, lines, is_whole: true, text: masked(&text).into_owned(), what }
+}
+
+/// Returns the number of line feeds in a text.
+pub(super) fn line_feeds(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use garth_engine::error::{Error, Result};
-use garth_engine::model::{Moment, PatternBelow, SearchQuery, Timestamp};
+use garth_engine::model::{MAX_PER_FILE, Moment, PatternBelow, SearchQuery, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Default token budget of an answer.
@@ -16,6 +16,9 @@ pub const MIN_BUDGET: usize = 100;
 pub const MAX_SOURCES: usize = 50;
 /// Limit on the bytes of a question.
 pub const MAX_QUESTION: usize = 8 << 10;
+
+/// Limit on the days of a half-life.
+pub const MAX_DAYS: u32 = 36_500;
 
 /// Number of hits of the search.
 const HITS: usize = 200;
@@ -38,10 +41,22 @@ pub struct Recall {
     /// Restricts the answer to paths that match one of these patterns; empty: any.
     #[doc(hidden)]
     pub patterns: Vec<PatternBelow>,
-    /// Restricts the answer to files last changed at this time or later.
+    /// Restricts the answer to what belongs to this user: memories, and sessions with any agent.
+    #[doc(hidden)]
+    pub user: Option<String>,
+    /// Restricts the answer to what belongs to this agent: its memories and files, and sessions with any user.
+    #[doc(hidden)]
+    pub agent: Option<String>,
+    /// Restricts the answer to memories whose URI begins with these complete segments.
+    #[doc(hidden)]
+    pub prefix: Option<String>,
+    /// Days in which the weight of age halves. `None`: age does not count.
+    #[doc(hidden)]
+    pub half_life: Option<u32>,
+    /// Restricts the answer to messages that were said, and files last changed, at this time or later.
     #[doc(hidden)]
     pub since: Option<Timestamp>,
-    /// Restricts the answer to files last changed before this time.
+    /// Restricts the answer to messages that were said, and files last changed, before this time.
     #[doc(hidden)]
     pub until: Option<Timestamp>,
     /// Limit on the tokens of the complete answer, fences included; [`MIN_BUDGET`] to [`MAX_BUDGET`].
@@ -74,6 +89,10 @@ impl Recall {
             tags_any: Vec::new(),
             metadata: BTreeMap::new(),
             patterns: Vec::new(),
+            user: None,
+            agent: None,
+            prefix: None,
+            half_life: None,
             since: None,
             until: None,
             budget: BUDGET,
@@ -117,13 +136,39 @@ impl Recall {
         self
     }
 
-    /// Restricts the answer to files last changed at this time or later.
+    /// Restricts the answer to what belongs to a user: memories, and sessions with any agent.
+    #[must_use]
+    pub fn user(self, id: impl Into<String>) -> Self {
+        Self { user: Some(id.into()), ..self }
+    }
+
+    /// Restricts the answer to what belongs to an agent: its memories and files, and sessions with any user.
+    #[must_use]
+    pub fn agent(self, id: impl Into<String>) -> Self {
+        Self { agent: Some(id.into()), ..self }
+    }
+
+    /// Restricts the answer to memories whose URI begins with these complete segments, such as
+    /// `ctx://default/users/alice/memories/preferences`.
+    #[must_use]
+    pub fn prefix(self, uri: impl Into<String>) -> Self {
+        Self { prefix: Some(uri.into()), ..self }
+    }
+
+    /// Prefers what is newer. Half of the score halves each time this number of days passes, 1 to
+    /// [`MAX_DAYS`]; the other half stays.
+    #[must_use]
+    pub fn half_life(self, days: u32) -> Self {
+        Self { half_life: Some(days), ..self }
+    }
+
+    /// Restricts the answer to messages that were said, and files last changed, at this time or later.
     #[must_use]
     pub fn since(self, time: Timestamp) -> Self {
         Self { since: Some(time), ..self }
     }
 
-    /// Restricts the answer to files last changed before this time.
+    /// Restricts the answer to messages that were said, and files last changed, before this time.
     #[must_use]
     pub fn until(self, time: Timestamp) -> Self {
         Self { until: Some(time), ..self }
@@ -150,8 +195,9 @@ impl Recall {
     /// Returns the search for the question.
     pub(super) fn query(&self) -> SearchQuery {
         let query = SearchQuery::new(self.question.as_str()).within_any(self.within.iter().cloned());
-        let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since).until(self.until);
-        let mut query = query.layers(true).limit(HITS);
+        // Not `until`: a session that was continued after that time has messages from before.
+        let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since);
+        let mut query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE);
         query.metadata = self.metadata.clone();
         query.patterns = self.patterns.clone();
         query
@@ -159,7 +205,16 @@ impl Recall {
 
     pub(super) fn check(&self) -> Result<()> {
         let wrong = if !(MIN_BUDGET..=MAX_BUDGET).contains(&self.budget) {
-            format!("the budget of a recall is {MIN_BUDGET} to {MAX_BUDGET} tokens")
+            format!(
+                "a budget of {} tokens is out of range: it is {MIN_BUDGET} to {MAX_BUDGET}; {}",
+                self.budget,
+                match self.budget < MIN_BUDGET {
+                    true => "a smaller answer has no room for a sentence with its source",
+                    false => "ask several questions instead",
+                }
+            )
+        } else if self.half_life.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
+            format!("a half-life is 1 to {MAX_DAYS} days")
         } else if !(1..=MAX_SOURCES).contains(&self.limit) {
             format!("a recall has 1 to {MAX_SOURCES} sources")
         } else if self.question.len() > MAX_QUESTION {

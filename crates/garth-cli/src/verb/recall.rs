@@ -1,7 +1,7 @@
-//! `garth recall`: retrieves memories and files relevant to a question, within a token budget.
+//! `garth recall`: retrieves memories, messages and files relevant to a question, within a token budget.
 
 use clap::Args;
-use garth_agent::recall::{BUDGET, Key, Recall as Asked, Recaller};
+use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MIN_BUDGET, Recall as Asked, Recaller};
 use garth_engine::TreePath;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{PatternBelow, Timestamp};
@@ -12,17 +12,19 @@ use crate::fail::{Failure, Result};
 use crate::size::parse_tokens;
 use crate::verb::set::parse_pair;
 
-/// Retrieve memories and files relevant to a question, within a token budget
+/// Retrieve memories, messages and files relevant to a question, within a token budget
 ///
-/// The most relevant memory or file is printed in full or as the passage that matches; each other one as a
-/// sentence or its best lines, and more of it while the budget lasts. Memories that were replaced or are not
+/// Prints what matches best until the budget is spent: short memories in full, passages of longer texts, and
+/// messages of sessions as `role: text` with the messages beside them. Memories that were replaced or are not
 /// valid now are left out. Matching compares words; no model is needed. If nothing is relevant enough, prints
 /// `Nothing fits the question.` and exits with 0.
 ///
-/// Each piece is enclosed by two lines that name its source and version and carry a code, so that a model can
-/// tell evidence from instructions. No stored text can imitate these lines.
+/// The first lines number the sources. Each piece is enclosed by two lines that name its source by number and
+/// carry a code, so that a model can tell evidence from instructions. No stored text can imitate these lines.
 ///
-/// With --json, prints one object: items (each with source, path, layer, version, sha256, bytes, lines,
+/// --user limits the answer to what the agent sees of a user, --agent alone to what belongs to the agent.
+///
+/// With --json, prints one object: items (each with number, source, path, layer, version, sha256, bytes, lines,
 /// whole, score, parts, found_in, why, text, tokens), text, tokens, best, notes, more, missing, and the key
 /// with which the codes can be verified.
 #[derive(Args, Debug)]
@@ -31,7 +33,7 @@ pub(crate) struct Recall {
     /// Question in plain words, at most 8 KiB
     question: String,
     /// Token limit for the answer, 100 to 32000, counted with o200k_base
-    #[arg(long, default_value_t = BUDGET as u64, value_name = "TOKENS", value_parser = parse_tokens)]
+    #[arg(long, default_value_t = BUDGET as u64, value_name = "TOKENS", value_parser = parse_budget)]
     budget: u64,
     /// Search only this path and what is below it (repeatable)
     #[arg(value_hint = TREE_PATH, long = "in", value_name = "PATH")]
@@ -45,12 +47,20 @@ pub(crate) struct Recall {
     /// Search only paths that match this glob pattern, such as '/**/*.md' (repeatable: one of them is enough)
     #[arg(long = "glob", value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// Search only entries that were modified at or after this time: a commit, a time or a snapshot
+    /// Search only memories whose URI begins with these complete segments, such as
+    /// ctx://default/users/alice/memories/preferences
+    #[arg(long, value_name = "URI")]
+    prefix: Option<String>,
+    /// Search only messages said, and files modified, at or after this time: a commit, a time or a snapshot
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
-    /// Search only entries that were modified before this time
+    /// Search only messages said, and files modified, before this time
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     until: Option<String>,
+    /// Prefer newer text: half of the score halves each time this number of days passes, 1 to 36500
+    /// [default: age does not count]
+    #[arg(long, value_name = "DAYS")]
+    half_life: Option<u32>,
     /// Maximum number of memories and files, 1 to 50
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
@@ -81,7 +91,11 @@ impl Recall {
         asked.since = time(app, self.since.as_deref()).await?;
         asked.until = time(app, self.until.as_deref()).await?;
         asked.valid_at = time(app, self.valid_at.as_deref()).await?;
-        asked.limit = self.limit;
+        (asked.prefix, asked.half_life, asked.limit) = (self.prefix, self.half_life, self.limit);
+        // In the tree of an agent, the options of the identity already limit the answer.
+        if tree.access().is_none() && app.global.agent_is_named {
+            asked.agent = Some(app.global.agent.clone());
+        }
         if let Some(text) = &self.as_of {
             asked.as_of = Some(app.moment(fs, text).await?);
         }
@@ -95,6 +109,17 @@ impl Recall {
         match app.out.is_json() {
             true => app.out.item(&answer.to_json(&key), ""),
             false => app.out.bytes(answer.text.as_bytes()),
+        }
+    }
+}
+
+/// Parses a budget. For clap, so that an error names the option.
+fn parse_budget(text: &str) -> std::result::Result<u64, String> {
+    let budget = parse_tokens(text)?;
+    match (MIN_BUDGET as u64..=MAX_BUDGET as u64).contains(&budget) {
+        true => Ok(budget),
+        false => {
+            Err(format!("a budget is {MIN_BUDGET} to {MAX_BUDGET} tokens; without --budget it is {BUDGET}"))
         }
     }
 }

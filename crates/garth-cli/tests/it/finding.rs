@@ -226,10 +226,7 @@ fn recall_answers_within_the_budget() {
     garth.feed(&["memory", "put", coffee, "--tag", "drink"], "Ada likes her coffee black.\n");
     let question = "how does Ada take her coffee";
     let text = garth.ok(&["recall", question, "--budget", "150"]);
-    assert!(
-        text.contains(&format!("[garth:evidence {coffee} L2 ")) && text.contains("coffee black.\n"),
-        "{text}"
-    );
+    assert!(text.contains(&format!("\n1 {coffee} ver_")) && text.contains("coffee black.\n"), "{text}");
     let answer = garth.json(&["recall", question, "--tag", "drink", "-n", "1"]);
     assert_eq!(answer["items"][0]["source"], json!(coffee));
     assert!(
@@ -246,7 +243,13 @@ fn recall_answers_within_the_budget() {
     );
     let files = garth.json(&["recall", "call about the harbour"]);
     assert_eq!(files["items"][0]["source"], json!("/notes/today.md"));
-    garth.fails(2, &["recall", question, "--budget", "10"]);
+    let refused = garth.fails(2, &["recall", question, "--budget", "20"]);
+    assert!(refused.contains("100 to 32000"), "{refused}");
+    let prefix = "ctx://default/users/ada/memories/preferences";
+    assert!(garth.ok(&["recall", question, "--prefix", prefix, "--half-life", "30"]).contains("black"));
+    let nobody = ["recall", question, "--prefix", "ctx://default/users/bob"];
+    assert_eq!(garth.ok(&nobody), "Nothing fits the question.\n");
+    assert_eq!(garth.ok(&["recall", question, "--agent", "bot"]), "Nothing fits the question.\n");
     garth.fails(3, &["recall", question, "--in", "/nowhere"]);
     garth.fails(2, &["recall"]);
 }
@@ -264,7 +267,7 @@ fn agent_recalls_in_its_own_tree() {
     garth.feed(&[&["write", "/plan.md"][..], &chat].concat(), "Bring the coffee.\n");
     let text = garth.ok(&[&["recall", "coffee", "--budget", "1000"][..], &chat].concat());
     assert!(text.contains("Bring the coffee.") && text.contains("Ada likes her coffee black."), "{text}");
-    assert!(text.contains("ctx://default/users/ada/memories/preferences/coffee L2"), "{text}");
+    assert!(text.contains(" ctx://default/users/ada/memories/preferences/coffee ver_"), "{text}");
     assert!(!text.contains("canary"), "{text}");
 }
 

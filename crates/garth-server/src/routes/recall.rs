@@ -1,9 +1,9 @@
-//! The call `recall`: memories and files relevant to a question, within a budget of tokens.
+//! The call `recall`: memories, messages and files relevant to a question, within a budget of tokens.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall};
+use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall};
 use garth_engine::TreePath;
 use garth_engine::model::Timestamp;
 
@@ -18,7 +18,7 @@ const MAX_PATHS: usize = 100;
 const DEFAULT_SOURCES: usize = 20;
 
 fields! {
-    /// Returns memories and files relevant to a question, formatted for a model, within a token budget.
+    /// Returns memories, messages and files relevant to a question, formatted for a model, within a token budget.
     pub(super) struct RecallFields<'a> {
         /// Question.
         question: Cow<'a, str> = string();
@@ -30,6 +30,14 @@ fields! {
         within: Vec<String> = strings().of("path").at_most(MAX_PATHS), or Vec::new();
         /// Only sources with at least one of these tags. An empty array is no filter.
         tags_any: Vec<String> = strings(), or Vec::new();
+        /// Only memories whose URI begins with these complete segments. Default: memories and files.
+        prefix: Option<Cow<'a, str>> = string_of("URI prefix");
+        /// Only messages said, and files modified, at this time or later. Default: any time.
+        since: Option<Timestamp> = time();
+        /// Only messages said, and files modified, before this time. Default: any time.
+        until: Option<Timestamp> = time();
+        /// Days in which half of the score of older text halves. Default: age does not count.
+        half_life: Option<u64> = integer(1, MAX_DAYS as u64);
         /// Only memories that were valid at this time. Default: now.
         valid_at: Option<Timestamp> = time();
         /// Reads an earlier state: a time, a sequence or the name of a snapshot. Default: the newest.
@@ -57,6 +65,9 @@ async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refu
         asked.within.push(TreePath::parse(path).map_err(garth_engine::Error::from)?);
     }
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
+    (asked.since, asked.until) = (fields.since, fields.until);
+    asked.prefix = fields.prefix.map(Cow::into_owned);
+    asked.half_life = fields.half_life.and_then(|days| u32::try_from(days).ok());
     asked.as_of = call.moment_of(fields.as_of.as_deref()).await?;
     Ok(asked)
 }

@@ -38,16 +38,13 @@ fn recall_stays_in_budget_and_names_sources() {
     let mut fields: Vec<&str> = item.keys().map(String::as_str).collect();
     fields.sort_unstable();
     let known = [
-        "bytes", "found_in", "layer", "lines", "parts", "path", "score", "sha256", "source", "text",
-        "tokens", "version", "whole", "why",
+        "bytes", "found_in", "layer", "lines", "number", "parts", "path", "score", "sha256", "source",
+        "text", "tokens", "version", "whole", "why",
     ];
     assert_eq!(fields, known);
     assert_eq!((&item["text"], &item["layer"]), (&json!("Alice likes her coffee black.\n"), &json!(2)));
     let text = answer["text"].as_str().unwrap();
-    assert!(
-        text.contains(&format!("[garth:evidence {COFFEE} L2 {} ", item["version"].as_str().unwrap())),
-        "{text}"
-    );
+    assert!(text.contains(&format!("\n1 {COFFEE} {}\n", item["version"].as_str().unwrap())), "{text}");
     let within = json!({"question": "coffee", "within": ["/users/bob"], "valid_at": "2100-01-01T00:00:00Z"});
     assert_eq!(sources(&server.ok("recall", within.to_string())).len(), 1);
     let none = server.ok("recall", json!({"question": "submarine periscopes"}).to_string());

@@ -1,0 +1,194 @@
+//! Reads the messages of a session that were found, with those beside them. The unit is a message, however
+//! the passages of the search divide the file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::messages::{Said, from_snippet, said};
+use super::read::{Answers, Region, Wanted, fetched, line_feeds, regions};
+use super::retracted::retracted;
+use super::unit::{Form, Parts, SourceFile, Unit, What};
+use garth_engine::error::Result;
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{Entry, Hit, Timestamp};
+use garth_engine::path::TreePath;
+use garth_engine::text::question::Question;
+
+/// Bytes that are read on each side of a hit, 8 KiB: a message beside it is rarely longer.
+const AROUND: u64 = 8 << 10;
+/// Bytes that are read on each side of a hit in a longer message, 256 KiB. Of a message that is longer still,
+/// the snippet of the search is shown.
+const WIDE: u64 = 256 << 10;
+/// Limit on the hits of one session for which so much is read.
+const MAX_WIDE: usize = 4;
+
+/// Lines of a log that were read completely, by number: their bytes in the file, and the text.
+type ReadLines = BTreeMap<u64, (Range<u64>, Bytes)>;
+
+/// Limits on the times of messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) since: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Times {
+    pub(super) fn contain(&self, time: Timestamp) -> bool {
+        self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time < until)
+    }
+}
+
+/// Returns true for the messages of a session.
+pub(super) fn is_log(path: &TreePath) -> bool {
+    let names: Vec<&str> = path.segments().collect();
+    matches!(names[..], [.., "session", _, crate::session::MESSAGES])
+}
+
+/// Returns the ranges that [`session`] needs.
+pub(super) fn wanted(path: &TreePath, hits: &[&Hit]) -> Wanted {
+    regions(hits, AROUND).iter().map(|region| region.wanted(path)).collect()
+}
+
+/// Returns the found messages of a session that are not retracted, and those beside them.
+pub(super) async fn session(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    hits: &[&Hit],
+    (question, times): (&Question, Times),
+    mut answers: Answers,
+) -> Result<Option<Parts>> {
+    let (mut lines, mut last) = (ReadLines::new(), None);
+    for region in regions(hits, AROUND) {
+        let (entry, bytes) = answers.due()?;
+        add_lines(&mut lines, &region, &entry, &bytes);
+        last = Some(entry);
+    }
+    let Some(entry) = last else { return Ok(None) };
+    let is_read = |lines: &ReadLines, hit: &Hit| hit.lines.clone().any(|line| lines.contains_key(&line));
+    let long: Vec<&Hit> = hits.iter().copied().filter(|hit| !is_read(&lines, hit)).take(MAX_WIDE).collect();
+    if !long.is_empty() {
+        let wide = regions(&long, WIDE);
+        let wanted: Wanted = wide.iter().map(|region| region.wanted(path)).collect();
+        for mut answers in fetched(fs, &[wanted]).await? {
+            for region in &wide {
+                let (entry, bytes) = answers.due()?;
+                add_lines(&mut lines, region, &entry, &bytes);
+            }
+        }
+    }
+    let shown = hits.iter().flat_map(|hit| hit.lines.start.saturating_sub(1)..=hit.lines.end);
+    let withheld = retracted(fs, path, &shown.collect::<BTreeSet<u64>>()).await?;
+    lines.retain(|line, _| !withheld.contains(line));
+    let file = SourceFile {
+        path: path.clone(),
+        level: None,
+        version: entry.version,
+        time: entry.mtime,
+        is_log: true,
+    };
+    let (mut found, mut order): (BTreeMap<u64, Unit>, _) = (BTreeMap::new(), Vec::new());
+    for hit in hits {
+        let said = in_hit(hit, &lines, question)?;
+        // The passage of a hit can have messages without a word of the question.
+        let most = said.iter().map(|(_, _, said)| said.words).max().unwrap_or(0);
+        let share = |words: usize| if most == 0 { 1.0 } else { words as f64 / most as f64 };
+        if said.is_empty() && !hit.lines.clone().any(|line| withheld.contains(&line)) && !is_read(&lines, hit)
+        {
+            let line = hit.lines.start..hit.lines.start + 1;
+            let unit = unit(&file, (line, hit.bytes.clone()), from_snippet(&hit.snippet), hit.score, true);
+            found.entry(hit.lines.start).or_insert(unit);
+            order.push(hit.lines.start);
+        }
+        for (line, bytes, said) in said {
+            let score = hit.score * share(said.words);
+            if score == 0.0 || found.get(&line).is_some_and(|unit| unit.score >= score) {
+                continue;
+            }
+            found.insert(line, unit(&file, (line..line + 1, bytes), said, score, true));
+            order.push(line);
+        }
+    }
+    found.retain(|_, unit| times.contain(unit.time));
+    let beside = beside(&file, &found, &lines, (question, times))?;
+    // In the order of the search, which decides among units of equal score.
+    let mut units: Vec<Unit> = order.into_iter().filter_map(|line| found.remove(&line)).collect();
+    units.extend(beside);
+    Ok(Some(Parts { files: vec![file], units, whole: None }))
+}
+
+/// Returns the messages before and after the found ones.
+fn beside(
+    file: &SourceFile,
+    found: &BTreeMap<u64, Unit>,
+    lines: &ReadLines,
+    (question, times): (&Question, Times),
+) -> Result<Vec<Unit>> {
+    let mut scores: BTreeMap<u64, f64> = BTreeMap::new();
+    for (line, unit) in found {
+        for next in [line.saturating_sub(1), line + 1] {
+            if !found.contains_key(&next) {
+                let score = scores.entry(next).or_insert(0.0);
+                *score = score.max(unit.score);
+            }
+        }
+    }
+    let mut beside = Vec::new();
+    for (line, score) in scores {
+        let Some((bytes, text)) = lines.get(&line) else { continue };
+        let Some(said) = said(text, question)? else { continue };
+        let unit = unit(file, (line..line + 1, bytes.clone()), said, score, false);
+        beside.extend(times.contain(unit.time).then_some(unit));
+    }
+    Ok(beside)
+}
+
+/// Returns the messages in the lines of a hit.
+fn in_hit(hit: &Hit, lines: &ReadLines, question: &Question) -> Result<Vec<(u64, Range<u64>, Said)>> {
+    let mut all = Vec::new();
+    for (line, (bytes, text)) in lines.range(hit.lines.clone()) {
+        // The last line of a hit may only be touched by its line feed.
+        if bytes.start < hit.bytes.end {
+            all.extend(said(text, question)?.map(|said| (*line, bytes.clone(), said)));
+        }
+    }
+    Ok(all)
+}
+
+fn unit(
+    file: &SourceFile,
+    (lines, bytes): (Range<u64>, Range<u64>),
+    said: Said,
+    score: f64,
+    is_found: bool,
+) -> Unit {
+    let Said { who, texts, time, .. } = said;
+    let forms = texts.into_iter().enumerate().map(|(place, text)| {
+        let what = match (is_found, place) {
+            (false, _) => What::Beside,
+            (true, 0) => What::Message,
+            (true, _) => What::PartOfMessage,
+        };
+        Form { file: 0, bytes: bytes.clone(), lines: lines.clone(), is_whole: false, text, what }
+    });
+    Unit { score, is_found, forms: forms.collect(), speaker: Some(who), time: time.unwrap_or(file.time) }
+}
+
+/// Adds the lines of a region that are complete.
+fn add_lines(lines: &mut ReadLines, region: &Region, entry: &Entry, bytes: &Bytes) {
+    let before = usize::try_from(region.known.0 - region.bytes.start).unwrap_or(usize::MAX).min(bytes.len());
+    let mut number = region.known.1.saturating_sub(line_feeds(&bytes[..before]));
+    let (mut at, mut is_start) = (0, region.bytes.start == 0);
+    while at < bytes.len() {
+        let feed = bytes[at..].iter().position(|byte| *byte == b'\n').map(|length| at + length);
+        let is_end = region.bytes.start + bytes.len() as u64 >= entry.size;
+        let Some(end) = feed.or(is_end.then_some(bytes.len())) else { break };
+        // The first line may have begun before the region.
+        if is_start {
+            let place = region.bytes.start + at as u64..region.bytes.start + end as u64;
+            lines.insert(number, (place, bytes.slice(at..end)));
+        }
+        (at, number, is_start) = (end + 1, number + 1, true);
+    }
+}

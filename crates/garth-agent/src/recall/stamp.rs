@@ -1,0 +1,93 @@
+//! Times of messages in an answer, where they matter.
+
+use std::collections::BTreeSet;
+
+use super::budget::Run;
+use super::unit::Candidate;
+use crate::count::count;
+use garth_engine::model::Timestamp;
+use garth_engine::text::token::words;
+
+/// Words of a question about a time.
+const OF_TIME: [&str; 24] = [
+    "when",
+    "date",
+    "dates",
+    "day",
+    "days",
+    "time",
+    "hour",
+    "hours",
+    "week",
+    "weeks",
+    "month",
+    "months",
+    "year",
+    "years",
+    "ago",
+    "today",
+    "yesterday",
+    "tomorrow",
+    "since",
+    "until",
+    "before",
+    "after",
+    "long",
+    "latest",
+];
+
+/// Decides which messages have their time: none if all were said on one day, otherwise the first of a piece
+/// and each that begins a day. A question about a time gets the hour as well.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamps {
+    /// Characters of a time such as `2026-01-12T07:48:00Z`.
+    shown: usize,
+    tokens: usize,
+}
+
+impl Stamps {
+    pub(super) fn new(question: &str, candidates: &[Candidate]) -> Self {
+        let units = candidates.iter().flat_map(|candidate| &candidate.parts.units);
+        let found = units.filter(|unit| unit.is_found && unit.speaker.is_some());
+        let days: BTreeSet<String> = found.map(|unit| text(unit.time, 10)).collect();
+        let asks = words(question).any(|(_, word)| OF_TIME.contains(&&*word.to_lowercase()));
+        let shown = match (asks, days.len()) {
+            (true, 1..) => 16,
+            (false, 2..) => 10,
+            _ => 0,
+        };
+        let example = stamp(Timestamp(0), shown);
+        let tokens = count(&format!("user{example}: x")) - count("user: x");
+        Self { shown, tokens }
+    }
+
+    /// Returns the tokens of a time.
+    pub(super) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// Returns the time of each form of a run, after its speaker; empty for those without.
+    pub(super) fn of(&self, run: &Run<'_>) -> Vec<String> {
+        let mut day = None;
+        let stamp = |(unit, _): &(&super::unit::Unit, _)| {
+            if self.shown == 0 || unit.speaker.is_none() {
+                return String::new();
+            }
+            let own = text(unit.time, 10);
+            if day.as_ref() == Some(&own) {
+                return String::new();
+            }
+            day = Some(own);
+            stamp(unit.time, self.shown)
+        };
+        run.forms.iter().map(stamp).collect()
+    }
+}
+
+fn stamp(time: Timestamp, shown: usize) -> String {
+    if shown == 0 { String::new() } else { format!(" ({})", text(time, shown).replace('T', " ")) }
+}
+
+fn text(time: Timestamp, shown: usize) -> String {
+    time.to_rfc3339().chars().take(shown).collect()
+}

@@ -1,0 +1,100 @@
+//! Units: the parts of a memory or file among which a recall chooses.
+
+use std::ops::Range;
+
+use crate::memory::Level;
+use garth_engine::model::{ScoreParts, Timestamp, VersionId};
+use garth_engine::path::TreePath;
+
+/// Memory or file that may be shown.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    /// URI of a memory, or path of a file.
+    pub(super) source: String,
+    pub(super) score: f64,
+    /// Terms of the score.
+    pub(super) score_parts: ScoreParts,
+    /// Files with words of the question, and their scores.
+    pub(super) found_in: Vec<(String, f64)>,
+    pub(super) parts: Parts,
+}
+
+/// What may be shown of a memory or file.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) files: Vec<SourceFile>,
+    pub(super) units: Vec<Unit>,
+    /// Complete text of the first file, if it is short. It is shown in place of its units.
+    pub(super) whole: Option<Form>,
+}
+
+/// File that was read.
+#[derive(Clone, Debug)]
+pub(super) struct SourceFile {
+    pub(super) path: TreePath,
+    /// Layer of a memory; `None` for a file.
+    pub(super) level: Option<Level>,
+    pub(super) version: VersionId,
+    /// Time of the last change.
+    pub(super) time: Timestamp,
+    /// True for the messages of a session, which are rendered already.
+    pub(super) is_log: bool,
+}
+
+/// Part of a source that is shown in one of several forms, or not at all.
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    /// Score of what was found; of other units, that of what they are beside.
+    pub(super) score: f64,
+    /// False for a unit that does not fit the question itself, but belongs to one that does.
+    pub(super) is_found: bool,
+    /// Forms, the longest first.
+    pub(super) forms: Vec<Form>,
+    /// Speaker of a message.
+    pub(super) speaker: Option<String>,
+    /// Time of a message, or of the last change of the file.
+    pub(super) time: Timestamp,
+}
+
+/// Text of a unit.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    /// Index of the file.
+    pub(super) file: usize,
+    pub(super) bytes: Range<u64>,
+    pub(super) lines: Range<u64>,
+    /// True if it is the complete file.
+    pub(super) is_whole: bool,
+    /// Text with masked secrets.
+    pub(super) text: String,
+    pub(super) what: What,
+}
+
+/// What a form shows of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Abstract,
+    Overview,
+    Excerpt,
+    Passage,
+    Message,
+    PartOfMessage,
+    Beside,
+    Whole,
+}
+
+impl What {
+    /// Returns the reason why it was chosen.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Abstract => "a sentence says what the memory is about",
+            Self::Overview => "an outline of the memory",
+            Self::Excerpt => "the best lines of what was found",
+            Self::Passage => "the passage that was found",
+            Self::Message => "the message that was found",
+            Self::PartOfMessage => "the best part of the message that was found",
+            Self::Beside => "a message beside one that was found",
+            Self::Whole => "all of it, as it is short",
+        }
+    }
+}
