@@ -3,8 +3,9 @@
 //!
 //! One pass over the words of a text, in linear time. A span is judged by its own bytes and those around
 //! it: of its line, and of a few lines before it ([`Secret::basis`]); a private key has many lines. So an
-//! append never makes a secret of a line that had ended, except for private keys, and a few KiB around a
-//! piece ([`CONTEXT`]) suffice to judge it like the complete text.
+//! append never makes a secret of a line that had ended, except for private keys (blocks of lines, and
+//! members of objects), and a few KiB around a piece ([`CONTEXT`]) suffice to judge it like the complete
+//! text.
 
 mod assigned;
 mod command;
@@ -69,7 +70,7 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     working(text.len());
     let mut found = match judgement {
         Judgement::First => first_scan(text),
-        Judgement::Second | Judgement::Third => scan(text, judgement),
+        _ => scan(text, judgement),
     };
     match judgement {
         // The first judgement decodes the complete text once; packs built under it depend on that.
@@ -78,7 +79,7 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
             found.extend(first_scan(&decoded.text).into_iter().map(|secret| decoded.original(secret)));
         }
         Judgement::First => {}
-        Judgement::Second | Judgement::Third => scan_escaped(text, judgement, LEVELS, &mut found),
+        _ => scan_escaped(text, judgement, LEVELS, &mut found),
     }
     // A span may be found several times: by more than one name, or with and without escapes.
     found.sort_by_key(|secret| (secret.bytes.start, secret.bytes.end));
@@ -130,7 +131,7 @@ pub fn masked_in_context<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Co
 fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) -> (Vec<Secret>, usize) {
     let (most_before, most_behind) = match judgement {
         Judgement::First => (FIRST_CONTEXT, FIRST_CONTEXT),
-        Judgement::Second | Judgement::Third => (reach(text), reach_behind(text)),
+        _ => (reach_as(judgement, text), reach_behind(judgement, text)),
     };
     let before = &before[before.len().saturating_sub(most_before)..];
     let behind = &behind[..behind.len().min(most_behind)];
@@ -183,9 +184,9 @@ pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> 
 }
 
 /// Returns true if bytes before a text, which begins a line, may decide about its first bytes: they may be
-/// lines of a private key, or the name of a value.
+/// lines of a private key, the name of a value, or the members of a key that a private member is of.
 pub fn may_continue_secret(text: &[u8]) -> bool {
-    may_be_part_of_key(text) || named::named_before(text).is_some()
+    may_be_part_of_key(text) || named::named_before(text).is_some() || may_have_member_of_key(text)
 }
 
 /// Length of the dashes around the ends of a private key, in bytes.
@@ -194,6 +195,18 @@ pub const MARKER: u64 = private_key::DASHES.len() as u64;
 /// Returns true if a text may contain the end of a private key.
 pub fn may_end_key(text: &[u8]) -> bool {
     text.windows(private_key::DASHES.len()).any(|window| window == private_key::DASHES)
+}
+
+/// Returns true if the first bytes of a text may have a private member of a JSON Web Key. Other members of
+/// it, before or after these bytes, then decide about its value.
+pub fn may_have_member_of_key(text: &[u8]) -> bool {
+    json_web_key::may_have_member(&text[..text.len().min(CONTEXT)])
+}
+
+/// Returns true if a text may say that an object is a JSON Web Key. Members before the text may be private
+/// then. The text may begin inside the word that says so, up to [`MARKER`] bytes after its start.
+pub fn may_mark_object_as_key(text: &[u8]) -> bool {
+    json_web_key::may_have_sign(text)
 }
 
 /// Returns true if a text may begin with lines of a private key, or with the end of one.
@@ -208,7 +221,7 @@ pub fn needs_opening_line(text: &[u8]) -> bool {
     // Enough for the longest key: more of the text decides nothing.
     let key = &text[..text.len().min(CONTEXT)];
     let is_key = may_be_part_of_key(text) && !private_key::may_be_last_line(key);
-    !is_key && named::named_before(text) != Some(NamedBefore::Any)
+    !is_key && named::named_before(text) != Some(NamedBefore::Any) && !may_have_member_of_key(text)
 }
 
 /// Returns true if a text ends with a full line of a private key, or may end with the sign after a name.
@@ -218,11 +231,22 @@ pub fn may_open(text: &[u8]) -> bool {
 
 /// Returns the number of bytes before a text that decide about it.
 pub fn reach(text: &[u8]) -> usize {
-    if is_dense(&text[..text.len().min(SEEN)]) || may_be_part_of_key(text) { CONTEXT } else { NEAR }
+    reach_as(Judgement::CURRENT, text)
 }
 
-/// Returns the number of bytes after a text that decide about it.
-fn reach_behind(text: &[u8]) -> usize {
+/// Returns the number of bytes before a text that decide about it under a judgement.
+fn reach_as(judgement: Judgement, text: &[u8]) -> usize {
+    let is_far = is_dense(&text[..text.len().min(SEEN)])
+        || may_be_part_of_key(text)
+        || (judgement >= Judgement::Fourth && may_have_member_of_key(text));
+    if is_far { CONTEXT } else { NEAR }
+}
+
+/// Returns the number of bytes after a text that decide about it under a judgement.
+fn reach_behind(judgement: Judgement, text: &[u8]) -> usize {
+    if judgement >= Judgement::Fourth && may_have_member_of_key(&text[text.len().saturating_sub(CONTEXT)..]) {
+        return CONTEXT;
+    }
     let last = text[text.len().saturating_sub(SEEN)..].trim_ascii_end();
     let line = last.iter().rposition(|byte| *byte == b'\n').map_or(last, |at| &last[at + 1..]);
     if is_dense(last) || is_dense(line) { CONTEXT } else { NEAR }
@@ -266,7 +290,10 @@ fn scan(text: &[u8], judgement: Judgement) -> Vec<Secret> {
             _ if bytes.ends_with(b"-----BEGIN") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
             _ if judgement < Judgement::Third => {}
             b'P' if bytes == b"Private-Lines" => found.extend(private_key::putty(text, &word)),
-            b'd' | b'p' | b'q' | b'k' if word.len() <= 2 => found.extend(json_web_key::member(text, &word)),
+            b'd' | b'p' | b'q' | b'k' | b'o' if word.len() <= 3 => match judgement {
+                Judgement::Third => found.extend(json_web_key::third_judgement_of_member(text, &word)),
+                _ => json_web_key::find_members(text, &word, &mut found),
+            },
             b'c' | b'C' if word.len() == "ConvertTo-SecureString".len() => {
                 command::find_in_shell_call(text, &word, judgement, &mut found);
             }

@@ -119,7 +119,7 @@ fn bytes_examined_are_linear_in_the_text() {
 }
 
 /// Texts that a judgement would read again and again if it looked too far around.
-const REPEATED_TEXTS: [&str; 66] = [
+const REPEATED_TEXTS: [&str; 74] = [
     "a",
     "aB3",
     "-----BEGIN PRIVATE KEY-----\n",
@@ -186,4 +186,12 @@ const REPEATED_TEXTS: [&str; 66] = [
     "{\"kty\":\"\",\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
     "비밀번호는 ",
     "contraseña ",
+    "set_password('a', ",
+    "password(",
+    "token('a',\n'",
+    "{\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
+    "{\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\"},",
+    "\"oth\":[{\"r\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
+    "\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",[]",
+    "\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",\"k\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",\n",
 ];

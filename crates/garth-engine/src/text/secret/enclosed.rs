@@ -14,6 +14,8 @@ use super::words::{is_word, look_at};
 const ENCLOSED: usize = 1 << 10;
 /// Limit on the bytes of an expression before an alternative.
 const EXPRESSION: usize = 96;
+/// Limit on the arguments of a call that are judged.
+const ARGUMENTS: usize = 8;
 /// Limit on brackets within each other.
 const DEPTH: usize = 8;
 /// Signs between an expression and its alternative.
@@ -44,6 +46,77 @@ impl Named<'_> {
             None => {}
         }
         found.len() > before
+    }
+
+    /// Finds the values among the arguments of a call of this name, except for a string right after the
+    /// bracket: `set_password("ann", "…")`. The last argument of a function that sets something is the value;
+    /// others have to look drawn at random.
+    pub(super) fn arguments(&self, found: &mut Vec<Secret>) {
+        let from = self.word.end;
+        if self.text.get(from) != Some(&b'(') {
+            return;
+        }
+        let text = &self.text[..self.text.len().min(from + ENCLOSED)];
+        let (mut at, mut depth, mut commas) = (from, 0_usize, 0);
+        // Start of the argument, and true if it is the first one of a later line.
+        let (mut start, mut on_new_line) = (from + 1, false);
+        while let Some(byte) = text.get(at) {
+            match byte {
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' => depth -= 1,
+                b';' => break,
+                b',' if depth == 1 => {
+                    commas += 1;
+                    (start, on_new_line) = (at + 1, false);
+                }
+                b'\n' if text[start..at].trim_ascii().is_empty() => on_new_line = true,
+                _ if is_quote(Some(byte)) => {
+                    let item = Item::at(text, at);
+                    // The line after an open string must not make a secret of it.
+                    let is_closed = text.get(item.bytes.end) == Some(byte);
+                    if is_closed && depth == 1 && at > from + 1 && is_beginning(&text[start..at]) {
+                        let begins_line = on_new_line && text[start..at].trim_ascii().is_empty();
+                        let is_on_later_line = text[from..at].contains(&b'\n');
+                        found.extend(self.argument(&item, begins_line, is_on_later_line));
+                    }
+                    at = item.end();
+                    continue;
+                }
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 || depth > DEPTH || commas > ARGUMENTS {
+                break;
+            }
+        }
+        look_at(at.min(text.len()) - from);
+    }
+
+    /// Returns the value that is an argument of a call. On a later line than the name, it begins the line: a
+    /// line is judged by the lines before and its own first bytes.
+    fn argument(&self, item: &Item, begins_line: bool, is_on_later_line: bool) -> Option<Secret> {
+        if is_on_later_line && !begins_line {
+            return None;
+        }
+        let tie = if is_on_later_line { Tie::Line } else { Tie::Sign };
+        let behind = &self.text[item.end().min(self.text.len())..];
+        // Only by this line: the next one must not make a secret of it.
+        let blanks = run(behind, 0, b" \t", 8);
+        let is_last = matches!(behind.get(blanks), Some(b')' | b'\r' | b'\n'));
+        let named = if is_last && self.sets_something() { self.clone() } else { self.as_weak() };
+        named.value(item.start, tie)
+    }
+
+    /// Returns true for the name of a function that sets something: `setPassword`, `change_password`.
+    fn sets_something(&self) -> bool {
+        const VERBS: [&str; 6] = ["set", "change", "update", "reset", "store", "save"];
+        let name = &self.text[self.word.clone()];
+        let begins = |verb: &str| {
+            let next = name.get(verb.len());
+            next.is_some_and(|byte| *byte == b'_' || byte.is_ascii_uppercase())
+                && name[..verb.len()].eq_ignore_ascii_case(verb.as_bytes())
+        };
+        VERBS.iter().any(|verb| begins(verb))
     }
 
     /// Returns the place after tags and anchors of YAML, and true if the value there may be anything.
@@ -155,6 +228,11 @@ impl Named<'_> {
         let named = if strong { self.clone() } else { self.as_weak() };
         named.value(item.start, Tie::Sign)
     }
+}
+
+/// Returns true for what can be before the string of an argument: blanks, and the letter of a kind of string.
+fn is_beginning(text: &[u8]) -> bool {
+    matches!(text.trim_ascii(), [] | [b'b' | b'B' | b'r' | b'R' | b'f' | b'F' | b'u' | b'U' | b'$' | b'@'])
 }
 
 /// Word or string in brackets.

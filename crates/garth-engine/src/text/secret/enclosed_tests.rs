@@ -81,7 +81,63 @@ const ENCLOSED: &[&str] = &[
     "password={Zx9kd82qW}",
     "token: <Zx9kd82qWmP3>",
     "\"token\": [[\"Zx9kd82qWmP3\"]]",
+    "set_password(\"alice\", \"Zx9kd82qW\")",
+    "user.setPassword('alice', 'hunter22xyz')",
+    "set_password(user, \"Zx9kd82qW\")",
+    "set_password(\n    user,\n    \"Zx9kd82qW\"\n)",
+    "set_password(\n    \"Zx9kd82qW\",\n)",
+    "change_password(user, \"Yx9kd82qWmP4\", \"Zx9kd82qW\");",
+    "check_password(\"alice\", \"Zx9kd82qW\", timeout=3)",
+    "assert login_with_token(\"alice\", b\"Zx9kd82qWmP3\")",
+    "пароль от wifi: Zx9kd82qW",
+    "Пароль от github.com: Zx9kd82qW",
 ];
+
+/// Sentences with words between the name of a password and its value, which does not look random.
+const LINKED: &[&str] = &[
+    "La contraseña del wifi es Casa2024Sol",
+    "La contraseña del wifi: Casa2024Sol",
+    "La contraseña wifi es Casa2024Sol, como siempre.",
+    "A senha do wifi é Casa2024Sol",
+    "Le mot de passe du wifi est Casa2024Sol.",
+    "Le mot de passe pour la maison est Casa2024Sol",
+    "Das Passwort für das WLAN ist Casa2024Sol",
+    "Das Kennwort vom Router lautet: Casa2024Sol",
+    "Het wachtwoord van de wifi is Casa2024Sol",
+    "Hasło do wifi to Casa2024Sol",
+    "Hasło do sieci: Casa2024Sol",
+    "Пароль от почты: Casa2024Sol",
+    "The password for the wifi is Casa2024Sol.",
+];
+
+#[test]
+fn marks_passwords_after_words_and_a_verb() {
+    for text in LINKED {
+        assert_eq!(masked(text), text.replace("Casa2024Sol", "[secret: password]"));
+    }
+    for text in [
+        "The password manager is Casa2024Sol",
+        "The password for the wifi is argon2id",
+        "La contraseña del wifi tiene Casa2024Sol",
+        "Пароль сброшен: Casa2024Sol",
+    ] {
+        assert_eq!(masked(text), text);
+    }
+}
+
+#[test]
+fn shows_harmless_arguments_of_calls() {
+    for text in [
+        "set_password(\"alice\", \"sunshine\")",
+        "check_password(\"alice\", \"user2024\")",
+        "set_token(\"scope\", \"v2.1.0-rc3\")",
+        "get_password(\"db\", \"user-12\", \"2026-01-27\")",
+        "set_password(\"alice\", config.get(\"db2pass\"))",
+        "reset_token(\"a\", \"b\"); other(\"c\", \"Zx9kd82qWmP3\")",
+    ] {
+        assert_eq!(masked(text), text);
+    }
+}
 
 #[test]
 fn marks_values_however_they_are_enclosed() {
@@ -110,6 +166,18 @@ fn earlier_detection_masks_as_before() {
         assert_eq!(second(text), text);
         assert_ne!(masked(text), text);
     }
+    let third = |text| Judgement::Third.during(|| masked(text).into_owned());
+    for text in [
+        "set_password(\"alice\", \"Zx9kd82qW\")",
+        "La contraseña del wifi es Casa2024Sol",
+        "Le mot de passe du wifi est Casa2024Sol",
+        "{\n\"k\": \"Zx9kd82qWmP3Yx9kd82qWmP4\",\n\"kty\": \"oct\"\n}",
+    ] {
+        assert_eq!(third(text), text);
+        assert_ne!(masked(text), text);
+    }
+    let one_line = "{\"kty\":\"oct\",\"k\":\"Zx9kd82qWmP3Yx9kd82qWmP4\"}";
+    assert_eq!(third(one_line), "{\"kty\":\"oct\",\"k\":\"[secret: private key]\"}");
     // Shown later.
     for (text, before) in [
         ("max_tokens: 128_000u64", "max_tokens: [secret: token]"),
@@ -137,4 +205,67 @@ fn marks_private_parts_of_keys() {
     }
     let other = format!("{{\"a\": 1, \"d\": \"{private}\"}}");
     assert_eq!(masked(&other), other);
+}
+
+/// Returns members of a key, each with its value. Those with a private value come with `true`.
+fn members(random: &mut Random) -> Vec<(&'static str, String, bool)> {
+    let mut part = |count| body(random, 'a', count);
+    let others = format!("[{{\"r\": \"{}\", \"d\": \"{}\"}}]", part(171), part(171));
+    let mut all = vec![
+        ("kid", "\"key-1\"".to_owned(), false),
+        ("key_ops", "[\"sign\", {\"a\": 1}]".to_owned(), false),
+        ("n", format!("\"{}\"", part(342)), false),
+        ("oth", others, true),
+    ];
+    all.extend(["d", "p", "q", "dp", "dq", "qi", "k"].map(|name| (name, format!("\"{}\"", part(342)), true)));
+    all
+}
+
+#[test]
+fn marks_private_members_in_any_order() {
+    let random = &mut Random::new(17);
+    for (between, sign) in [("\n  ", ": "), ("", ":"), ("\r\n\t", " : "), (" ", ":\n  ")] {
+        let all = members(random);
+        for place in 0..=all.len() {
+            let mut lines: Vec<String> =
+                all.iter().map(|(name, value, _)| format!("\"{name}\"{sign}{value}")).collect();
+            lines.insert(place, format!("\"kty\"{sign}\"RSA\""));
+            let text = format!("{{{between}{}\n}}\n", lines.join(&format!(",{between}")));
+            for shape in [text.clone(), format!("> {text}"), text.replace('"', "'")] {
+                let shown = masked(&shape);
+                for value in all.iter().flat_map(|(_, value, is_private)| {
+                    let parts = value.split('"').filter(|part| part.len() > 100);
+                    parts.map(move |part| (part, *is_private))
+                }) {
+                    assert_eq!(shown.contains(&value.0[..20]), !value.1, "{} in {shown}", value.0);
+                }
+            }
+            // A piece is marked like the complete text.
+            let whole = find(text.as_bytes());
+            for cut in (1..text.len()).step_by(97) {
+                let (before, behind) = text.as_bytes().split_at(cut);
+                let piece = &behind[..behind.len().min(60)];
+                let rest = &behind[piece.len()..];
+                let (found, at) = find_around(Judgement::CURRENT, before, piece, rest);
+                let parts = |found: &[Secret], range| -> Vec<_> {
+                    within(found, range).map(|(bytes, _)| bytes).collect()
+                };
+                let inside = parts(&found, at..at + piece.len());
+                assert_eq!(inside, parts(&whole, cut..cut + piece.len()), "{cut} of {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn members_of_other_objects_are_shown() {
+    let value = body(&mut Random::new(18), 'a', 43);
+    for text in [
+        format!("[{{\"d\": \"{value}\"}}, {{\"kty\": \"EC\"}}]"),
+        format!("{{\n  \"kty\": \"EC\",\n  \"x\": \"{value}\",\n  \"y\": \"{value}\"\n}}"),
+        format!("{{\"d\": \"{value}\", \"jwk\": {{\"kty\": \"EC\"}}}}"),
+        format!("{{\n  \"k\": \"{value}\",\n  \"v\": 1\n}}\n\"kty\": \"EC\""),
+    ] {
+        assert_eq!(masked(&text), text);
+    }
 }

@@ -13,11 +13,14 @@ pub enum Judgement {
     /// Values in brackets and objects, below columns of SQL and behind entities belong to their names; more
     /// services are known; ids of documentation and tokens that lock or repeat a request are shown.
     Third,
+    /// Members of a JSON Web Key are private wherever its other members are; later arguments of a call, and
+    /// passwords after a name, some words and a verb, are secrets.
+    Fourth,
 }
 
 impl Judgement {
     /// Judgement for text that is written and shown now.
-    pub const CURRENT: Self = Self::Third;
+    pub const CURRENT: Self = Self::Fourth;
 
     /// Returns the number under which records store it.
     pub const fn number(self) -> u32 {
@@ -25,13 +28,15 @@ impl Judgement {
             Self::First => 1,
             Self::Second => 2,
             Self::Third => 3,
+            Self::Fourth => 4,
         }
     }
 
     /// Returns the judgement of a record; the first for records without a number, and `None` for an unknown
     /// number.
     pub fn numbered(number: Option<u32>) -> Option<Self> {
-        [Self::First, Self::Second, Self::Third].into_iter().find(|it| it.number() == number.unwrap_or(1))
+        let all = [Self::First, Self::Second, Self::Third, Self::Fourth];
+        all.into_iter().find(|it| it.number() == number.unwrap_or(1))
     }
 
     /// Returns the judgement under which text is masked on this thread.

@@ -42,7 +42,7 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, judgement: Judgement, found: 
         text,
         word: word.start.max(word.end.saturating_sub(NAME))..end,
         name,
-        weak: names::is_weak(text, word),
+        weak: names::is_weak(text, word, judgement),
         judgement,
     };
     if name.is_in_resource_name() {
@@ -60,6 +60,9 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, judgement: Judgement, found: 
     if name.is_third() {
         name.rows(found);
     }
+    if name.is_fourth() {
+        name.arguments(found);
+    }
 }
 
 /// Finds the secret that begins with this word, after a name in another script.
@@ -69,8 +72,10 @@ pub(super) fn find_by_foreign_name(
     judgement: Judgement,
     found: &mut Vec<Secret>,
 ) {
-    // Most words: a name in another script has bytes that are not ASCII right before its value.
-    if text[word.start.saturating_sub(12)..word.start].is_ascii() {
+    // Most words: a name in another script has bytes that are not ASCII right before its value, or before a
+    // word of other letters.
+    let near = if judgement >= Judgement::Fourth { 32 } else { 12 };
+    if text[word.start.saturating_sub(near)..word.start].is_ascii() {
         return;
     }
     let before = &text[word.start.saturating_sub(NAME)..word.start];
@@ -94,10 +99,15 @@ pub(super) fn find_by_foreign_name(
     if judgement < Judgement::Third || word.len() < 8 || !text[word.clone()].iter().any(u8::is_ascii_digit) {
         return;
     }
-    // After a particle or some words, a value has to look random.
-    if let Some((name, length, behind)) = names::foreign_before_words(before) {
+    // After a particle or some words, a value has to look random, except for passwords after a sign.
+    if let Some((name, length, behind)) = names::foreign_before_words(before, judgement) {
         let end = before.len() - behind;
-        found.extend(of(name, length, end, true).value(word.start, Tie::Sign));
+        let is_linked = judgement >= Judgement::Fourth
+            && sign.is_some()
+            && name == Name::Password
+            && names::begins_with_foreign_link(&before[end..]);
+        let tie = if is_linked { Tie::Linked } else { Tie::Sign };
+        found.extend(of(name, length, end, !is_linked).value(word.start, tie));
     }
 }
 
@@ -340,20 +350,23 @@ impl Named<'_> {
             if !has_letter || names::names_other_thing(word) || window[at..at + blanks].contains(&b',') {
                 return None;
             }
-            is_linked &= n > 0 || blanks > 1 || names::is_link(word);
+            is_linked &= n > 0 || blanks > 1 || names::is_link(word, self.judgement);
+            let tie = if is_linked && self.is_fourth() { Tie::Linked } else { Tie::Apart };
             at += blanks + length;
             let is_verb = word == b"is"
                 || word == b"was"
                 || word == b"to"
                 || (self.is_third() && names::is_foreign_verb(word));
+            // In Polish, `to` is a verb.
+            let is_english_to = word == b"to" && self.text[self.word.clone()].is_ascii();
             if is_verb
                 && window.get(at) == Some(&b' ')
-                && let Some(secret) = self.apart(from + at + 1)
+                && let Some(secret) = self.apart(from + at + 1, if is_english_to { Tie::Apart } else { tie })
             {
                 return Some(secret);
             }
             if is_verb && word != b"to" && matches!(window.get(at), Some(b'\r' | b'\n')) {
-                return self.apart(from + at);
+                return self.apart(from + at, tie);
             }
             let signs = run(window, at, b"*)`\"' ", 3);
             match window.get(at + signs) {
@@ -362,11 +375,11 @@ impl Named<'_> {
                     let value = value + run(self.text, value, b"*=> \t", 4);
                     // After a word that says nothing of a value, the value before the sign is that word's,
                     // unless it looks drawn at random.
-                    return if is_linked { self.apart(value) } else { self.as_weak().apart(value) };
+                    return if is_linked { self.apart(value, tie) } else { self.as_weak().apart(value, tie) };
                 }
                 Some(b'-') if window.get(at + signs + 1) == Some(&b'>') => {
                     let value = from + at + signs + 2;
-                    return self.apart(value + run(self.text, value, b" \t", 4));
+                    return self.apart(value + run(self.text, value, b" \t", 4), tie);
                 }
                 _ => {}
             }
@@ -375,10 +388,10 @@ impl Named<'_> {
     }
 
     /// Returns a value that is apart from the name, here or on the next line.
-    fn apart(&self, at: usize) -> Option<Secret> {
+    fn apart(&self, at: usize, tie: Tie) -> Option<Secret> {
         match self.text.get(at) {
             Some(b'\r' | b'\n') => self.place_on_next_line(at).and_then(|at| self.value(at, Tie::Line)),
-            _ => self.value(at, Tie::Apart),
+            _ => self.value(at, tie),
         }
     }
 

@@ -235,8 +235,12 @@ pub(super) fn is_of_request(text: &[u8], word: &Range<usize>) -> bool {
 
 /// Returns true for a name of many other things: `auth`, `pass`, `pwd`, and any name as the scope in the
 /// first line of a commit, such as `fix(token): `.
-pub(super) fn is_weak(text: &[u8], word: &Range<usize>) -> bool {
+pub(super) fn is_weak(text: &[u8], word: &Range<usize>, judgement: Judgement) -> bool {
     let bytes = &text[word.clone()];
+    // A name only after `mot de`, which makes it clear.
+    if judgement >= Judgement::Fourth && bytes.eq_ignore_ascii_case(b"passe") {
+        return false;
+    }
     let weak: [&str; 7] = ["auth", "pass", "pwd", "pw", "cwd", "passe", "oldpwd"];
     let is_constant = bytes.iter().all(|byte| is_capital(*byte)) && bytes.contains(&b'_');
     if weak.iter().any(|name| bytes.eq_ignore_ascii_case(name.as_bytes()))
@@ -329,9 +333,17 @@ const LINKS: [&str; 74] = [
     "voor",
 ];
 
+/// More such words, of other languages, since the fourth judgement.
+const MORE_LINKS: [&str; 35] = [
+    "en", "al", "el", "la", "las", "los", "era", "na", "ao", "das", "dos", "au", "aux", "les", "le", "sur",
+    "chez", "im", "am", "zum", "zur", "auf", "bei", "beim", "war", "van", "op", "zijn", "dla", "w", "z",
+    "jest", "wifi", "wi-fi", "wlan",
+];
+
 /// Returns true for a word that may follow a name without making it that of something else.
-pub(super) fn is_link(word: &[u8]) -> bool {
-    !word.is_ascii() || LINKS.iter().any(|link| word.eq_ignore_ascii_case(link.as_bytes()))
+pub(super) fn is_link(word: &[u8], judgement: Judgement) -> bool {
+    let more: &[_] = if judgement >= Judgement::Fourth { &MORE_LINKS } else { &[] };
+    !word.is_ascii() || LINKS.iter().chain(more).any(|link| word.eq_ignore_ascii_case(link.as_bytes()))
 }
 
 /// Returns true if the name that ends with `key` is that of a secret key.
@@ -431,8 +443,10 @@ pub(super) fn foreign(text: &[u8]) -> Option<(Name, usize)> {
 
 /// Returns the kind and the length of a name in another script before other words that end a text, and the
 /// length of these.
-pub(super) fn foreign_before_words(text: &[u8]) -> Option<(Name, usize, usize)> {
-    let letters = |end: usize| text[..end].iter().rev().take_while(|byte| is_letter(**byte)).count();
+pub(super) fn foreign_before_words(text: &[u8], judgement: Judgement) -> Option<(Name, usize, usize)> {
+    let joins: &[u8] = if judgement >= Judgement::Fourth { b"-." } else { b"" };
+    let is_part = |byte: &u8| is_letter(*byte) || joins.contains(byte);
+    let letters = |end: usize| text[..end].iter().rev().take_while(|byte| is_part(byte)).count();
     let found = |end: usize| foreign(&text[..end]).map(|(name, length)| (name, length, text.len() - end));
     let start = text.len() - letters(text.len());
     let mut end = text.len();
@@ -455,6 +469,15 @@ pub(super) fn foreign_before_words(text: &[u8]) -> Option<(Name, usize, usize)> 
         }
     }
     None
+}
+
+/// Returns true if words after a name in another script say where it is for, or are just a particle.
+pub(super) fn begins_with_foreign_link(words: &[u8]) -> bool {
+    const LINKS: [&str; 12] = ["от", "для", "к", "на", "в", "из", "у", "с", "по", "за", "до", "wifi"];
+    let Some(words) = words.strip_prefix(b" ") else { return true };
+    let first = words.split(|byte| *byte == b' ').next().unwrap_or_default();
+    LINKS.iter().any(|link| first == link.as_bytes())
+        || (first.is_ascii() && is_link(first, Judgement::Fourth))
 }
 
 /// Returns true for bytes of words in any script.

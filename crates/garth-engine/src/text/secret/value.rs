@@ -16,6 +16,8 @@ use super::words::{is_word, look_at};
 pub(super) const JUDGED: usize = 256;
 /// Minimum length of a value that is apart from its name, in other text.
 pub(super) const APART: usize = 12;
+/// Minimum length of a password after words that say where it is for.
+const LINKED: usize = 8;
 /// Limit on the bytes of a name that are part of the basis of a secret.
 pub(super) const NAME: usize = 64;
 
@@ -29,6 +31,8 @@ pub(super) enum Tie {
     Sign,
     /// Line break between them. A short value fills its line.
     Line,
+    /// Words that say where a password is for, and a sign or a verb. A short value has several digits.
+    Linked,
     /// Words between them.
     Apart,
 }
@@ -88,6 +92,10 @@ impl Named<'_> {
         self.judgement >= Judgement::Third
     }
 
+    pub(super) fn is_fourth(&self) -> bool {
+        self.judgement >= Judgement::Fourth
+    }
+
     /// Returns the name as one that makes a secret only of values that look drawn at random.
     pub(super) fn as_weak(&self) -> Self {
         Self { weak: true, ..self.clone() }
@@ -125,10 +133,12 @@ impl Named<'_> {
         let far = match tie {
             Tie::Sign => false,
             Tie::Line => value.len() < APART && !self.fills_line(bytes),
-            Tie::Apart if self.name == Name::Password => {
-                value.len() < APART && !harmless_shape::looks_random(value, self.name)
+            Tie::Apart | Tie::Linked if self.name == Name::Password => {
+                let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
+                let is_linked = tie == Tie::Linked && value.len() >= LINKED && digits >= 2;
+                !is_linked && value.len() < APART && !harmless_shape::looks_random(value, self.name)
             }
-            Tie::Apart => value.len() < APART,
+            Tie::Apart | Tie::Linked => value.len() < APART,
         };
         if far || (tie != Tie::Sign && assigned::is_call(follows)) {
             return false;
@@ -165,7 +175,7 @@ impl Named<'_> {
             && matches!(rest.get(length), Some(b'=' | b':'))
             && rest.get(length + 1).is_some_and(|byte| is_word(*byte) || is_quote(Some(byte)))
             && names::name(self.text, &word, self.judgement).is_some()
-            && !names::is_weak(self.text, &word)
+            && !names::is_weak(self.text, &word, self.judgement)
     }
 
     /// Returns true for a short value with letters and digits that fills its line.

@@ -51,6 +51,29 @@ pub(super) fn line_from(conn: &Connection, ino: Ino, off: u64) -> DbResult<u64> 
     Ok(before.map_or(off, |it| it.span.off))
 }
 
+/// Returns true if an edit may make a private key of lines before `border`, where a line begins. The end of a
+/// key makes one of the lines before it, and members of an object say that those before them are of a key.
+/// Appended text contains what says so, or completes it.
+fn may_complete_key(ino: Ino, edit: &Edit, border: u64, read: &mut Read<'_>) -> DbResult<bool> {
+    let most = CONTEXT as u64;
+    let (mut is_block, mut is_object) = (true, true);
+    // First, because most appends end here, and are shorter than the text after the border.
+    if edit.start >= edit.old_size {
+        let new = read(ino, edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
+        is_block = secret::may_end_key(&new);
+        is_object = secret::may_mark_object_as_key(&new);
+    }
+    if is_block || is_object {
+        let behind = read(ino, border..border + most)?;
+        is_block &= secret::may_be_part_of_key(&behind);
+        is_object &= secret::may_mark_object_as_key(&behind);
+    }
+    if is_block || !is_object {
+        return Ok(is_block);
+    }
+    Ok(secret::may_have_member_of_key(&read(ino, border.saturating_sub(most)..border)?))
+}
+
 /// Adds the passages next to a region in which an edit may have completed or broken a secret. Before the
 /// region these are the passages of the same line, and those of a private key whose end an append adds.
 pub(super) fn widen(
@@ -68,19 +91,8 @@ pub(super) fn widen(
         let before = last_before(conn, ino, border)?.filter(|it| it.span.end() == border);
         let Some(before) = before else { break };
         let from = border.saturating_sub(most);
-        if before.span.newline {
-            // The end of a key makes one of the lines before it, which may not have been recognised. The
-            // appended text contains it or completes it.
-            if appends {
-                let new = read(ino, edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
-                if !secret::may_end_key(&new) {
-                    break;
-                }
-            }
-            let behind = read(ino, border..border + most)?;
-            if !secret::may_be_part_of_key(&behind) {
-                break;
-            }
+        if before.span.newline && !may_complete_key(ino, edit, border, read)? {
+            break;
         }
         let window = read(ino, from..border + most)?;
         let (border, known) = ((border - from) as usize, (edit.start - from) as usize);

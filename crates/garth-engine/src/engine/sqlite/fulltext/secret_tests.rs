@@ -79,6 +79,37 @@ fn edit_that_completes_a_secret_reindexes_neighbours() {
 }
 
 #[test]
+fn later_members_hide_private_members_before_them() {
+    let random = &mut Random::new(23);
+    let value: String = (0..340).map(|_| random.pick(&["a", "B", "3", "x", "Q", "9", "k", "T"])).collect();
+    let private = |value: &str| format!("  \"d\": \"{value}\",\n");
+    let sign = "  \"kty\": \"RSA\",\n".to_owned();
+    let notes = |from: u64| -> String {
+        (from..from + 60).map(|n| format!("  \"note{n}\": \"{}\",\n", filler(60))).collect()
+    };
+    let blank = " ".repeat(value.len());
+    let object = |members: [String; 5]| format!("{{\n{}  \"e\": 1\n}}\n", members.concat());
+    let before = |value: &str| object([notes(0), private(value), notes(100), sign.clone(), notes(200)]);
+    let behind = |value: &str| object([notes(0), sign.clone(), notes(100), private(value), notes(200)]);
+    let words = |pieces: &[&str]| {
+        let mut index = Index::new();
+        for piece in pieces {
+            index.append(1, piece.as_bytes());
+        }
+        vocabulary(&index)
+    };
+    for (with, without) in [(before(&value), before(&blank)), (behind(&value), behind(&blank))] {
+        let expected = words(&[&without]);
+        assert_eq!(words(&[&with]), expected);
+        let lines: Vec<&str> = with.split_inclusive('\n').collect();
+        assert_eq!(words(&lines), expected);
+        // The value is a word of another object.
+        let other = [with, without].map(|text| words(&[&text.replace("kty", "key")]));
+        assert_ne!(other[0], other[1]);
+    }
+}
+
+#[test]
 fn appends_are_indexed_like_one_write() {
     for seed in 0..4 {
         let random = &mut Random::new(seed);
