@@ -4,6 +4,7 @@
 
 mod answer;
 mod budget;
+mod compose;
 mod excerpt;
 pub mod fence;
 mod gather;
@@ -12,6 +13,7 @@ mod read;
 mod recaller;
 mod request;
 mod retracted;
+mod run;
 mod session;
 mod stamp;
 mod unit;
@@ -43,6 +45,6 @@ impl Recaller<'_> {
         if gathered.candidates.is_empty() {
             return Ok(Recalled::nothing(asked, &gathered));
         }
-        Ok(budget::spend(asked, &gathered, key))
+        Ok(compose::answer(asked, &gathered, key))
     }
 }

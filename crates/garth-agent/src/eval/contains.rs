@@ -2,8 +2,8 @@
 
 use garth_engine::text::json;
 
-/// Returns true if a shown text contains a complete evidence text. White space is folded. Escapes of JSON, and
-/// the backslashes that [`harmless`](crate::recall::fence::harmless) adds, do not matter. Text around the
+/// Returns true if a shown text contains a complete evidence text. White space is folded. Escapes of JSON,
+/// and the backslashes that [`harmless`](crate::recall::fence::harmless) adds, do not matter. Text around the
 /// evidence, such as the role of a message, does not matter either.
 pub fn contains(shown: &str, evidence: &str) -> bool {
     let evidence = folded(evidence);

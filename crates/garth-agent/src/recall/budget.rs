@@ -2,16 +2,14 @@
 //! longer forms of what is shown.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
-use super::answer::{Recalled, compose};
-use super::fence::{Key, PREAMBLE, Piece, harmless, lines_of, named, word};
+use super::fence::{harmless, lines_of, named};
 use super::gather::RankedCandidates;
 use super::request::Recall;
+use super::run::{Run, piece_of, tokens_of};
 use super::stamp::Stamps;
 use super::unit::{Candidate, Form, Unit};
 use crate::count::count;
-use crate::memory::Level;
 use garth_engine::model::Timestamp;
 
 /// Share of a found message's score that one beside it counts. `docs/benchmarks.md` has the measurements.
@@ -35,7 +33,7 @@ pub(super) struct Choice<'a> {
     fence: usize,
     /// Tokens left.
     room: usize,
-    /// What was taken, in this order.
+    /// Changes, in their order.
     steps: Vec<Step>,
 }
 
@@ -48,18 +46,9 @@ struct Step {
     before: Option<usize>,
 }
 
-/// Forms of one file that touch.
-pub(super) struct Run<'a> {
-    pub(super) file: usize,
-    pub(super) forms: Vec<(&'a Unit, &'a Form)>,
-    /// Token counts of the forms' keys.
-    keys: Vec<(usize, usize)>,
-}
-
-/// Spends the budget of a recall on the gathered candidates.
-pub(super) fn spend(asked: &Recall, gathered: &RankedCandidates, key: &Key) -> Recalled {
-    let before = super::answer::head(PREAMBLE, &gathered.notes, asked.budget);
-    let mut choice = Choice::new(asked, gathered, asked.budget.saturating_sub(count(&before)));
+/// Spends `room` tokens on the gathered candidates.
+pub(super) fn spend<'a>(asked: &Recall, gathered: &'a RankedCandidates, room: usize) -> Choice<'a> {
+    let mut choice = Choice::new(asked, gathered, room);
     let queue = queue(asked, gathered);
     for (candidate, unit) in queue.iter().copied() {
         choice.offer(candidate, unit);
@@ -70,14 +59,7 @@ pub(super) fn spend(asked: &Recall, gathered: &RankedCandidates, key: &Key) -> R
     for candidate in 0..gathered.candidates.len() {
         choice.complete(candidate);
     }
-    loop {
-        let answer = compose(asked, gathered, &choice, (&before, key));
-        // The sum of the counts can be smaller than the count of the complete text, where a message begins
-        // with a character that the tokens before it absorb.
-        if answer.tokens <= asked.budget || !choice.undo() {
-            return answer;
-        }
-    }
+    choice
 }
 
 /// Returns the units of all candidates, best first.
@@ -181,7 +163,7 @@ impl<'a> Choice<'a> {
     }
 
     /// Takes back the last step. Returns false if there is none.
-    fn undo(&mut self) -> bool {
+    pub(super) fn undo(&mut self) -> bool {
         let Some(Step { candidate, unit, before }) = self.steps.pop() else { return false };
         self.set(candidate, unit, before, false);
         true
@@ -263,61 +245,5 @@ impl<'a> Choice<'a> {
             }
         }
         cost
-    }
-}
-
-impl Run<'_> {
-    /// Returns its lines, as a fence names them; empty for the complete file.
-    pub(super) fn lines(&self) -> String {
-        let lines = self.range();
-        if self.forms.iter().any(|(_, form)| form.is_whole) {
-            return String::new();
-        }
-        match lines.end.saturating_sub(1) {
-            last if last > lines.start => format!("{}-{last}", lines.start),
-            _ => lines.start.to_string(),
-        }
-    }
-
-    /// Returns its lines in the file.
-    pub(super) fn range(&self) -> Range<u64> {
-        let start = self.forms.first().map_or(1, |(_, form)| form.lines.start);
-        start..self.forms.last().map_or(1, |(_, form)| form.lines.end)
-    }
-}
-
-/// Returns the tokens of lines in a fence.
-fn tokens_of(lines: &str) -> usize {
-    // A space, and a token for each three digits.
-    let digits = |number: &str| number.len().div_ceil(3);
-    match lines.split_once('-') {
-        Some((first, last)) => 2 + digits(first) + digits(last),
-        None if lines.is_empty() => 0,
-        None => 1 + digits(lines),
-    }
-}
-
-/// Names of a file of a candidate, as a fence has them.
-pub(super) struct Names {
-    pub(super) source: String,
-    pub(super) layer: String,
-    pub(super) version: String,
-}
-
-impl Names {
-    /// Returns a piece without its lines and text.
-    pub(super) fn piece(&self) -> Piece<'_> {
-        Piece { source: &self.source, layer: &self.layer, version: &self.version, lines: "", text: "" }
-    }
-}
-
-/// Returns the names of a file of a candidate.
-pub(super) fn piece_of(candidate: &Candidate, file: usize) -> Names {
-    let file = &candidate.parts.files[file];
-    let layer = file.level.filter(|level| *level != Level::Content);
-    Names {
-        source: word(&candidate.source),
-        layer: layer.map(|level| format!("L{}", level.number())).unwrap_or_default(),
-        version: file.version.to_string(),
     }
 }

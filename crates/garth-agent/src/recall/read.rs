@@ -56,8 +56,8 @@ impl Region {
     }
 }
 
-/// Returns the parts of a file with these hits and so many bytes around each, in their order. Parts that
-/// touch are one.
+/// Returns the parts of a file with these hits and the bytes around each, in their order. Parts that touch
+/// are one.
 pub(super) fn regions(hits: &[&Hit], around: u64) -> Vec<Region> {
     let mut hits: Vec<&Hit> = hits.to_vec();
     hits.sort_by_key(|hit| hit.bytes.start);

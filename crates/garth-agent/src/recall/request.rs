@@ -44,7 +44,8 @@ pub struct Recall {
     /// Restricts the answer to what belongs to this user: memories, and sessions with any agent.
     #[doc(hidden)]
     pub user: Option<String>,
-    /// Restricts the answer to what belongs to this agent: its memories and files, and sessions with any user.
+    /// Restricts the answer to what belongs to this agent: its memories and files, and sessions with any
+    /// user.
     #[doc(hidden)]
     pub agent: Option<String>,
     /// Restricts the answer to memories whose URI begins with these complete segments.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::budget::Run;
+use super::run::Run;
 use super::unit::Candidate;
 use crate::count::count;
 use garth_engine::model::Timestamp;

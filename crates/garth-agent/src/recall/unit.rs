@@ -19,7 +19,7 @@ pub(super) struct Candidate {
     pub(super) parts: Parts,
 }
 
-/// What may be shown of a memory or file.
+/// Parts of a memory or file that may be shown.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) files: Vec<SourceFile>,
@@ -70,7 +70,7 @@ pub(super) struct Form {
     pub(super) what: What,
 }
 
-/// What a form shows of a source.
+/// Kind of text that a form shows of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Abstract,

@@ -24,9 +24,9 @@ use crate::verb::set::parse_pair;
 ///
 /// --user limits the answer to what the agent sees of a user, --agent alone to what belongs to the agent.
 ///
-/// With --json, prints one object: items (each with number, source, path, layer, version, sha256, bytes, lines,
-/// whole, score, parts, found_in, why, text, tokens), text, tokens, best, notes, more, missing, and the key
-/// with which the codes can be verified.
+/// With --json, prints one object: items (each with number, source, path, layer, version, sha256, bytes,
+/// lines, whole, score, parts, found_in, why, text, tokens), text, tokens, best, notes, more, missing, and
+/// the key with which the codes can be verified.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth recall 'how does Alice take her coffee' --budget 500")]
 pub(crate) struct Recall {

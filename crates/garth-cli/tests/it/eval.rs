@@ -2,10 +2,21 @@
 
 use super::garth::Garth;
 
-const LINES: &str = r#"{"name":"flat","sessions":[{"name":"monday","time":"2026-01-12T07:48:00Z","messages":[{"id":"m1","role":"user","content":"The boiler shows \"F22\" and\nflashes."},{"id":"m2","role":"assistant","content":"Top it up with the filling loop."},{"id":"m3","role":"user","name":"Ann","content":"My tram leaves at ten."}]}],"questions":[{"id":"q1","question":"What does the boiler show?","evidence":["m1"],"kind":"plain"},{"id":"q2","question":"When does the tram leave?","evidence":["m3"]}]}
-
-{"name":"people","memories":[{"id":"m1","user":"mira","text":"Takes her coffee black."},{"id":"m2","user":"ben","text":"Drinks no coffee."}],"questions":[{"id":"q3","question":"How does she like her coffee?","user":"mira","evidence":["m1"]},{"id":"q4","question":"Which submarine does he own?","user":"ben","evidence":[]}]}
-"#;
+const LINES: &str = concat!(
+    r#"{"name":"flat","sessions":[{"name":"monday","time":"2026-01-12T07:48:00Z","messages":[{"id":"m1","#,
+    r#""role":"user","content":"The boiler shows \"F22\" and\nflashes."},{"id":"m2","role":"assistant","#,
+    r#""content":"Top it up with the filling loop."},{"id":"m3","role":"user","name":"Ann","#,
+    r#""content":"My tram leaves at ten."}]}],"questions":[{"id":"q1","#,
+    r#""question":"What does the boiler show?","evidence":["m1"],"kind":"plain"},{"id":"q2","#,
+    r#""question":"When does the tram leave?","evidence":["m3"]}]}"#,
+    "\n",
+    "\n",
+    r#"{"name":"people","memories":[{"id":"m1","user":"mira","text":"Takes her coffee black."},{"id":"m2","#,
+    r#""user":"ben","text":"Drinks no coffee."}],"questions":[{"id":"q3","#,
+    r#""question":"How does she like her coffee?","user":"mira","evidence":["m1"]},{"id":"q4","#,
+    r#""question":"Which submarine does he own?","user":"ben","evidence":[]}]}"#,
+    "\n",
+);
 
 #[test]
 fn eval_finds_evidence_in_every_store() {

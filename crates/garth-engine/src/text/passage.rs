@@ -34,7 +34,7 @@ pub const MAX_TEXT: u64 = 64 << 20;
 /// same.
 pub const SNIFF: u64 = 8192;
 
-/// How a text is read and cut.
+/// Form of a text, which decides how it is read and cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Plain text, Markdown, source code.

@@ -50,7 +50,7 @@ async fn fsck_finds_nothing_in_sound_account() {
     let hits = fs.search(&query).await.unwrap().hits;
     assert_eq!(hits.len(), 1);
     assert_eq!(hits[0].path, path("/hard"));
-    assert_eq!(hits[0].lines, 3..4);
+    assert_eq!(hits[0].lines, 1..4);
     assert_eq!(fs.reindex().await.unwrap(), 1);
     assert_eq!(fs.search(&query).await.unwrap().hits.len(), 1);
     assert_eq!(fs.fsck().await.unwrap().findings, []);

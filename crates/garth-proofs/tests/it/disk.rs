@@ -68,10 +68,11 @@ const READING: [&[&str]; 49] = [
 ];
 
 /// All other verbs.
-const WRITING: [&str; 25] = [
+const WRITING: [&str; 26] = [
     "remember", "forget", "context", "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv",
     "cp", "ln", "restore", "import", "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account",
-    "chmod", "chown",
+    "chmod", "chown", // In a folder of its own.
+    "eval",
 ];
 
 /// Returns the binary on a data folder, without environment variables that could change its behaviour.

@@ -18,7 +18,7 @@ const MAX_PATHS: usize = 100;
 const DEFAULT_SOURCES: usize = 20;
 
 fields! {
-    /// Returns memories, messages and files relevant to a question, formatted for a model, within a token budget.
+    /// Returns memories, messages and files relevant to a question, for a model, within a token budget.
     pub(super) struct RecallFields<'a> {
         /// Question.
         question: Cow<'a, str> = string();

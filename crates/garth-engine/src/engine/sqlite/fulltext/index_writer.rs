@@ -17,9 +17,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::sqlite::fulltext::passages::{
-    MAX_OFFSET, form_number, last_before, old_until, passages,
-};
+use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, form_number, last_before, old_until, passages};
 use crate::engine::sqlite::fulltext::secret_context::{self, Read};
 use crate::engine::sqlite::fulltext::{cover, line_counts};
 use crate::model::Ino;

@@ -6,8 +6,8 @@ use std::ops::Range;
 use rusqlite::{Connection, params};
 
 use crate::engine::sqlite::fulltext::index_writer::{describe, hash, unindexed};
-use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, old_until, passages};
+use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::model::Ino;
 use crate::sqlite::DbResult;
 use crate::text::passage::{Form, MAX, MAX_TEXT, SNIFF, is_text};
