@@ -12,7 +12,7 @@ use super::unit::{Candidate, Form, Unit};
 use crate::count::count;
 use garth_engine::model::Timestamp;
 
-/// Share of a found message's score that one beside it counts. `docs/benchmarks.md` has the measurements.
+/// Share of a found message's score that one beside it counts, as for the words of a neighbour in the search.
 const BESIDE: f64 = 0.5;
 const DAY: f64 = 86_400e9;
 
