@@ -29,6 +29,8 @@ const KEY: [u8; 32] = [0; 32];
 ///
 /// ```
 /// use garth_agent::eval::{Conversations, Evaluation, Store};
+/// use garth_engine::Env;
+/// use garth_engine::engine::sqlite::SqliteFs;
 ///
 /// let lines = r#"{"name": "ann", "sessions": [{"name": "monday", "messages": [
 ///     {"id": "m1", "role": "user", "content": "The heating is dead again."},
@@ -36,8 +38,9 @@ const KEY: [u8; 32] = [0; 32];
 ///     "questions": [{"id": "q1", "question": "What is wrong with the heating?", "evidence": ["m1"]}]}"#;
 /// let lines = lines.replace('\n', " ");
 /// # futures::executor::block_on(async {
-/// let fs = garth::in_memory();
-/// let mut evaluation = Evaluation::new(&fs, "default", Store::Turns);
+/// # let folder = tempfile::tempdir()?;
+/// let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry())?;
+/// let mut evaluation = Evaluation::new(&*fs, "default", Store::Turns);
 /// for conversation in Conversations::new(lines.as_bytes()) {
 ///     evaluation.add(&conversation?).await?;
 /// }
