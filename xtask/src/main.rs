@@ -1,11 +1,12 @@
-//! Chores of the project: `cargo xtask tidy`, `surface`, `prove`, `bench`. In Rust, so that
-//! they run the same on every machine and need no other tool.
+//! Chores of the project: `cargo xtask tidy`, `surface`, `prove`, `bench`, `distil`. In Rust,
+//! so that they run the same on every machine and need no other tool.
 
 // A command line prints to its user.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod cargo;
+mod distil;
 mod prove;
 mod semver;
 mod surface;
@@ -29,6 +30,8 @@ enum Xtask {
     Prove(prove::Options),
     /// Measure garth and its peers and print the table of docs/benchmarks.md
     Bench(bench::Options),
+    /// Make the token vectors of crates/garth-engine/data from a sentence model
+    Distil(distil::Options),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Xtask::Surface(options) => surface::run(&root(), &options),
         Xtask::Prove(options) => prove::run(&root(), &options),
         Xtask::Bench(options) => bench::run(&root(), &options),
+        Xtask::Distil(options) => distil::run(&root(), &options),
     })
 }
 
