@@ -47,7 +47,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
 /// Reads the model, computes the vectors and writes the table.
 #[cfg(feature = "distil")]
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
-    let path = options.output.clone().unwrap_or_else(|| root.join("crates/garth-engine/data/token-vectors.bin"));
+    let path =
+        options.output.clone().unwrap_or_else(|| root.join("crates/garth-engine/data/token-vectors.bin"));
     let vocabulary = table::Vocabulary::read(&options.model.join("tokenizer.json"))?;
     let model = model::Model::read(&options.model.join("model.safetensors"))?;
     println!("{} tokens", vocabulary.tokens.len());

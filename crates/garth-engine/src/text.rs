@@ -3,6 +3,7 @@
 
 pub mod context;
 pub mod json;
+pub mod meaning;
 pub mod message;
 pub mod passage;
 pub mod question;

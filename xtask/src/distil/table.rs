@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn vocabulary_drops_tokens_that_never_occur() {
-        let all = serde_json::json!({"[CLS]": 0, "##ing": 1, "[": 2, "##": 3, "]": 4, "walk": 5, "[unused1]": 6});
+        let all =
+            serde_json::json!({"[CLS]": 0, "##ing": 1, "[": 2, "##": 3, "]": 4, "walk": 5, "[unused1]": 6});
         let vocabulary = Vocabulary::of(&all).unwrap();
         let texts: Vec<&str> = vocabulary.tokens.iter().map(|token| &*token.text).collect();
         assert_eq!((texts, vocabulary.beginnings), (vec!["[", "##", "]", "walk", "##ing"], 4));

@@ -1,0 +1,178 @@
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::table::Table;
+use super::*;
+
+/// Texts with the tokens that the tokenizer of the model gives for them (PyPI `tokenizers` 0.22).
+const REFERENCE: &str = include_str!("tests/wordpiece.jsonl");
+
+#[derive(Deserialize)]
+struct Case {
+    text: String,
+    tokens: Vec<String>,
+}
+
+fn tokens_of(text: &str) -> Vec<u32> {
+    let mut tokens = Vec::new();
+    super::tokens(text, &mut tokens);
+    tokens
+}
+
+fn equal_weights() -> Weights {
+    Weights::new(|_| 1.0)
+}
+
+fn embed(text: &str) -> Embedding {
+    Embedding::new(&tokens_of(text), &equal_weights())
+}
+
+#[test]
+fn reads_table_of_program() {
+    let table = Table::get();
+    assert_eq!(table.len(), 29_523);
+    assert_eq!(table.longest, 18);
+    assert!(table.token("coffee", true).is_some() && table.token("ing", false).is_some());
+    assert_eq!(table.token("[CLS]", true), None);
+}
+
+#[test]
+fn refuses_table_of_another_format() {
+    let file = |magic: &[u8], dimensions: u32, rows: usize| -> &'static [u8] {
+        let mut file = magic.to_vec();
+        for number in [dimensions, 2, 1, 4] {
+            file.extend(number.to_le_bytes());
+        }
+        file.extend(b"a\nb\n");
+        file.resize(file.len() + rows * DIMENSIONS, 0);
+        file.leak()
+    };
+    assert!(Table::read(file(b"garthtv1", 128, 2)).is_some());
+    for wrong in [file(b"garthtv2", 128, 2), file(b"garthtv1", 64, 2), file(b"garthtv1", 128, 1), b"garth"] {
+        assert!(Table::read(wrong).is_none());
+    }
+}
+
+#[test]
+fn tokens_equal_those_of_the_model() {
+    let table = Table::get();
+    let number = |token: &String| match token.strip_prefix("##") {
+        Some(rest) if !rest.is_empty() => table.token(rest, false).unwrap(),
+        _ => table.token(token, true).unwrap(),
+    };
+    for line in REFERENCE.lines() {
+        let case: Case = serde_json::from_str(line).unwrap();
+        let expected: Vec<u32> = case.tokens.iter().map(number).collect();
+        assert_eq!(tokens_of(&case.text), expected, "{:?}", case.text);
+    }
+}
+
+#[test]
+fn closer_in_meaning_has_larger_cosine() {
+    for (text, near, far) in [
+        ("coffee without milk", "she takes it black", "the train leaves"),
+        ("the physician", "a doctor", "a tractor"),
+        ("purchase a vehicle", "buy a car", "sing a song"),
+    ] {
+        let (text, near, far) = (embed(text), embed(near), embed(far));
+        let (near, far) = (text.cosine(&near), text.cosine(&far));
+        assert!(near > far, "{near} {far}");
+    }
+}
+
+#[test]
+fn order_of_tokens_is_irrelevant() {
+    let mut tokens = tokens_of("The quick brown fox jumps over the lazy dog, twice.");
+    let weights = Weights::by_rarity([&tokens[..3], &tokens[2..]]);
+    let forward = Embedding::new(&tokens, &weights);
+    tokens.reverse();
+    assert_eq!(Embedding::new(&tokens, &weights), forward);
+    assert!((forward.cosine(&forward) - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn long_text_does_not_overflow() {
+    let once = tokens_of("The quick brown fox");
+    let many = once.repeat(20_000);
+    let heaviest = Weights::new(|_| f32::INFINITY);
+    let cosine = Embedding::new(&once, &heaviest).cosine(&Embedding::new(&many, &heaviest));
+    assert!((cosine - 1.0).abs() < 1e-5, "{cosine}");
+}
+
+#[test]
+fn text_without_tokens_has_cosine_zero() {
+    for text in ["", " \n", "\u{0}", "हहह\u{1f600}"] {
+        assert_eq!(embed(text).cosine(&embed("coffee")), 0.0, "{text:?}");
+    }
+    let weightless = Embedding::new(&tokens_of("coffee"), &Weights::new(|_| f32::NAN));
+    assert_eq!(weightless.cosine(&embed("coffee")), 0.0);
+}
+
+#[test]
+fn unknown_token_numbers_are_ignored() {
+    let strange = [&tokens_of("coffee")[..], &[u32::MAX, 29_523]].concat();
+    let weights = Weights::by_rarity([&strange[..]]);
+    assert_eq!(Embedding::new(&strange, &weights), Embedding::new(&strange[..1], &weights));
+}
+
+#[test]
+fn rare_tokens_weigh_more() {
+    let passages: Vec<Vec<u32>> =
+        ["the boiler is dead", "the floor is cold", "the gauge sinks"].map(tokens_of).into();
+    let weights = Weights::by_rarity(passages.iter().map(Vec::as_slice));
+    let weight = |word| weights.0[Table::get().token(word, true).unwrap() as usize];
+    assert!(weight("the") < weight("is") && weight("is") < weight("boiler"));
+    assert!(weight("boiler") < weight("zebra"));
+    assert_eq!(f32::from(weight("the")), (2.0_f32.ln() * PARTS).round());
+    // A token that a passage repeats counts once.
+    let twice = tokens_of("the the");
+    let again = Weights::by_rarity([&twice[..], &passages[0]]);
+    assert_eq!(again.0[twice[0] as usize], weight("the"));
+}
+
+#[test]
+fn huge_words_cost_linear_time() {
+    let start = Instant::now();
+    for text in ["x".repeat(1 << 20), "é".repeat(1 << 19), "\u{301}".repeat(1 << 19), "x.".repeat(1 << 19)] {
+        tokens_of(&text);
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+proptest! {
+    #[test]
+    fn any_text_has_valid_tokens(text in "\\PC{0,200}|[\\x00-\\u{10ffff}]{0,60}") {
+        let tokens = tokens_of(&text);
+        prop_assert!(tokens.iter().all(|token| *token < Table::get().len()));
+        let length = embed(&text).cosine(&embed(&text));
+        prop_assert!(length == 0.0 || (length - 1.0).abs() < 1e-5);
+    }
+}
+
+/// Prints the speed: `cargo test --release -p garth-engine speed_of_meaning -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints figures"]
+#[allow(clippy::print_stdout)]
+fn speed_of_meaning() {
+    let text = include_str!("../../../README.md");
+    let mut all = tokens_of(text);
+    let start = Instant::now();
+    for _ in 0..2000 {
+        all.clear();
+        super::tokens(text, &mut all);
+    }
+    let speed = text.len() as f64 * 2000.0 / start.elapsed().as_secs_f64() / 1e6;
+    println!("tokens: {speed:.0} MB/s");
+    let weights = equal_weights();
+    let passage: Vec<u32> = all.iter().copied().cycle().take(500).collect();
+    let start = Instant::now();
+    let sum: f32 = (0..100).map(|_| Embedding::new(&passage, &weights).0[0]).sum();
+    println!("100 passages of 500 tokens: {:?} ({sum})", start.elapsed());
+    let start = Instant::now();
+    println!("weights of 200 passages: {:?}", {
+        Weights::by_rarity((0..200).map(|_| &passage[..]));
+        start.elapsed()
+    });
+}

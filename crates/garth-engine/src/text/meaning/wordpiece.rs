@@ -1,0 +1,90 @@
+//! Tokens of the model that the table was made of: words without case and accents, as the longest pieces that
+//! the vocabulary has.
+
+use icu_normalizer::DecomposingNormalizerBorrowed;
+
+use super::table::Table;
+use super::unicode::{is_dropped, is_ideograph, is_mark, is_punctuation};
+
+/// Limit on the characters of a word. The model does not know longer ones.
+const MAX_WORD: usize = 100;
+
+/// Appends the numbers of the tokens of `text` to `out`. Words that the vocabulary cannot spell have none.
+pub fn tokens(text: &str, out: &mut Vec<u32>) {
+    let table = Table::get();
+    let mut folded = String::new();
+    // Unicode's next line, form feed and vertical tab count as control characters here.
+    let separates = |c: char| if c.is_ascii() { matches!(c, ' ' | '\t' | '\n' | '\r') } else { is_space(c) };
+    for run in text.split(separates) {
+        if run.bytes().all(|byte| byte.is_ascii_graphic()) {
+            folded.clear();
+            folded.push_str(run);
+            folded.make_ascii_lowercase();
+            words(table, &folded, out);
+        } else {
+            // Each ideograph is a word, before it is folded.
+            let mut rest = run;
+            while let Some(first) = rest.chars().next() {
+                let alone = is_ideograph(first);
+                let end =
+                    if alone { first.len_utf8() } else { rest.find(is_ideograph).unwrap_or(rest.len()) };
+                fold(&rest[..end], &mut folded);
+                words(table, &folded, out);
+                rest = &rest[end..];
+            }
+        }
+    }
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() && !is_dropped(c)
+}
+
+/// Writes `run` without case, accents and control characters.
+fn fold(run: &str, folded: &mut String) {
+    folded.clear();
+    let kept = run.chars().filter(|c| !is_dropped(*c));
+    let decomposed = DecomposingNormalizerBorrowed::new_nfd().normalize_iter(kept);
+    folded.extend(decomposed.filter(|c| !is_mark(*c)).flat_map(char::to_lowercase));
+}
+
+/// Splits at punctuation marks, each of which is a word.
+fn words(table: &Table, folded: &str, out: &mut Vec<u32>) {
+    // Most runs are a word.
+    if folded.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return word(table, folded, out);
+    }
+    let mut start = 0;
+    for (at, mark) in folded.match_indices(is_punctuation) {
+        word(table, &folded[start..at], out);
+        word(table, mark, out);
+        start = at + mark.len();
+    }
+    word(table, &folded[start..], out);
+}
+
+/// Appends the tokens of a word: the longest that begins it, then the longest that continues it, and so on. A
+/// rest without token makes the word unknown.
+fn word(table: &Table, word: &str, out: &mut Vec<u32>) {
+    let before = out.len();
+    if word.len() > MAX_WORD && word.chars().nth(MAX_WORD).is_some() {
+        return;
+    }
+    let mut rest = word;
+    while !rest.is_empty() {
+        let begins = rest.len() == word.len();
+        let mut end = rest.floor_char_boundary(table.longest);
+        let token = loop {
+            if end == 0 {
+                out.truncate(before);
+                return;
+            }
+            if let Some(token) = table.token(&rest[..end], begins) {
+                break token;
+            }
+            end = rest.floor_char_boundary(end - 1);
+        };
+        out.push(token);
+        rest = &rest[end..];
+    }
+}
