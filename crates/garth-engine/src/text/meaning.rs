@@ -5,12 +5,14 @@
 //!
 //! `data/README.md` tells what the table was made of, and what it gains.
 
+mod nearest;
 mod table;
 #[cfg(test)]
 mod tests;
 mod unicode;
 mod wordpiece;
 
+pub use self::nearest::nearest;
 pub use self::table::DIMENSIONS;
 use self::table::Table;
 pub use self::wordpiece::tokens;

@@ -65,6 +65,11 @@ impl Table {
         self.rows.get(token as usize)
     }
 
+    /// Returns the tokens that begin a word, in no order.
+    pub(super) fn beginnings(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        self.beginnings.iter().map(|(word, token)| (*word, *token))
+    }
+
     /// Returns the number of the token with these letters that begins a word, or continues one.
     pub(super) fn token(&self, letters: &str, begins: bool) -> Option<u32> {
         let tokens = if begins { &self.beginnings } else { &self.continuations };

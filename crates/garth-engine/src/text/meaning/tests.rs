@@ -64,7 +64,8 @@ fn tokens_equal_those_of_the_model() {
     };
     for line in REFERENCE.lines() {
         let case: Case = serde_json::from_str(line).unwrap();
-        let expected: Vec<u32> = case.tokens.iter().map(number).collect();
+        let is_mark = |token: &&String| token.chars().all(unicode::is_punctuation);
+        let expected: Vec<u32> = case.tokens.iter().filter(|token| !is_mark(token)).map(number).collect();
         assert_eq!(tokens_of(&case.text), expected, "{:?}", case.text);
     }
 }
@@ -103,7 +104,7 @@ fn long_text_does_not_overflow() {
 
 #[test]
 fn text_without_tokens_has_cosine_zero() {
-    for text in ["", " \n", "\u{0}", "हहह\u{1f600}"] {
+    for text in ["", " \n", "?!", "\u{0}", "हहह\u{1f600}"] {
         assert_eq!(embed(text).cosine(&embed("coffee")), 0.0, "{text:?}");
     }
     let weightless = Embedding::new(&tokens_of("coffee"), &Weights::new(|_| f32::NAN));
@@ -133,6 +134,17 @@ fn rare_tokens_weigh_more() {
 }
 
 #[test]
+fn words_near_in_meaning_come_nearest_first() {
+    let near = nearest("physician", 20, 0.4);
+    let words: Vec<&str> = near.iter().map(|(word, _)| *word).collect();
+    assert!(words.contains(&"doctor") && !words.contains(&"physician"), "{words:?}");
+    assert!(near.is_sorted_by(|a, b| a.1 >= b.1) && near.iter().all(|(_, cosine)| *cosine >= 0.4));
+    assert_eq!(nearest("physician", 3, 0.4), near[..3]);
+    assert_eq!(nearest("", 20, 0.0), []);
+    assert_eq!(nearest("\u{1f600}", 20, 0.0), []);
+}
+
+#[test]
 fn huge_words_cost_linear_time() {
     let start = Instant::now();
     for text in ["x".repeat(1 << 20), "é".repeat(1 << 19), "\u{301}".repeat(1 << 19), "x.".repeat(1 << 19)] {
@@ -157,22 +169,32 @@ proptest! {
 #[allow(clippy::print_stdout)]
 fn speed_of_meaning() {
     let text = include_str!("../../../README.md");
-    let mut all = tokens_of(text);
-    let start = Instant::now();
-    for _ in 0..2000 {
+    let mut all = Vec::new();
+    // The fastest of many runs: other programs may share the machine.
+    let fastest = |run: &mut dyn FnMut()| {
+        let time = |run: &mut dyn FnMut()| {
+            let start = Instant::now();
+            run();
+            start.elapsed()
+        };
+        (0..200).map(|_| time(run)).min().unwrap_or_default()
+    };
+    let read = fastest(&mut || {
         all.clear();
         super::tokens(text, &mut all);
-    }
-    let speed = text.len() as f64 * 2000.0 / start.elapsed().as_secs_f64() / 1e6;
-    println!("tokens: {speed:.0} MB/s");
+    });
+    println!("tokens: {:.0} MB/s", text.len() as f64 / read.as_secs_f64() / 1e6);
+    let compared = fastest(&mut || assert!(!nearest("physician", 20, 0.4).is_empty()));
+    println!("nearest words of a word: {compared:?}");
     let weights = equal_weights();
     let passage: Vec<u32> = all.iter().copied().cycle().take(500).collect();
-    let start = Instant::now();
-    let sum: f32 = (0..100).map(|_| Embedding::new(&passage, &weights).0[0]).sum();
-    println!("100 passages of 500 tokens: {:?} ({sum})", start.elapsed());
-    let start = Instant::now();
-    println!("weights of 200 passages: {:?}", {
-        Weights::by_rarity((0..200).map(|_| &passage[..]));
-        start.elapsed()
+    let embedded = fastest(&mut || {
+        let sum: f32 = (0..100).map(|_| Embedding::new(&passage, &weights).0[0]).sum();
+        assert!(sum != 0.0);
     });
+    println!("100 passages of 500 tokens: {embedded:?}");
+    let weighed = fastest(&mut || {
+        Weights::by_rarity((0..200).map(|_| &passage[..]));
+    });
+    println!("weights of 200 passages of 500 tokens: {weighed:?}");
 }
