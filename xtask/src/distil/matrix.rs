@@ -20,8 +20,8 @@ impl Linear {
         Self { weights, bias }
     }
 
-    /// Returns the layer of each row of `rows`. The sums are in a fixed order, so that each run gives the same
-    /// bits.
+    /// Returns the layer of each row of `rows`. The sums are in a fixed order, so that each run gives
+    /// the same bits.
     pub(super) fn of(&self, rows: &[f32]) -> Vec<f32> {
         const BLOCK: usize = 4;
         let outputs = self.bias.len();

@@ -1,5 +1,5 @@
-//! Meaning of texts, as vectors that can be compared: passages that answer a question in other words are found
-//! by it. Each token has a static vector in a table that is part of the program; the vector of a text is the
+//! Meaning of texts, as vectors that can be compared: it finds passages that answer a question in other
+//! words. Each token has a static vector in a table that is part of the program; the vector of a text is the
 //! sum of those of its tokens, each weighted by its rarity. No model runs, and nothing is stored, so there is
 //! nothing to delete or to keep from somebody.
 //!
@@ -86,7 +86,8 @@ impl Embedding {
         Self(total.map(|x| (x as f64 * scale) as f32))
     }
 
-    /// Returns the cosine of the angle between two texts: 1 for the same meaning, about 0 for nothing in common.
+    /// Returns the cosine of the angle between two texts: 1 for the same meaning, about 0 for nothing in
+    /// common.
     pub fn cosine(&self, other: &Self) -> f32 {
         self.0.iter().zip(&other.0).map(|(a, b)| a * b).sum()
     }

@@ -77,8 +77,8 @@ impl Table {
     }
 }
 
-/// Hash of a few letters: the multiplication of Firefox. The keys are those of the program, so that nobody can
-/// choose them to collide.
+/// Hash of a few letters: the multiplication of Firefox. The keys are those of the program, so that
+/// nobody can choose them to collide.
 #[derive(Debug, Default)]
 struct LetterHash(u64);
 

@@ -1,3 +1,5 @@
+//! Tests of tokens, vectors and near words.
+
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -161,40 +163,4 @@ proptest! {
         let length = embed(&text).cosine(&embed(&text));
         prop_assert!(length == 0.0 || (length - 1.0).abs() < 1e-5);
     }
-}
-
-/// Prints the speed: `cargo test --release -p garth-engine speed_of_meaning -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints figures"]
-#[allow(clippy::print_stdout)]
-fn speed_of_meaning() {
-    let text = include_str!("../../../README.md");
-    let mut all = Vec::new();
-    // The fastest of many runs: other programs may share the machine.
-    let fastest = |run: &mut dyn FnMut()| {
-        let time = |run: &mut dyn FnMut()| {
-            let start = Instant::now();
-            run();
-            start.elapsed()
-        };
-        (0..200).map(|_| time(run)).min().unwrap_or_default()
-    };
-    let read = fastest(&mut || {
-        all.clear();
-        super::tokens(text, &mut all);
-    });
-    println!("tokens: {:.0} MB/s", text.len() as f64 / read.as_secs_f64() / 1e6);
-    let compared = fastest(&mut || assert!(!nearest("physician", 20, 0.4).is_empty()));
-    println!("nearest words of a word: {compared:?}");
-    let weights = equal_weights();
-    let passage: Vec<u32> = all.iter().copied().cycle().take(500).collect();
-    let embedded = fastest(&mut || {
-        let sum: f32 = (0..100).map(|_| Embedding::new(&passage, &weights).0[0]).sum();
-        assert!(sum != 0.0);
-    });
-    println!("100 passages of 500 tokens: {embedded:?}");
-    let weighed = fastest(&mut || {
-        Weights::by_rarity((0..200).map(|_| &passage[..]));
-    });
-    println!("weights of 200 passages of 500 tokens: {weighed:?}");
 }

@@ -9,8 +9,8 @@ use super::unicode::{is_dropped, is_ideograph, is_mark, is_punctuation};
 /// Limit on the characters of a word. The model does not know longer ones.
 const MAX_WORD: usize = 100;
 
-/// Appends the numbers of the tokens of `text` to `out`. Words that the vocabulary cannot spell have none, nor
-/// have punctuation marks: without them more evidence is found.
+/// Appends the numbers of the tokens of `text` to `out`. Words that the vocabulary cannot spell have
+/// none, nor have punctuation marks: without them more evidence is found.
 pub fn tokens(text: &str, out: &mut Vec<u32>) {
     let table = Table::get();
     let mut folded = String::new();
