@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use clap::{Args, ValueEnum, ValueHint};
 use garth_agent::session::SessionKey;
 use garth_agent::{Class, Request};
+use garth_engine::model::SearchMode;
 
 use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::size::parse_size;
@@ -214,4 +215,23 @@ pub(crate) struct LongHelp {
     /// Print help
     #[arg(long, action = clap::ArgAction::HelpLong)]
     help: Option<bool>,
+}
+
+/// What a search compares texts by.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Mode {
+    /// The words of the question
+    Words,
+    /// Words, and meaning: also finds answers in other words (English)
+    #[default]
+    Meaning,
+}
+
+impl From<Mode> for SearchMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Words => Self::Words,
+            Mode::Meaning => Self::Meaning,
+        }
+    }
 }

@@ -51,6 +51,6 @@ pub use query::{
 pub(crate) use query::{check_items, check_limit};
 pub use search::{
     Hit, HitContext, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PATTERNS, MAX_PER_FILE, PatternBelow,
-    ScoreParts, SearchAnswer, SearchQuery,
+    ScoreParts, SearchAnswer, SearchMode, SearchQuery,
 };
 pub use within::Within;

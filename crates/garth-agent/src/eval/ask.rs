@@ -12,7 +12,7 @@ use crate::recall::{Key, Recall, Recaller};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, SearchQuery};
+use garth_engine::model::{At, ByteRange, SearchMode, SearchQuery};
 use garth_engine::path::TreePath;
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ pub struct Evaluation<'a> {
     account: String,
     env: Env,
     store: Store,
+    mode: SearchMode,
     budgets: Vec<usize>,
     /// Number of conversations that were added.
     conversations: usize,
@@ -81,6 +82,7 @@ impl<'a> Evaluation<'a> {
             account: account.to_owned(),
             env: Env::system(),
             store,
+            mode: SearchMode::default(),
             budgets: BUDGETS.to_vec(),
             conversations: 0,
             users: HashMap::new(),
@@ -92,6 +94,12 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
+    }
+
+    /// Sets what texts are compared with the questions by (default: [`SearchMode::Meaning`]).
+    #[must_use]
+    pub fn mode(self, mode: SearchMode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Sets the token budgets of the answers. Each question is asked once for each of them.
@@ -181,17 +189,17 @@ impl<'a> Evaluation<'a> {
             is_nothing_found: true,
         };
         for budget in &self.budgets {
-            let mut recall = Recall::new(&asked.question).budget(*budget);
+            let mut recall = Recall::new(&asked.question).budget(*budget).mode(self.mode);
             recall.within = asked.within.to_vec();
             let start = self.env.instant();
             let answer = recaller.recall(&recall, &Key::new(KEY)).await?;
             report.recall.push(self.env.instant() - start);
             let texts: Vec<&str> = answer.items.iter().map(|item| &*item.text).collect();
             result.shown.push(share(&asked.evidence, &texts));
-            result.is_nothing_found &= texts.is_empty();
+            result.is_nothing_found &= !answer.fits;
         }
-        let query =
-            SearchQuery::new(&asked.question).within_any(asked.within.clone()).per_file(HITS).limit(HITS);
+        let query = SearchQuery::new(&asked.question).within_any(asked.within.clone());
+        let query = query.mode(self.mode).per_file(HITS).limit(HITS);
         let start = self.env.instant();
         let found = self.fs.search(&query).await?.hits;
         report.search.push(self.env.instant() - start);

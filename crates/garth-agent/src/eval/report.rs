@@ -27,7 +27,7 @@ pub struct QuestionResult {
     pub shown: Vec<f64>,
     /// Share of its evidence that the first [`HITS`] hits of a search contain.
     pub hits: f64,
-    /// True if no answer has any piece.
+    /// True if nothing fits the question in any answer.
     pub is_nothing_found: bool,
 }
 

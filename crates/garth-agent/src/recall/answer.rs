@@ -11,6 +11,10 @@ use crate::count::count;
 use garth_engine::model::{ScoreParts, VersionId};
 use garth_engine::path::TreePath;
 
+/// First line of an answer in which nothing fits, and the line before what is nearest.
+pub(super) const NOTHING: &str = "Nothing fits the question.\n";
+pub(super) const NEAREST: &str = "These texts are nearest to it in meaning; they may have nothing to do with it.\n";
+
 /// Piece of evidence: a text, its source and its score.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -53,12 +57,16 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recalled {
-    /// Pieces, those of the best source first. Empty if nothing fits.
+    /// Pieces, those of the best source first. Empty if nothing has the words of the question or is near to it
+    /// in meaning.
     pub items: Vec<Evidence>,
     /// All pieces as text for a model, each in its fence.
     pub text: String,
     /// Tokens of `text`.
     pub tokens: usize,
+    /// True if one of the pieces fits the question. If none does, they are those nearest to it in meaning, and
+    /// may have nothing to do with it.
+    pub fits: bool,
     /// Score of the best source that may be shown, even if it does not fit.
     pub best: Option<f64>,
     /// Remarks on the answer.
@@ -76,6 +84,7 @@ impl Recalled {
             "items": self.items.iter().map(Evidence::to_json).collect::<Vec<_>>(),
             "text": self.text,
             "tokens": self.tokens,
+            "fits": self.fits,
             "best": self.best,
             "notes": self.notes,
             "more": self.more,
@@ -86,8 +95,9 @@ impl Recalled {
 
     /// Returns an answer without pieces.
     pub(super) fn nothing(asked: &Recall, gathered: &RankedCandidates) -> Self {
-        let text = head("Nothing fits the question.\n", &gathered.notes, asked.budget);
+        let text = head(NOTHING, &gathered.notes, asked.budget);
         Self {
+            fits: false,
             items: Vec::new(),
             tokens: count(&text),
             text,
@@ -114,7 +124,11 @@ impl Evidence {
             "lines": range(&self.lines),
             "whole": self.whole,
             "score": self.score,
-            "parts": {"words": self.parts.words, "neighbours": self.parts.neighbours},
+            "parts": {
+                "words": self.parts.words,
+                "neighbours": self.parts.neighbours,
+                "meaning": self.parts.meaning,
+            },
             "found_in": found_in.collect::<Vec<_>>(),
             "why": self.why,
             "text": self.text,

@@ -1,6 +1,6 @@
 //! Composes the answer of a recall from what was chosen.
 
-use super::answer::{Evidence, Recalled, head};
+use super::answer::{Evidence, NEAREST, NOTHING, Recalled, head};
 use super::budget::{Choice, spend};
 use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, named};
 use super::gather::RankedCandidates;
@@ -10,9 +10,12 @@ use super::unit::Candidate;
 use crate::count::count;
 use crate::memory::{Level, sha256};
 
+const TOO_LONG: &str = "What fits the question has more tokens than the budget.\n";
+
 /// Returns the answer for the gathered candidates that fits the budget.
 pub(super) fn answer(asked: &Recall, gathered: &RankedCandidates, key: &Key) -> Recalled {
-    let before = head(PREAMBLE, &gathered.notes, asked.budget);
+    let first = if gathered.fits { PREAMBLE.to_owned() } else { format!("{NOTHING}{NEAREST}{PREAMBLE}") };
+    let before = head(&first, &gathered.notes, asked.budget);
     let mut choice = spend(asked, gathered, asked.budget.saturating_sub(count(&before)));
     loop {
         let answer = compose(asked, gathered, &choice, (&before, key));
@@ -51,13 +54,14 @@ fn compose(
     }
     text.push_str(&pieces);
     if items.is_empty() {
-        text =
-            head("What fits the question has more tokens than the budget.\n", &gathered.notes, asked.budget);
+        let first = if gathered.fits { TOO_LONG } else { NOTHING };
+        text = head(first, &gathered.notes, asked.budget);
     }
     Recalled {
         tokens: count(&text),
         text,
         items,
+        fits: gathered.fits,
         best: gathered.best,
         notes: gathered.notes.clone(),
         more: gathered.more || choice.is_partial(),

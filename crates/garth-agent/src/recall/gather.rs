@@ -17,9 +17,12 @@ use garth_engine::model::{Hit, MAX_PER_FILE, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
-/// Score from which a source fits a question. A score is the share of the question's words, by weight, that a
-/// passage has. Words that occur nowhere weigh most, so one common word next to two of these scores lower.
+/// Share of the question's words, by weight, from which a source fits it. Words that occur nowhere weigh most,
+/// so one common word next to two of these scores lower. Meaning does not count: texts that have nothing to do
+/// with a question are as near to it as those that answer it in other words.
 pub const FITS: f64 = 0.15;
+/// Limit on the parts of sources that are shown if nothing fits, because they are nearest in meaning.
+const NEAREST: usize = 10;
 /// Limit on the memories and files that are read: about 80 KiB of each.
 const READ: usize = 100;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
@@ -36,6 +39,8 @@ pub(super) struct RankedCandidates {
     pub(super) candidates: Vec<Candidate>,
     /// Best score of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
+    /// True if one of the candidates fits the question.
+    pub(super) fits: bool,
     pub(super) notes: Vec<&'static str>,
     pub(super) more: bool,
     pub(super) missing: u64,
@@ -49,6 +54,8 @@ struct Source {
     /// Directory of the memory, or path of the file.
     path: TreePath,
     score: f64,
+    /// Share of the question's words, in it and beside it.
+    words: f64,
     hits: Vec<LayerHit>,
 }
 
@@ -103,13 +110,13 @@ impl Recaller<'_> {
             let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
             let Some(mut parts) = parts.filter(|parts| !parts.units.is_empty()) else { continue };
             // Sources come best first, so the first one that may be shown has the best score.
-            let best = *gathered.best.get_or_insert(source.score);
-            if source.score < FITS {
-                continue;
-            }
-            let least = FITS.max(best * BESIDE);
+            let least = *gathered.best.get_or_insert(source.score) * BESIDE;
+            gathered.fits |= source.words >= FITS;
             parts.units.retain(|unit| !unit.is_found || unit.score >= least);
             gathered.candidates.push(source.candidate(parts));
+        }
+        if !gathered.fits {
+            gathered.keep_nearest();
         }
         Ok(gathered)
     }
@@ -138,15 +145,39 @@ impl Recaller<'_> {
             };
             let at = *known.entry(path.clone()).or_insert(sources.len());
             if at == sources.len() {
-                sources.push(Source { memory, path, score: 0.0, hits: Vec::new() });
+                sources.push(Source { memory, path, score: 0.0, words: 0.0, hits: Vec::new() });
             }
             // A memory scores as its best layer; several layers of one text do not add up.
             sources[at].score = sources[at].score.max(hit.score);
+            sources[at].words = sources[at].words.max(hit.parts.words + hit.parts.neighbours);
             sources[at].hits.push((level, hit));
         }
         // By share of the question. The sort is stable, so equals stay in the order of the search.
         sources.sort_by(|one, other| other.score.total_cmp(&one.score));
         sources
+    }
+}
+
+impl RankedCandidates {
+    /// Leaves the memories, and the parts of other files, that are nearest in meaning to the question.
+    fn keep_nearest(&mut self) {
+        let of = |candidate: &Candidate| match candidate.is_memory() {
+            // Its layers say the same.
+            true => vec![candidate.score],
+            false => candidate.found().map(|unit| unit.score).collect(),
+        };
+        let mut scores: Vec<f64> = self.candidates.iter().flat_map(of).collect();
+        scores.sort_by(|one, other| other.total_cmp(one));
+        let least = scores.get(NEAREST - 1).copied().unwrap_or(0.0);
+        self.candidates.retain_mut(|candidate| {
+            if candidate.is_memory() {
+                return candidate.score >= least;
+            }
+            candidate.parts.units.retain(|unit| unit.is_found && unit.score >= least);
+            !candidate.parts.units.is_empty()
+        });
+        // What is omitted does not fit the question.
+        self.more = false;
     }
 }
 
@@ -209,9 +240,9 @@ impl Source {
     }
 }
 
-/// Returns the score below which nothing fits.
+/// Returns the score below which nothing is shown.
 fn least(best: Option<f64>) -> f64 {
-    best.map_or(0.0, |best| FITS.max(best * BESIDE))
+    best.map_or(0.0, |best| best * BESIDE)
 }
 
 /// Maps the error of a source that no longer exists, or did not exist at that time, to `None`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use garth_engine::error::{Error, Result};
-use garth_engine::model::{MAX_PER_FILE, Moment, PatternBelow, SearchQuery, Timestamp};
+use garth_engine::model::{MAX_PER_FILE, Moment, PatternBelow, SearchMode, SearchQuery, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Default token budget of an answer.
@@ -60,6 +60,9 @@ pub struct Recall {
     /// Restricts the answer to messages that were said, and files last changed, before this time.
     #[doc(hidden)]
     pub until: Option<Timestamp>,
+    /// What texts are compared with the question by.
+    #[doc(hidden)]
+    pub mode: SearchMode,
     /// Limit on the tokens of the complete answer, fences included; [`MIN_BUDGET`] to [`MAX_BUDGET`].
     #[doc(hidden)]
     pub budget: usize,
@@ -96,6 +99,7 @@ impl Recall {
             half_life: None,
             since: None,
             until: None,
+            mode: SearchMode::default(),
             budget: BUDGET,
             limit: 20,
             valid_at: None,
@@ -175,6 +179,12 @@ impl Recall {
         Self { until: Some(time), ..self }
     }
 
+    /// Sets what texts are compared with the question by (default: [`SearchMode::Meaning`]).
+    #[must_use]
+    pub fn mode(self, mode: SearchMode) -> Self {
+        Self { mode, ..self }
+    }
+
     /// Sets the limit on the sources.
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
@@ -198,7 +208,7 @@ impl Recall {
         let query = SearchQuery::new(self.question.as_str()).within_any(self.within.iter().cloned());
         // Not `until`: a session that was continued after that time has messages from before.
         let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since);
-        let mut query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE);
+        let mut query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE).mode(self.mode);
         query.metadata = self.metadata.clone();
         query.patterns = self.patterns.clone();
         query

@@ -19,6 +19,17 @@ pub(super) struct Candidate {
     pub(super) parts: Parts,
 }
 
+impl Candidate {
+    pub(super) fn is_memory(&self) -> bool {
+        self.parts.files.first().is_some_and(|file| file.level.is_some())
+    }
+
+    /// Returns the parts that were found.
+    pub(super) fn found(&self) -> impl Iterator<Item = &Unit> {
+        self.parts.units.iter().filter(|unit| unit.is_found)
+    }
+}
+
 /// Parts of a memory or file that may be shown.
 #[derive(Debug, Default)]
 pub(super) struct Parts {

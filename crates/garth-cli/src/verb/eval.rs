@@ -12,6 +12,7 @@ use garth_agent::recall::{MAX_BUDGET, MIN_BUDGET};
 use garth_engine::{AccountStore, DataDir, Error};
 
 use crate::app::App;
+use crate::args::Mode;
 use crate::data_folder::builder;
 use crate::fail::{Failure, Result};
 use crate::progress;
@@ -22,7 +23,7 @@ use crate::size::parse_tokens;
 /// Reads conversations and questions whose evidence is known, stores them in a temporary folder, asks each
 /// question, and prints the mean share of the evidence that the answers contain: one row per --store, one
 /// column per --tokens. R@10 is the share in the first ten hits of a search, and `unknown` the share of
-/// questions without evidence for which nothing was found. Your data folder is neither read nor changed.
+/// questions without evidence for which nothing fits. Your data folder is neither read nor changed.
 ///
 /// FILE has one conversation a line, as JSON: name, sessions (name, time, messages with id, role, content and
 /// name), memories (id, user, text) and questions (id, question, evidence: a list of ids, user, kind).
@@ -43,6 +44,9 @@ pub(crate) struct Eval {
         value_parser = PossibleValuesParser::new(Store::ALL.map(Store::name))
     )]
     stores: Vec<String>,
+    /// What to compare texts by
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// Token limit for the answers, 100 to 32000 (repeatable) [default: 500, 1000, 2000 and 4000]
     #[arg(long = "tokens", value_name = "TOKENS", value_parser = parse_tokens)]
     budgets: Vec<u64>,
@@ -63,7 +67,8 @@ impl Eval {
         let mut evaluations: Vec<Evaluation<'_>> = trees
             .iter()
             .map(|(store, fs)| {
-                Evaluation::new(fs, store.name(), *store).env(app.env.clone()).budgets(budgets.clone())
+                let evaluation = Evaluation::new(fs, store.name(), *store).env(app.env.clone());
+                evaluation.mode(self.mode.into()).budgets(budgets.clone())
             })
             .collect();
         let mut questions = 0;

@@ -7,7 +7,7 @@ use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{PatternBelow, Timestamp};
 
 use crate::app::{App, stat_path};
-use crate::args::{Past, TREE_PATH};
+use crate::args::{Mode, Past, TREE_PATH};
 use crate::fail::{Failure, Result};
 use crate::size::parse_tokens;
 use crate::verb::set::parse_pair;
@@ -16,8 +16,9 @@ use crate::verb::set::parse_pair;
 ///
 /// Prints what matches best until the budget is spent: short memories in full, passages of longer texts, and
 /// messages of sessions as `role: text` with the messages beside them. Memories that were replaced or are not
-/// valid now are left out. Matching compares words; no model is needed. If nothing is relevant enough, prints
-/// `Nothing fits the question.` and exits with 0.
+/// valid now are left out. Matching compares words and their meaning; no model is needed. If no text has enough
+/// words of the question, the answer begins with `Nothing fits the question.`; up to ten texts that are nearest
+/// in meaning may follow. The exit status is 0.
 ///
 /// The first lines number the sources. Each piece is enclosed by two lines that name its source by number and
 /// carry a code, so that a model can tell evidence from instructions. No stored text can imitate these lines.
@@ -25,8 +26,8 @@ use crate::verb::set::parse_pair;
 /// --user limits the answer to what the agent sees of a user, --agent alone to what belongs to the agent.
 ///
 /// With --json, prints one object: items (each with number, source, path, layer, version, sha256, bytes,
-/// lines, whole, score, parts, found_in, why, text, tokens), text, tokens, best, notes, more, missing, and
-/// the key with which the codes can be verified.
+/// lines, whole, score, parts, found_in, why, text, tokens), text, tokens, fits, best, notes, more, missing,
+/// and the key with which the codes can be verified.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth recall 'how does Alice take her coffee' --budget 500")]
 pub(crate) struct Recall {
@@ -61,6 +62,9 @@ pub(crate) struct Recall {
     /// [default: age does not count]
     #[arg(long, value_name = "DAYS")]
     half_life: Option<u32>,
+    /// What to compare texts by
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// Maximum number of memories and files, 1 to 50
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
@@ -88,6 +92,7 @@ impl Recall {
         asked.metadata = self.values.into_iter().collect();
         let below = |pattern| PatternBelow { from: TreePath::root(), pattern };
         asked.patterns = self.patterns.into_iter().map(below).collect();
+        asked.mode = self.mode.into();
         asked.since = time(app, self.since.as_deref()).await?;
         asked.until = time(app, self.until.as_deref()).await?;
         asked.valid_at = time(app, self.valid_at.as_deref()).await?;

@@ -8,7 +8,7 @@ use garth_engine::model::{Hit, HitContext, SearchQuery, Timestamp};
 use serde_json::{Value, json};
 
 use crate::app::{App, stat_path};
-use crate::args::{Past, TREE_PATH};
+use crate::args::{Mode, Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::out::counted;
@@ -17,7 +17,7 @@ use crate::verb::set::parse_pair;
 /// Search the text of all files, best match first
 ///
 /// Searches the last commit; `garth grep --at` searches the past. With --json, prints one object per
-/// passage: path, version, score (share of the question that matches, up to 1) and its parts, snippet, the
+/// passage: path, version, score (0 to 1) and its parts (words, neighbours, meaning), snippet, the
 /// range of the passage in lines and bytes (each start and end, the end excluded; lines count from 1), and
 /// with -C context: text, the best line, and its range in lines and bytes.
 #[derive(Args, Debug)]
@@ -53,6 +53,9 @@ pub(crate) struct Search {
     /// Show the best line of each match with this many lines before and after it, up to 20
     #[arg(short = 'C', long, default_value_t = 0, value_name = "LINES")]
     context: usize,
+    /// What to compare texts by
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// Refused with a suggestion: the past cannot be searched
     #[arg(long, hide = true)]
     at: Option<String>,
@@ -83,6 +86,7 @@ impl Search {
         let query = query.since(time(app, self.since.as_deref()).await?);
         let query = query.until(time(app, self.until.as_deref()).await?);
         let query = query.limit(self.limit).per_file(self.per_file).context(self.context);
+        let query = query.mode(self.mode.into());
         let answer = fs.search(&query).await?;
         for hit in &answer.hits {
             show(app, hit)?;
@@ -112,7 +116,11 @@ fn show(app: &mut App, hit: &Hit) -> Result {
         "path": hit.path.as_str(),
         "version": hit.version.to_string(),
         "score": hit.score,
-        "parts": {"words": hit.parts.words, "neighbours": hit.parts.neighbours},
+        "parts": {
+            "words": hit.parts.words,
+            "neighbours": hit.parts.neighbours,
+            "meaning": hit.parts.meaning,
+        },
         "snippet": hit.snippet,
         "lines": range(&hit.lines),
         "bytes": range(&hit.bytes),

@@ -69,6 +69,9 @@ pub struct SearchQuery {
     /// [`MAX_CONTEXT`]; 0 for no [`Hit::context`].
     #[doc(hidden)]
     pub context: usize,
+    /// What a passage is compared by.
+    #[doc(hidden)]
+    pub mode: SearchMode,
     /// True if a passage gains from those before and after it in its file: in a conversation the answer is
     /// next to the question.
     #[doc(hidden)]
@@ -174,6 +177,12 @@ impl SearchQuery {
         Self { neighbours, ..self }
     }
 
+    /// Sets what passages are compared by (default: [`SearchMode::Meaning`]).
+    #[must_use]
+    pub fn mode(self, mode: SearchMode) -> Self {
+        Self { mode, ..self }
+    }
+
     /// Makes the search quick: see [`quick`](Self::quick).
     #[must_use]
     pub fn quick(self) -> Self {
@@ -222,11 +231,23 @@ impl Default for SearchQuery {
             limit: 10,
             per_file: 1,
             context: 0,
+            mode: SearchMode::default(),
             neighbours: true,
             quick: false,
             layers: false,
         }
     }
+}
+
+/// What a search compares passages by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchMode {
+    /// The words of the question alone.
+    Words,
+    /// Words, words near in meaning to them, and the meaning of the passage: it also finds answers in other
+    /// words. The meaning is known of English words; texts in other languages are found by their words.
+    #[default]
+    Meaning,
 }
 
 /// Answer of a search.
@@ -279,7 +300,7 @@ impl Hit {
             ino,
             version: VersionId { seq: Seq(0), ino },
             score: 1.0,
-            parts: ScoreParts { words: 1.0, neighbours: 0.0 },
+            parts: ScoreParts { words: 1.0, neighbours: 0.0, meaning: 0.0 },
             snippet: String::new(),
             bytes: 0..0,
             lines: 0..0,
@@ -294,8 +315,11 @@ impl Hit {
 pub struct ScoreParts {
     /// Share of the words that the passage itself contains.
     pub words: f64,
-    /// Half the share of the words that only the passage before or after it in its file contains.
+    /// Half the share of the words that only the passage before or after it in its file contains, and a fifth
+    /// of the share of those that only other passages of the file contain.
     pub neighbours: f64,
+    /// Gain of a passage that is near in meaning to the question.
+    pub meaning: f64,
 }
 
 /// Best line of a hit, which contains the largest number of distinct words of the question, with the lines

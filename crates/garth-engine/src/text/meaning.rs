@@ -27,18 +27,17 @@ const SUMMED: usize = (i32::MAX / (MAX_WEIGHT as i32 * PARTS as i32 * 128)) as u
 
 /// Weights of all tokens.
 #[derive(Clone, Debug)]
-pub struct Weights(Vec<i16>);
+pub struct Weights {
+    /// Number of passages that have each token.
+    holding: Vec<u32>,
+    /// Weight of a token that so many passages have, in [`PARTS`].
+    weights: Vec<i16>,
+}
 
 impl Weights {
-    /// Takes the weight of each token from `weight`. Weights are limited to 0 to 64, with a step of 1/256.
-    pub fn new(weight: impl FnMut(u32) -> f32) -> Self {
-        let mut weight = weight;
-        let parts = |token| (weight(token).clamp(0.0, MAX_WEIGHT) * PARTS).round() as i16;
-        Self((0..Table::get().len()).map(parts).collect())
-    }
-
     /// Weighs tokens by their rarity in `passages`, given as their tokens: ln(1 + N / n) for one that is in n
-    /// of N passages. A token that is in none counts as in half of one. A sample of 200 passages will do.
+    /// of N passages, with a step of 1/256. A token that is in none counts as in half of one. A sample of 200
+    /// passages will do.
     pub fn by_rarity<'a>(passages: impl IntoIterator<Item = &'a [u32]>) -> Self {
         let mut holding = vec![0_u32; Table::get().len() as usize];
         // Number of the last passage that has the token, so that each passage counts once.
@@ -56,7 +55,14 @@ impl Weights {
         }
         // Without passages all are alike.
         let all = count.max(1) as f32;
-        Self::new(|token| (1.0 + all / (holding[token as usize] as f32).max(0.5)).ln())
+        let weight = |holding: u32| (1.0 + all / (holding as f32).max(0.5)).ln();
+        let weights = (0..=count).map(|holding| (weight(holding).min(MAX_WEIGHT) * PARTS).round() as i16).collect();
+        Self { holding, weights }
+    }
+
+    /// Returns the weight of a token, in [`PARTS`].
+    fn of(&self, token: u32) -> Option<i16> {
+        self.weights.get(*self.holding.get(token as usize)? as usize).copied()
     }
 }
 
@@ -72,7 +78,7 @@ impl Embedding {
         for tokens in tokens.chunks(SUMMED) {
             let mut sums = [0_i32; DIMENSIONS];
             for &token in tokens {
-                let Some((row, &weight)) = table.row(token).zip(weights.0.get(token as usize)) else {
+                let Some((row, weight)) = table.row(token).zip(weights.of(token)) else {
                     continue;
                 };
                 for (sum, byte) in sums.iter_mut().zip(row) {

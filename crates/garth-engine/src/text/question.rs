@@ -66,10 +66,4 @@ impl Question {
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
-
-    /// Returns true if a text has a word that begins like a term.
-    pub(crate) fn has_word_of(&self, text: &str) -> bool {
-        let is_term = |token: &String| self.terms.iter().any(|term| token.starts_with(&term.token));
-        super::token::words(text).any(|(_, word)| super::token::of_word(word).iter().any(is_term))
-    }
 }

@@ -126,6 +126,18 @@ pub fn masked_in_context<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Co
     mask(&found, text, from)
 }
 
+/// Returns pieces of a text, each with a mark in place of each secret. All are judged together with what is
+/// before and after the text.
+pub(crate) fn masked_pieces<'a>(
+    before: &[u8],
+    text: &'a [u8],
+    behind: &[u8],
+    pieces: impl IntoIterator<Item = Range<usize>>,
+) -> Vec<Cow<'a, [u8]>> {
+    let (found, from) = find_around(Judgement::shown(), before, text, behind);
+    pieces.into_iter().map(|piece| mask(&found, &text[piece.clone()], from + piece.start)).collect()
+}
+
 /// Finds secrets in a piece of a text together with those of its surroundings that decide about it. Also
 /// returns where the piece begins in the searched bytes.
 fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) -> (Vec<Secret>, usize) {

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall};
 use garth_engine::TreePath;
-use garth_engine::model::Timestamp;
+use garth_engine::model::{SearchMode, Timestamp};
 
 use super::call::Call;
 use super::open::Opened;
 use crate::errors::Refusal;
-use crate::fields::{fields, integer, string, string_of, strings, time};
+use crate::fields::{fields, integer, string, string_of, strings, time, words};
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
@@ -38,6 +38,8 @@ fields! {
         until: Option<Timestamp> = time();
         /// Days in which half of the score of older text halves. Default: age does not count.
         half_life: Option<u64> = integer(1, MAX_DAYS as u64);
+        /// What texts are compared with the question by: its words, or words and meaning.
+        mode: Cow<'a, str> = words(&["words", "meaning"]), or Cow::Borrowed("meaning");
         /// Only memories that were valid at this time. Default: now.
         valid_at: Option<Timestamp> = time();
         /// Reads an earlier state: a time, a sequence or the name of a snapshot. Default: the newest.
@@ -66,6 +68,9 @@ async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refu
     }
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
     (asked.since, asked.until) = (fields.since, fields.until);
+    if fields.mode == "words" {
+        asked.mode = SearchMode::Words;
+    }
     asked.prefix = fields.prefix.map(Cow::into_owned);
     asked.half_life = fields.half_life.and_then(|days| u32::try_from(days).ok());
     asked.as_of = call.moment_of(fields.as_of.as_deref()).await?;

@@ -7,6 +7,7 @@ pub(crate) mod index_writer;
 pub(crate) mod line_counts;
 pub(crate) mod passage_search;
 pub(crate) mod passages;
+mod postings;
 mod ranking;
 mod secret_context;
 #[cfg(test)]

@@ -7,15 +7,22 @@ use super::tokens;
 
 /// Length of the shortest word that is proposed. Shorter ones are mostly parts of names.
 const SHORTEST: usize = 3;
+/// Largest number of a compared vector.
+const SCALE: f32 = 127.0;
 static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
 
 /// English words of the vocabulary.
 struct Words {
-    /// Words and the numbers of their tokens.
-    words: Vec<(&'static str, u32)>,
-    /// Their vectors less the mean, scaled to length 1.
-    vectors: Vec<[f32; DIMENSIONS]>,
+    words: Vec<Word>,
+    /// Mean of all vectors, which nearly all texts have in common.
     mean: [f32; DIMENSIONS],
+}
+
+struct Word {
+    word: &'static str,
+    token: u32,
+    /// Reciprocal length of its vector less the mean.
+    scale: f32,
 }
 
 impl Words {
@@ -28,44 +35,61 @@ impl Words {
         mean = mean.map(|sum: f32| sum / (table.len().max(1)) as f32);
         let proposed =
             |word: &str| word.len() >= SHORTEST && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        let mut words: Vec<(&str, u32)> = table.beginnings().filter(|(word, _)| proposed(word)).collect();
+        let beginnings = table.beginnings().filter(|(word, _)| proposed(word));
+        let mut words: Vec<Word> = beginnings
+            .filter_map(|(word, token)| {
+                let length = length(&sum(&[token], &mean)?);
+                (length > 0.0).then(|| Word { word, token, scale: length.recip() })
+            })
+            .collect();
         // The vocabulary is a map without order.
-        words.sort_by_key(|(_, token)| *token);
-        let vectors = words.iter().map(|(_, token)| vector(&[*token], &mean).unwrap_or([0.0; DIMENSIONS]));
-        Self { vectors: vectors.collect(), mean, words }
+        words.sort_by_key(|word| word.token);
+        Self { words, mean }
     }
 }
 
-/// Returns the sum of the vectors of `tokens`, less the mean, scaled to length 1. `None` without tokens.
-fn vector(tokens: &[u32], mean: &[f32; DIMENSIONS]) -> Option<[f32; DIMENSIONS]> {
+/// Returns the sum of the vectors of `tokens`, less the mean. `None` without tokens.
+fn sum(tokens: &[u32], mean: &[f32; DIMENSIONS]) -> Option<[f32; DIMENSIONS]> {
     let mut sum = mean.map(|mean| -mean);
     let mut rows = tokens.iter().filter_map(|token| Table::get().row(*token)).peekable();
     rows.peek()?;
     for row in rows {
         sum.iter_mut().zip(row).for_each(|(sum, byte)| *sum += f32::from(byte.cast_signed()));
     }
-    let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
-    (length > 0.0).then(|| sum.map(|x| x / length))
+    Some(sum)
+}
+
+fn length(vector: &[f32; DIMENSIONS]) -> f32 {
+    vector.iter().map(|x| x * x).sum::<f32>().sqrt()
 }
 
 /// Returns up to `most` words whose cosine with `word` is at least `least`, nearest first. Other forms of the
-/// word are among them, the word itself is not. Measured best with 20 words and 0.4.
+/// word are among them, the word itself is not.
 pub fn nearest(word: &str, most: usize, least: f32) -> Vec<(&'static str, f32)> {
     let all = &*WORDS;
     let mut own = Vec::new();
     tokens(word, &mut own);
-    let Some(vector) = vector(&own, &all.mean) else { return Vec::new() };
-    let cosine = |other: &[f32; DIMENSIONS]| -> f32 {
-        // Eight sums at a time, which the processor adds at once.
-        let mut sums = [0.0_f32; 8];
-        for (a, b) in vector.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0) {
-            sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
-        }
-        sums.iter().sum()
+    let Some(vector) = sum(&own, &all.mean) else { return Vec::new() };
+    // As small integers, like the vectors of the table: processors multiply many of them at once.
+    let largest = vector.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+    let small = vector.map(|x| (x / largest * SCALE).round());
+    let length = length(&small);
+    if !(largest > 0.0 && length > 0.0) {
+        return Vec::new();
+    }
+    // The product with a centered vector is that with the vector, less that with the mean.
+    let common: f32 = small.iter().zip(&all.mean).map(|(a, b)| a * b).sum();
+    let small = small.map(|x| x as i16);
+    let cosine = |other: &Word| {
+        let row = Table::get().row(other.token)?;
+        // 128 products of two bytes fit in 32 bits. Sums that are not checked are added many at once.
+        let products = small.iter().zip(row).map(|(a, b)| i32::from(*a) * i32::from(b.cast_signed()));
+        let product = products.fold(0_i32, i32::wrapping_add);
+        let cosine = (product as f32 - common) * other.scale / length;
+        (cosine >= least && own[..] != [other.token]).then_some((other.word, cosine))
     };
-    let cosines = all.words.iter().zip(all.vectors.iter().map(cosine));
-    let near = cosines.filter(|((_, token), cosine)| *cosine >= least && own[..] != [*token]);
-    let mut near: Vec<(&str, f32)> = near.map(|((word, _), cosine)| (*word, cosine)).collect();
+    let mut near: Vec<(&str, f32)> = all.words.iter().filter_map(cosine).collect();
+    // Words come in the order of the vocabulary, which decides among equals.
     near.sort_by(|a, b| b.1.total_cmp(&a.1));
     near.truncate(most);
     near

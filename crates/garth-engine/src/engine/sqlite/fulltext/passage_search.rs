@@ -7,15 +7,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use crate::engine::sqlite::fulltext::background::varint;
-use crate::engine::sqlite::fulltext::passages::{COLUMNS, Passage, old_until, passage};
-use crate::engine::sqlite::fulltext::ranking::{Candidate, Ranked, add_neighbour_scores, saturated};
+use crate::engine::sqlite::fulltext::passages::{COLUMNS, Passage, passage};
+use crate::engine::sqlite::fulltext::postings::{Form, Index, Matches};
+use crate::engine::sqlite::fulltext::ranking::{
+    Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated,
+};
 use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
-use crate::text::question::{Question, Term};
-use crate::text::token::{LEVELS, at_level, is_level};
+use crate::text::meaning::tokens;
+use crate::text::question::Question;
+use crate::text::token::{of_word, words};
 
 /// Rows of the index that one search reads, approximately: as many as 200 ms on a slow machine allow.
 pub(crate) const ROWS: usize = 60_000;
@@ -35,8 +38,15 @@ const FEW: usize = 256;
 const CHUNK: usize = 1_024;
 /// Most files of a search that are judged.
 pub(crate) const JUDGED: usize = 10_000;
-/// Words of the index that are read for the beginning of a word.
-const ENDINGS: usize = 32;
+/// Rows of words near in meaning that one search reads, approximately, and the least of each.
+const NEAR_ROWS: usize = 16_384;
+const NEAR_LEAST: usize = 64;
+/// Weight of a word near in meaning, relative to one of the question with the same meaning.
+const NEAR: f64 = 0.3;
+/// Passages whose text is compared with the question.
+const COMPARED: usize = 100;
+/// If the query can reach no more passages than this, all of them are compared, whatever words they have.
+const SCANNED: usize = 256;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: a long question shares some word with any text by chance.
@@ -50,8 +60,12 @@ pub(crate) trait Judge {
     /// Returns the file if the query may show it. Called once for each file.
     fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>>;
 
-    /// Returns true if a passage of a file may be shown. One that has only withheld lines may not.
-    fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<bool>;
+    /// Returns what may be shown of a passage of a file.
+    fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<Shown>;
+
+    /// Returns what may be shown of some passages of a file as text: without withheld lines and secrets. The
+    /// passages are given in their order in the file.
+    fn texts(&mut self, file: &Self::File, passages: &[Passage]) -> DbResult<Vec<String>>;
 
     /// Returns at most `limit` nodes in the subtrees of the query, and true if these are all; `None` if the
     /// query is not limited to subtrees.
@@ -61,15 +75,28 @@ pub(crate) trait Judge {
     fn step(&mut self) -> DbResult<()>;
 }
 
+/// Part of a passage that may be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Nothing,
+    All,
+    /// This text, without withheld lines. Words that only those have do not count.
+    Part(String),
+}
+
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SearchParams {
+pub(crate) struct SearchParams<'a> {
+    /// Question as asked.
+    pub(crate) text: &'a str,
     /// Most passages in all.
     pub(crate) limit: usize,
     /// Most passages of one file.
     pub(crate) per_file: usize,
     /// True if a passage gains from its neighbours.
     pub(crate) neighbours: bool,
+    /// True if texts in other words count.
+    pub(crate) meaning: bool,
     /// True to read only a few rows.
     pub(crate) quick: bool,
 }
@@ -82,6 +109,8 @@ pub(crate) struct PassageHit<T> {
     pub(crate) words: f64,
     /// Score that it gains from its neighbours; with `words` at most 1.
     pub(crate) neighbours: f64,
+    /// Score for its meaning; with the others at most 1.
+    pub(crate) meaning: f64,
     /// Result of `allow`.
     pub(crate) file: T,
 }
@@ -102,7 +131,7 @@ pub(crate) struct Answer<T> {
 pub(crate) fn search<J: Judge>(
     conn: &Connection,
     question: &Question,
-    asked: SearchParams,
+    asked: SearchParams<'_>,
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
@@ -115,260 +144,16 @@ pub(crate) fn search<J: Judge>(
         wanted.truncate(QUICK_WORDS);
         wanted.iter_mut().for_each(|forms| forms.retain(Form::is_plain));
     }
-    let answer = Search::new(&index, wanted, judge, asked)?.run(1.0, asked)?;
-    if !answer.found.is_empty() || answer.more || asked.quick {
+    let near = if asked.meaning { near_words(question) } else { Vec::new() };
+    let answer = Search::new(&index, wanted, &near, judge, asked)?.run(1.0, asked)?;
+    if answer.found.iter().any(|hit| hit.words > 0.0) || answer.more || asked.quick {
         return Ok(answer);
     }
     let mut wanted = Vec::new();
     for term in question.terms() {
         wanted.push(index.by_beginning(term)?);
     }
-    Search::new(&index, wanted, judge, asked)?.run(BY_BEGINNING, asked)
-}
-
-/// A full-text table with its vocabulary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Table {
-    Current,
-    /// The index of format 2, for passages that are not indexed again yet. It makes its own tokens.
-    Old,
-}
-
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Current => "passage_word",
-            Self::Old => "passage_text",
-        }
-    }
-
-    fn vocabulary(self) -> &'static str {
-        match self {
-            Self::Current => "passage_vocabulary",
-            Self::Old => "old_vocabulary",
-        }
-    }
-}
-
-/// One way in which a passage can contain a term.
-#[derive(Clone, Debug)]
-struct Form {
-    table: Table,
-    /// A word of the index. It consists of letters, digits and a mark of its level, so it cannot close the
-    /// quotes.
-    word: String,
-    /// Times that a passage contains it, approximately.
-    often: f64,
-}
-
-impl Form {
-    /// Returns true for the form that stands for the word itself, not for its frequency in a passage.
-    fn is_plain(&self) -> bool {
-        self.often <= 1.0
-    }
-}
-
-/// The passages that contain one term.
-#[derive(Debug, Default)]
-struct Matches {
-    /// Rows with the frequency of the term, newest first.
-    rows: Vec<(i64, f64)>,
-    /// True if these are all.
-    complete: bool,
-    /// Number of passages that contain it; an estimate if the rows are not complete.
-    passages: f64,
-}
-
-/// The index in the state of one transaction.
-struct Index<'a> {
-    conn: &'a Connection,
-    /// Number of passages.
-    passages: f64,
-    /// Id of the newest row.
-    newest: i64,
-    /// True if the index of format 2 is read, too.
-    old: bool,
-}
-
-impl<'a> Index<'a> {
-    fn new(conn: &'a Connection) -> DbResult<Self> {
-        let newest: Option<i64> =
-            conn.prepare_cached("SELECT max(id) FROM passage")?.query_row([], |r| r.get(0))?;
-        let old = old_until(conn)?.is_some_and(|until| until > 0);
-        let mut passages = rows_of(conn, Table::Current)?;
-        if old {
-            passages += rows_of(conn, Table::Old)?;
-        }
-        Ok(Self { conn, passages: passages.max(1) as f64, newest: newest.unwrap_or(0), old })
-    }
-
-    /// Returns the forms of a term as it is.
-    fn exactly(&self, term: &Term) -> Vec<Form> {
-        let current = |word, often| Form { table: Table::Current, word, often };
-        let mut forms = vec![current(term.token.clone(), 1.0)];
-        forms.extend(LEVELS.map(|(level, often)| current(at_level(&term.token, level), often)));
-        if self.old {
-            forms.push(Form { table: Table::Old, word: term.word.clone(), often: 1.0 });
-        }
-        forms
-    }
-
-    /// Returns the words of the index that begin like a term. A single Latin letter stays a word, because it
-    /// would match almost everything.
-    fn by_beginning(&self, term: &Term) -> DbResult<Vec<Form>> {
-        if term.token.len() == 1 {
-            return Ok(self.exactly(term));
-        }
-        let mut forms = Vec::new();
-        let tables = if self.old { &[Table::Current, Table::Old][..] } else { &[Table::Current] };
-        for table in tables.iter().copied() {
-            let sql = format!("SELECT term FROM {} WHERE term >= ?1 LIMIT 1", table.vocabulary());
-            let mut from = term.token.clone();
-            for _ in 0..ENDINGS {
-                let word: Option<String> = one(self.conn, &sql, [&from], |row| row.get(0))?;
-                let Some(word) = word.filter(|word| word.starts_with(&term.token)) else { break };
-                // The smallest text that is larger than the word.
-                from = format!("{word}\0");
-                if !is_level(&word) {
-                    forms.push(Form { table, word, often: 1.0 });
-                }
-            }
-        }
-        Ok(forms)
-    }
-
-    /// Returns the newest `most` matches of each form.
-    fn newest(&self, forms: &[Form], most: usize, judge: &mut impl Judge) -> DbResult<Matches> {
-        let mut matches = Matches { complete: true, ..Matches::default() };
-        // All matches from this row on are known.
-        let mut known = 0;
-        for form in forms {
-            let name = form.table.name();
-            let sql = format!("SELECT rowid FROM {name} WHERE {name} MATCH ?1 ORDER BY rowid DESC LIMIT ?2");
-            let mut statement = self.conn.prepare_cached(&sql)?;
-            let mut rows = statement.query(params![quoted(&form.word), most])?;
-            let mut count = 0;
-            while let Some(row) = rows.next()? {
-                judge.step()?;
-                count += 1;
-                matches.rows.push((row.get(0)?, form.often));
-            }
-            if count == most {
-                matches.complete = false;
-                known = known.max(matches.rows.last().map_or(0, |row| row.0));
-            }
-        }
-        matches.settle();
-        // Assumes that the older rows contain it as often as the newer ones.
-        let seen = (self.newest - known + 1).max(1) as f64 / self.newest.max(1) as f64;
-        let newer = matches.rows.partition_point(|row| row.0 >= known) as f64;
-        matches.passages = (newer / seen.min(1.0)).min(self.passages);
-        Ok(matches)
-    }
-
-    /// Returns those of `ids`, newest first, that contain one of the forms. Walks through the matches where
-    /// they are close to each other, and looks up the next one where they are not.
-    fn among(&self, forms: &[&Form], ids: &[i64], judge: &mut impl Judge) -> DbResult<Vec<(i64, f64)>> {
-        /// Matches skipped before the next one is looked up.
-        const PASS: usize = 16;
-        let mut found = Matches::default();
-        for form in forms {
-            let name = form.table.name();
-            let sql = format!(
-                "SELECT rowid FROM {name} WHERE {name} MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid DESC"
-            );
-            let mut statement = self.conn.prepare_cached(&sql)?;
-            let mut rest = ids;
-            while let (Some(newest), Some(oldest)) = (rest.first(), rest.last()) {
-                let mut rows = statement.query(params![quoted(&form.word), oldest, newest])?;
-                let mut passed = 0;
-                while passed < PASS
-                    && let Some(row) = rows.next()?
-                {
-                    judge.step()?;
-                    let id: i64 = row.get(0)?;
-                    let skip = rest.partition_point(|wanted| *wanted > id);
-                    rest = &rest[skip..];
-                    passed = if skip == 0 { passed + 1 } else { 0 };
-                    if rest.first() == Some(&id) {
-                        found.rows.push((id, form.often));
-                        rest = &rest[1..];
-                        passed = 0;
-                    }
-                }
-                if passed < PASS {
-                    break;
-                }
-            }
-        }
-        found.settle();
-        Ok(found.rows)
-    }
-
-    /// Returns the passages that contain one of `forms` and a word of `rare`, of which there are few.
-    fn beside(&self, forms: &[Form], rare: &[&Form], judge: &mut impl Judge) -> DbResult<Vec<(i64, f64)>> {
-        let mut found = Matches::default();
-        for form in forms {
-            let rare = rare.iter().filter(|rare| rare.table == form.table).map(|rare| quoted(&rare.word));
-            let rare: Vec<String> = rare.collect();
-            if rare.is_empty() {
-                continue;
-            }
-            let name = form.table.name();
-            let sql = format!("SELECT rowid FROM {name} WHERE {name} MATCH ?1");
-            let expression = format!("{} AND ({})", quoted(&form.word), rare.join(" OR "));
-            let mut statement = self.conn.prepare_cached(&sql)?;
-            let mut rows = statement.query([expression])?;
-            while let Some(row) = rows.next()? {
-                judge.step()?;
-                found.rows.push((row.get(0)?, form.often));
-            }
-        }
-        found.settle();
-        Ok(found.rows)
-    }
-
-    /// Returns the newest `most` passages of some files, newest first, and true if these are all.
-    fn passages_of(&self, inos: &[u64], most: usize, judge: &mut impl Judge) -> DbResult<(Vec<i64>, bool)> {
-        let mut ids: Vec<i64> = Vec::new();
-        let sql = "SELECT id FROM passage WHERE ino = ?1 ORDER BY off DESC LIMIT ?2";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        for ino in inos {
-            let mut rows = statement.query(params![ino, ROWS.saturating_sub(ids.len())])?;
-            while let Some(row) = rows.next()? {
-                judge.step()?;
-                ids.push(row.get(0)?);
-            }
-        }
-        ids.sort_unstable_by(|a, b| b.cmp(a));
-        let whole = ids.len() <= most;
-        ids.truncate(most);
-        Ok((ids, whole))
-    }
-}
-
-impl Matches {
-    /// Returns true if there are some, and all of them are known.
-    fn are_rare(&self) -> bool {
-        self.complete && !self.rows.is_empty()
-    }
-
-    /// Leaves each row once, newest first, with the highest frequency that is known of it.
-    fn settle(&mut self) {
-        self.rows.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
-        self.rows.dedup_by_key(|row| row.0);
-    }
-}
-
-fn quoted(word: &str) -> String {
-    format!("\"{word}\"")
-}
-
-/// Returns the number of rows of a full-text table, which FTS5 stores first in its record of averages.
-fn rows_of(conn: &Connection, table: Table) -> DbResult<u64> {
-    let sql = format!("SELECT block FROM {}_data WHERE id = 1", table.name());
-    let block: Option<Vec<u8>> = one(conn, &sql, [], |row| row.get(0))?;
-    Ok(block.and_then(|block| varint(&block).map(|(rows, _)| rows)).unwrap_or(0))
+    Search::new(&index, wanted, &near, judge, asked)?.run(BY_BEGINNING, asked)
 }
 
 /// A term in one round of a search.
@@ -376,7 +161,10 @@ struct TermMatches {
     /// Ways in which a passage may contain it.
     forms: Vec<Form>,
     matches: Matches,
-    /// Inverse document frequency.
+    /// Part of its weight that counts: less than 1 for a word that is only near in meaning to one of the
+    /// question.
+    share: f64,
+    /// Inverse document frequency, times the share.
     weight: f64,
 }
 
@@ -385,6 +173,12 @@ struct Search<'a, J: Judge> {
     index: &'a Index<'a>,
     judge: &'a mut J,
     wanted: Vec<TermMatches>,
+    /// Words near in meaning to those of the question.
+    near: Vec<TermMatches>,
+    /// Passages that are candidates even if they contain none of the words.
+    others: Vec<i64>,
+    /// Files that were judged; with the number of passages that may still be returned if they are allowed.
+    files: HashMap<Ino, Option<(J::File, usize)>>,
     /// True if some matches are not examined.
     partial: bool,
 }
@@ -393,8 +187,9 @@ impl<'a, J: Judge> Search<'a, J> {
     fn new(
         index: &'a Index<'a>,
         terms: Vec<Vec<Form>>,
+        near: &[NearWord],
         judge: &'a mut J,
-        asked: SearchParams,
+        asked: SearchParams<'_>,
     ) -> DbResult<Self> {
         // All words share the rows that one search may read.
         let each = |rows: usize| rows / terms.len().max(1);
@@ -411,16 +206,36 @@ impl<'a, J: Judge> Search<'a, J> {
                 *matches = index.newest(forms, most, judge)?;
             }
         }
-        let mut wanted = Vec::new();
-        for (forms, matches) in terms.into_iter().zip(matches) {
-            let weight = (1.0 + index.passages / matches.passages.max(0.5)).ln();
-            wanted.push(TermMatches { forms, matches, weight });
+        let wanted = terms.into_iter().zip(matches);
+        let wanted = wanted.map(|(forms, matches)| TermMatches { forms, matches, share: 1.0, weight: 0.0 });
+        let mut search = Self {
+            index,
+            judge,
+            wanted: wanted.collect(),
+            near: Vec::new(),
+            others: Vec::new(),
+            files: HashMap::new(),
+            partial: false,
+        };
+        search.look_for_near_words(near)?;
+        Ok(search)
+    }
+
+    /// Looks for words near in meaning. One that many passages contain would bring too many candidates.
+    fn look_for_near_words(&mut self, near: &[NearWord]) -> DbResult<()> {
+        let most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
+        for NearWord { token, cosine } in near {
+            let forms = vec![Form::plain(token.clone())];
+            let matches = self.index.newest(&forms, most, self.judge)?;
+            if matches.complete && !matches.rows.is_empty() {
+                self.near.push(TermMatches { forms, matches, share: NEAR * cosine, weight: 0.0 });
+            }
         }
-        Ok(Self { index, judge, wanted, partial: false })
+        Ok(())
     }
 
     /// Returns the best passages, where each term counts `by` of its weight.
-    fn run(mut self, by: f64, asked: SearchParams) -> DbResult<Answer<J::File>> {
+    fn run(mut self, by: f64, asked: SearchParams<'_>) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
         // Before the frequent words: it makes some of them complete.
         if !asked.quick {
@@ -429,45 +244,67 @@ impl<'a, J: Judge> Search<'a, J> {
         if any_rare {
             self.look_among_rare_matches()?;
         }
+        if asked.meaning {
+            self.others = self.scope()?;
+        }
         self.partial |= self.wanted.iter().any(|term| !term.matches.complete);
-        let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
+        self.weigh(&HashMap::new());
         let mut rest = self.candidates();
-        rest.retain(|candidate| candidate.weight * by / total >= MIN_SCORE);
-        // The file, and the number of its passages that may still be returned.
-        let mut files: HashMap<Ino, (J::File, usize)> = HashMap::new();
-        let mut judged = HashSet::new();
-        let mut withheld = 0;
         let mut found = Vec::new();
+        let (mut is_first, mut withheld) = (true, 0);
         // In chunks, best first: mostly the first one fills the page, and the rest is never read.
         while !rest.is_empty() {
-            for Ranked { passage, candidate } in self.best_of(&mut rest, asked.neighbours)? {
-                if found.len() == asked.limit || judged.len() == JUDGED {
+            let Some(mut best) = self.judged(&mut rest, &mut withheld, asked.per_file)? else {
+                return Ok(Answer { found, more: true });
+            };
+            if std::mem::take(&mut is_first) {
+                self.weigh(&best.hidden);
+            }
+            self.rank(&mut best.shown, asked.neighbours);
+            let total = self.wanted.iter().map(|term| term.weight).sum::<f64>() / by;
+            let mut ranked = best.shown;
+            ranked.sort_unstable_by(|a, b| b.order(a));
+            ranked.iter_mut().for_each(|it| it.settle(total));
+            if asked.meaning {
+                self.compare(&mut ranked, asked.text)?;
+            }
+            ranked.sort_unstable_by(|a, b| b.order(a));
+            for it in ranked {
+                let (words, neighbours, meaning) = it.parts();
+                if words + neighbours + meaning < MIN_SCORE {
+                    continue;
+                }
+                if found.len() == asked.limit {
                     return Ok(Answer { found, more: true });
                 }
-                self.judge.step()?;
-                if judged.insert(passage.ino)
-                    && let Some(file) = self.judge.allow(passage.ino)?
-                {
-                    files.insert(passage.ino, (file, asked.per_file));
-                }
-                if let Some((file, wanted @ 1..)) = files.get_mut(&passage.ino) {
-                    if !self.judge.shows(file, &passage)? {
-                        withheld += 1;
-                        // Without this bound a search over withheld lines alone would read all matches.
-                        if withheld == JUDGED {
-                            return Ok(Answer { found, more: true });
-                        }
-                        continue;
-                    }
+                if let Some(Some((file, wanted @ 1..))) = self.files.get_mut(&it.passage.ino) {
                     *wanted -= 1;
-                    let words = (candidate.weight * by / total).min(1.0);
-                    // The two parts of a score add up to at most 1.
-                    let neighbours = (candidate.beside * by / total).min(1.0 - words);
-                    found.push(PassageHit { passage, words, neighbours, file: file.clone() });
+                    let file = file.clone();
+                    found.push(PassageHit { passage: it.passage, words, neighbours, meaning, file });
                 }
             }
         }
         Ok(Answer { found, more: self.partial })
+    }
+
+    /// Returns all passages that the query can reach; none if these are more than can be compared.
+    fn scope(&mut self) -> DbResult<Vec<i64>> {
+        let (ids, all) = match self.judge.below(4 * SCANNED)? {
+            Some((inos, true)) => self.index.passages_of(&inos, SCANNED, self.judge)?,
+            Some((_, false)) => return Ok(Vec::new()),
+            None => self.index.all(SCANNED, self.judge)?,
+        };
+        Ok(if all { ids } else { Vec::new() })
+    }
+
+    /// Computes the weights of all words. `hidden` has the numbers of their matches that may not be shown,
+    /// which do not count: otherwise scores would tell of them.
+    fn weigh(&mut self, hidden: &HashMap<usize, f64>) {
+        let passages = self.index.passages;
+        for (place, term) in self.wanted.iter_mut().chain(&mut self.near).enumerate() {
+            let shown = term.matches.passages - hidden.get(&place).copied().unwrap_or(0.0);
+            term.weight = (1.0 + passages / shown.max(0.5)).ln() * term.share;
+        }
     }
 
     /// In a query limited to subtrees, uses the nodes of the subtrees if they are fewer than the matches, or
@@ -523,51 +360,151 @@ impl<'a, J: Judge> Search<'a, J> {
     /// Returns all passages that contain a term, in no order.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: HashMap<i64, Candidate> = HashMap::new();
-        for (place, term) in self.wanted.iter().enumerate() {
+        for (place, term) in self.wanted.iter().chain(&self.near).enumerate() {
             for (id, often) in &term.matches.rows {
-                let candidate = candidates.entry(*id).or_default();
-                candidate.id = *id;
-                candidate.terms |= 1 << place;
-                candidate.weight += term.weight;
+                let candidate = candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
+                if place < self.wanted.len() {
+                    candidate.terms |= 1 << place;
+                }
                 candidate.rank += term.weight * saturated(*often, 1.0);
             }
+        }
+        for id in &self.others {
+            candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
         }
         candidates.into_values().collect()
     }
 
-    /// Takes the best of `rest`, best first, ranked by their length and their neighbours as well.
-    fn best_of(&self, rest: &mut Vec<Candidate>, neighbours: bool) -> DbResult<Vec<Ranked>> {
+    /// Takes the best of `rest` and returns those that may be shown. `None` if too many were judged in this
+    /// search.
+    fn judged(
+        &mut self,
+        rest: &mut Vec<Candidate>,
+        withheld: &mut usize,
+        per_file: usize,
+    ) -> DbResult<Option<Judged>> {
         let from = rest.len().saturating_sub(CHUNK);
         if from > 0 {
             rest.select_nth_unstable_by(from, Candidate::order);
         }
         let sql = format!("SELECT {COLUMNS} FROM passage WHERE id = ?1");
-        let mut best = Vec::new();
+        let mut judged = Judged::default();
+        let mut hidden = HashSet::new();
         for candidate in rest.drain(from..) {
+            self.judge.step()?;
             // A row of the index of format 2 may belong to a passage that was deleted.
-            let passage = one(self.index.conn, &sql, [candidate.id], passage)?;
-            // Computed again below, now with the length of the passage.
-            let candidate = Candidate { rank: 0.0, ..candidate };
-            best.extend(passage.map(|passage| Ranked { passage, candidate }));
+            let Some(passage) = one(self.index.conn, &sql, [candidate.id], passage)? else { continue };
+            if !self.files.contains_key(&passage.ino) {
+                if self.files.len() == JUDGED {
+                    return Ok(None);
+                }
+                let file = self.judge.allow(passage.ino)?;
+                self.files.insert(passage.ino, file.map(|file| (file, per_file)));
+            }
+            let shown = match &self.files[&passage.ino] {
+                Some((file, _)) => self.judge.shows(file, &passage)?,
+                None => Shown::Nothing,
+            };
+            match shown {
+                Shown::Nothing => {}
+                Shown::All => {
+                    judged.shown.push(Ranked::new(passage, candidate.terms));
+                    continue;
+                }
+                Shown::Part(text) => {
+                    let terms = self.terms_in(&text) & candidate.terms;
+                    judged.shown.push(Ranked { is_part: true, ..Ranked::new(passage, terms) });
+                }
+            }
+            // Words of withheld lines do not count in their weights either.
+            hidden.insert(candidate.id);
+            // Without this bound a search over withheld lines alone would read all matches.
+            *withheld += usize::from(self.files[&passage.ino].is_some());
+            if *withheld == JUDGED {
+                return Ok(None);
+            }
         }
-        let words: f64 = best.iter().map(|it| it.passage.length()).sum();
-        let average = words / best.len().max(1) as f64;
-        let places: HashMap<i64, usize> = best.iter().map(|it| it.passage.id).zip(0..).collect();
-        for term in &self.wanted {
+        if !hidden.is_empty() {
+            for (place, term) in self.wanted.iter().chain(&self.near).enumerate() {
+                let count = term.matches.rows.iter().filter(|(id, _)| hidden.contains(id)).count();
+                judged.hidden.insert(place, count as f64);
+            }
+        }
+        Ok(Some(judged))
+    }
+
+    /// Returns the terms that a text has: one bit for each.
+    fn terms_in(&self, text: &str) -> u128 {
+        let mut known = HashMap::new();
+        for (place, term) in self.wanted.iter().enumerate() {
+            for form in &term.forms {
+                *known.entry(form.word.as_str()).or_default() |= 1_u128 << place;
+            }
+        }
+        let tokens = words(text).flat_map(|(_, word)| of_word(word));
+        tokens.filter_map(|token| known.get(token.as_str())).fold(0, |all, terms| all | terms)
+    }
+
+    /// Ranks passages by their words and length, and by their neighbours.
+    fn rank(&self, shown: &mut [Ranked], neighbours: bool) {
+        let words: f64 = shown.iter().map(|it| it.passage.length()).sum();
+        let average = words / shown.len().max(1) as f64;
+        let places: HashMap<i64, usize> = shown.iter().map(|it| it.passage.id).zip(0..).collect();
+        for (number, term) in self.wanted.iter().chain(&self.near).enumerate() {
             for (id, often) in &term.matches.rows {
-                if let Some(place) = places.get(id) {
-                    let Ranked { passage, candidate } = &mut best[*place];
-                    candidate.rank += term.weight * saturated(*often, passage.length() / average);
+                let Some(place) = places.get(id) else { continue };
+                let it = &mut shown[*place];
+                let is_shown = match number < self.wanted.len() {
+                    true => it.terms >> number & 1 == 1,
+                    false => !it.is_part,
+                };
+                if !is_shown {
+                    continue;
+                }
+                let gain = term.weight * saturated(*often, it.passage.length() / average);
+                it.rank += gain;
+                match number < self.wanted.len() {
+                    true => it.words += term.weight,
+                    false => it.meaning += gain,
                 }
             }
         }
         if neighbours {
             let weights: Vec<f64> = self.wanted.iter().map(|term| term.weight).collect();
-            add_neighbour_scores(&mut best, &weights);
+            add_neighbour_scores(shown, &weights);
         }
-        best.sort_unstable_by(|a, b| b.order(a));
-        Ok(best)
     }
+
+    /// Adds the cosine with the question to the first passages.
+    fn compare(&mut self, ranked: &mut [Ranked], question: &str) -> DbResult<()> {
+        let most = if self.others.is_empty() { COMPARED } else { SCANNED };
+        let first = ranked.len().min(most);
+        let first = &mut ranked[..first];
+        // In the order of files, each of which is read once.
+        first.sort_unstable_by_key(|it| (it.passage.ino, it.passage.span.off));
+        let mut texts = Vec::new();
+        for of_file in first.chunk_by(|one, other| one.passage.ino == other.passage.ino) {
+            let Some(Some((file, _))) = self.files.get(&of_file[0].passage.ino) else { continue };
+            let passages: Vec<Passage> = of_file.iter().map(|it| it.passage).collect();
+            for text in self.judge.texts(file, &passages)? {
+                self.judge.step()?;
+                let mut all = Vec::new();
+                tokens(&text, &mut all);
+                texts.push(all);
+            }
+        }
+        add_cosines(first, question, &texts);
+        Ok(())
+    }
+}
+
+/// Candidates that were judged.
+#[derive(Debug, Default)]
+struct Judged {
+    /// Those that may be shown.
+    shown: Vec<Ranked>,
+    /// Number of the others that contain each word.
+    hidden: HashMap<usize, f64>,
 }
 
 impl TermMatches {

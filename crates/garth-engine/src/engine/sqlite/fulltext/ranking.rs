@@ -1,10 +1,13 @@
 //! Ranking of the passages that contain terms of a question.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::model::Ino;
+use crate::text::meaning::{Embedding, Weights, nearest, tokens};
+use crate::text::question::Question;
+use crate::text::token::of_word;
 
 /// The constants of BM25, as in SQLite and most other implementations.
 const K1: f64 = 1.2;
@@ -16,40 +19,133 @@ const BESIDE: f64 = 0.5;
 /// a conversation about something does not name it in each message.
 const IN_FILE: f64 = 0.2;
 
-/// A passage that contains a term of the question.
-#[derive(Clone, Copy, Debug, Default)]
+/// Weight of the meaning of a passage, relative to all words of the question.
+const MEANING: f64 = 1.0;
+/// Cosine that unrelated texts have, which counts as none.
+const UNRELATED: f64 = 0.3;
+/// Part of a neighbour's meaning that counts for a passage.
+const MEANING_BESIDE: f64 = 0.3;
+/// Words near in meaning that are looked up for each word of a question.
+const NEAREST: usize = 40;
+/// Cosine that they have at least.
+const LEAST: f32 = 0.3;
+
+/// A passage that may answer a question.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     /// Id of its row.
     pub(super) id: i64,
-    /// Weight of the terms that it contains.
-    pub(super) weight: f64,
-    /// BM25, at first as if all passages had the same length.
+    /// BM25 as if all passages had the same length.
     pub(super) rank: f64,
     /// The terms that it contains: one bit for each.
     pub(super) terms: u128,
-    /// Score that it gains from other passages of its file, in the same unit as `weight`.
-    pub(super) beside: f64,
 }
 
 impl Candidate {
+    pub(super) fn new(id: i64) -> Self {
+        Self { id, rank: 0.0, terms: 0 }
+    }
+
     /// Orders by BM25, then by row: the better one is greater.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         self.rank.total_cmp(&other.rank).then(self.id.cmp(&other.id))
     }
 }
 
-/// A candidate with its passage.
+/// A candidate that may be shown, with its score. Weights become shares of the question by
+/// [`settle`](Self::settle).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked {
     pub(super) passage: Passage,
-    pub(super) candidate: Candidate,
+    /// The terms that it contains: one bit for each.
+    pub(super) terms: u128,
+    /// True if only a part of it may be shown.
+    pub(super) is_part: bool,
+    /// BM25 and what it gains, by which hits are ordered.
+    pub(super) rank: f64,
+    /// Weight of the terms that it contains.
+    pub(super) words: f64,
+    /// Weight that it gains from other passages of its file.
+    pub(super) beside: f64,
+    /// Weight of its words near in meaning, and of its meaning.
+    pub(super) meaning: f64,
 }
 
 impl Ranked {
-    /// Orders by BM25, then by file and place, which do not depend on when a passage was indexed.
+    pub(super) fn new(passage: Passage, terms: u128) -> Self {
+        Self { passage, terms, is_part: false, rank: 0.0, words: 0.0, beside: 0.0, meaning: 0.0 }
+    }
+
+    /// Orders by rank, then by file and place, which do not depend on when a passage was indexed.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let place = |it: &Self| (it.passage.ino, it.passage.span.off);
-        self.candidate.rank.total_cmp(&other.candidate.rank).then(place(self).cmp(&place(other)))
+        self.rank.total_cmp(&other.rank).then(place(self).cmp(&place(other)))
+    }
+
+    /// Divides all weights by that of the question.
+    pub(super) fn settle(&mut self, total: f64) {
+        self.rank /= total;
+        self.words /= total;
+        self.beside /= total;
+        self.meaning /= total;
+    }
+
+    /// Returns the score with its parts `words`, `neighbours` and `meaning`. Together they are at most 1.
+    pub(super) fn parts(&self) -> (f64, f64, f64) {
+        let words = self.words.min(1.0);
+        let beside = self.beside.min(1.0 - words);
+        (words, beside, self.meaning.min(1.0 - words - beside))
+    }
+}
+
+/// A word near in meaning to one of the question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct NearWord {
+    pub(super) token: String,
+    pub(super) cosine: f64,
+}
+
+/// Returns words near in meaning to those of a question.
+pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
+    let own: HashSet<&str> = question.terms().iter().map(|term| term.token.as_str()).collect();
+    let mut near: Vec<NearWord> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for term in question.terms() {
+        for (word, cosine) in nearest(&term.word, NEAREST, LEAST) {
+            for token in of_word(word).into_iter().filter(|token| !own.contains(token.as_str())) {
+                let place = *places.entry(token.clone()).or_insert_with(|| {
+                    near.push(NearWord { token, cosine: 0.0 });
+                    near.len() - 1
+                });
+                near[place].cosine = near[place].cosine.max(f64::from(cosine));
+            }
+        }
+    }
+    near
+}
+
+/// Adds the meaning of passages, whose texts are given as tokens. Tokens are weighted by their rarity in
+/// these texts alone, so that no other text has a part in the score.
+pub(super) fn add_cosines(ranked: &mut [Ranked], question: &str, texts: &[Vec<u32>]) {
+    let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
+    let mut asked = Vec::new();
+    tokens(question, &mut asked);
+    let asked = Embedding::new(&asked, &weights);
+    let cosine = |text: &Vec<u32>| f64::from(Embedding::new(text, &weights).cosine(&asked));
+    let cosines: Vec<f64> = texts.iter().map(|text| (cosine(text) - UNRELATED).max(0.0)).collect();
+    let ends: HashMap<(Ino, u64), usize> =
+        ranked.iter().map(|it| (it.passage.ino, it.passage.span.end())).zip(0..).collect();
+    let mut beside = vec![0.0_f64; ranked.len()];
+    for (place, it) in ranked.iter().enumerate() {
+        if let Some(previous) = ends.get(&(it.passage.ino, it.passage.span.off)) {
+            beside[place] = beside[place].max(cosines[*previous]);
+            beside[*previous] = beside[*previous].max(cosines[place]);
+        }
+    }
+    for ((it, cosine), beside) in ranked.iter_mut().zip(cosines).zip(beside) {
+        let gain = MEANING * (cosine + MEANING_BESIDE * beside);
+        it.meaning += gain;
+        it.rank += gain;
     }
 }
 
@@ -69,11 +165,11 @@ pub(super) fn add_neighbour_scores(best: &mut [Ranked], weights: &[f64]) {
     let mut around = vec![0_u128; best.len()];
     let mut files: HashMap<Ino, u128> = HashMap::new();
     for (place, it) in best.iter().enumerate() {
-        *files.entry(it.passage.ino).or_default() |= it.candidate.terms;
+        *files.entry(it.passage.ino).or_default() |= it.terms;
         // Neighbours touch: the next passage begins where this one ends.
         if let Some(next) = starts.get(&(it.passage.ino, it.passage.span.end())) {
-            around[place] |= best[*next].candidate.terms;
-            around[*next] |= it.candidate.terms;
+            around[place] |= best[*next].terms;
+            around[*next] |= it.terms;
         }
     }
     // The sum of no numbers is -0.0, which would be visible in the score.
@@ -81,10 +177,10 @@ pub(super) fn add_neighbour_scores(best: &mut [Ranked], weights: &[f64]) {
         let weights = weights.iter().enumerate().filter(|(term, _)| terms >> term & 1 == 1);
         weights.fold(0.0, |sum, (_, weight)| sum + weight)
     };
-    for (Ranked { passage, candidate }, around) in best.iter_mut().zip(around) {
-        let around = around & !candidate.terms;
-        let in_file = files.get(&passage.ino).copied().unwrap_or(0) & !candidate.terms & !around;
-        candidate.beside = BESIDE * sum(around) + IN_FILE * sum(in_file);
-        candidate.rank += candidate.beside;
+    for (it, around) in best.iter_mut().zip(around) {
+        let around = around & !it.terms;
+        let in_file = files.get(&it.passage.ino).copied().unwrap_or(0) & !it.terms & !around;
+        it.beside = BESIDE * sum(around) + IN_FILE * sum(in_file);
+        it.rank += it.beside;
     }
 }

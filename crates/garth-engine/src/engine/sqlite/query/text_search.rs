@@ -1,19 +1,21 @@
 //! Full-text search: the files that a query may return, and the content of a hit.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::fulltext::index_writer::{readable, unindexed_files};
 use crate::engine::sqlite::fulltext::line_counts;
-use crate::engine::sqlite::fulltext::passage_search::{self, Judge, PassageHit, SearchParams};
+use crate::engine::sqlite::fulltext::passage_search::{self, Judge, PassageHit, SearchParams, Shown};
 use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, head, live_names, nodes};
 use crate::fs::search_patterns::SearchPatterns;
 use crate::model::{
-    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, ScoreParts, SearchAnswer, SearchQuery, Seq,
-    Timestamp, VersionId, Within,
+    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, ScoreParts, SearchAnswer, SearchMode, SearchQuery,
+    Seq, Timestamp, VersionId, Within,
 };
 use crate::path::TreePath;
 use crate::rule::Rules;
@@ -23,12 +25,15 @@ use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::text::context::{Piece, around, best_line};
 use crate::text::passage::{self, Span};
 use crate::text::question::Question;
-use crate::text::secret::{CONTEXT, masked_in_context};
+use crate::text::secret::{CONTEXT, masked_pieces};
 use crate::text::snippet::snippet;
 use crate::text::withheld::blanked;
 
 /// Limit on the files counted as missing.
 const MISSING: u64 = 1000;
+
+/// Bytes between two passages up to which they are read at once.
+const APART: u64 = 4 << 10;
 
 /// Names of a node that are read at a time.
 const NAMES: usize = 16;
@@ -47,10 +52,10 @@ impl ReadView<'_> {
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
         // Without a rule that hides files from search, no name has to be looked up to apply one.
         let hidden = rules.unsearchable();
-        let mut allowed =
-            QueryFilter { view: self, query, question: &question, patterns, within, rules, hidden };
+        let mut allowed = QueryFilter { view: self, query, patterns, within, rules, hidden };
         let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
-        let asked = SearchParams { limit, per_file, neighbours, quick };
+        let meaning = query.mode == SearchMode::Meaning && !quick;
+        let asked = SearchParams { text: &query.text, limit, per_file, neighbours, meaning, quick };
         let found = passage_search::search(self.conn, &question, asked, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
@@ -66,10 +71,11 @@ impl ReadView<'_> {
         context: usize,
         rules: &Rules,
     ) -> DbResult<Hit> {
-        let PassageHit { passage, words, neighbours, file: (node, path) } = found;
+        let PassageHit { passage, words, neighbours, meaning, file } = found;
+        let File { node, path, .. } = file;
         let span = passage.span;
         let lines = line_counts::of(self.conn, &passage)?;
-        let text = self.shown(&node, &path, (span, lines.start), rules)?;
+        let text = self.shown_whole((&node, &path), (span, lines.start), rules)?;
         let context = match context {
             0 => None,
             most => Some(self.context((&node, &path), (&passage, lines.start), question, most, rules)?),
@@ -78,8 +84,8 @@ impl ReadView<'_> {
             path,
             ino: Ino(node.ino),
             version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
-            score: words + neighbours,
-            parts: ScoreParts { words, neighbours },
+            score: words + neighbours + meaning,
+            parts: ScoreParts { words, neighbours, meaning },
             snippet: snippet(&readable(&text, passage.form), question),
             bytes: span.off..span.end(),
             lines,
@@ -117,7 +123,7 @@ impl ReadView<'_> {
         let before = best - found.before as u64;
         let bytes = at(found.bytes.start)..at(found.bytes.end);
         let shown = Span { off: bytes.start, len: bytes.end - bytes.start, newline: false };
-        let shown = self.shown(node, path, (shown, before), rules)?;
+        let shown = self.shown_whole((node, path), (shown, before), rules)?;
         Ok(HitContext {
             text: String::from_utf8_lossy(&shown).into_owned(),
             best,
@@ -126,15 +132,15 @@ impl ReadView<'_> {
         })
     }
 
-    /// Returns a passage as shown: withheld lines are blanked, and secrets are masked unless a rule shows
-    /// them. `first` is the number of its first line.
+    /// Returns pieces of a part of a file as shown: withheld lines are blanked, and secrets are masked unless a
+    /// rule shows them. `first` is the number of the part's first line.
     fn shown(
         &self,
-        node: &NodeRow,
-        path: &TreePath,
+        (node, path): (&NodeRow, &TreePath),
         (span, first): (Span, u64),
         rules: &Rules,
-    ) -> DbResult<Vec<u8>> {
+        pieces: impl Iterator<Item = Range<usize>>,
+    ) -> DbResult<Vec<Vec<u8>>> {
         // The bytes around a span decide if it is a secret.
         let from = span.off.saturating_sub(CONTEXT as u64);
         let length = span.end() + CONTEXT as u64 - from;
@@ -142,10 +148,22 @@ impl ReadView<'_> {
         let (before, rest) = around.split_at(around.len().min((span.off - from) as usize));
         let (text, behind) = rest.split_at(rest.len().min(span.len as usize));
         let text = self.without_withheld(path, text.to_vec(), first)?;
+        let pieces = pieces.map(|piece| piece.start.min(text.len())..piece.end.min(text.len()));
         Ok(match rules.shows_secrets(path) {
-            true => text,
-            false => masked_in_context(before, &text, behind).into_owned(),
+            true => pieces.map(|piece| text[piece].to_vec()).collect(),
+            false => masked_pieces(before, &text, behind, pieces).into_iter().map(Cow::into_owned).collect(),
         })
+    }
+
+    /// Returns one part of a file as [`Self::shown`].
+    fn shown_whole(
+        &self,
+        of: (&NodeRow, &TreePath),
+        part: (Span, u64),
+        rules: &Rules,
+    ) -> DbResult<Vec<u8>> {
+        let whole = 0..part.0.len as usize;
+        Ok(self.shown(of, part, rules, std::iter::once(whole))?.pop().unwrap_or_default())
     }
 
     /// Returns the number of files in reach whose text is not indexed yet.
@@ -164,14 +182,20 @@ impl ReadView<'_> {
     }
 }
 
-/// A file that a query may return, and the first of its paths that may be shown.
-type File = (NodeRow, TreePath);
+/// A file that a query may return.
+#[derive(Clone, Debug)]
+struct File {
+    node: NodeRow,
+    /// The first of its paths that may be shown.
+    path: TreePath,
+    /// True if lines of it may be withheld.
+    withholds: bool,
+}
 
 /// Files and passages that one query may return.
 struct QueryFilter<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
-    question: &'a Question,
     patterns: SearchPatterns,
     /// Subtrees to search.
     within: Within,
@@ -247,23 +271,43 @@ impl Judge for QueryFilter<'_> {
         if node.nlink == 0 || node.expired(view.time) || !self.is_asked_for(&node)? || self.is_hidden(ino)? {
             return Ok(None);
         }
-        Ok(self.first_path(ino)?.map(|path| (node, path)))
+        let Some(path) = self.first_path(ino)? else { return Ok(None) };
+        let withholds = view.withholds(&path)?;
+        Ok(Some(File { node, path, withholds }))
     }
 
-    fn shows(&mut self, (node, path): &File, passage: &Passage) -> DbResult<bool> {
-        if self.view.control.registry().withheld(path).is_none() {
-            return Ok(true);
+    fn shows(&mut self, file: &File, passage: &Passage) -> DbResult<Shown> {
+        if !file.withholds {
+            return Ok(Shown::All);
         }
         let lines = line_counts::of(self.view.conn, passage)?;
-        let withheld = self.view.withheld(path, lines.clone())?;
+        let withheld = self.view.withheld(&file.path, lines.clone())?;
         // Nothing is withheld, or all of it: the text is not needed to decide.
-        if withheld.is_empty() || lines.clone().all(|line| withheld.contains(&line)) {
-            return Ok(withheld.is_empty());
+        if withheld.is_empty() {
+            return Ok(Shown::All);
+        }
+        if lines.clone().all(|line| withheld.contains(&line)) {
+            return Ok(Shown::Nothing);
         }
         let bytes = ByteRange { offset: passage.span.off, length: passage.span.len };
-        let text = self.view.read(node.ino, node.size, bytes)?.to_vec();
+        let text = self.view.read(file.node.ino, file.node.size, bytes)?.to_vec();
         let text = blanked(text, lines.start, |line| withheld.contains(&line));
-        Ok(self.question.has_word_of(&readable(&text, passage.form)))
+        Ok(Shown::Part(readable(&text, passage.form)))
+    }
+
+    fn texts(&mut self, file: &File, passages: &[Passage]) -> DbResult<Vec<String>> {
+        let mut texts = Vec::new();
+        // Passages close to each other are read and searched for secrets at once.
+        for near in passages.chunk_by(|one, next| next.span.off - one.span.end() <= APART) {
+            let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
+            let line = if file.withholds { line_counts::of(self.view.conn, first)?.start } else { 0 };
+            let off = first.span.off;
+            let span = Span { off, len: last.span.end() - off, newline: false };
+            let pieces = near.iter().map(|it| (it.span.off - off) as usize..(it.span.end() - off) as usize);
+            let shown = self.view.shown((&file.node, &file.path), (span, line), &self.rules, pieces)?;
+            texts.extend(near.iter().zip(&shown).map(|(it, text)| readable(text, it.form)));
+        }
+        Ok(texts)
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {

@@ -33,6 +33,13 @@ impl ReadView<'_> {
         Ok(one(self.conn, sql, params![ino, projection.number(), key], |_| Ok(()))?.is_some())
     }
 
+    /// Returns true if search leaves out lines of the file at a path.
+    pub(super) fn withholds(&self, path: &TreePath) -> DbResult<bool> {
+        let Some(by) = self.control.registry().withheld(path) else { return Ok(false) };
+        let Some(ino) = self.live_file(&by.file)? else { return Ok(false) };
+        self.node_has_key(ino, by.projection, by.any)
+    }
+
     /// Returns the lines of a range that search leaves out of the file at a path.
     pub(super) fn withheld(&self, path: &TreePath, lines: Range<u64>) -> DbResult<HashSet<u64>> {
         let mut withheld = HashSet::new();
