@@ -1,7 +1,7 @@
 //! Garbage collection of sessions: deletes what their policies no longer keep.
 
 use garth_agent::session::{Collect, Due, DueSession, Sessions};
-use garth_engine::model::Timestamp;
+use garth_engine::model::{FindCursor, Timestamp};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, Result};
 
 /// Scope of garbage collection that an operator permits.
@@ -15,16 +15,19 @@ pub struct Collecting {
 pub(crate) struct Left {
     pub(crate) more: bool,
     pub(crate) next: Option<Timestamp>,
+    /// Position at which the next look for due sessions continues.
+    pub(crate) after: Option<FindCursor>,
 }
 
-/// Collects the sessions of an account that are due, at most `sessions` of them.
+/// Collects the sessions of an account that are due, at most `sessions` of them, of those after a position.
 pub(crate) async fn step(
     tree: &dyn AccountStore,
     env: &Env,
     collecting: Collecting,
     sessions: usize,
+    after: Option<FindCursor>,
 ) -> Result<Left> {
-    let due = Due::find(tree, env.now()).await?;
+    let due = Due::find(tree, env.now(), after.as_ref()).await?;
     let mut how = Collect::default();
     how.keep_history = !collecting.history;
     for one in due.sessions.iter().take(sessions) {
@@ -50,7 +53,9 @@ pub(crate) async fn step(
             }
         }
     }
-    Ok(Left { more: due.sessions.len() > sessions, next: due.next })
+    let more = due.sessions.len() > sessions;
+    // The next look must not pass the sessions that were left.
+    Ok(Left { more, next: due.next, after: if more { after } else { due.after } })
 }
 
 /// Returns the sessions among which `one` is.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use garth_agent::workspace::{Reset, Workspace, due_resets, next_job, run_jobs};
+use garth_engine::model::FindCursor;
 use garth_engine::{AccountStore, Env, Result};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
@@ -14,7 +15,7 @@ use tracing::Instrument as _;
 use crate::chat_model::ServedModel;
 use crate::collect::Left;
 use crate::compute::compute;
-use crate::limits::{Limits, after};
+use crate::limits::{Limits, after as later};
 
 /// Resets of a server.
 #[derive(Clone, Debug)]
@@ -40,23 +41,33 @@ impl Resets {
         Self::new(self.model, limits)
     }
 
-    /// Finds the sessions of an account that are due for a reset, and starts the resets if there is room.
-    pub(crate) async fn step(&self, tree: &Arc<dyn AccountStore>, account: &str, env: &Env) -> Result<Left> {
+    /// Finds the sessions of an account after a position that are due for a reset, and starts the resets if
+    /// there is room.
+    pub(crate) async fn step(
+        &self,
+        tree: &Arc<dyn AccountStore>,
+        account: &str,
+        env: &Env,
+        after: Option<FindCursor>,
+    ) -> Result<Left> {
         let now = env.now();
-        let due = due_resets(&**tree, now).await?;
+        let due = due_resets(&**tree, now, after.as_ref()).await?;
         let job = match &self.model {
             Some(_) => next_job(&**tree).await?,
             None => None,
         };
         if due.sessions.is_empty() && job.is_none_or(|job| job > now) {
-            return Ok(Left { more: false, next: [due.next, job].into_iter().flatten().min() });
+            let next = [due.next, job].into_iter().flatten().min();
+            return Ok(Left { more: false, next, after: due.after });
         }
-        self.begin(Arc::clone(tree), account, env);
-        // Visited again later even if the work has started, because it may find no room or fail.
-        Ok(Left { more: false, next: Some(after(now, self.retry)) })
+        self.begin(Arc::clone(tree), account, env, after.clone());
+        // Visited again later even if the work has started, because it may find no room or fail. Until then
+        // the due sessions must not be passed.
+        let after = if due.sessions.is_empty() { due.after } else { after };
+        Ok(Left { more: false, next: Some(later(now, self.retry)), after })
     }
 
-    fn begin(&self, tree: Arc<dyn AccountStore>, account: &str, env: &Env) {
+    fn begin(&self, tree: Arc<dyn AccountStore>, account: &str, env: &Env, after: Option<FindCursor>) {
         // Without room, the account is visited again after `retry`.
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else { return };
         let busy = || self.busy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +82,7 @@ impl Resets {
             // Held until the work ends.
             let _room = room;
             let (threads, model) = (env.clone(), resets.model.clone());
-            let work = async move { run(&*tree, &env, model.as_ref()).await };
+            let work = async move { run(&*tree, &env, model.as_ref(), after.as_ref()).await };
             if let Err(error) = compute(&threads, &account, 0, work).await.flatten() {
                 tracing::warn!(%error, "sessions cannot be reset");
             }
@@ -81,12 +92,17 @@ impl Resets {
     }
 }
 
-/// Resets the due sessions of an account, and runs its waiting jobs.
-async fn run(tree: &dyn AccountStore, env: &Env, model: Option<&ServedModel>) -> Result<()> {
+/// Resets the due sessions of an account after a position, and runs its waiting jobs.
+async fn run(
+    tree: &dyn AccountStore,
+    env: &Env,
+    model: Option<&ServedModel>,
+    after: Option<&FindCursor>,
+) -> Result<()> {
     let allowance = ServedModel::allowance(model, tree, env).await?;
     let asking = ServedModel::asking(model, allowance.as_ref());
     // Looked up again, because an earlier run may have reset some of them.
-    for one in due_resets(tree, env.now()).await?.sessions {
+    for one in due_resets(tree, env.now(), after).await?.sessions {
         let workspace = Workspace::new(tree, &one.agent)?.env(env.clone());
         let how = Reset::default().asking(asking);
         match workspace.reset_if_due(&one.user, &one.session, &how).await {

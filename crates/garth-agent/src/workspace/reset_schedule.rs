@@ -11,7 +11,7 @@ use crate::session::{Create, Due, Listed, SessionKey};
 use crate::settings::Settings;
 use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
-use garth_engine::model::{Commit, Op, SetAttrs, Timestamp};
+use garth_engine::model::{Commit, FindCursor, Op, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Custom metadata of [`MARKED`]: time of the next check, RFC 3339, UTC.
@@ -38,13 +38,14 @@ impl Outcome for Option<Current> {
     }
 }
 
-/// Returns the sessions of an account that are due for a check, up to 1,000 at a time.
+/// Returns the sessions of an account that are due for a check, up to 1,000 at a time. The next look continues
+/// after [`Due::after`] of this one.
 ///
 /// # Errors
 /// From the filesystem.
 #[boxed]
-pub async fn due_resets(fs: &dyn FileSystem, now: Timestamp) -> Result<Due> {
-    Due::marked(fs, RESET_AT, &[MARKED], now).await
+pub async fn due_resets(fs: &dyn FileSystem, now: Timestamp, after: Option<&FindCursor>) -> Result<Due> {
+    Due::marked(fs, (RESET_AT, &[MARKED]), now, after).await
 }
 
 impl Workspace<'_> {

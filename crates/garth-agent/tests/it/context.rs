@@ -483,7 +483,7 @@ async fn collection_reads_only_due_sessions() {
     let fs = data.account("default").await.unwrap();
     let sessions = Sessions::new(&*fs, "default", "coder").unwrap().env(env.clone());
     let due = async || {
-        let due = Due::find(&*fs, env.now()).await.unwrap();
+        let due = Due::find(&*fs, env.now(), None).await.unwrap();
         let names: Vec<String> = due.sessions.iter().map(ToString::to_string).collect();
         (names.join(" "), due.next.is_some())
     };
@@ -555,7 +555,7 @@ async fn collection_can_keep_history() {
     how.keep_history = true;
     assert!(sessions.collect("default", &how).await.unwrap().removed.is_empty());
     assert!(text(&*fs, "messages.jsonl").await.contains("one"));
-    let later = Due::find(&*fs, Env::system().now()).await.unwrap();
+    let later = Due::find(&*fs, Env::system().now(), None).await.unwrap();
     assert!(later.sessions.is_empty() && later.next.is_some(), "it is asked again: {later:?}");
 }
 
@@ -618,12 +618,12 @@ async fn later_collection_finishes_the_rest() {
         fs.commit(Batch::new((first..first + 500).map(stray))).await.unwrap();
     }
     clock.advance(Duration::from_secs(10));
-    assert_eq!(Due::find(&fs, env.now()).await.unwrap().sessions.len(), 1);
+    assert_eq!(Due::find(&fs, env.now(), None).await.unwrap().sessions.len(), 1);
     let first = sessions.collect("default", &Collect::default()).await.unwrap();
     assert!(first.more && first.removed.len() < 10_501, "{}", first.removed.len());
-    assert!(Due::find(&fs, env.now()).await.unwrap().sessions.is_empty());
+    assert!(Due::find(&fs, env.now(), None).await.unwrap().sessions.is_empty());
     clock.advance(Duration::from_secs(3601));
-    assert_eq!(Due::find(&fs, env.now()).await.unwrap().sessions.len(), 1);
+    assert_eq!(Due::find(&fs, env.now(), None).await.unwrap().sessions.len(), 1);
     let second = sessions.collect("default", &Collect::default()).await.unwrap();
     assert_eq!(first.removed.len() + second.removed.len(), 10_501);
 }

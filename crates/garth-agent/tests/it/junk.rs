@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use garth_agent::media::Media;
 use garth_agent::memory::{Around, Direction, Level, List as MemoryList, Memories, Prefix, Put};
@@ -16,6 +17,7 @@ use garth_agent::workspace::{Init, PromptOptions, Reset, Trim, Workspace, due_re
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{At, Author, Batch, Moment, Op, SetAttrs, WalkPage};
 use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::fs::counting::Counting;
 
 use super::memories_set::{coffee, edge, uri};
 use super::packs::{call, result};
@@ -124,8 +126,8 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
         named("swapped", own.swapped(SESSION)),
         named("children", own.children(SESSION)),
         named("why", own.why(SESSION, "f1")),
-        named("due", Due::find(fs, now)),
-        named("resets", due_resets(fs, now)),
+        named("due", Due::find(fs, now, None)),
+        named("resets", due_resets(fs, now, None)),
         named("prompt", work.prompt(&prompt)),
         named("settings", work.settings()),
         named("skills", work.skills(&[])),
@@ -312,18 +314,25 @@ async fn repaired_meta_without_history_is_group() {
 
 #[tokio::test]
 async fn marks_of_other_files_hide_no_due_session() {
-    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
-    let sessions = sessions(&fs);
+    let fs = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
+    let sessions = sessions(&*fs);
     sessions.create(&Create::new(SESSION)).await.unwrap();
     sessions.append(SESSION, &Append::messages([Draft::user("one")])).await.unwrap();
     fs.write(&path("context/gc.policy"), "pack_ttl=0s\n").await.unwrap();
     sessions.pack(SESSION, &PackOptions::default()).await.unwrap();
     let mark = SetAttrs::new().metadata("garth.collect_at", "2020-01-01T00:00:00Z");
-    let copies = (0..2500).map(|number| {
+    // More than one look reads.
+    let copies = (0..4500).map(|number| {
         let path = TreePath::parse(&format!("/users/default/copies/{number}")).unwrap();
         Op::write(path, "x").with_parents().with_attrs(mark.clone())
     });
     fs.commit(Batch::new(copies).by_garth()).await.unwrap();
     let later = Env::system().now().plus_seconds(10);
-    assert_eq!(Due::find(&fs, later).await.unwrap().sessions.len(), 1);
+    let counting = Counting::new(Arc::clone(&fs) as Arc<dyn FileSystem>);
+    let first = Due::find(&counting, later, None).await.unwrap();
+    assert_eq!((first.sessions.len(), counting.reads_since()), (0, 4), "{first:?}");
+    assert_eq!(first.next, Some(later.plus_seconds(10)), "the next look is soon");
+    let second = Due::find(&counting, later, first.after.as_ref()).await.unwrap();
+    assert_eq!((second.sessions.len(), counting.reads_since()), (1, 1), "{second:?}");
+    assert!(second.after.is_none() && second.next.is_some(), "{second:?}");
 }

@@ -44,7 +44,7 @@ async fn due_sessions_are_found_by_mark() {
     talk(&sessions, "work", 1..=1).await;
     let how = Reset::default();
     workspace.current("default", &key, None, &how).await.unwrap().unwrap();
-    let due = async || due_resets(&fs, env.now()).await.unwrap();
+    let due = async || due_resets(&fs, env.now(), None).await.unwrap();
     assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(1800))));
     // A session that was used since is checked, and left until it is due.
     clock.advance(Duration::from_secs(600));

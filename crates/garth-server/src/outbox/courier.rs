@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use garth_agent::memory::{Follow, Next};
 use garth_agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
 use garth_engine::datadir::{Account, AccountState, Mark};
-use garth_engine::model::Timestamp;
+use garth_engine::model::{FindCursor, Timestamp};
 use garth_engine::{AccountStore, DataDir, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -82,6 +82,15 @@ struct LastVisit {
     mark: Mark,
     /// Time of the next work that is due.
     due: Option<Timestamp>,
+    looks: Looks,
+}
+
+/// Positions at which the next looks for due sessions continue, of an account with more marks than one look
+/// reads.
+#[derive(Clone, Debug, Default)]
+struct Looks {
+    collect: Option<FindCursor>,
+    reset: Option<FindCursor>,
 }
 
 /// Deliveries in flight of an account.
@@ -120,6 +129,7 @@ struct Left {
     more: bool,
     next: Option<Timestamp>,
     followed: Option<Follow>,
+    looks: Looks,
     /// Claimed events, and the tree that they are in.
     claimed: Vec<Claimed>,
     tree: Option<Arc<dyn AccountStore>>,
@@ -316,6 +326,7 @@ impl Courier {
                 collecting: self.collecting.filter(|_| is_whole),
                 resetting: self.resetting.clone().filter(|_| is_whole),
                 repairs,
+                looks: self.known.get(&account.folder).map(|known| known.looks.clone()).unwrap_or_default(),
             };
             let (of, env) = (account.clone(), self.data.env().clone());
             let visit = async move {
@@ -341,8 +352,11 @@ impl Courier {
         let Some(VisitResult { account, is_whole, mark, outcome }) = visited else { return };
         self.busy.remove(&account.folder);
         let now = self.data.env().now();
+        // After an error, the looks start again.
+        let mut looks = Looks::default();
         let due = match outcome {
-            Ok(Left { more, next, followed, claimed, tree }) => {
+            Ok(Left { more, next, followed, looks: left, claimed, tree }) => {
+                looks = left;
                 if let (Some(known), Some(follow)) = (&mut self.followed, followed) {
                     known.insert(account.folder.clone(), follow);
                 }
@@ -378,7 +392,7 @@ impl Courier {
         // A commit within the same clock tick as this mark would leave no other one, and be missed.
         let is_young = mark.changed().is_some_and(|changed| now.0.saturating_sub(changed.0) < YOUNG);
         let mark = if is_young { Mark::default() } else { mark };
-        self.known.insert(account.folder, LastVisit { mark, due });
+        self.known.insert(account.folder, LastVisit { mark, due, looks });
     }
 
     /// Frees the place of a finished delivery, and queues the account for its next events.
@@ -439,13 +453,15 @@ struct Work {
     collecting: Option<Collecting>,
     resetting: Option<Resets>,
     repairs: Repairs,
+    looks: Looks,
 }
 
 impl Work {
     /// Does the work of one visit: repairs first, because they create events.
     async fn run(self, account: &Account) -> Result<Left> {
         let (env, tree) = (self.data.env(), self.data.account(&account.id).await?);
-        let mut left = Left { more: false, next: None, followed: None, claimed: Vec::new(), tree: None };
+        let (claimed, looks) = (Vec::new(), Looks::default());
+        let mut left = Left { more: false, next: None, followed: None, looks, claimed, tree: None };
         // Each kind of work is independent: if one fails, the others continue.
         if let Repairs::From(follow) = self.repairs {
             match repair::step(&*tree, &account.id, env, follow, self.limits.repair_steps).await {
@@ -464,8 +480,11 @@ impl Work {
             }
         }
         if let Some(collecting) = self.collecting {
-            match collect::step(&*tree, env, collecting, self.limits.collect_sessions).await {
-                Ok(collect::Left { more, next }) => {
+            match collect::step(&*tree, env, collecting, self.limits.collect_sessions, self.looks.collect)
+                .await
+            {
+                Ok(collect::Left { more, next, after }) => {
+                    left.looks.collect = after;
                     left.more |= more;
                     next.into_iter().for_each(|due| left.due(due));
                 }
@@ -476,8 +495,9 @@ impl Work {
             }
         }
         if let Some(resets) = &self.resetting {
-            match resets.step(&tree, &account.id, env).await {
-                Ok(collect::Left { more, next }) => {
+            match resets.step(&tree, &account.id, env, self.looks.reset).await {
+                Ok(collect::Left { more, next, after }) => {
+                    left.looks.reset = after;
                     left.more |= more;
                     next.into_iter().for_each(|due| left.due(due));
                 }

@@ -14,7 +14,7 @@ use crate::session::store::meta::Meta;
 use crate::small_file::{File, read_all, unreadable};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
-use garth_engine::model::{Entry, FindQuery, Op, SetAttrs, Timestamp};
+use garth_engine::model::{Entry, FindCursor, FindQuery, Op, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Custom metadata of a file: time at which its session is due. RFC 3339, UTC.
@@ -23,8 +23,14 @@ const COLLECT_AT: &str = "garth.collect_at";
 /// Marked files: for the pack, for chunks, for blobs, for messages and events.
 pub(crate) const MARKED: [&str; 4] = [PACK, SWAPPED, DEDUPED, META];
 
-/// Limit on the marks that are read at once.
+/// Limit on the marks that are read at once, and on the sessions of one look.
 const PAGE: usize = 1000;
+
+/// Limit on the pages of marks that one look reads.
+const MAX_PAGES: usize = 4;
+
+/// Seconds until the marks after those of an incomplete look are read.
+const NEXT_LOOK: i64 = 10;
 
 /// Size limit of a policy.
 const MAX_POLICY: usize = 64 << 10;
@@ -38,8 +44,10 @@ pub(crate) const PAUSE: i64 = 60 * 60;
 pub struct Due {
     /// The sessions, without duplicates.
     pub sessions: Vec<DueSession>,
-    /// Time at which the next one is due.
+    /// Time at which the next one is due, or at which the next look should be made.
     pub next: Option<Timestamp>,
+    /// Position at which the next look continues; `None` if it starts again with the first mark.
+    pub after: Option<FindCursor>,
 }
 
 /// A session that is due.
@@ -55,35 +63,38 @@ pub struct DueSession {
 }
 
 impl Due {
-    /// Returns the sessions of an account that are due for collection, up to 1,000 at a time.
+    /// Returns the sessions of an account that are due for collection, up to 1,000 at a time. One look reads at
+    /// most 4,000 marks: if more are due, the next look continues after [`Due::after`] of this one.
     ///
     /// # Errors
     /// From the filesystem.
     #[boxed]
-    pub async fn find(fs: &dyn FileSystem, now: Timestamp) -> Result<Self> {
-        Self::marked(fs, COLLECT_AT, &MARKED, now).await
+    pub async fn find(fs: &dyn FileSystem, now: Timestamp, after: Option<&FindCursor>) -> Result<Self> {
+        Self::marked(fs, (COLLECT_AT, &MARKED), now, after).await
     }
 
     /// Returns the sessions of which one of `files` has a `mark` that is due.
     pub(crate) async fn marked(
         fs: &dyn FileSystem,
-        mark: &str,
-        files: &[&str],
+        (mark, files): (&str, &[&str]),
         now: Timestamp,
+        after: Option<&FindCursor>,
     ) -> Result<Self> {
         let users = TreePath::parse("/users")?;
         let query = FindQuery::metadata_from(mark, "").within(users).limit(PAGE);
-        let (mut due, mut seen, mut after) = (Self::default(), HashSet::new(), None);
-        // Marks that lead to no session, such as those on copies of marked files, stay before all others:
-        // whole pages of them are passed.
-        while due.sessions.len() < PAGE {
-            let marks = fs.find(&query.clone().after(after)).await?;
+        let (mut due, mut seen) = (Self { after: after.cloned(), ..Self::default() }, HashSet::new());
+        // Marks that lead to no session, such as those on files that were moved out of theirs, stay before all
+        // others. Nobody removes them, so a look ends after some pages, and the next one continues there:
+        // otherwise every look would cost as much as there are such files.
+        for _ in 0..MAX_PAGES {
+            let marks = fs.find(&query.clone().after(due.after.take())).await?;
+            let mut is_end = marks.next.is_none();
             for item in marks.items {
                 let time = item.key.split_once('\0').map(|(_, at)| Timestamp::parse_rfc3339(at));
                 let Some(Ok(at)) = time else { continue };
                 if at > now {
-                    due.next = Some(at);
-                    return Ok(due);
+                    (due.next, is_end) = (Some(at), true);
+                    break;
                 }
                 // A session has a mark on each of its files, and is collected once.
                 if let Some(one) = DueSession::of(&item.path, files)
@@ -92,14 +103,23 @@ impl Due {
                     due.sessions.push(one);
                 }
             }
-            after = marks.next;
-            if after.is_none() {
+            if is_end {
+                if after.is_some() {
+                    // A mark before the start of this look may have been set after the look that passed it.
+                    let first = now.plus_seconds(PAUSE);
+                    due.next = Some(due.next.map_or(first, |next| next.min(first)));
+                }
+                return Ok(due);
+            }
+            due.after = marks.next;
+            if due.sessions.len() >= PAGE {
+                // More are due: the next look is later, not immediate.
+                due.next = Some(now.plus_seconds(PAUSE));
                 return Ok(due);
             }
             yield_now().await;
         }
-        // More are due: the next look is later, not immediate.
-        due.next = Some(now.plus_seconds(PAUSE));
+        due.next = Some(now.plus_seconds(NEXT_LOOK));
         Ok(due)
     }
 }
