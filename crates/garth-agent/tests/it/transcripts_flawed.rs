@@ -1,6 +1,6 @@
 //! Transcripts that are broken, or that have messages which the session retracted.
 
-use garth_agent::session::{Export, Import, Select, TranscriptFormat};
+use garth_agent::session::{Append, Draft, Export, Import, Role, Select, TranscriptFormat};
 use garth_engine::ErrorKind;
 use serde_json::{Value, json};
 
@@ -224,4 +224,35 @@ async fn exported_results_of_a_step_are_one_message() {
         let done = whole(&sessions, "r", ANTHROPIC, &own).await;
         assert_eq!((done.new, done.retracted), (0, None));
     }
+}
+
+#[tokio::test]
+async fn export_pages_end_among_many_long_results() {
+    const ANTHROPIC: TranscriptFormat = TranscriptFormat::Anthropic;
+    let ids = ["a", "b", "c", "d"];
+    // In memory: a database would take a minute for these texts.
+    let (fs, _kept) = engines().await.remove(1);
+    let sessions = sessions(&*fs).await;
+    let calls = ids.map(|id| json!({"type": "tool_call", "id": id, "name": "n", "arguments": {}}));
+    let call = Draft::message(Role::Assistant, &json!(calls));
+    sessions.append("default", &Append::messages([Draft::user("go"), call])).await.unwrap();
+    for id in ids {
+        let result = json!([{"type": "tool_result", "call_id": id, "content": id.repeat(7 << 20)}]);
+        let result = Draft::message(Role::Tool, &result);
+        sessions.append("default", &Append::messages([result])).await.unwrap();
+    }
+    let (mut export, mut found) = (Export::new(ANTHROPIC), Vec::new());
+    loop {
+        let page = sessions.export("default", &export).await.unwrap();
+        let bytes: usize = page.items.iter().map(String::len).sum();
+        assert!(bytes < 22 << 20, "{bytes} bytes");
+        for item in &page.items {
+            let item: Value = serde_json::from_str(item).unwrap();
+            let blocks = item["content"].as_array().cloned().unwrap_or_default();
+            found.extend(blocks.iter().filter_map(|block| block["tool_use_id"].as_str()).map(str::to_owned));
+        }
+        let Some(next) = page.next else { break };
+        export.lines = next..=u64::MAX;
+    }
+    assert_eq!(found, ids);
 }

@@ -11,6 +11,7 @@ use super::compared::{self, Digest};
 use super::export::anew;
 use super::format::TranscriptFormat;
 use super::given::{Given, in_format};
+use super::hydrate::MAX_BYTES;
 use super::read::is_whole;
 use super::system_prompt::{in_transcript, text_of};
 use crate::media::{MediaKey, from_base64};
@@ -443,7 +444,7 @@ impl Sessions<'_> {
         if message.said == compared::as_said(&there) {
             return Ok(true);
         }
-        if !self.hydrate(session, given.format, &mut parsed).await? {
+        if !self.hydrate(session, given.format, &mut parsed, &mut { MAX_BYTES }).await? {
             return self.has_same_images((given, at), &there).await;
         }
         let Some(there) = as_written(&parsed) else { return Ok(false) };

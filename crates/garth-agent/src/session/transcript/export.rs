@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::format::TranscriptFormat;
+use super::hydrate::MAX_BYTES;
 use super::read::is_whole;
 use super::{anthropic, markdown, openai, pi};
 use crate::boxed;
@@ -16,9 +17,11 @@ use crate::session::log::message::Message;
 use crate::session::log::native::Reader;
 use garth_engine::compute::working;
 use garth_engine::error::Result;
+use garth_engine::model::MAX_INLINE_BODY;
 
-/// Limit on the bytes of results that one page holds together, 64 MiB.
-const MAX_STEP: usize = 64 << 20;
+/// Bytes of lines at which a page ends even among the results of a step, 20 MiB. A message that was imported as
+/// one has fewer, so that its original form is on one page.
+const MAX_STEP: usize = MAX_INLINE_BODY + MAX_PAGE_BYTES;
 
 /// Options of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,9 +128,15 @@ impl Sessions<'_> {
                 exported.next = group.first().map(|(number, _)| *number);
                 break;
             }
-            let items = self.written_group((session, export.format), group, &mut native).await?;
+            let room = export.page_bytes.saturating_sub(bytes);
+            let (items, next) =
+                self.written_group((session, export.format), group, (&mut native, room)).await?;
             bytes += items.iter().map(String::len).sum::<usize>();
             exported.items.extend(items);
+            if next.is_some() {
+                exported.next = next;
+                break;
+            }
         }
         Ok(exported)
     }
@@ -135,55 +144,67 @@ impl Sessions<'_> {
     /// Writes the messages between two of the assistant, or others that are one in a format. The API of
     /// Anthropic wants all results of a step in one message right after it. Lines can have them in several:
     /// after a rewind, between lines of the user, or imported one by one.
+    ///
+    /// Ends after `room` bytes, and returns the line of the next message then.
     async fn written_group(
         &self,
         (session, format): (&str, TranscriptFormat),
         group: &[(u64, Message)],
-        native: &mut Reader<'_>,
-    ) -> Result<Vec<String>> {
+        (native, room): (&mut Reader<'_>, usize),
+    ) -> Result<(Vec<String>, Option<u64>)> {
         let parts: Vec<_> = group.chunk_by(|a, b| is_one(format, &a.1, &b.1)).collect();
-        let has_results =
-            |part: &&[(u64, Message)]| part.iter().any(|(_, message)| message.role == Role::Tool);
+        let is_result = |one: &&(u64, Message)| one.1.role == Role::Tool;
+        let has_results = |part: &&[(u64, Message)]| part.iter().any(|one| is_result(&one));
         let count = parts.iter().copied().filter(has_results).count();
         let is_split = count > 1 || count == 1 && !parts.first().is_some_and(has_results);
-        let mut items = Vec::new();
-        if format != TranscriptFormat::Anthropic || !is_split {
-            for part in parts {
-                items.extend(self.written((session, format), part, native).await?);
-            }
-            return Ok(items);
+        let (mut items, mut moved, mut left) = (Vec::new(), 0, MAX_BYTES);
+        if format == TranscriptFormat::Anthropic && is_split {
+            let mut results: Vec<_> = group.iter().filter(is_result).cloned().collect();
+            self.hydrate(session, format, &mut results, &mut left).await?;
+            items = anew(format, &results);
+            // The parts from which results were moved are on the page of these, or the next page would
+            // have them again. These parts share the room for images, which no other limit bounds.
+            moved = parts.iter().rposition(has_results).map_or(0, |last| last + 1);
         }
-        let is_result = |one: &&(u64, Message)| one.1.role == Role::Tool;
-        let mut results: Vec<_> = group.iter().filter(is_result).cloned().collect();
-        self.hydrate(session, format, &mut results).await?;
-        items.extend(anew(format, &results));
-        for part in parts {
-            if !has_results(&part) {
-                items.extend(self.written((session, format), part, native).await?);
-                continue;
+        let mut bytes: usize = items.iter().map(String::len).sum();
+        for (at, part) in parts.into_iter().enumerate() {
+            if at >= moved {
+                if at > 0 && bytes > room {
+                    return Ok((items, part.first().map(|(number, _)| *number)));
+                }
+                left = MAX_BYTES;
             }
-            let mut rest: Vec<_> = part.iter().filter(|one| !is_result(one)).cloned().collect();
-            self.hydrate(session, format, &mut rest).await?;
-            items.extend(anew(format, &rest));
+            let written = if at < moved && has_results(&part) {
+                let mut rest: Vec<_> = part.iter().filter(|one| !is_result(one)).cloned().collect();
+                self.hydrate(session, format, &mut rest, &mut left).await?;
+                anew(format, &rest)
+            } else {
+                self.written((session, format), part, (native, &mut left)).await?
+            };
+            bytes += written.iter().map(String::len).sum::<usize>();
+            items.extend(written);
         }
-        Ok(items)
+        Ok((items, None))
     }
 
     async fn written(
         &self,
         (session, format): (&str, TranscriptFormat),
         group: &[(u64, Message)],
-        native: &mut Reader<'_>,
+        (native, left): (&mut Reader<'_>, &mut u64),
     ) -> Result<Vec<String>> {
         let place = group.first().and_then(|(_, first)| own_line(format, first));
         if let Some(line) = place
             && let Some(text) = native.line(line).await?
             && is_whole(format, text, group.len())
+            // An original form has its images, mostly in base64, where the lines name media.
+            && let Some(rest) = left.checked_sub(text.len() as u64 / 4 * 3)
         {
+            *left = rest;
             return Ok(vec![text.to_owned()]);
         }
         let mut group = group.to_vec();
-        self.hydrate(session, format, &mut group).await?;
+        self.hydrate(session, format, &mut group, left).await?;
         Ok(anew(format, &group))
     }
 }

@@ -13,11 +13,12 @@ use garth_engine::error::Result;
 use garth_engine::model::MAX_INLINE_BODY;
 
 /// Bytes of the images of consecutive messages that are written as one: as many as an import takes.
-const MAX_BYTES: u64 = MAX_INLINE_BODY as u64 / 4 * 3;
+pub(super) const MAX_BYTES: u64 = MAX_INLINE_BODY as u64 / 4 * 3;
 
 impl Sessions<'_> {
     /// Replaces the media that messages of a session name by their bytes. Returns false if they name none. A
-    /// text takes the place of a file that is deleted, belongs to another session, or exceeds the limit.
+    /// text takes the place of a file that is deleted, belongs to another session, or has more bytes than are
+    /// `left`.
     ///
     /// # Errors
     /// From the filesystem.
@@ -26,6 +27,7 @@ impl Sessions<'_> {
         session: &str,
         format: TranscriptFormat,
         messages: &mut [(u64, Message)],
+        left: &mut u64,
     ) -> Result<bool> {
         let mut images = Vec::new();
         for (_, message) in messages {
@@ -47,12 +49,11 @@ impl Sessions<'_> {
         }
         let (own, media, hydrator) =
             (self.with_parents(session).await?, self.media(), Hydrator::with_budget(0));
-        let mut left = MAX_BYTES;
         for image in images {
             let Some(key) = key_of(image) else { continue };
-            let why = match hydrator.read(("", &key), &media, &own, left).await? {
+            let why = match hydrator.read(("", &key), &media, &own, *left).await? {
                 Some(MediaBytes::Read(bytes)) => {
-                    left -= bytes.len() as u64;
+                    *left -= bytes.len() as u64;
                     working(bytes.len());
                     if let Block::Image { source, .. } = image {
                         *source = ImageSource::Data(STANDARD.encode(&bytes));
