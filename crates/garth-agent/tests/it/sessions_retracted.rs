@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use garth_agent::recall::fence::Key;
 use garth_agent::recall::{Recall, Recaller};
-use garth_agent::session::{Append, Change, Collect, Create, Derive, Draft, Select, Sessions, Source, State};
+use garth_agent::session::{
+    Append, Change, Collect, Create, Derive, Draft, Import, Select, Sessions, Source, State, TranscriptFormat,
+};
 use garth_agent::{Access, Caller, Class, Request};
-use garth_engine::model::{At, ByteRange, SearchQuery};
+use garth_engine::model::{At, ByteRange, Op, SearchQuery};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
-use serde_json::json;
+use garth_testkit::fs::interfering::{Call, Interfering};
+use serde_json::{Value, json};
 
 use super::packs::{budget, check};
 use super::sessions::{account, engines, path, said, sessions};
@@ -468,6 +471,74 @@ async fn many_sessions_lose_entries_of_retracted_messages() {
         let left = fs.read_to_string(&TreePath::parse(&file).unwrap()).await.unwrap();
         assert!(!left.contains("fact f2"), "{left}");
         assert!(sessions.why(other, "f2").await.unwrap_err().is(ErrorKind::NotFound), "{other}");
+    }
+}
+
+/// Returns the ids of the facts of a session.
+async fn fact_ids(fs: &dyn FileSystem, session: &str) -> Vec<String> {
+    let file = format!("/users/default/agents/coder/session/{session}/context/facts.jsonl");
+    let text = fs.read_to_string(&TreePath::parse(&file).unwrap()).await.unwrap();
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+    text.lines().map(id).collect()
+}
+
+#[tokio::test]
+async fn repeat_finishes_an_interrupted_retraction() {
+    let [user, answer] = ["user", "assistant"];
+    let text = |said: &[&str]| -> String {
+        let roles = [user, answer].into_iter().cycle();
+        said.iter()
+            .zip(roles)
+            .map(|(said, role)| json!({"role": role, "content": said}).to_string() + "\n")
+            .collect()
+    };
+    let (first, other) = (text(&["a", "b", "c"]), text(&["a", "x"]));
+    for is_import in [false, true] {
+        for (fs, _kept) in engines().await {
+            let fs: Arc<dyn FileSystem> = fs;
+            let own = sessions(&*fs).await;
+            own.import("default", &Import::new(TranscriptFormat::OpenAi, &first)).await.unwrap();
+            let others: Vec<String> = (0..66).map(|number| format!("other-{number}")).collect();
+            for other in &others {
+                own.create(&Create::new(other)).await.unwrap();
+                let of = [("kept", "default#messages:1"), ("part", "default#messages:1-2")];
+                own.derive(other, &facts(&of)).await.unwrap();
+            }
+            let retract = async |fs: &dyn FileSystem| {
+                let own = Sessions::new(fs, "default", "coder").unwrap();
+                match is_import {
+                    true => {
+                        let import = Import::new(TranscriptFormat::OpenAi, &other).rewind();
+                        own.import("default", &import).await.map(drop)
+                    }
+                    false => own.retract("default", &source("messages:2"), None).await.map(drop),
+                }
+            };
+            // A crash before the second commit.
+            let fails = vec![Op::remove(TreePath::parse("/missing").unwrap())];
+            let cut = Interfering::new(&fs, Call::Commit, 1, fails);
+            assert!(retract(&cut).await.unwrap_err().is(ErrorKind::NotFound));
+            let own = Sessions::new(&*fs, "default", "coder").unwrap();
+            let mut left = Vec::new();
+            for other in &others {
+                if fact_ids(&*fs, other).await.len() == 2 {
+                    left.push(other);
+                }
+            }
+            assert_eq!(left.len(), 2, "{left:?}");
+            // One is derived again in between, from the message that is left. It keeps an older entry.
+            let of = [
+                ("kept", "default#messages:1"),
+                ("part", "default#messages:1-2"),
+                ("new", "default#messages:1-2"),
+            ];
+            own.derive(left[0], &facts(&of)).await.unwrap();
+            for _ in 0..2 {
+                retract(&*fs).await.unwrap();
+                assert_eq!(fact_ids(&*fs, left[0]).await, ["kept", "new"], "{is_import}");
+                assert_eq!(fact_ids(&*fs, left[1]).await, ["kept"], "{is_import}");
+            }
+        }
     }
 }
 

@@ -77,16 +77,17 @@ impl Sessions<'_> {
     }
 
     /// Returns the entries of a file without those that have a source among the messages `gone` of the
-    /// session `of`; `None` if no entry has one. With `is_whole`, all messages of that source must be
-    /// retracted.
+    /// session `of`; `None` if no entry has one. A repeat leaves entries that were derived since the
+    /// retraction, from the other messages of that source.
     pub(super) async fn entries_without(
         &self,
         (session, kind, text): (&str, EntryKind, &str),
         of: &str,
-        (gone, is_whole): (&[RangeInclusive<u64>], bool),
+        (gone, is_repeat): (&[RangeInclusive<u64>], bool),
     ) -> Result<Option<String>> {
         // Another program wrote this file. The sources of its text are unknown, so it stays.
         let Ok(entries) = parse_entries(kind, text) else { return Ok(None) };
+        let path = self.file(session, kind.file())?;
         let mut left: Vec<Entry> = Vec::with_capacity(entries.len());
         let all = entries.len();
         for entry in entries {
@@ -98,10 +99,14 @@ impl Sessions<'_> {
                     What::Path(path) => self.lines_of_file((session, of), source, path).await?,
                     _ => self.lines_of_source((session, of), source).await?,
                 };
-                let Some(lines) = lines.filter(|lines| gone.iter().any(|gone| overlap(gone, lines))) else {
-                    continue;
-                };
-                is_gone |= !is_whole || self.are_retracted(of, &lines).await?;
+                let Some(lines) = lines else { continue };
+                for gone in gone.iter().filter(|gone| overlap(gone, &lines)) {
+                    let both = *gone.start().max(lines.start())..=*gone.end().min(lines.end());
+                    is_gone = is_gone
+                        || !is_repeat
+                        || self.are_retracted(of, &lines).await?
+                        || self.precedes_retraction(of, &both, (&path, kind, &entry)).await?;
+                }
             }
             if !is_gone {
                 left.push(entry);
@@ -117,9 +122,11 @@ impl Sessions<'_> {
         if first.is_empty() {
             return Ok(false);
         }
-        let gone = self.retracted(session, lines.clone()).await?;
+        // A file that is the whole log has no last line.
+        let end = *lines.end().min(&self.end(session, Log::Messages).await?.lines);
+        let gone = self.retracted(session, *lines.start()..=end).await?;
         // Adjacent lines are in one run: if all lines are retracted, the first run has them all.
-        Ok(gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(lines.end())))
+        Ok(gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(&end)))
     }
 
     /// Returns true if all messages that a source of a session names are retracted.

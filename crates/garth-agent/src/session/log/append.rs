@@ -184,6 +184,9 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
         let lines = self.once.run(self.append_as(session, append, |lines| lines)).await?;
+        // After the record: a repeat finishes this after a crash.
+        let is_repeat = self.once.is_repeat() || lines.appended.seq.is_none();
+        self.remove_retracted_elsewhere(session, &append.events, is_repeat).await?;
         self.numbered(session, lines).await
     }
 
@@ -218,7 +221,8 @@ impl Sessions<'_> {
         }
     }
 
-    /// Appends messages and events, and records the outcome that `outcome` builds.
+    /// Appends messages and events, and records the outcome that `outcome` builds. Events that retract messages
+    /// need [`Self::append`].
     pub(crate) async fn append_as<T: Outcome>(
         &self,
         session: &str,
@@ -227,9 +231,7 @@ impl Sessions<'_> {
     ) -> Result<T> {
         // Once for all attempts: the path of an image is derived from the id of its message.
         let [messages, events] = self.prepare(session, append).await?;
-        let done = retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await?;
-        self.remove_retracted_elsewhere(session, &append.events).await?;
-        Ok(done)
+        retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
     }
 
     /// Completes and checks the lines of an append, and moves images out of them.

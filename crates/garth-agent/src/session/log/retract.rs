@@ -84,7 +84,7 @@ impl Sessions<'_> {
         }
         let done = self.once.run(retry(|| self.retract_once(session, source, reason))).await?;
         // A repeat finishes this after a crash.
-        let is_repeat = done.events.is_empty();
+        let is_repeat = self.once.is_repeat() || done.events.is_empty();
         self.remove_elsewhere(session, (std::slice::from_ref(&done.lines), is_repeat)).await?;
         Ok(done)
     }

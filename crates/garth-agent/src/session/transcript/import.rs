@@ -203,6 +203,15 @@ impl Sessions<'_> {
         }
         let first = self.once.run(retry(|| self.first_slice(session, import, &given))).await?;
         let is_whole = first.is_whole;
+        // After the record: a repeat finishes this after a crash. A repeat without a record retracts nothing:
+        // it rewinds, has nothing new, or has more messages than one slice.
+        let retracts = first.retracted.is_some() || first.new_system > 0;
+        let appended = &first.lines.appended;
+        let goes_on =
+            first.there.saturating_add(appended.messages.len() as u64) < given.messages.len() as u64;
+        if retracts || is_whole && (import.rewind || goes_on || appended.seq.is_none()) {
+            self.finish_retractions(session).await?;
+        }
         let mut done = Imported {
             messages: given.messages.len() as u64,
             retracted: first.retracted.map(|(from, to)| from..=to),
@@ -341,9 +350,7 @@ impl Sessions<'_> {
             said_again: aligned.said_again,
             new_ids: new_ids.clone(),
         };
-        let slice = self.append_once(session, &append, [&messages, &events], &outcome).await?;
-        self.remove_retracted_elsewhere(session, &append.events).await?;
-        Ok(slice)
+        self.append_once(session, &append, [&messages, &events], &outcome).await
     }
 
     /// Appends a further slice, after the last message of the previous slice.
