@@ -1,5 +1,7 @@
 //! A transcript as the caller gave it: its checked messages, and the messages of a session derived from each.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -181,6 +183,25 @@ impl<'a> Given<'a> {
     /// Returns the number of blocks that were replaced by placeholders, from message `from` on.
     pub(super) fn unknown_blocks(&self, from: usize) -> u64 {
         self.messages.get(from).map_or(0, |first| self.unknown[first.unit..].iter().sum())
+    }
+
+    /// Returns the number of messages of the transcript from which some messages of the session were derived:
+    /// one can give several, such as the results of a step.
+    pub(super) fn count(&self, derived: Range<usize>) -> u64 {
+        let end = derived.end.min(self.messages.len());
+        let derived = &self.messages[derived.start.min(end)..end];
+        match (derived.first(), derived.last()) {
+            (Some(first), Some(last)) => (last.unit - first.unit + 1) as u64,
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of messages of the transcript that a session has with its first `there` messages,
+    /// without the first `system` ones, which it has not. One of which it has a part is not among them.
+    pub(super) fn present(&self, there: u64, system: u64) -> u64 {
+        let [there, system] = [there, system].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+        let begun = u64::from(self.messages.get(there).is_some_and(|next| next.part > 0));
+        (self.count(0..there) - begun).saturating_sub(self.count(0..system))
     }
 
     fn refusal(&self) -> Error {

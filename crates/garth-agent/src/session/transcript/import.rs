@@ -121,13 +121,13 @@ impl<'t> Import<'t> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// Number of messages in the transcript.
+    /// Number of messages in the transcript that were read; [`Imported::skipped_count`] counts the others.
     pub messages: u64,
     /// Number of these that the session had already.
     pub present: u64,
-    /// Number of these that were new.
+    /// Number of these that were new, at least in part.
     pub new: u64,
-    /// Line numbers of the new ones.
+    /// Lines of the session that were appended. A message of the transcript can have several.
     pub lines: Option<RangeInclusive<u64>>,
     /// Line numbers of the messages that were retracted.
     pub retracted: Option<RangeInclusive<u64>>,
@@ -213,7 +213,8 @@ impl Sessions<'_> {
             self.finish_retractions(session).await?;
         }
         let mut done = Imported {
-            messages: given.messages.len() as u64,
+            messages: given.count(0..given.messages.len()),
+            present: given.present(first.there, first.new_system),
             retracted: first.retracted.map(|(from, to)| from..=to),
             system_changed: first.new_system > 0,
             said_again: first.said_again,
@@ -224,18 +225,20 @@ impl Sessions<'_> {
             repeat_doubles: import.repeat_doubles(&given, is_whole) && !self.once.records(),
             ..Imported::default()
         };
-        done.present = first.there.saturating_sub(first.new_system);
         let mut at = usize::try_from(first.there).unwrap_or(usize::MAX);
         done.unknown_blocks = given.unknown_blocks(at);
         let (mut slice, mut ids, mut number) = (first, NewIds::new(), 0_u64);
         loop {
             ids.append(&mut slice.new_ids);
             let appended = self.numbered(session, slice.lines).await?;
+            let from = at;
             at = at.saturating_add(appended.messages.len());
-            done.present += appended.messages.len() as u64;
+            let appended_lines = appended.lines.as_ref().map_or(0, |lines| lines.end() - lines.start() + 1);
+            // Only messages with an id of a line can be there, and each of these is one line.
+            let present = (appended.messages.len() as u64).saturating_sub(appended_lines);
+            done.present += present;
+            done.new += given.count(from..at).saturating_sub(present);
             if let Some(lines) = appended.lines {
-                let new = lines.end() - lines.start() + 1;
-                (done.new, done.present) = (done.new + new, done.present.saturating_sub(new));
                 let start = done.lines.as_ref().map_or(*lines.start(), |done| *done.start());
                 done.lines = Some(start..=*lines.end());
             }
@@ -278,19 +281,20 @@ impl Sessions<'_> {
             ),
             None => (Alignment::default(), 0),
         };
-        let (messages, there) = (given.messages.len() as u64, aligned.there as u64);
-        let (new, system) = (messages.saturating_sub(there), aligned.system.as_ref());
-        if let Some(meta) = meta.as_ref().filter(|_| new > 0) {
+        let derived = given.messages.len();
+        let lines = derived.saturating_sub(aligned.there) as u64;
+        let system = aligned.system.as_ref().map_or(0, |system| system.contents.len() as u64);
+        if let Some(meta) = meta.as_ref().filter(|_| lines > 0) {
             refuse_reset(session, meta)?;
         }
         Ok(Imported {
-            messages,
-            present: there.saturating_sub(system.map_or(0, |system| system.contents.len() as u64)),
-            new,
+            messages: given.count(0..derived),
+            present: given.present(aligned.there as u64, system),
             // Messages of a whole transcript after the common ones are new, whatever ids they have.
-            lines: (new > 0).then_some(end + 1..=end + new),
+            new: given.count(aligned.there..derived),
+            lines: (lines > 0).then_some(end + 1..=end + lines),
             retracted: aligned.retract.clone(),
-            system_changed: system.is_some(),
+            system_changed: aligned.system.is_some(),
             unknown_blocks: given.unknown_blocks(aligned.there),
             said_again: aligned.said_again,
             skipped: given.skipped.clone(),
