@@ -92,10 +92,12 @@ impl Chat {
         self.access.tree()
     }
 
-    /// Builds the system prompt, for the session of the request if it names one.
+    /// Builds the system prompt, for the session of the request if it names one with
+    /// [`ChatRequest::session`](crate::ChatRequest::session). That session must exist: create it with
+    /// [`Chat::sessions`] first. It records the prompt in an event. Missing files of the workspace are left out.
     ///
     /// # Errors
-    /// As [`Workspace::prompt`].
+    /// As [`Workspace::prompt`]; `NotFound` if the session does not exist.
     pub async fn prompt(&self) -> Result<Prompt> {
         let who = self.access.identity();
         let options = PromptOptions::default();

@@ -15,7 +15,8 @@ pub(super) const LEAST_SHOWN: u64 = 600;
 /// Size limit of `pack.json`, 16 MiB.
 pub(super) const MAX_PACK: usize = (16 << 20) - 1;
 
-/// Options of a pack.
+/// Options of a pack. By default it extends the last one, within the budget of the session (see
+/// [`PackOptions::budget`]), and is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackOptions {
@@ -39,7 +40,8 @@ pub struct PackOptions {
 }
 
 impl PackOptions {
-    /// Sets the token budget; 0 removes the limit.
+    /// Sets the token budget; 0 removes the limit. The default is that of `context/budget`, else the context
+    /// window in `meta.json`, else none; a pack without a limit has at most [`MAX_TOKENS`] tokens.
     #[must_use]
     pub fn budget(self, tokens: u64) -> Self {
         Self { budget: Some(tokens), ..self }
