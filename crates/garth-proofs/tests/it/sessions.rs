@@ -2,7 +2,7 @@
 
 use garth_proofs::filled_packs::{self, FilledPacks};
 use garth_proofs::packs::Packs;
-use garth_proofs::retractions::Retractions;
+use garth_proofs::retractions::{self, Retractions};
 use garth_proofs::sessions::collection::{Blind, Collections, REMOVED};
 use garth_proofs::transcripts::{Fault, Transcripts};
 
@@ -77,5 +77,7 @@ fn proof_detects_wrong_pack_size() {
 #[test]
 fn pack_cost_does_not_grow_with_retractions() {
     proven(&Retractions::default(), 1);
-    assert!(broken(&Retractions { none: true }, 1).contains("a pack has retracted messages"));
+    let broken = |fault| broken(&Retractions { fault: Some(fault) }, 1);
+    assert!(broken(retractions::Fault::None).contains("a pack has retracted messages"));
+    assert!(broken(retractions::Fault::EachEvent).contains("a pack takes"));
 }
