@@ -94,7 +94,8 @@ impl Chat {
 
     /// Builds the system prompt, for the session of the request if it names one with
     /// [`ChatRequest::session`](crate::ChatRequest::session). That session must exist: create it with
-    /// [`Chat::sessions`] first. It records the prompt in an event. Missing files of the workspace are left out.
+    /// [`Chat::sessions`] first. It records the prompt in an event. Missing files of the workspace are left
+    /// out.
     ///
     /// # Errors
     /// As [`Workspace::prompt`]; `NotFound` if the session does not exist.

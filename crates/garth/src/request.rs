@@ -57,9 +57,9 @@ impl ChatRequest {
         Self { agent: Some(id.into()), ..self }
     }
 
-    /// Sets the user who speaks. Without a session key, this user alone listens: the class is [`Class::Main`] if
-    /// the settings of the agent name this user as its owner, else [`Class::Dm`]. So a new agent, which has no
-    /// owner in its settings, meets every named user in the class `dm`.
+    /// Sets the user who speaks. Without a session key, this user alone listens: the class is [`Class::Main`]
+    /// if the settings of the agent name this user as its owner, else [`Class::Dm`]. So a new agent, which
+    /// has no owner in its settings, meets every named user in the class `dm`.
     pub fn user(self, id: impl Into<String>) -> Self {
         Self { user: Some(id.into()), ..self }
     }

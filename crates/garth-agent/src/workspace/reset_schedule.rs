@@ -38,8 +38,8 @@ impl Outcome for Option<Current> {
     }
 }
 
-/// Returns the sessions of an account that are due for a check, up to 1,000 at a time. The next look continues
-/// after [`Due::after`] of this one.
+/// Returns the sessions of an account that are due for a check, up to 1,000 at a time. The next look
+/// continues after [`Due::after`] of this one.
 ///
 /// # Errors
 /// From the filesystem.

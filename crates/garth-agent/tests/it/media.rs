@@ -21,7 +21,7 @@ use super::sessions::{account, engines};
 
 /// Sequence number after all commits: no file counts as late.
 const NOW: Seq = Seq(u64::MAX);
-const KEY: &str = "agent:coder:main";
+pub(super) const KEY: &str = "agent:coder:main";
 /// UUID of the session that owns the files.
 const OF: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 /// UUID of another session with the same key.
@@ -50,7 +50,7 @@ async fn put(fs: &dyn FileSystem, of: &str, bytes: &'static [u8]) -> Stored {
 }
 
 /// Returns a session, with a session key if given.
-async fn session<'a>(fs: &'a dyn FileSystem, name: &str, key: Option<&str>) -> Sessions<'a> {
+pub(super) async fn session<'a>(fs: &'a dyn FileSystem, name: &str, key: Option<&str>) -> Sessions<'a> {
     let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env());
     let create = Create::new(name);
     let create = match key {
@@ -643,31 +643,5 @@ async fn exports_have_the_bytes_of_media() {
         fs.remove(&key.path()).await.unwrap();
         let items = export(openai).await;
         assert!(items[0].contains(&format!("[image: {key}, is no longer available]")), "{items:?}");
-    }
-}
-
-#[tokio::test]
-async fn export_pages_end_between_large_images() {
-    let format = TranscriptFormat::Anthropic;
-    let said = |name: &str| {
-        let data = STANDARD.encode([png(name), vec![0; 3 << 20]].concat());
-        let source = json!({"type": "base64", "media_type": "image/png", "data": data});
-        json!({"role": "user", "content": [{"type": "image", "source": source}]}).to_string()
-    };
-    let all = ["a", "b", "c", "d"].map(said);
-    for (fs, _kept) in engines().await {
-        let sessions = session(&*fs, "work", Some(KEY)).await;
-        sessions.import("work", &Import::new(format, &all.join("\n"))).await.unwrap();
-        let (mut export, mut items) = (Export::new(format), Vec::new());
-        loop {
-            let page = sessions.export("work", &export).await.unwrap();
-            let bytes: usize = page.items.iter().map(String::len).sum();
-            // A page ends with the message that exceeds 4 MiB.
-            assert!(bytes <= 9 << 20, "{bytes} bytes of {}", page.items.len());
-            items.extend(page.items);
-            let Some(next) = page.next else { break };
-            export.lines = next..=u64::MAX;
-        }
-        assert!(items == all, "{} messages", items.len());
     }
 }

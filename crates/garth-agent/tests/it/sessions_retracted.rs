@@ -543,6 +543,23 @@ async fn repeat_finishes_an_interrupted_retraction() {
 }
 
 #[tokio::test]
+async fn repeat_ends_beside_a_reference_to_the_log() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", (0..3).map(|number| format!("Said {number}."))).await;
+        sessions.create(&Create::new("other")).await.unwrap();
+        sessions.retract("default", &source("messages:1"), None).await.unwrap();
+        // Written after the retraction: the file as a whole, of which the other messages are shown.
+        let log = path("messages.jsonl");
+        let mut derive = Derive::default();
+        derive.refs = Some(json!({"id": "r", "path": log, "kind": "file", "summary": "s"}).to_string());
+        sessions.derive("other", &derive).await.unwrap();
+        sessions.retract("default", &source("messages:1"), None).await.unwrap();
+        assert!(sessions.why("other", "r").await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn hidden_sessions_lose_entries_of_retracted_messages() {
     let (account, _folder) = account().await;
     let open = async |class: Class| {

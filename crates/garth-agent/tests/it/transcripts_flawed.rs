@@ -1,9 +1,12 @@
 //! Transcripts that are broken, or that have messages which the session retracted.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use garth_agent::session::{Append, Draft, Export, Import, Role, Select, TranscriptFormat};
 use garth_engine::ErrorKind;
 use serde_json::{Value, json};
 
+use super::media::{KEY, png, session};
 use super::sessions::{engines, said, sessions};
 use super::transcripts::exported;
 use super::transcripts_again::{assistant, lines, user, whole};
@@ -260,4 +263,30 @@ async fn export_pages_end_among_many_long_results() {
         export.lines = next..=u64::MAX;
     }
     assert_eq!(found, ids);
+}
+
+#[tokio::test]
+async fn export_pages_end_between_large_images() {
+    let format = TranscriptFormat::Anthropic;
+    let said = |name: &str| {
+        let data = STANDARD.encode([png(name), vec![0; 3 << 20]].concat());
+        let source = json!({"type": "base64", "media_type": "image/png", "data": data});
+        json!({"role": "user", "content": [{"type": "image", "source": source}]}).to_string()
+    };
+    let all = ["a", "b", "c", "d"].map(said);
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        sessions.import("work", &Import::new(format, &all.join("\n"))).await.unwrap();
+        let (mut export, mut items) = (Export::new(format), Vec::new());
+        loop {
+            let page = sessions.export("work", &export).await.unwrap();
+            let bytes: usize = page.items.iter().map(String::len).sum();
+            // A page ends with the message that exceeds 4 MiB.
+            assert!(bytes <= 9 << 20, "{bytes} bytes of {}", page.items.len());
+            items.extend(page.items);
+            let Some(next) = page.next else { break };
+            export.lines = next..=u64::MAX;
+        }
+        assert!(items == all, "{} messages", items.len());
+    }
 }

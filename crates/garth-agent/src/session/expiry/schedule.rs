@@ -63,8 +63,8 @@ pub struct DueSession {
 }
 
 impl Due {
-    /// Returns the sessions of an account that are due for collection, up to 1,000 at a time. One look reads at
-    /// most 4,000 marks: if more are due, the next look continues after [`Due::after`] of this one.
+    /// Returns the sessions of an account that are due for collection, up to 1,000 at a time. One look reads
+    /// at most 4,000 marks: if more are due, the next look continues after [`Due::after`] of this one.
     ///
     /// # Errors
     /// From the filesystem.
@@ -83,8 +83,8 @@ impl Due {
         let users = TreePath::parse("/users")?;
         let query = FindQuery::metadata_from(mark, "").within(users).limit(PAGE);
         let (mut due, mut seen) = (Self { after: after.cloned(), ..Self::default() }, HashSet::new());
-        // Marks that lead to no session, such as those on files that were moved out of theirs, stay before all
-        // others. Nobody removes them, so a look ends after some pages, and the next one continues there:
+        // Marks that lead to no session, such as those on files that were moved out of theirs, stay before
+        // all others. Nobody removes them, so a look ends after some pages, and the next one continues there:
         // otherwise every look would cost as much as there are such files.
         for _ in 0..MAX_PAGES {
             let marks = fs.find(&query.clone().after(due.after.take())).await?;

@@ -221,8 +221,8 @@ impl Sessions<'_> {
         }
     }
 
-    /// Appends messages and events, and records the outcome that `outcome` builds. Events that retract messages
-    /// need [`Self::append`].
+    /// Appends messages and events, and records the outcome that `outcome` builds. Events that retract
+    /// messages need [`Self::append`].
     pub(crate) async fn append_as<T: Outcome>(
         &self,
         session: &str,

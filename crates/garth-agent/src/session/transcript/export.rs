@@ -19,8 +19,8 @@ use garth_engine::compute::working;
 use garth_engine::error::Result;
 use garth_engine::model::MAX_INLINE_BODY;
 
-/// Bytes of lines at which a page ends even among the results of a step, 20 MiB. A message that was imported as
-/// one has fewer, so that its original form is on one page.
+/// Bytes of lines at which a page ends even among the results of a step, 20 MiB. A message that was imported
+/// as one has fewer, so that its original form is on one page.
 const MAX_STEP: usize = MAX_INLINE_BODY + MAX_PAGE_BYTES;
 
 /// Options of an export.
