@@ -31,6 +31,9 @@ use garth_engine::model::{At, Batch, ByteRange, Commit, MAX_INLINE_BODY, Moment,
 /// Limit on the messages, and on the events, of one append. It bounds the ids that are looked up.
 pub const MAX_APPENDED: usize = 1000;
 
+/// Limit on the messages of an append that also retracts others: a rewind replaces them in one commit.
+pub(crate) const MAX_REWOUND: usize = 10_000;
+
 /// Messages and events to append. Start from [`Append::messages`] or [`Append::events`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -241,8 +244,9 @@ impl Sessions<'_> {
         append: &'d Append,
     ) -> Result<[PreparedLines<'d>; 2]> {
         let given = append.messages.len().max(append.events.len());
-        if given > MAX_APPENDED {
-            let message = format!("one append has at most {MAX_APPENDED} messages and as many events");
+        let limit = if append.retracted.is_some() { MAX_REWOUND } else { MAX_APPENDED };
+        if given > limit {
+            let message = format!("one append has at most {limit} messages and as many events");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         append.usage.as_ref().map_or(Ok(()), Usage::check)?;
@@ -257,7 +261,7 @@ impl Sessions<'_> {
     /// Fills in missing ids, times and runs. Rejects lines that do not match the schema of the log.
     fn ready<'d>(&self, log: Log, given: &'d [Draft], append: &Append) -> Result<PreparedLines<'d>> {
         let now = self.env.now().to_rfc3339();
-        let mut run = append.run.clone();
+        let (mut run, mut seen) = (append.run.clone(), BTreeSet::new());
         let mut ready = PreparedLines {
             log,
             given,
@@ -292,7 +296,7 @@ impl Sessions<'_> {
             draft.check(log).map_err(|error| Error::invalid(format!("{}: {error}", what())))?;
             let id = draft.text("id").unwrap_or_default();
             // No rule keeps ids unique: both lines would look new, and both would be appended.
-            if ready.ids.contains(&id) {
+            if !seen.insert(id.clone()) {
                 return Err(Error::invalid(format!("{}: its id {id} is given twice", what())));
             }
             ready.ids.push(id);

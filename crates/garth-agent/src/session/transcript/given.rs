@@ -1,5 +1,6 @@
 //! A transcript as the caller gave it: its checked messages, and the messages of a session derived from each.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::placed::RawMessage;
 use super::read::read;
 use super::split::split;
 use super::surrogates::whole_pairs;
-use crate::session::log::append::MAX_APPENDED;
+use crate::session::log::append::{MAX_APPENDED, MAX_REWOUND};
 use crate::session::log::draft::{Draft, compact};
 use crate::session::store::files::Log;
 use garth_engine::error::{Error, Result};
@@ -20,6 +21,10 @@ use garth_engine::model::MAX_INLINE_BODY;
 
 /// Bytes of lines at which a commit is full, 4 MiB.
 const MAX_COMMIT: usize = 4 << 20;
+
+/// Bytes of lines at which the commit of a rewind is full, 12 MiB. Ids and other fields make the lines
+/// longer, and all lines of one append have to fit into [`MAX_INLINE_BODY`].
+const MAX_REWIND: usize = 12 << 20;
 
 /// Limit on the omitted messages that an answer names; it counts the others.
 const MAX_NAMED: usize = 100;
@@ -74,7 +79,7 @@ pub(super) struct GivenMessage {
     pub(super) unit: usize,
     pub(super) part: usize,
     pub(super) is_system: bool,
-    pub(super) has_id: bool,
+    pub(super) id: Option<String>,
     /// Digest of role and content. The first part also has the digest of the original form, in `came`.
     pub(super) said: Digest,
     pub(super) came: Option<Digest>,
@@ -93,6 +98,21 @@ pub(super) struct Given<'a> {
     /// The first notes, and the number of all.
     pub(super) notes: Vec<ImportNote>,
     pub(super) note_count: u64,
+}
+
+/// Limits on the messages of one commit, and on the bytes of their lines.
+#[derive(Clone, Copy)]
+pub(super) struct SliceLimits {
+    messages: usize,
+    bytes: usize,
+}
+
+impl SliceLimits {
+    /// Short commits, so that other writers need not wait for long.
+    pub(super) const APPEND: Self = Self { messages: MAX_APPENDED, bytes: MAX_COMMIT };
+    /// As much as one commit holds. After the first of several commits, readers would have neither the old
+    /// messages nor all of the new ones.
+    pub(super) const REWIND: Self = Self { messages: MAX_REWOUND, bytes: MAX_REWIND };
 }
 
 /// Messages of one commit.
@@ -171,7 +191,7 @@ impl<'a> Given<'a> {
                 unit: index,
                 part,
                 is_system: draft.raw("role") == Some("\"system\""),
-                has_id: draft.has("id"),
+                id: draft.text("id"),
                 said: compared::as_said(draft),
                 came: came.take(),
             });
@@ -224,6 +244,17 @@ impl<'a> Given<'a> {
         self.messages[at..].iter().take_while(|message| message.unit == first.unit).count()
     }
 
+    /// Fails if two messages have the same id. A part is appended with its ids, and an id names one message.
+    pub(super) fn check_ids(&self) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for message in &self.messages {
+            if let Some(id) = message.id.as_deref().filter(|id| !seen.insert(*id)) {
+                return Err(Error::invalid(format!("message {}: its id {id} is given twice", message.number)));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns one message.
     pub(super) fn draft(&self, at: usize) -> Result<Option<Draft>> {
         let Some(given) = self.messages.get(at) else { return Ok(None) };
@@ -234,15 +265,15 @@ impl<'a> Given<'a> {
     ///
     /// # Errors
     /// As the check in `read`. That check has passed, so there are none.
-    pub(super) fn slice(&self, from: usize) -> Result<GivenSlice> {
+    pub(super) fn slice(&self, from: usize, limits: SliceLimits) -> Result<GivenSlice> {
         let (mut slice, mut bytes) = (GivenSlice { drafts: Vec::new(), natives: Vec::new() }, 0);
         let Some(first) = self.messages.get(from) else { return Ok(slice) };
         // An alignment can end between the messages derived from one native message.
         let mut skip = first.part;
         for raw in &self.raw[first.unit..] {
             let mut unit = unit(self.format, raw)?;
-            let is_full =
-                slice.drafts.len() + unit.drafts.len() > MAX_APPENDED || bytes + unit.bytes > MAX_COMMIT;
+            let is_full = slice.drafts.len() + unit.drafts.len() > limits.messages
+                || bytes + unit.bytes > limits.bytes;
             // A message that alone has more bytes than a commit should take is appended by itself.
             if is_full && !slice.drafts.is_empty() {
                 break;

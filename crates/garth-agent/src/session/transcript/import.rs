@@ -2,8 +2,9 @@
 //!
 //! A *whole* transcript is aligned with the messages of the session, and the messages after the common ones
 //! are appended. It can therefore be imported repeatedly while it grows. A *part* is appended; only messages
-//! whose ids the session already has are skipped. Messages are appended in slices of up to 1,000. Each slice
-//! is a step of the request: one that an earlier try has committed is not appended again.
+//! whose ids the session already has are skipped. Messages are appended in slices of up to 1,000; the first
+//! slice of a rewind has up to 10,000. Each slice is a step of the request: one that an earlier try has
+//! committed is not appended again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::align::Alignment;
 use super::format::TranscriptFormat;
-use super::given::{Given, ImportNote, Skipped};
+use super::given::{Given, ImportNote, Skipped, SliceLimits};
 use crate::boxed;
 use crate::ids::uuid;
 use crate::once::Outcome;
@@ -127,7 +128,8 @@ pub struct Imported {
     pub present: u64,
     /// Number of these that were new, at least in part.
     pub new: u64,
-    /// Lines of the session that were appended. A message of the transcript can have several.
+    /// Lines of the session that were appended. A message of the transcript can have several. If other writers
+    /// appended meanwhile, their messages are among them.
     pub lines: Option<RangeInclusive<u64>>,
     /// Line numbers of the messages that were retracted.
     pub retracted: Option<RangeInclusive<u64>>,
@@ -153,6 +155,20 @@ pub struct Imported {
     pub seq: Option<Seq>,
 }
 
+impl Imported {
+    /// Counts messages that other writers have appended as present, for a slice that was aligned again. `at`
+    /// is the number of messages that were known before. Returns the number that the session has now.
+    fn aligned_again(&mut self, given: &Given<'_>, at: usize, slice: &Slice) -> usize {
+        let there = usize::try_from(slice.there).unwrap_or(usize::MAX);
+        self.present += given.count(at..there);
+        let blocks = given.unknown_blocks(at).saturating_sub(given.unknown_blocks(there));
+        self.unknown_blocks = self.unknown_blocks.saturating_sub(blocks);
+        self.system_changed |= slice.new_system > 0;
+        self.said_again = self.said_again.or(slice.said_again);
+        there
+    }
+}
+
 /// Outcome of the first slice, and of each further one.
 #[derive(Debug, Serialize, Deserialize)]
 struct Slice {
@@ -161,9 +177,12 @@ struct Slice {
     /// True for a whole transcript.
     #[serde(default)]
     is_whole: bool,
-    /// Messages of the transcript that were there before the first slice.
+    /// Messages of the transcript that the session had before this slice, if it was aligned.
     #[serde(default)]
     there: u64,
+    /// True for a further slice that was aligned again, because another writer appended before it.
+    #[serde(default)]
+    is_aligned_again: bool,
     #[serde(default)]
     retracted: Option<(u64, u64)>,
     /// Messages of the system prompt, if it has changed.
@@ -182,12 +201,23 @@ impl Outcome for Slice {
     }
 }
 
+/// Input of the first slice.
+struct FirstSlice<'n> {
+    is_whole: bool,
+    /// New ids of previous slices, if the transcript is aligned again.
+    before: Option<&'n NewIds>,
+    after: Option<String>,
+    aligned: Alignment,
+    creation: Option<Creation>,
+}
+
 /// New ids of messages, by their original ids.
 type NewIds = BTreeMap<String, String>;
 
 impl Sessions<'_> {
-    /// Imports a transcript into a session, up to 1,000 messages a commit. The complete transcript is checked
-    /// before any message is written. A whole transcript can be imported again.
+    /// Imports a transcript into a session, up to 1,000 messages a commit, and up to 10,000 in the first
+    /// commit of a rewind. The complete transcript is checked before any message is written. A whole
+    /// transcript can be imported again, also by several callers at once.
     ///
     /// # Errors
     /// `InvalidArgument` for a text in another format, with the numbers of the messages; `Conflict` for a
@@ -198,10 +228,13 @@ impl Sessions<'_> {
     pub async fn import(&self, session: &str, import: &Import<'_>) -> Result<Imported> {
         import.check()?;
         let given = Given::read(import.format, import.text, import.skip_bad).await?;
+        if import.mode == Some(ImportMode::Part) || import.after.is_some() {
+            given.check_ids()?;
+        }
         if import.dry {
             return self.preview(session, import, &given).await;
         }
-        let first = self.once.run(retry(|| self.first_slice(session, import, &given))).await?;
+        let first = self.once.run(retry(|| self.first_slice(session, import, &given, None))).await?;
         let is_whole = first.is_whole;
         // After the record: a repeat finishes this after a crash. A repeat without a record retracts nothing:
         // it rewinds, has nothing new, or has more messages than one slice.
@@ -229,6 +262,9 @@ impl Sessions<'_> {
         done.unknown_blocks = given.unknown_blocks(at);
         let (mut slice, mut ids, mut number) = (first, NewIds::new(), 0_u64);
         loop {
+            if slice.is_aligned_again {
+                at = done.aligned_again(&given, at, &slice);
+            }
             ids.append(&mut slice.new_ids);
             let appended = self.numbered(session, slice.lines).await?;
             let from = at;
@@ -247,14 +283,25 @@ impl Sessions<'_> {
                 return Ok(done);
             };
             number += 1;
-            let next = self.next_slice(session, (&given, at), (is_whole, last), (number, &ids)).await;
+            // A part may be anywhere, unless the caller named the message before it.
+            let after = (is_whole || import.after.is_some()).then_some(last.as_str());
+            let next = match self.next_slice(session, (&given, at), (is_whole, after), (number, &ids)).await {
+                // Another writer appended meanwhile, perhaps the same transcript. The caller named no last
+                // message, so the rest is aligned again.
+                Err(error) if is_whole && error.is(ErrorKind::Conflict) => {
+                    self.align_again(session, import, &given, (number, &ids)).await
+                }
+                next => next,
+            };
             slice = next.map_err(|error| match done.new {
                 0 => error,
                 new => {
-                    let message = format!(
-                        "{}; {new} messages before are stored, and a repeat goes on",
-                        error.message()
-                    );
+                    let rest = match is_whole {
+                        true => "a repeat goes on".to_owned(),
+                        false => format!("import the rest after {last}"),
+                    };
+                    let told = error.message();
+                    let message = format!("{told}; {new} messages before are stored, and {rest}");
                     Error::new(error.kind(), message)
                 }
             })?;
@@ -305,8 +352,15 @@ impl Sessions<'_> {
         })
     }
 
-    /// Appends the first slice of a transcript, in one attempt.
-    async fn first_slice(&self, session: &str, import: &Import<'_>, given: &Given<'_>) -> Result<Slice> {
+    /// Appends the first slice of a transcript, in one attempt. `before` contains the new ids of previous
+    /// slices if the transcript is aligned again after these.
+    async fn first_slice(
+        &self,
+        session: &str,
+        import: &Import<'_>,
+        given: &Given<'_>,
+        before: Option<&NewIds>,
+    ) -> Result<Slice> {
         let found = self.meta(session).await.optional()?;
         let creation = match &found {
             Some(_) => None,
@@ -325,10 +379,33 @@ impl Sessions<'_> {
             (ImportMode::Whole, Some(meta)) => self.align((session, meta), given, import.rewind).await?,
             _ => Alignment::default(),
         };
+        let (after, is_whole) = (import.after.clone(), mode == ImportMode::Whole);
+        let first = FirstSlice { is_whole, before, after, aligned, creation };
+        if first.aligned.retract.is_some() {
+            match self.append_first(session, given, &first, SliceLimits::REWIND).await {
+                // Rules may allow less in one commit. Then the first messages replace the old ones, and
+                // further commits append the rest.
+                Err(error) if error.is(ErrorKind::TooLarge) || error.is(ErrorKind::RuleViolation) => {}
+                done => return done,
+            }
+        }
+        self.append_first(session, given, &first, SliceLimits::APPEND).await
+    }
+
+    /// Appends the first slice, with the retractions of its alignment.
+    async fn append_first(
+        &self,
+        session: &str,
+        given: &Given<'_>,
+        first: &FirstSlice<'_>,
+        limits: SliceLimits,
+    ) -> Result<Slice> {
+        let FirstSlice { is_whole, before, after, aligned, creation } = first;
         let (is_new, mut new_ids) = (creation.is_some(), NewIds::new());
-        let mut append = slice_of(given, aligned.there)?;
-        if mode == ImportMode::Whole {
-            new_ids = self.free_ids((session, is_new), &mut append.messages, &new_ids).await?;
+        let mut append = slice_of(given, aligned.there, limits)?;
+        if *is_whole {
+            let before = before.unwrap_or(&new_ids);
+            new_ids = self.free_ids((session, is_new), &mut append.messages, before).await?;
         }
         if let Some(system) = &aligned.system {
             append.events.push(Draft::event(SYSTEM_CHANGED).with("content", &system.contents));
@@ -342,13 +419,14 @@ impl Sessions<'_> {
             append.events.extend(self.retractions(session, lines, Some(REWOUND)).await?);
         }
         append.retracted.clone_from(&aligned.retract);
-        (append.after, append.creation) = (import.after.clone(), creation);
-        append.conditions = aligned.conditions;
+        (append.after, append.creation) = (after.clone(), creation.clone());
+        append.conditions.clone_from(&aligned.conditions);
         let [messages, events] = self.prepare(session, &append).await?;
         let outcome = |lines| Slice {
             lines,
-            is_whole: mode == ImportMode::Whole,
+            is_whole: *is_whole,
             there: aligned.there as u64,
+            is_aligned_again: before.is_some(),
             retracted: aligned.retract.as_ref().map(|lines| (*lines.start(), *lines.end())),
             new_system: aligned.system.as_ref().map_or(0, |system| system.contents.len() as u64),
             said_again: aligned.said_again,
@@ -357,25 +435,41 @@ impl Sessions<'_> {
         self.append_once(session, &append, [&messages, &events], &outcome).await
     }
 
-    /// Appends a further slice, after the last message of the previous slice.
+    /// Aligns a whole transcript again, and appends the first slice of the messages that are still missing.
+    async fn align_again(
+        &self,
+        session: &str,
+        import: &Import<'_>,
+        given: &Given<'_>,
+        (number, ids): (u64, &NewIds),
+    ) -> Result<Slice> {
+        let sessions = self.clone().once(self.once.step(format!("slice-{number}")).await?);
+        // Without `rewind`, of two imports that differ one fails. With it, each would retract the messages of
+        // the other in turn.
+        let rest = Import { mode: Some(ImportMode::Whole), rewind: false, create: false, ..import.clone() };
+        sessions.once.run(retry(|| sessions.first_slice(session, &rest, given, Some(ids)))).await
+    }
+
+    /// Appends a further slice: of a whole transcript, after the last message of the previous slice.
     async fn next_slice(
         &self,
         session: &str,
         (given, at): (&Given<'_>, usize),
-        (is_whole, last): (bool, &str),
+        (is_whole, after): (bool, Option<&str>),
         (number, ids): (u64, &NewIds),
     ) -> Result<Slice> {
         // Each slice has a record of its own: a repeat skips the slices that an earlier try has committed.
         let sessions = self.clone().once(self.once.step(format!("slice-{number}")).await?);
-        let (mut append, mut new_ids) = (slice_of(given, at)?, NewIds::new());
+        let (mut append, mut new_ids) = (slice_of(given, at, SliceLimits::APPEND)?, NewIds::new());
         if is_whole {
             new_ids = self.free_ids((session, false), &mut append.messages, ids).await?;
         }
-        append.after = Some(last.to_owned());
+        append.after = after.map(ToOwned::to_owned);
         let outcome = |lines| {
             let (there, retracted, new_system, said_again) = (0, None, 0, None);
             let new_ids = new_ids.clone();
-            Slice { lines, is_whole, there, retracted, new_system, said_again, new_ids }
+            let is_aligned_again = false;
+            Slice { lines, is_whole, there, is_aligned_again, retracted, new_system, said_again, new_ids }
         };
         sessions.once.run(sessions.append_as(session, &append, outcome)).await
     }
@@ -451,13 +545,13 @@ impl Import<'_> {
     }
 
     fn repeat_doubles(&self, given: &Given<'_>, is_whole: bool) -> bool {
-        !is_whole && self.after.is_none() && given.messages.iter().any(|message| !message.has_id)
+        !is_whole && self.after.is_none() && given.messages.iter().any(|message| message.id.is_none())
     }
 }
 
 /// Returns the append of a slice.
-fn slice_of(given: &Given<'_>, at: usize) -> Result<Append> {
-    let slice = given.slice(at)?;
+fn slice_of(given: &Given<'_>, at: usize, limits: SliceLimits) -> Result<Append> {
+    let slice = given.slice(at, limits)?;
     let mut append = Append::messages(slice.drafts);
     let natives = Natives { format: given.format.to_string(), lines: slice.natives };
     append.native = Some(natives).filter(|native| !native.lines.is_empty());
