@@ -55,5 +55,6 @@ mod it {
     mod transcripts;
     mod transcripts_again;
     mod transcripts_flawed;
+    mod transcripts_long;
     mod upgrade;
 }

@@ -18,6 +18,8 @@ use garth_engine::error::Error;
 /// Flaw of an array whose messages can nevertheless be distinguished.
 const NO_COMMA: &str = "no comma is before it";
 const COMMA_TOO_MUCH: &str = "a comma follows it, and no message";
+/// Flaw of an object that can be read once its additional commas are removed.
+const COMMAS_INSIDE: &str = "has an additional comma, which is removed";
 
 /// Limit on the bytes that a search reads, for each byte of the text.
 const READS: usize = 8;
@@ -88,6 +90,16 @@ fn elements_within<'a>(search: &mut Search<'a>, line: u64) -> (Vec<Placed<'a>>, 
             }
         };
         flaw = None;
+        if let Some(messages) = search.messages_of(at, &error) {
+            // The array of the broken object is read as any other array among the messages.
+            at = messages;
+            continue;
+        }
+        if let Some((message, end)) = search.without_commas(at, &error) {
+            given.push(Placed { line, message: Ok(message), flaw: Some(COMMAS_INSIDE) });
+            (at, is_after) = (search.skip(end), true);
+            continue;
+        }
         let (flaw_found, next) = (no_json(&error), search.after(at, &error));
         let error = match next {
             After::Nothing if !error.is_eof() => {
@@ -163,6 +175,81 @@ impl<'a> Search<'a> {
             from = place + 1;
         }
         After::Nothing
+    }
+
+    /// Returns the position of the array of messages in a broken object that has one, and no role before it.
+    fn messages_of(&mut self, at: usize, error: &serde_json::Error) -> Option<usize> {
+        let text = self.text;
+        if self.left == 0 || !text[at..].starts_with('{') {
+            return None;
+        }
+        let mut place = at;
+        loop {
+            place = self.skip(place + 1);
+            let (name, length) = value(&text[place..])?;
+            let name: String = serde_json::from_str(name.get()).ok()?;
+            place = self.skip(place + length);
+            if name == "role" || !text[place..].starts_with(':') {
+                return None;
+            }
+            place = self.skip(place + 1);
+            if name == "messages" && text[place..].starts_with('[') {
+                // The array may have broken objects of the same kind, which read the same text again.
+                self.spend(offset_of(&text[at..], error));
+                return Some(place);
+            }
+            place = self.skip(place + value(&text[place..])?.1);
+            if !text[place..].starts_with(',') {
+                return None;
+            }
+        }
+    }
+
+    /// Returns a broken object without its additional commas, and the position after it. `None` if it has
+    /// another flaw.
+    fn without_commas(&mut self, at: usize, error: &serde_json::Error) -> Option<(RawMessage<'a>, usize)> {
+        let text = self.text;
+        // The parser stops at a comma, or at the bracket after it.
+        let failed = at + offset_of(&text[at..], error);
+        let mut last = text[at..failed].bytes().rev().filter(|byte| !byte.is_ascii_whitespace()).take(2);
+        if !text[at..].starts_with('{') || !last.any(|byte| byte == b',') {
+            return None;
+        }
+        let end = text.len().min(at.saturating_add(self.left));
+        let (mut kept, mut depth, mut before) = (Vec::new(), 0_usize, b'{');
+        let (mut in_string, mut escaped) = (false, false);
+        let mut found = None;
+        for (place, byte) in (at..end).zip(&text.as_bytes()[at..end]) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b',' if b"{[,".contains(&before) => continue,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    // Only white space follows such a comma in `kept`.
+                    if before == b','
+                        && let Some(comma) = kept.iter().rposition(|byte| *byte == b',')
+                    {
+                        kept.remove(comma);
+                    }
+                    depth = depth.saturating_sub(1);
+                }
+                _ => {}
+            }
+            kept.push(*byte);
+            if !byte.is_ascii_whitespace() {
+                before = *byte;
+            }
+            if depth == 0 && !in_string {
+                found = Some(place + 1);
+                break;
+            }
+        }
+        self.spend(found.unwrap_or(end) - at);
+        let raw = RawValue::from_string(String::from_utf8(kept).ok()?).ok()?;
+        Some((RawMessage::Native(Cow::Owned(raw)), found?))
     }
 
     /// Returns the next element after text that is none, or the end of the array.
@@ -369,6 +456,20 @@ fn value(text: &str) -> Option<(&RawValue, usize)> {
     Some((value, stream.byte_offset()))
 }
 
+/// Takes the elements of the array at a position. Returns the position of what follows it; `None` if it does not
+/// end.
+fn take_array<'a>(
+    search: &mut Search<'a>,
+    (at, line): (usize, u64),
+    given: &mut Vec<Placed<'a>>,
+) -> Option<usize> {
+    let mut inside = Search { text: &search.text[at..], left: search.left };
+    let (elements, end) = elements_within(&mut inside, line);
+    search.left = inside.left;
+    given.extend(elements);
+    Some(search.skip(at + end?))
+}
+
 /// Returns consecutive values from line `line` on, including broken ones and the elements of arrays. A broken
 /// object ends where its brackets close in its line, or else with the line. If its first line opens a value
 /// of several lines, it ends before the next line that cannot continue a value. Text between messages ends
@@ -381,12 +482,8 @@ pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
         let line_end = text[at..].find('\n').map_or(text.len(), |length| at + length);
         if text[at..].starts_with('[') {
             given.push(Placed::bad(line, Error::invalid("is an array; its messages are read")));
-            let mut inside = Search { text: &text[at..], left: search.left };
-            let (elements, end) = elements_within(&mut inside, line);
-            search.left = inside.left;
-            given.extend(elements);
-            let Some(end) = end else { return given };
-            at = search.skip(at + end);
+            let Some(end) = take_array(&mut search, (at, line), &mut given) else { return given };
+            at = end;
             continue;
         }
         let end = if search.left > 0 { text.len() } else { line_end };
@@ -400,9 +497,24 @@ pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
             }
             Some(Err(error)) => {
                 search.spend(offset_of(&text[at..end], &error));
+                let messages = search.messages_of(at, &error);
+                if messages.is_none()
+                    && let Some((message, end)) = search.without_commas(at, &error)
+                {
+                    given.push(Placed { line, message: Ok(message), flaw: Some(COMMAS_INSIDE) });
+                    at = search.skip(end);
+                    continue;
+                }
                 // The error of the line alone is more helpful than an error about the next line.
                 let alone = serde_json::from_str::<&RawValue>(&text[at..line_end]).err();
                 given.push(Placed::bad(line, no_json(alone.as_ref().unwrap_or(&error))));
+                if let Some(messages) = messages {
+                    let line = counter.line_from(messages);
+                    let Some(end) = take_array(&mut search, (messages, line), &mut given) else { return given };
+                    let rest = &text[end..];
+                    at = search.skip(end + usize::from(rest.starts_with('}')));
+                    continue;
+                }
             }
             None => return given,
         }

@@ -17,6 +17,9 @@ use garth_engine::error::{Error, ErrorKind, Result};
 /// Limit on the messages of a transcript. It bounds the memory of an import.
 const MAX_MESSAGES: usize = 1_000_000;
 
+/// Limit on objects with messages inside others. Each level reads its text again.
+const MAX_NESTED: usize = 4;
+
 /// Splits a transcript. JSON comes as consecutive values, such as JSON Lines, as one array, or, in the
 /// formats that have it, as one object with the messages.
 ///
@@ -43,6 +46,30 @@ pub(super) fn split(format: TranscriptFormat, text: &str) -> Result<Vec<Placed<'
 }
 
 fn json(format: TranscriptFormat, text: &str) -> Vec<Placed<'_>> {
+    with_bodies(format, json_values(format, text), MAX_NESTED)
+}
+
+/// Replaces objects with messages among messages, such as the bodies of further requests, by their messages.
+fn with_bodies(format: TranscriptFormat, given: Vec<Placed<'_>>, nested: usize) -> Vec<Placed<'_>> {
+    let mut all = Vec::with_capacity(given.len());
+    for placed in given {
+        let inner = match &placed.message {
+            Ok(RawMessage::Native(Cow::Borrowed(raw))) if nested > 0 => object(format, raw, placed.line),
+            _ => None,
+        };
+        match inner.filter(|inner| inner.iter().any(|one| one.message.is_ok())) {
+            Some(inner) => {
+                let error = Error::invalid("is an object with messages, which are read");
+                all.push(Placed::bad(placed.line, error));
+                all.extend(with_bodies(format, inner, nested - 1));
+            }
+            None => all.push(placed),
+        }
+    }
+    all
+}
+
+fn json_values(format: TranscriptFormat, text: &str) -> Vec<Placed<'_>> {
     if text.trim_start().starts_with('[') {
         let (mut given, end) = salvage::elements(text, 1);
         if let Some(end) = end.filter(|end| !text[*end..].trim_start().is_empty()) {
@@ -245,6 +272,54 @@ mod tests {
     }
 
     #[test]
+    fn takes_messages_with_additional_commas() {
+        let b = r#"{"role":"user","content":"b"}"#;
+        for a in [
+            r#"{"role":"user","content":"a",}"#,
+            r#"{"role":"user","content":"a" , }"#,
+            r#"{,"role":"user","content":"a"}"#,
+            r#"{"role":"user",,"content":"a"}"#,
+            r#"{"role":"user","more":[1,,"\",]",{},],"content":"a",}"#,
+            "{\n  \"role\": \"user\",\n  \"content\": \"a\",\n}",
+        ] {
+            for text in [
+                format!("[{a},{b}]"),
+                format!("[{a},\n{b},]"),
+                format!("[{b},{a}]").replace("\"b\"", "\"\""),
+                format!("{a}\n{b}"),
+                format!("{{\"messages\":[{a},{b}],}}"),
+            ] {
+                let (texts, lost) = taken(TranscriptFormat::OpenAi, &text);
+                assert!("ab".starts_with(&texts) && texts.starts_with('a'), "{text}: {texts}");
+                assert_eq!(lost, usize::from(text.ends_with(",}")), "{text}");
+            }
+        }
+        // Another flaw stays one.
+        let text = format!(r#"[{{"role":"user" "content":"a",}},{b}]"#);
+        assert_eq!(taken(TranscriptFormat::OpenAi, &text), ("b".to_owned(), 1));
+    }
+
+    #[test]
+    fn takes_messages_of_several_bodies() {
+        let of = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+        let (a, b, c) = (of("a"), of("b"), of("c"));
+        for (text, due, lost) in [
+            (format!("{{\"messages\":[{a}]}}\n{{\"messages\":[{b},{c}]}}\n"), "abc", 2),
+            (format!("{{\"messages\":[{a}]}}\n{{\"model\":\"m\",\"messages\":[{b},{c}"), "abc", 3),
+            (format!("{a}\n{{\"messages\":[{b}]}}\n{c}"), "abc", 1),
+            (format!("{a}\n{{\"messages\":[{b}],\"x\" 7}}\n{c}"), "abc", 2),
+            (format!("{a}\n{{\"messages\":[{b},]}}\n{c}"), "abc", 1),
+            (format!("[{{\"messages\":[{a}]}},{{\"messages\":[{b}]}},{c}]"), "abc", 2),
+            (format!("[{{\"messages\":[{a},{b}]}},{{\"messages\":[{c},"), "abc", 3),
+            (format!("{{\"messages\":[{{\"messages\":[{a}]}},{b},{c}]}}"), "abc", 1),
+        ] {
+            assert_eq!(taken(TranscriptFormat::OpenAi, &text), (due.to_owned(), lost), "{text}");
+        }
+        let text = format!("{{\"messages\":[{a}]}}\n{{\"system\":\"s\",\"messages\":[{b}]}}");
+        assert_eq!(taken(TranscriptFormat::Anthropic, &text), ("asb".to_owned(), 2));
+    }
+
+    #[test]
     fn takes_values_of_several_lines_beside_broken_ones() {
         let of = |text: &str| format!("{{\n  \"role\": \"user\",\n  \"content\": \"{text}\"\n}}\n");
         let text = format!("{}{{\n  \"role\" 7,\n  \"content\": [\n    {{}}\n  ]\n}}\n{}", of("a"), of("b"));
@@ -264,6 +339,10 @@ mod tests {
             "[{]",
             "x {",
             "[{\"a\":[\n",
+            "{\"messages\":[",
+            "{\"messages\":[{}",
+            "{\"a\":1,},",
+            "{\"a\":1,,[",
         ] {
             let text = part.repeat(200_000);
             split(TranscriptFormat::OpenAi, &format!("[{text}")).unwrap();
