@@ -13,6 +13,9 @@ use garth_engine::rule::json;
 /// Limit on the bytes of a line, 64 MiB.
 pub const MAX_LINE: usize = 64 << 20;
 
+/// UTF-8 of U+FEFF, with which some editors begin a file.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// One line: texts, and questions about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,7 +84,7 @@ pub struct Question {
     pub kind: Option<String>,
 }
 
-/// Reads conversations from JSON Lines, one at a time. Blank lines are ignored.
+/// Reads conversations from JSON Lines, one at a time. Blank lines and a byte order mark are ignored.
 ///
 /// # Errors
 /// `InvalidArgument`, which names the line and the field; `TooLarge` for a line of more than [`MAX_LINE`]
@@ -112,6 +115,10 @@ impl<R: BufRead> Conversations<R> {
             if line.len() > MAX_LINE {
                 let message = format!("more than {MAX_LINE} bytes; divide the conversation");
                 return Err(fail(ErrorKind::TooLarge, message));
+            }
+            // A byte order mark at the start of the file belongs to no line.
+            if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+                line.drain(..BYTE_ORDER_MARK.len());
             }
             if line.trim_ascii().is_empty() {
                 continue;

@@ -230,6 +230,8 @@ impl Recall {
             format!("a recall has 1 to {MAX_SOURCES} sources")
         } else if self.question.len() > MAX_QUESTION {
             format!("a question has at most {MAX_QUESTION} bytes")
+        } else if self.question.trim().is_empty() {
+            "a question has at least one word".to_owned()
         } else {
             return Ok(());
         };

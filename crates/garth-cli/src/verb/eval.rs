@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 use garth_agent::eval::{BUDGETS, Conversations, Evaluation, Report, Store};
 use garth_agent::recall::{MAX_BUDGET, MIN_BUDGET};
-use garth_engine::{AccountStore, DataDir, Error};
+use garth_engine::{AccountStore, DataDir, Error, ErrorKind};
 
 use crate::app::App;
 use crate::args::Mode;
@@ -58,7 +58,7 @@ impl Eval {
         let budgets = self.budgets()?;
         let from: Box<dyn BufRead> = match self.from.as_os_str() == "-" {
             true => Box::new(io::stdin().lock()),
-            false => Box::new(BufReader::new(File::open(&self.from).map_err(Failure::host(&self.from))?)),
+            false => Box::new(BufReader::new(open(&self.from)?)),
         };
         let folder = TemporaryFolder::new(app)?;
         let data_dir =
@@ -120,8 +120,22 @@ impl Eval {
     }
 }
 
+/// Opens the file of conversations.
+fn open(file: &Path) -> Result<File> {
+    let opened = File::open(file).map_err(Failure::host(file))?;
+    // Some systems open a directory, and then fail to read it.
+    if opened.metadata().map_err(Failure::host(file))?.is_dir() {
+        return Err(Failure::host(file)(io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(opened)
+}
+
 /// Adds the name of the file to an error of one of its lines.
 fn in_file(file: &Path, error: &Error) -> Failure {
+    if error.is(ErrorKind::Io) {
+        // A failure to read the file, which is not in the data folder.
+        return Failure::host(file)(io::Error::other(error.message().to_owned()));
+    }
     Failure::Tree(Error::new(error.kind(), format!("{}: {}", file.display(), error.message())))
 }
 

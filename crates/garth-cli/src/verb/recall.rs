@@ -24,6 +24,7 @@ use crate::verb::set::parse_pair;
 /// carry a code, so that a model can tell evidence from instructions. No stored text can imitate these lines.
 ///
 /// --user limits the answer to what the agent sees of a user, --agent alone to what belongs to the agent.
+/// --in /users/USER limits it to what belongs to a user, with any agent.
 ///
 /// With --json, prints one object: items (each with number, source, path, layer, version, sha256, bytes,
 /// lines, whole, score, parts, found_in, why, text, tokens), text, tokens, fits, best, notes, more, missing,

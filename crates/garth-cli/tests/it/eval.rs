@@ -53,6 +53,19 @@ fn eval_prints_a_table_by_default() {
 }
 
 #[test]
+fn eval_ignores_a_byte_order_mark() {
+    let printed = Garth::unmade().feed(&["eval", "-"], &format!("\u{feff}{LINES}"));
+    assert!(printed.contains("turns"), "{printed}");
+}
+
+#[test]
+fn eval_refuses_a_directory_as_file() {
+    let garth = Garth::unmade();
+    std::fs::create_dir(garth.beside("set")).unwrap();
+    assert_eq!(garth.fails(1, &["eval", "set"]).trim_end(), "garth: set: is a directory");
+}
+
+#[test]
 fn eval_errors_name_line_and_field() {
     let garth = Garth::unmade();
     let first = r#"{"name":"a"}"#;

@@ -255,6 +255,24 @@ fn recall_answers_within_the_budget() {
 }
 
 #[test]
+fn paths_of_a_user_include_sessions_with_any_agent() {
+    let garth = Garth::new();
+    for user in ["ann", "bob"] {
+        let of = ["--agent", "scout", "--user", user];
+        garth.ok(&[&["session", "create", "s"][..], &of].concat());
+        let line = format!("{{\"role\":\"user\",\"content\":\"the gadget of {user} is green\"}}\n");
+        garth.feed(&[&["session", "append", "s"][..], &of].concat(), &line);
+    }
+    let found = garth.ok(&["recall", "gadget", "--in", "/users/ann"]);
+    assert!(found.contains("gadget of ann") && !found.contains("gadget of bob"), "{found}");
+    // The tree of another agent has no session of this one.
+    assert_eq!(garth.ok(&["recall", "gadget", "--user", "ann"]), "Nothing fits the question.\n");
+    let own = garth.ok(&["recall", "gadget", "--user", "ann", "--agent", "scout"]);
+    assert!(own.contains("gadget of ann") && !own.contains("gadget of bob"), "{own}");
+    garth.fails(2, &["recall", " "]);
+}
+
+#[test]
 fn agent_recalls_in_its_own_tree() {
     let garth = notes();
     for (user, text) in [("ada", "Ada likes her coffee black."), ("bob", "Bob likes coffee: a canary.")] {

@@ -59,6 +59,8 @@ fn recall_rejects_wrong_fields_and_scopes() {
     let server = server();
     for body in [
         json!({}),
+        json!({"question": ""}),
+        json!({"question": " \n"}),
         json!({"question": "x", "budget": 99}),
         json!({"question": "x", "budget": 32_001}),
         json!({"question": "x", "limit": 0}),
