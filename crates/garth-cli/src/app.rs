@@ -13,6 +13,7 @@ use garth_engine::error::OptionalExt as _;
 use garth_engine::fs::resolve::{self, Follow, retry};
 use garth_engine::model::{
     At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp,
+    is_after_last_time,
 };
 use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
@@ -237,6 +238,14 @@ impl App {
         match self.moment(&*fs, text).await? {
             Moment::Time(time) => Ok(time),
             moment => Ok(fs.as_of(&moment).await?.head().await?.time),
+        }
+    }
+
+    /// Returns the time that `text` names as the end of a range. Any time after the last one is the last one.
+    pub(crate) async fn end_time(&self, past: &Past, text: &str) -> Result<Timestamp> {
+        match is_after_last_time(text) {
+            true => Ok(Timestamp(i64::MAX)),
+            false => self.time(past, text).await,
         }
     }
 

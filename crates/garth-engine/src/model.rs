@@ -39,7 +39,7 @@ pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY, P
 #[doc(hidden)]
 pub use hex::hex;
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
-pub use moment::parse_age;
+pub use moment::{is_after_last_time, parse_age};
 pub use op::{
     Access, Body, Create, MAX_ATTRIBUTES, MAX_CUTS, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS,
     MAX_TARGET, Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,

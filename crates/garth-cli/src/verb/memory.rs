@@ -176,8 +176,8 @@ struct PutArgs {
     /// Start of validity, RFC 3339
     #[arg(long, value_name = "TIME", value_parser = time)]
     valid_from: Option<Timestamp>,
-    /// End of validity, RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// End of validity, RFC 3339; any time after 2262-04-11 means that day
+    #[arg(long, value_name = "TIME", value_parser = end_time)]
     valid_to: Option<Timestamp>,
     /// Fail unless the memory has this version; 0 means that it must not exist
     #[arg(long, value_name = "NUMBER")]
@@ -238,8 +238,11 @@ impl From<StatusArg> for Status {
 }
 
 fn time(text: &str) -> std::result::Result<Timestamp, String> {
-    Timestamp::parse_rfc3339(text)
-        .map_err(|_| "write an RFC 3339 time, such as 2026-01-31T12:00:00Z".to_owned())
+    Timestamp::parse_rfc3339(text).map_err(|error| error.message().to_owned())
+}
+
+fn end_time(text: &str) -> std::result::Result<Timestamp, String> {
+    Timestamp::parse_rfc3339_end(text).map_err(|error| error.message().to_owned())
 }
 
 impl Memory {

@@ -95,7 +95,7 @@ impl Recall {
         asked.patterns = self.patterns.into_iter().map(below).collect();
         asked.mode = self.mode.into();
         asked.since = time(app, self.since.as_deref()).await?;
-        asked.until = time(app, self.until.as_deref()).await?;
+        asked.until = end_time(app, self.until.as_deref()).await?;
         asked.valid_at = time(app, self.valid_at.as_deref()).await?;
         (asked.prefix, asked.half_life, asked.limit) = (self.prefix, self.half_life, self.limit);
         // In the tree of an agent, the options of the identity already limit the answer.
@@ -127,6 +127,13 @@ fn parse_budget(text: &str) -> std::result::Result<u64, String> {
         false => {
             Err(format!("a budget is {MIN_BUDGET} to {MAX_BUDGET} tokens; without --budget it is {BUDGET}"))
         }
+    }
+}
+
+async fn end_time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
+    match text {
+        Some(text) => Ok(Some(app.end_time(&Past { at: None }, text).await?)),
+        None => Ok(None),
     }
 }
 

@@ -84,7 +84,7 @@ impl Search {
             query = query.pattern(pattern);
         }
         let query = query.since(time(app, self.since.as_deref()).await?);
-        let query = query.until(time(app, self.until.as_deref()).await?);
+        let query = query.until(end_time(app, self.until.as_deref()).await?);
         let query = query.limit(self.limit).per_file(self.per_file).context(self.context);
         let query = query.mode(self.mode.into());
         let answer = fs.search(&query).await?;
@@ -96,6 +96,13 @@ impl Search {
             app.out.warn(format_args!("{files} with text that is not indexed yet; search again in a while"));
         }
         Ok(())
+    }
+}
+
+async fn end_time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
+    match text {
+        Some(text) => Ok(Some(app.end_time(&Past { at: None }, text).await?)),
+        None => Ok(None),
     }
 }
 

@@ -31,12 +31,60 @@ impl Timestamp {
     ///
     /// # Errors
     /// `InvalidArgument` for any other text, and for a time that does not fit into 64 bits of nanoseconds
-    /// (years 1678 to 2261).
+    /// (1677-09-22 to 2262-04-11).
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
         let invalid =
             || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
-        let time: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
-        i64::try_from(time.as_nanosecond()).map(Self).map_err(|_| invalid())
+        in_range(text, nanoseconds(text).ok_or_else(invalid)?)
+    }
+
+    /// Parses RFC 3339 as the end of a range. Each time after the last one that fits is the last one: a range
+    /// without an end is often written with `9999-12-31T23:59:59Z`.
+    ///
+    /// # Errors
+    /// As [`Timestamp::parse_rfc3339`], except for times after the last one.
+    pub fn parse_rfc3339_end(text: &str) -> Result<Self> {
+        match nanoseconds(text) {
+            Some(time) if time > i128::from(i64::MAX) => Ok(Self(i64::MAX)),
+            _ => Self::parse_rfc3339(text),
+        }
+    }
+}
+
+/// Returns the time of a number of nanoseconds that a text stands for.
+///
+/// # Errors
+/// `InvalidArgument`, which names the range.
+pub(super) fn in_range(text: &str, nanoseconds: i128) -> Result<Timestamp> {
+    i64::try_from(nanoseconds).map(Timestamp).map_err(|_| {
+        Error::invalid(format!("`{text}` is out of range: times are from 1677-09-22 to 2262-04-11"))
+    })
+}
+
+/// Returns the nanoseconds since 1970 of an RFC 3339 time; `None` for other text.
+pub(super) fn nanoseconds(text: &str) -> Option<i128> {
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Some(time.as_nanosecond());
+    }
+    // The last hours of 9999 are not in the range of `jiff::Timestamp`, but in that of its dates.
+    let (civil, offset) = match text.strip_suffix(['Z', 'z']) {
+        Some(civil) => (civil, "+00:00"),
+        None => text.split_at_checked(text.len().checked_sub(6)?)?,
+    };
+    let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
+    let is_offset = hours.parse::<u8>().ok()? < 24 && minutes.parse::<u8>().ok()? < 60;
+    // A date without a time of day is not RFC 3339.
+    let is_time = is_offset && civil.len() > "9999-12-31T".len();
+    civil.parse::<jiff::civil::DateTime>().ok().filter(|_| is_time).and_then(saturated)
+}
+
+/// Returns a number of nanoseconds beyond the range of a timestamp for a date in the first or last year of the
+/// calendar.
+pub(super) fn saturated(civil: jiff::civil::DateTime) -> Option<i128> {
+    match civil.year() {
+        9999.. => Some(i128::MAX),
+        ..=-9999 => Some(i128::MIN),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Text forms of a time or state, as `--at` takes them. A snapshot must not have such a name.
 
-use super::id::{Seq, Timestamp, VersionId};
+use super::id::{Seq, Timestamp, VersionId, in_range, nanoseconds, saturated};
 use super::query::Moment;
 use crate::error::{Error, Result};
 
@@ -102,16 +102,26 @@ pub fn parse_age(text: &str) -> Result<Option<i64>> {
 
 /// Parses a date, or a time with or without an offset. Without one it is UTC.
 fn time(text: &str) -> Result<Option<Timestamp>> {
-    if let Ok(time) = Timestamp::parse_rfc3339(text) {
-        return Ok(Some(whole_millisecond(text, time)));
-    }
-    let civil = text.parse::<jiff::civil::DateTime>().ok();
-    let zoned = civil.and_then(|civil| civil.to_zoned(jiff::tz::TimeZone::UTC).ok());
-    match zoned.and_then(|zoned| i64::try_from(zoned.timestamp().as_nanosecond()).ok()) {
-        Some(time) => Ok(Some(whole_millisecond(text, Timestamp(time)))),
+    match nanoseconds(text).or_else(|| nanoseconds_of_date(text)) {
+        Some(time) => Ok(Some(whole_millisecond(text, in_range(text, time)?))),
         None if looks_like_time(text) => Err(Error::invalid(format!("`{text}` is not a date or time"))),
         None => Ok(None),
     }
+}
+
+/// Returns the nanoseconds since 1970 of a date, or of a time without an offset; `None` for other text.
+fn nanoseconds_of_date(text: &str) -> Option<i128> {
+    let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+    match civil.to_zoned(jiff::tz::TimeZone::UTC) {
+        Ok(zoned) => Some(zoned.timestamp().as_nanosecond()),
+        Err(_) => saturated(civil),
+    }
+}
+
+/// Returns true for a date or time after the last one of a [`Timestamp`], such as `9999-12-31`. As the end of a
+/// range, it stands for no end.
+pub fn is_after_last_time(text: &str) -> bool {
+    nanoseconds(text).or_else(|| nanoseconds_of_date(text)).is_some_and(|time| time > i128::from(i64::MAX))
 }
 
 /// Returns the end of a millisecond for a time with three decimals. Commits are timed to the nanosecond but
@@ -222,6 +232,33 @@ mod tests {
             "9999-01-01",
         ] {
             assert!(Moment::parse(text, now()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_out_of_range_name_the_range() {
+        for text in ["9999-12-31", "9999-12-31T23:59:59Z", "2262-04-12T00:00:00+00:00", "1600-01-01"] {
+            let error = Moment::parse(text, now()).expect_err(text);
+            assert!(error.message().contains("1677-09-22 to 2262-04-11"), "{error}");
+            assert_eq!(is_after_last_time(text), !text.starts_with("16"), "{text}");
+        }
+        assert!(!is_after_last_time("2262-04-11") && !is_after_last_time("release-9999"));
+        let error = Timestamp::parse_rfc3339("9999-12-31").expect_err("no time of day");
+        assert!(error.message().contains("RFC 3339"), "{error}");
+    }
+
+    #[test]
+    fn end_after_the_last_time_is_the_last() {
+        for text in ["9999-12-31T00:00:00Z", "9999-12-31T23:59:59.999+14:00", "2262-04-12T00:00:00Z"] {
+            assert_eq!(Timestamp::parse_rfc3339_end(text).expect(text), Timestamp(i64::MAX));
+        }
+        let time = "2026-01-27T00:00:00Z";
+        let end = Timestamp::parse_rfc3339_end(time).expect("a time");
+        assert_eq!(Some(Moment::Time(end)), at(time));
+        let refused =
+            ["1600-01-01T00:00:00Z", "9999-12-31", "9999-13-31T00:00:00Z", "9999-12-31T00:00:00+99:00"];
+        for text in refused {
+            assert!(Timestamp::parse_rfc3339_end(text).is_err(), "{text}");
         }
     }
 

@@ -12,8 +12,8 @@ pub(crate) enum Kind {
     Text { of: &'static str, min: usize, max: usize },
     /// One of these words.
     Words(&'static [&'static str]),
-    /// RFC 3339 time.
-    Time,
+    /// RFC 3339 time. As an end, any time after the last one that can be stored is that one.
+    Time { is_end: bool },
     /// Integer within bounds, both included.
     Integer { min: u64, max: u64 },
     /// Finite number within bounds, both included.
@@ -61,7 +61,12 @@ pub(crate) const fn words(words: &'static [&'static str]) -> Kind {
 
 /// Returns a time.
 pub(crate) const fn time() -> Kind {
-    Kind::Time
+    Kind::Time { is_end: false }
+}
+
+/// Returns a time at which a range ends.
+pub(crate) const fn end_time() -> Kind {
+    Kind::Time { is_end: true }
 }
 
 /// Returns an integer from `min` to `max`.
@@ -133,7 +138,7 @@ impl Kind {
     pub(crate) const fn shape(self) -> Shape {
         match self {
             Self::Text { .. } | Self::Words(_) => Shape::String,
-            Self::Time => Shape::Time,
+            Self::Time { .. } => Shape::Time,
             Self::Integer { .. } => Shape::Integer,
             Self::Number { .. } => Shape::Number,
             Self::Flag => Shape::Boolean,
@@ -153,7 +158,7 @@ impl fmt::Display for Kind {
             Self::Text { min, max, .. } => write!(f, "a string of {min} to {max} characters"),
             Self::Words([word]) => write!(f, "\"{word}\" or missing"),
             Self::Words(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
-            Self::Time => f.write_str("a time such as 2026-01-31T12:00:00Z"),
+            Self::Time { .. } => f.write_str("a time such as 2026-01-31T12:00:00Z"),
             Self::Integer { min, max } => write!(f, "an integer from {min} to {max}"),
             Self::Number { min, max } if min > f64::MIN || max < f64::MAX => {
                 write!(f, "a number from {min} to {max}")

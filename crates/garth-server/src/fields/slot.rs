@@ -65,9 +65,16 @@ impl<'a> Slot<'a> for Cow<'a, str> {
 impl<'a> Slot<'a> for Timestamp {
     const SHAPE: Shape = Shape::Time;
 
-    fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
         let text = serde_json::from_str::<Text<'a>>(json).map_err(|_| Flaw::new())?.0;
-        Self::parse_rfc3339(&text).map_err(|_| Flaw::new())
+        if let Ok(time) = Self::parse_rfc3339(&text) {
+            return Ok(time);
+        }
+        let end = Self::parse_rfc3339_end(&text).map_err(|_| Flaw::new())?;
+        match kind {
+            Kind::Time { is_end: true } => Ok(end),
+            _ => Err(format!("the last one is {}", end.to_rfc3339())),
+        }
     }
 }
 

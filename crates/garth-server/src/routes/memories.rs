@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::call::Call;
 use crate::errors::Refusal;
 use crate::fields::{
-    MAX_INTEGER, Page, array, fields, flag, integer, number_in, string, string_of, strings, time, words,
+    MAX_INTEGER, Page, array, end_time, fields, flag, integer, number_in, string, string_of, strings, time,
+    words,
 };
 
 /// Memories of a page unless the call sets a limit.
@@ -39,7 +40,7 @@ fields! {
         /// Time from which it is true. Default: unchanged.
         valid_from: Option<Timestamp> = time();
         /// Time until which it is true. Default: unchanged.
-        valid_to: Option<Timestamp> = time();
+        valid_to: Option<Timestamp> = end_time();
         /// Version that the memory must have; 0 if it must not exist. Default: any.
         if_version: Option<u64> = integer(0, MAX_INTEGER);
         /// Takes a text that is empty or blank.

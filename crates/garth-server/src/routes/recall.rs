@@ -10,7 +10,7 @@ use garth_engine::model::{SearchMode, Timestamp};
 use super::call::Call;
 use super::open::Opened;
 use crate::errors::Refusal;
-use crate::fields::{fields, integer, string, string_of, strings, time, words};
+use crate::fields::{end_time, fields, integer, string, string_of, strings, time, words};
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
@@ -35,7 +35,7 @@ fields! {
         /// Only messages said, and files modified, at this time or later. Default: any time.
         since: Option<Timestamp> = time();
         /// Only messages said, and files modified, before this time. Default: any time.
-        until: Option<Timestamp> = time();
+        until: Option<Timestamp> = end_time();
         /// Days in which half of the score of older text halves. Default: age does not count.
         half_life: Option<u64> = integer(1, MAX_DAYS as u64);
         /// What texts are compared with the question by: its words, or words and meaning.

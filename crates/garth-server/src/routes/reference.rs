@@ -144,7 +144,7 @@ fn field(field: &Field) -> FieldReference {
         Kind::Text { of, min: 0, max: usize::MAX } => ("string", of, None),
         Kind::Text { of, min, max } => ("string", of, Some((min.into(), max.into()))),
         Kind::Words(_) => ("string", "", None),
-        Kind::Time => ("string", "time", None),
+        Kind::Time { .. } => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
         // These are the bounds of `number()`, which needs none.
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),

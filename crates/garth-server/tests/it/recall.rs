@@ -47,6 +47,11 @@ fn recall_stays_in_budget_and_names_sources() {
     assert!(text.contains(&format!("\n1 {COFFEE} {}\n", item["version"].as_str().unwrap())), "{text}");
     let within = json!({"question": "coffee", "within": ["/users/bob"], "valid_at": "2100-01-01T00:00:00Z"});
     assert_eq!(sources(&server.ok("recall", within.to_string())).len(), 1);
+    let forever = json!({"question": "coffee", "within": ["/users/bob"], "until": "9999-12-31T23:59:59Z"});
+    assert_eq!(sources(&server.ok("recall", forever.to_string())).len(), 1);
+    let late = json!({"question": "coffee", "since": "9999-12-31T23:59:59Z"}).to_string();
+    let refused = server.post("recall", late).refused(400, "VALIDATION_ERROR");
+    assert!(refused.contains("the last one is 2262-04-11"), "{refused}");
     let none = server.ok("recall", json!({"question": "submarine periscopes"}).to_string());
     assert_eq!((&none["items"], &none["text"]), (&json!([]), &json!("Nothing fits the question.\n")));
     let past = server.ok("recall", json!({"question": "coffee", "as_of": "0"}).to_string());
