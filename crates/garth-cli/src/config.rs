@@ -5,6 +5,7 @@
 mod file;
 mod flags;
 mod kind;
+mod log_filter;
 #[cfg(test)]
 mod page;
 mod resolve;
@@ -14,5 +15,6 @@ mod table;
 
 pub(crate) use self::flags::{ModelFlags, ServeFlags, SinkFlags};
 pub(crate) use self::kind::{Value, shown_file};
+pub(crate) use self::log_filter::log_filter;
 pub(crate) use self::resolve::{Config, Resolved};
 pub(crate) use self::settings::{LogFormat, Settings, Storage};

@@ -2,10 +2,9 @@
 
 use garth_engine::{Error, ErrorKind};
 use tracing::Span;
-use tracing_subscriber::EnvFilter;
 
 use crate::args::Global;
-use crate::config::LogFormat;
+use crate::config::{LogFormat, log_filter};
 use crate::fail::Result;
 use crate::terminal;
 
@@ -14,8 +13,9 @@ const LOG: &str = "GARTH_LOG";
 
 /// Starts the log of a server. The access log, if enabled, does not depend on the level.
 pub(crate) fn start(filter: &str, format: LogFormat, access_log: bool) -> Result {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, format!("the option log: {error}")))?;
+    // The configuration of a server was checked already; this is the filter of another verb.
+    let filter = log_filter(filter)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, format!("{LOG}: {error}")))?;
     let filter = match access_log.then(|| "garth_server::access=info".parse()) {
         Some(Ok(directive)) => filter.add_directive(directive),
         _ => filter,

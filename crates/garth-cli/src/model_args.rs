@@ -21,20 +21,24 @@ pub(crate) struct ModelArgs {
 impl ModelArgs {
     /// Opens the model that flags, environment or file name; `None` if none is named.
     pub(crate) fn open(self, app: &App) -> Result<Option<ServedModel>> {
-        open(&Config::load(&self.flags.given, &app.folder()?)?.settings()?)
+        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        open(&config, &config.settings()?)
     }
 }
 
 /// Opens the model of a configuration; `None` if none is named.
-pub(crate) fn open(settings: &Settings) -> Result<Option<ServedModel>> {
+pub(crate) fn open(config: &Config, settings: &Settings) -> Result<Option<ServedModel>> {
     let (url, name) = match (&settings.model_endpoint, &settings.model) {
         (Some(url), Some(name)) => (url, name),
         (None, None) => return Ok(None),
         (Some(_), None) => {
-            return Err(Failure::Usage("model_endpoint requires model, the name of the model".into()));
+            let endpoint = config.named("model_endpoint");
+            return Err(Failure::Usage(format!("{endpoint} requires model (--model), the name of the model")));
         }
         (None, Some(_)) => {
-            return Err(Failure::Usage("model requires model_endpoint, the URL of its endpoint".into()));
+            let model = config.named("model");
+            let endpoint = "model_endpoint (--model-endpoint), the URL of its endpoint";
+            return Err(Failure::Usage(format!("{model} requires {endpoint}")));
         }
     };
     let key = match (&settings.model_key, &settings.model_key_file) {

@@ -171,6 +171,7 @@ mod tests {
             ("listen = [\"localhost:80\", \":80\"]", 1, "listen: `:80` is not HOST:PORT"),
             ("listen = [\"::1:80000\"]", 1, "is not HOST:PORT"),
             ("log_format = \"xml\"", 1, "log_format: `xml` is not one of text, json"),
+            ("log = \"warn,garth_server=loud\"", 1, "log: `loud` is not a level"),
             ("sink = 1", 1, "sink: write a text, in quotes"),
             ("log = \"\"", 1, "log: the text is empty"),
             ("log = \"info\"\nlog = \"warn\"", 2, "duplicate key"),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use garth_engine::text::secret::masked;
 
+use super::log_filter::log_filter;
 use crate::size::{parse_count, parse_size, parse_tokens};
 
 /// Type of an option, with its bounds.
@@ -23,6 +24,8 @@ pub(crate) enum Kind {
     Words(&'static [&'static str]),
     /// Any text that is not empty; the word names it in help.
     Text(&'static str),
+    /// Filter of the log.
+    LogFilter,
     /// Addresses, `HOST:PORT`.
     Addresses,
     /// File of this machine.
@@ -99,7 +102,8 @@ impl Kind {
                     None => Ok(Value::Texts(addresses)),
                 }
             }
-            Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => match text.is_empty() {
+            Self::LogFilter if !text.is_empty() => log_filter(text).map(|_| Value::Text(text.to_owned())),
+            Self::LogFilter | Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => match text.is_empty() {
                 true => Err("the text is empty".to_owned()),
                 false => Ok(Value::Text(text.to_owned())),
             },
@@ -174,6 +178,7 @@ impl Kind {
             Self::Time { .. } => "TIME",
             Self::Words(_) => "WORD",
             Self::Text(word) => word,
+            Self::LogFilter => "FILTER",
             Self::Addresses => "HOST:PORT",
             Self::File => "FILE",
             Self::Url | Self::HookUrl => "URL",

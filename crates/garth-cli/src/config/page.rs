@@ -79,7 +79,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Count { min, .. } => bounds.unwrap_or_else(|| format!("number from {min} on")),
         Kind::Bytes { .. } | Kind::Time { .. } => bounds.unwrap_or_default(),
         Kind::Words(words) => format!("`{}`", words.join("`, `")),
-        Kind::Text(_) => "text".to_owned(),
+        Kind::Text(_) | Kind::LogFilter => "text".to_owned(),
         Kind::Addresses => "list of `HOST:PORT`".to_owned(),
         Kind::File => "file name".to_owned(),
         Kind::Url | Kind::HookUrl => "URL".to_owned(),

@@ -128,6 +128,15 @@ impl Config {
         &self.options
     }
 
+    /// Returns the name of an option where it was set, for errors: `--sink`, `GARTH_SINK`, `FILE:LINE: sink`.
+    pub(crate) fn named(&self, key: &str) -> String {
+        match self.option(key).map(|option| &option.origin) {
+            None | Some(Origin::Default) => key.to_owned(),
+            Some(origin @ Origin::File(..)) => format!("{origin}: {key}"),
+            Some(origin) => origin.to_string(),
+        }
+    }
+
     /// Returns true if the option was not set.
     pub(crate) fn is_default(&self, key: &str) -> bool {
         self.option(key).is_none_or(|option| option.origin == Origin::Default)
@@ -239,6 +248,7 @@ mod tests {
                 Kind::Bytes { max, .. } => (max - 1).to_string(),
                 Kind::Time { max, .. } => format!("{}ms", max - 1),
                 Kind::Words(words) => words[1].to_owned(),
+                Kind::LogFilter => "debug".to_owned(),
                 Kind::Addresses => "127.0.0.1:1".to_owned(),
                 Kind::Text(_) | Kind::File | Kind::Url | Kind::HookUrl | Kind::Secret => {
                     "https://a/x".to_owned()

@@ -88,7 +88,7 @@ fn log() -> Vec<Setting> {
     vec![
         own(
             "log",
-            Kind::Text("FILTER"),
+            Kind::LogFilter,
             Some("info"),
             "Level of the log, `error`, `warn`, `info`, `debug`, `trace` or `off`, or levels of parts of garth, such as \
              `warn,garth_server=debug`.",

@@ -27,7 +27,7 @@ impl Config {
     pub(crate) fn run(self, app: &mut App) -> Result {
         app.no_tree("config")?;
         let config = Loaded::load(&self.flags.given, &app.folder()?)?;
-        Services::open(&config.settings()?, &app.env)?;
+        Services::open(&config, &config.settings()?, &app.env)?;
         let shown: Vec<String> = config.options().iter().map(shown).collect();
         let keys = config.options().iter().map(|option| option.setting.key.len()).max().unwrap_or_default();
         let values = shown.iter().map(|value| value.chars().count()).max().unwrap_or_default();

@@ -50,8 +50,8 @@ pub(crate) struct Services {
 impl Services {
     /// Opens them. Fails for options that do not fit together, malformed URLs and missing files: `garth
     /// config` checks a configuration by it.
-    pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Self> {
-        Ok(Self { sink: open_sink(settings, env)?, model: open_model(settings)? })
+    pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Self> {
+        Ok(Self { sink: open_sink(config, settings, env)?, model: open_model(config, settings)? })
     }
 }
 
@@ -62,7 +62,7 @@ impl Serve {
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
         app.open_within(&settings.storage);
-        let Services { sink, model } = Services::open(&settings, &app.env)?;
+        let Services { sink, model } = Services::open(&config, &settings, &app.env)?;
         // The sockets first: a start that fails because a port is taken must not use up the key, which is
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;

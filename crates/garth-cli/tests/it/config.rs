@@ -69,8 +69,9 @@ fn config_refuses_what_serve_refuses() {
     let garth = Garth::new();
     std::fs::write(garth.data().join("secret"), "x".repeat(32)).expect("a file");
     for (option, due) in [
-        ("model = \"m\"\n", "model requires model_endpoint"),
-        ("sink = \"https://example.org/x\"\n", "requires --sink-secret-file"),
+        ("model = \"m\"\n", "garth.toml:1: model requires model_endpoint"),
+        ("sink = \"https://example.org/x\"\n", "garth.toml:1: sink requires sink_secret_file"),
+        ("\nlog = \"loud\"\n", "garth.toml:2: log: `loud` is not a level"),
         ("sink = \"nowhere\"\nsink_secret_file = \"secret\"\n", "URL must begin with http"),
         (
             "model = \"m\"\nmodel_endpoint = \"https://example.org/v1\"\nmodel_key_file = \"/none/key\"\n",

@@ -29,21 +29,23 @@ pub(crate) struct SinkArgs {
 impl SinkArgs {
     /// Returns the sink that flags, environment or file name, if any, and the limits of deliveries.
     pub(crate) fn open(self, app: &App) -> Result<(Option<Arc<dyn Sink>>, Limits)> {
-        let settings = Config::load(&self.flags.given, &app.folder()?)?.settings()?;
-        Ok((open(&settings, &app.env)?, settings.limits))
+        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let settings = config.settings()?;
+        Ok((open(&config, &settings, &app.env)?, settings.limits))
     }
 }
 
 /// Returns the sink of a configuration; `None` if it has none. Events are then removed undelivered.
-pub(crate) fn open(settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink>>> {
+pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink>>> {
     let Some(url) = &settings.sink else { return Ok(None) };
     let secret = match (&settings.sink_secret, &settings.sink_secret_file) {
         (Some(secret), _) => secret.clone().into_bytes(),
         (None, Some(file)) => read_secret(file)?,
         (None, None) => {
-            return Err(Failure::Usage(
-                "--sink requires --sink-secret-file or GARTH_SINK_SECRET, because requests are signed".into(),
-            ));
+            return Err(Failure::Usage(format!(
+                "{} requires sink_secret_file (--sink-secret-file) or GARTH_SINK_SECRET, because requests are signed",
+                config.named("sink")
+            )));
         }
     };
     Ok(Some(Arc::new(HttpSink::new(url, &secret, env.clone())?.limits(&settings.limits))))

@@ -1,0 +1,77 @@
+//! Filter of the log: a level, or levels of parts, separated by commas.
+
+use tracing_subscriber::EnvFilter;
+
+/// Levels, from none to all.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Parts whose events are logged: the crates of garth, and the libraries that log by themselves.
+const PARTS: [&str; 7] =
+    ["garth", "garth_agent", "garth_engine", "garth_server", "rustls", "ureq", "ureq_proto"];
+
+/// Parses a filter. The filter of `tracing` alone would take a misspelt level for a part of this name: it would
+/// log all events of a part that does not exist, and no others.
+///
+/// # Errors
+/// A text without a known level, or with the level of an unknown part.
+pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    let items: Vec<&str> = text.split(',').map(str::trim).collect();
+    for item in &items {
+        let (part, level) = item.split_once('=').map_or((None, *item), |(part, level)| (Some(part), level));
+        if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
+            let levels = LEVELS.join(", ");
+            return Err(format!(
+                "`{level}` is not a level: write one of {levels}, or levels of parts: `warn,garth_server=debug`"
+            ));
+        }
+        if let Some(part) = part.filter(|part| !is_part(part)) {
+            return Err(format!("`{part}` is not a part of garth: the parts are {}", PARTS.join(", ")));
+        }
+    }
+    EnvFilter::try_new(items.join(",")).map_err(|error| error.to_string())
+}
+
+/// Returns true for a crate, or a module of one such as `garth_server::access`.
+fn is_part(text: &str) -> bool {
+    let (name, module) = text.split_once("::").unwrap_or((text, "all"));
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_letter);
+    PARTS.contains(&name) && module.split("::").all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_levels_and_parts_are_accepted() {
+        for text in [
+            "info",
+            "OFF",
+            "warn,garth_server=debug",
+            "warn, garth_engine::engine::sqlite=trace",
+            "garth_server::access=info",
+            "debug,ureq=off",
+        ] {
+            assert!(log_filter(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_levels_and_parts_are_refused() {
+        for (text, named) in [
+            ("loud", "`loud` is not a level: write one of off, error, warn, info, debug, trace"),
+            ("warning", "`warning` is not a level"),
+            ("info,nonsense", "`nonsense` is not a level"),
+            ("garth_server", "`garth_server` is not a level"),
+            ("garth_server=loud", "`loud` is not a level"),
+            ("info,garth_servr=debug", "`garth_servr` is not a part of garth: the parts are garth, garth_agent"),
+            ("garth_server::=info", "`garth_server::` is not a part"),
+            ("info,", "`` is not a level"),
+            ("[request]=debug", "`[request]` is not a part"),
+        ] {
+            let error = log_filter(text).map(|_| ()).unwrap_err();
+            assert!(error.starts_with(named), "{text}: {error}");
+        }
+    }
+}
