@@ -31,7 +31,7 @@ fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
     // A match must not split what a reader sees as one character. Half of CRLF would be a line end of another
     // kind, and the marks of a letter would belong to another letter.
     let is_whole = |at: usize| GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0) == Ok(true);
-    let stored = text.match_indices(old).map(|(start, old)| start..start + old.len());
+    let stored = occurrences(text, old).into_iter().map(|start| start..start + old.len());
     let mut stored = stored.filter(|range| is_whole(range.start) && is_whole(range.end));
     match (stored.next(), stored.count()) {
         (Some(range), 0) => return Ok(range),
@@ -57,7 +57,7 @@ enum Form {
 fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     working(4 * text.len());
     let [old, all] = [old, text].map(|text| pieces(text, form).map(|(_, formed)| formed).collect::<String>());
-    let found: Vec<usize> = all.match_indices(&old).map(|(at, _)| at).collect();
+    let found = occurrences(&all, &old);
     // A match begins and ends between pieces: half of a letter cannot be replaced.
     let (mut at, mut stored, mut starts, mut ends) = (0, 0, Vec::new(), HashMap::new());
     for (piece, formed) in pieces(text, form).chain([("", Cow::Borrowed(""))]) {
@@ -75,6 +75,38 @@ fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
         [one] => Ok(one.clone()),
         all => Err(all.len()),
     }
+}
+
+/// Returns where a text occurs in another, overlapping occurrences included: which of two is meant cannot be
+/// known, whether they overlap or not.
+fn occurrences(text: &str, old: &str) -> Vec<usize> {
+    let (text, old) = (text.as_bytes(), old.as_bytes());
+    if old.is_empty() {
+        return Vec::new();
+    }
+    // Knuth-Morris-Pratt: a search from each byte would take a time that grows with the product of the lengths.
+    // `longest[i]` is the length of the longest end of `old[..=i]` that is also its beginning.
+    let (mut longest, mut length) = (vec![0_usize; old.len()], 0_usize);
+    for (at, byte) in old.iter().enumerate().skip(1) {
+        while length > 0 && *byte != old[length] {
+            length = longest[length - 1];
+        }
+        length += usize::from(*byte == old[length]);
+        longest[at] = length;
+    }
+    let mut found = Vec::new();
+    length = 0;
+    for (at, byte) in text.iter().enumerate() {
+        while length > 0 && *byte != old[length] {
+            length = longest[length - 1];
+        }
+        length += usize::from(*byte == old[length]);
+        if length == old.len() {
+            found.push(at + 1 - length);
+            length = longest[length - 1];
+        }
+    }
+    found
 }
 
 /// Splits a text into the characters that a reader sees, such as CRLF or a letter with its marks. Returns
@@ -182,6 +214,12 @@ mod tests {
             ("", "a", 0),
             ("a a", "a", 2),
             ("a\r\nb a\r\nb", "a\nb", 2),
+            // Overlapping occurrences are as many.
+            ("aaaa", "aa", 3),
+            ("ab ab ab", "ab ab", 2),
+            ("x\n\n\ny", "\n\n", 2),
+            ("x\r\n\r\n\r\ny", "\n\n", 2),
+            ("\u{e9}e\u{301}\u{e9}\r\n", "\u{e9}\u{e9}", 2),
             ("\u{e9} e\u{301}\u{e9}", "e\u{301}x", 0),
             ("\u{e9}\r\n\u{e9}\r\n", "e\u{301}\n", 2),
             // A letter without its marks does not match.
