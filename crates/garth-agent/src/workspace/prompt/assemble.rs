@@ -16,6 +16,7 @@ use crate::small_file::{File, sha256};
 use crate::workspace::daily::DailySection;
 use crate::workspace::heartbeat::says_anything_as;
 use crate::workspace::prompt_cache::AccountCache;
+use crate::workspace::skill_md::front_matter::changes_display;
 use crate::workspace::skills::listing::{Listing, Reason, SkillReader};
 use garth_engine::model::Timestamp;
 use garth_engine::path::TreePath;
@@ -383,7 +384,11 @@ impl Assembly<'_> {
         let mut lines = vec![texts::SKILLS.to_owned(), String::new()];
         for skill in &listing.shown {
             let always = if skill.always { ", always" } else { "" };
-            let (name, description) = (one_line(&skill.name), one_line(&skill.description));
+            let shown = |text: &str| match self.inputs.replaces_controls() {
+                true => one_line(text).replace(changes_display, "\u{fffd}"),
+                false => one_line(text),
+            };
+            let (name, description) = (shown(&skill.name), shown(&skill.description));
             lines.push(format!("- **{name}**: {description} (`{}`{always})", skill.read_path));
         }
         // Hidden skills and directories without a skill are of no use to a model.

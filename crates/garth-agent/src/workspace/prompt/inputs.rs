@@ -94,7 +94,9 @@ pub struct Inputs {
 }
 
 /// Number of the current reading of files.
-const READING: u32 = 3;
+const READING: u32 = 4;
+/// Number of the first reading whose prompts replace control characters of skills.
+const WITHOUT_CONTROLS: u32 = 4;
 
 impl Inputs {
     /// Adds a host of the agent's tools.
@@ -156,6 +158,11 @@ impl Inputs {
             Reading::Now if self.reading.is_none() => Reading::Second,
             reading => reading,
         }
+    }
+
+    /// Returns true if the prompt replaces control characters in names and descriptions of skills.
+    pub(super) fn replaces_controls(&self) -> bool {
+        self.reading.is_some_and(|number| number >= WITHOUT_CONTROLS)
     }
 
     /// Returns the time of the caller, or else `now`.

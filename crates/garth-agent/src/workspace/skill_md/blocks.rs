@@ -81,6 +81,28 @@ impl Block<'_> {
         Block { value: self.value.lines().next().unwrap_or_default(), ..*self }.meant()
     }
 
+    /// Returns a flaw of a text of which YAML reads only a part: what follows a tag, or precedes a comment.
+    pub(super) fn cut(&self) -> Option<String> {
+        let (first, key) = (self.value.trim_start(), self.key);
+        if first.starts_with('!') {
+            let tag = first.split_whitespace().next().unwrap_or_default();
+            return Some(format!("{key}: YAML takes `{tag}` for a tag and drops it; put the text in quotes"));
+        }
+        if first.starts_with(['"', '\'', '|', '>', '[', '{', '&', '*']) {
+            return None;
+        }
+        // `# text` on a line is mostly meant as a comment, `#12` is not.
+        let is_text = |after: &str| after.starts_with(|c: char| !c.is_whitespace());
+        let is_cut = |line: &str| {
+            let mut signs = line.match_indices('#');
+            signs.any(|(at, sign)| line[..at].ends_with([' ', '\t']) && is_text(&line[at + sign.len()..]))
+        };
+        // Of the lines after the first, those that begin with the sign are comments.
+        let mut lines = self.value.lines().enumerate();
+        let cut = lines.find(|(at, line)| is_cut(line) && (*at == 0 || !line.trim_start().starts_with('#')));
+        cut.map(|_| format!("{key}: YAML drops what follows ` #`, a comment; put the text in quotes"))
+    }
+
     /// Returns the text of a value that YAML reads as a number or a boolean.
     pub(super) fn scalar(&self) -> String {
         let text = self.meant();

@@ -86,7 +86,10 @@ impl SkillText {
         let mut fields = match (parts.front, parts.unclosed) {
             (Some(front), _) => skill.fields(front, parts.opening_lines, reading),
             (None, Some(front)) => skill.unclosed_fields(front, reading),
-            (None, None) => BTreeMap::new(),
+            (None, None) => {
+                skill.flaws.extend(no_front(&text).filter(|_| reading == Reading::Now));
+                BTreeMap::new()
+            }
         };
         if reading != Reading::First {
             if let Some(front) = parts.front.or(parts.unclosed) {
@@ -108,6 +111,12 @@ impl SkillText {
         let description = description.filter(|text| !text.trim().is_empty());
         let behind = parts.unclosed.map_or(0, |front| parts.opening + front.len());
         skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body[behind..]));
+        for (field, text) in [("name", skill.name.as_deref()), ("description", Some(&*skill.description))] {
+            if reading == Reading::Now && text.is_some_and(|text| text.contains(changes_display)) {
+                let why = "has control characters, or characters that change the direction of text; remove them";
+                skill.flaws.push(format!("{field}: {why}"));
+            }
+        }
         if skill.description.is_empty() && skill.refused.is_none() && reading != Reading::First {
             skill.flaws.push("description: is missing; write what the skill is for".to_owned());
         }
@@ -124,7 +133,12 @@ impl SkillText {
             return BTreeMap::new();
         }
         match yaml::mapping(front, reading) {
-            Ok(fields) => return fields,
+            Ok(fields) => {
+                if reading == Reading::Now {
+                    self.flaws.extend(misread(&fields, front));
+                }
+                return fields;
+            }
             Err(Flaw::Refused(why)) => self.refused = Some(why),
             Err(Flaw::Malformed(why)) => {
                 let why = in_file(&why, opening_lines);
@@ -254,6 +268,49 @@ impl SkillText {
     pub fn all_flaws(&self) -> impl Iterator<Item = &String> {
         self.refused.iter().chain(&self.flaws).chain(&self.requires.invalid)
     }
+}
+
+/// Returns true for a control character that is not white space, and for one that changes the direction of the
+/// text after it. Prompts replace them.
+pub(crate) fn changes_display(c: char) -> bool {
+    (c.is_control() && !c.is_whitespace()) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns flaws of front matter that is valid YAML, but not what was meant: fields in other letters, and texts
+/// of which YAML reads a part.
+fn misread(fields: &BTreeMap<String, Value>, front: &str) -> Vec<String> {
+    // Other spellings of `metadata` are invalid requirements.
+    let fields_of_text = FIELDS.into_iter().filter(|field| *field != "metadata");
+    let known = |key: &str| {
+        fields_of_text.clone().find(|field| key != *field && key.eq_ignore_ascii_case(field))
+    };
+    let named = fields.keys().filter_map(|key| Some((key, known(key.as_str())?)));
+    let mut flaws: Vec<String> =
+        named.map(|(key, field)| format!("{key}: is not read; write `{field}`, in small letters")).collect();
+    let blocks = blocks(front);
+    flaws.extend(blocks.iter().filter(|block| TEXTS.contains(&block.key)).filter_map(|block| block.cut()));
+    flaws
+}
+
+/// Returns the flaw of a text that begins with front matter in another form, which is read as body.
+fn no_front(text: &str) -> Option<String> {
+    let text = text.trim_start_matches(|c: char| c == '\u{feff}' || c == '\n');
+    let (first, rest) = text.split_once('\n')?;
+    let lines = rest.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let first = first.trim();
+    let is_toml = |line: &str| {
+        let name = line.split_once('=').map(|(name, _)| name.trim());
+        name.is_some_and(|name| FIELDS.contains(&name))
+    };
+    if first == "+++" && lines.lines().any(is_toml) {
+        let what = "the front matter is TOML (`+++`) and is not read; write YAML between two lines `---`";
+        return Some(what.to_owned());
+    }
+    let is_fence = first.len() >= 3 && first.bytes().all(|byte| byte == b'-');
+    let is_front = is_fence && has_field(&lines.to_ascii_lowercase());
+    is_front.then(|| {
+        "the front matter is not read; begin it with a line `---`, three dashes without blanks before".to_owned()
+    })
 }
 
 /// Returns true if lines have a field that is read.
@@ -419,6 +476,45 @@ mod tests {
             assert_eq!(skill.requires.bins, ["a"], "{broken}: {:?}", skill.requires);
         }
         assert_eq!(with("description: Use when: asked: now").description, "Use when: asked: now");
+    }
+
+    #[test]
+    fn front_matter_that_is_misread_is_a_flaw() {
+        for (front, flaw) in [
+            ("Name: pdf\nDescription: Reads PDF", "Description: is not read; write `description`"),
+            ("name: pdf\nALWAYS: true\ndescription: x", "ALWAYS: is not read; write `always`"),
+            ("description: !important thing", "description: YAML takes `!important` for a tag"),
+            ("description: Issue #12 of them", "description: YAML drops what follows ` #`"),
+            ("description: #12 of them", "description: YAML drops what follows ` #`"),
+            ("description: All of them,\n  such as #12", "description: YAML drops what follows ` #`"),
+            ("name: \"a\\u202Eb\"\ndescription: x", "name: has control characters"),
+            ("description: \"a\\x07b\"", "description: has control characters"),
+        ] {
+            let skill = with(front);
+            assert!(skill.flaws.iter().any(|said| said.starts_with(flaw)), "{front}: {:?}", skill.flaws);
+        }
+        for front in [
+            "name: pdf # the tool\ndescription: Reads a#1, C# and # of them",
+            "description: 'Issue #12'",
+            "description: \"!important\"",
+            "description: |\n  Issue #12\n  !important",
+            "description: Reads PDF\n  #12\nlicense: x #1",
+            "description: caf\u{e9} \u{5d0}",
+        ] {
+            assert_eq!(with(front).flaws, Vec::<String>::new(), "{front}");
+        }
+        for text in [
+            "+++\nname = \"pdf\"\ndescription = \"Reads\"\n+++\nBody.\n",
+            "----\nname: pdf\n----\nBody.\n",
+            "\n ---\n name: pdf\n ---\nBody.\n",
+            "\t---\nDescription: Reads\n---\nBody.\n",
+        ] {
+            let skill = SkillText::parse(text);
+            assert!(skill.flaws[0].starts_with("the front matter is"), "{text}: {:?}", skill.flaws);
+        }
+        for text in ["----\n\nBody.\n", "# Title\n\nname: x\n", "----\nA rule: see above.\n", "+++\nBody.\n"] {
+            assert_eq!(SkillText::parse(text).flaws, Vec::<String>::new(), "{text}");
+        }
     }
 
     #[test]
