@@ -33,7 +33,9 @@ pub(crate) fn open(config: &Config, settings: &Settings) -> Result<Option<Served
         (None, None) => return Ok(None),
         (Some(_), None) => {
             let endpoint = config.named("model_endpoint");
-            return Err(Failure::Usage(format!("{endpoint} requires model (--model), the name of the model")));
+            return Err(Failure::Usage(format!(
+                "{endpoint} requires model (--model), the name of the model"
+            )));
         }
         (None, Some(_)) => {
             let model = config.named("model");

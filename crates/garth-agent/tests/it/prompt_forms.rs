@@ -147,7 +147,11 @@ async fn prompts_replace_control_characters_of_skills() {
     let text = "---\nname: \"a\\x07b\"\ndescription: Reads \u{202e}PDF\u{2066} caf\u{e9}\n---\nHow to.\n";
     write(&fs, "skills/pdf/SKILL.md", text).await;
     let built = prompt(&fs, &env).await;
-    assert!(built.text.contains("- **a\u{fffd}b**: Reads \u{fffd}PDF\u{fffd} caf\u{e9} (`"), "{}", built.text);
+    assert!(
+        built.text.contains("- **a\u{fffd}b**: Reads \u{fffd}PDF\u{fffd} caf\u{e9} (`"),
+        "{}",
+        built.text
+    );
 }
 
 #[tokio::test]

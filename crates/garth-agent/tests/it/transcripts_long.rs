@@ -52,8 +52,7 @@ async fn concurrent_part_imports_append_all_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let part = Import::new(OPENAI, &text).part();
-        let (one, two) =
-            tokio::join!(sessions.import("default", &part), sessions.import("default", &part));
+        let (one, two) = tokio::join!(sessions.import("default", &part), sessions.import("default", &part));
         assert_eq!((one.unwrap().new, two.unwrap().new), (2500, 2500));
     }
 }

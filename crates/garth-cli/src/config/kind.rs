@@ -103,10 +103,12 @@ impl Kind {
                 }
             }
             Self::LogFilter if !text.is_empty() => log_filter(text).map(|_| Value::Text(text.to_owned())),
-            Self::LogFilter | Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => match text.is_empty() {
-                true => Err("the text is empty".to_owned()),
-                false => Ok(Value::Text(text.to_owned())),
-            },
+            Self::LogFilter | Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => {
+                match text.is_empty() {
+                    true => Err("the text is empty".to_owned()),
+                    false => Ok(Value::Text(text.to_owned())),
+                }
+            }
         }
     }
 

@@ -9,8 +9,8 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 const PARTS: [&str; 7] =
     ["garth", "garth_agent", "garth_engine", "garth_server", "rustls", "ureq", "ureq_proto"];
 
-/// Parses a filter. The filter of `tracing` alone would take a misspelt level for a part of this name: it would
-/// log all events of a part that does not exist, and no others.
+/// Parses a filter. The filter of `tracing` alone would take a misspelt level for a part of this name: it
+/// would log all events of a part that does not exist, and no others.
 ///
 /// # Errors
 /// A text without a known level, or with the level of an unknown part.
@@ -65,7 +65,10 @@ mod tests {
             ("info,nonsense", "`nonsense` is not a level"),
             ("garth_server", "`garth_server` is not a level"),
             ("garth_server=loud", "`loud` is not a level"),
-            ("info,garth_servr=debug", "`garth_servr` is not a part of garth: the parts are garth, garth_agent"),
+            (
+                "info,garth_servr=debug",
+                "`garth_servr` is not a part of garth: the parts are garth, garth_agent",
+            ),
             ("garth_server::=info", "`garth_server::` is not a part"),
             ("info,", "`` is not a level"),
             ("[request]=debug", "`[request]` is not a part"),

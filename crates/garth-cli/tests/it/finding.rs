@@ -241,7 +241,10 @@ fn recall_answers_within_the_budget() {
         garth.ok(&["recall", question, "--valid-at", "1990-01-01", "--in", "/notes"]),
         "Nothing fits the question.\n"
     );
-    garth.feed(&["memory", "put", coffee, "--valid-to", "9999-12-31T23:59:59Z"], "Ada likes her coffee black.\n");
+    garth.feed(
+        &["memory", "put", coffee, "--valid-to", "9999-12-31T23:59:59Z"],
+        "Ada likes her coffee black.\n",
+    );
     assert!(garth.ok(&["recall", question, "--until", "9999-12-31"]).contains("coffee black."));
     assert!(garth.fails(2, &["recall", question, "--since", "9999-12-31"]).contains("to 2262-04-11"));
     let files = garth.json(&["recall", "call about the harbour"]);

@@ -78,8 +78,8 @@ pub(super) fn nanoseconds(text: &str) -> Option<i128> {
     civil.parse::<jiff::civil::DateTime>().ok().filter(|_| is_time).and_then(saturated)
 }
 
-/// Returns a number of nanoseconds beyond the range of a timestamp for a date in the first or last year of the
-/// calendar.
+/// Returns a number of nanoseconds beyond the range of a timestamp for a date in the first or last year
+/// of the calendar.
 pub(super) fn saturated(civil: jiff::civil::DateTime) -> Option<i128> {
     match civil.year() {
         9999.. => Some(i128::MAX),

@@ -118,8 +118,8 @@ fn nanoseconds_of_date(text: &str) -> Option<i128> {
     }
 }
 
-/// Returns true for a date or time after the last one of a [`Timestamp`], such as `9999-12-31`. As the end of a
-/// range, it stands for no end.
+/// Returns true for a date or time after the last one of a [`Timestamp`], such as `9999-12-31`. As the
+/// end of a range, it stands for no end.
 pub fn is_after_last_time(text: &str) -> bool {
     nanoseconds(text).or_else(|| nanoseconds_of_date(text)).is_some_and(|time| time > i128::from(i64::MAX))
 }

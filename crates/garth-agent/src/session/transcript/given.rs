@@ -249,7 +249,10 @@ impl<'a> Given<'a> {
         let mut seen = BTreeSet::new();
         for message in &self.messages {
             if let Some(id) = message.id.as_deref().filter(|id| !seen.insert(*id)) {
-                return Err(Error::invalid(format!("message {}: its id {id} is given twice", message.number)));
+                return Err(Error::invalid(format!(
+                    "message {}: its id {id} is given twice",
+                    message.number
+                )));
             }
         }
         Ok(())
@@ -272,8 +275,8 @@ impl<'a> Given<'a> {
         let mut skip = first.part;
         for raw in &self.raw[first.unit..] {
             let mut unit = unit(self.format, raw)?;
-            let is_full = slice.drafts.len() + unit.drafts.len() > limits.messages
-                || bytes + unit.bytes > limits.bytes;
+            let is_full =
+                slice.drafts.len() + unit.drafts.len() > limits.messages || bytes + unit.bytes > limits.bytes;
             // A message that alone has more bytes than a commit should take is appended by itself.
             if is_full && !slice.drafts.is_empty() {
                 break;

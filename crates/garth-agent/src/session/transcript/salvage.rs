@@ -216,7 +216,7 @@ impl<'a> Search<'a> {
             return None;
         }
         let end = text.len().min(at.saturating_add(self.left));
-        let (mut kept, mut depth, mut before) = (Vec::new(), 0_usize, b'{');
+        let (mut kept, mut depth, mut before) = (Vec::<u8>::new(), 0_usize, b'{');
         let (mut in_string, mut escaped) = (false, false);
         let mut found = None;
         for (place, byte) in (at..end).zip(&text.as_bytes()[at..end]) {
@@ -456,8 +456,8 @@ fn value(text: &str) -> Option<(&RawValue, usize)> {
     Some((value, stream.byte_offset()))
 }
 
-/// Takes the elements of the array at a position. Returns the position of what follows it; `None` if it does not
-/// end.
+/// Takes the elements of the array at a position. Returns the position of what follows it; `None` if it
+/// does not end.
 fn take_array<'a>(
     search: &mut Search<'a>,
     (at, line): (usize, u64),
@@ -510,7 +510,9 @@ pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
                 given.push(Placed::bad(line, no_json(alone.as_ref().unwrap_or(&error))));
                 if let Some(messages) = messages {
                     let line = counter.line_from(messages);
-                    let Some(end) = take_array(&mut search, (messages, line), &mut given) else { return given };
+                    let Some(end) = take_array(&mut search, (messages, line), &mut given) else {
+                        return given;
+                    };
                     let rest = &text[end..];
                     at = search.skip(end + usize::from(rest.starts_with('}')));
                     continue;

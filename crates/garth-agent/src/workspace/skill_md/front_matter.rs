@@ -113,7 +113,8 @@ impl SkillText {
         skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body[behind..]));
         for (field, text) in [("name", skill.name.as_deref()), ("description", Some(&*skill.description))] {
             if reading == Reading::Now && text.is_some_and(|text| text.contains(changes_display)) {
-                let why = "has control characters, or characters that change the direction of text; remove them";
+                let why =
+                    "has control characters, or characters that change the direction of text; remove them";
                 skill.flaws.push(format!("{field}: {why}"));
             }
         }
@@ -270,20 +271,19 @@ impl SkillText {
     }
 }
 
-/// Returns true for a control character that is not white space, and for one that changes the direction of the
-/// text after it. Prompts replace them.
+/// Returns true for a control character that is not white space, and for one that changes the direction
+/// of the text after it. Prompts replace them.
 pub(crate) fn changes_display(c: char) -> bool {
     (c.is_control() && !c.is_whitespace()) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns flaws of front matter that is valid YAML, but not what was meant: fields in other letters, and texts
-/// of which YAML reads a part.
+/// Returns flaws of front matter that is valid YAML, but not what was meant: fields in other letters, and
+/// texts of which YAML reads a part.
 fn misread(fields: &BTreeMap<String, Value>, front: &str) -> Vec<String> {
     // Other spellings of `metadata` are invalid requirements.
     let fields_of_text = FIELDS.into_iter().filter(|field| *field != "metadata");
-    let known = |key: &str| {
-        fields_of_text.clone().find(|field| key != *field && key.eq_ignore_ascii_case(field))
-    };
+    let known =
+        |key: &str| fields_of_text.clone().find(|field| key != *field && key.eq_ignore_ascii_case(field));
     let named = fields.keys().filter_map(|key| Some((key, known(key.as_str())?)));
     let mut flaws: Vec<String> =
         named.map(|(key, field)| format!("{key}: is not read; write `{field}`, in small letters")).collect();
@@ -296,7 +296,8 @@ fn misread(fields: &BTreeMap<String, Value>, front: &str) -> Vec<String> {
 fn no_front(text: &str) -> Option<String> {
     let text = text.trim_start_matches(|c: char| c == '\u{feff}' || c == '\n');
     let (first, rest) = text.split_once('\n')?;
-    let lines = rest.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let lines =
+        rest.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     let first = first.trim();
     let is_toml = |line: &str| {
         let name = line.split_once('=').map(|(name, _)| name.trim());
@@ -309,7 +310,8 @@ fn no_front(text: &str) -> Option<String> {
     let is_fence = first.len() >= 3 && first.bytes().all(|byte| byte == b'-');
     let is_front = is_fence && has_field(&lines.to_ascii_lowercase());
     is_front.then(|| {
-        "the front matter is not read; begin it with a line `---`, three dashes without blanks before".to_owned()
+        "the front matter is not read; begin it with a line `---`, three dashes without blanks before"
+            .to_owned()
     })
 }
 
@@ -512,7 +514,8 @@ mod tests {
             let skill = SkillText::parse(text);
             assert!(skill.flaws[0].starts_with("the front matter is"), "{text}: {:?}", skill.flaws);
         }
-        for text in ["----\n\nBody.\n", "# Title\n\nname: x\n", "----\nA rule: see above.\n", "+++\nBody.\n"] {
+        for text in ["----\n\nBody.\n", "# Title\n\nname: x\n", "----\nA rule: see above.\n", "+++\nBody.\n"]
+        {
             assert_eq!(SkillText::parse(text).flaws, Vec::<String>::new(), "{text}");
         }
     }

@@ -84,7 +84,7 @@ fn occurrences(text: &str, old: &str) -> Vec<usize> {
     if old.is_empty() {
         return Vec::new();
     }
-    // Knuth-Morris-Pratt: a search from each byte would take a time that grows with the product of the lengths.
+    // Knuth-Morris-Pratt: the time of a search from each byte would grow with the product of the lengths.
     // `longest[i]` is the length of the longest end of `old[..=i]` that is also its beginning.
     let (mut longest, mut length) = (vec![0_usize; old.len()], 0_usize);
     for (at, byte) in old.iter().enumerate().skip(1) {
