@@ -216,25 +216,31 @@ impl<'a> Search<'a> {
             return None;
         }
         let end = text.len().min(at.saturating_add(self.left));
-        let (mut kept, mut depth, mut before) = (Vec::<u8>::new(), 0_usize, b'{');
+        let (mut kept, mut open, mut before) = (Vec::<u8>::new(), Vec::<u8>::new(), b'{');
         let (mut in_string, mut escaped) = (false, false);
-        let mut found = None;
+        let (mut found, mut read) = (None, 0);
         for (place, byte) in (at..end).zip(&text.as_bytes()[at..end]) {
+            read += 1;
             match byte {
                 _ if escaped => escaped = false,
                 b'\\' if in_string => escaped = true,
                 b'"' => in_string = !in_string,
+                // Each of these shows another flaw. To read on would cost the searches after it.
+                b'\n' if in_string => break,
                 _ if in_string => {}
+                b'{' | b'[' if open.last() == Some(&b'{') && before != b':' => break,
                 b',' if b"{[,".contains(&before) => continue,
-                b'{' | b'[' => depth += 1,
+                b'{' | b'[' => open.push(*byte),
                 b'}' | b']' => {
+                    if open.pop() != Some(if *byte == b'}' { b'{' } else { b'[' }) {
+                        break;
+                    }
                     // Only white space follows such a comma in `kept`.
                     if before == b','
                         && let Some(comma) = kept.iter().rposition(|byte| *byte == b',')
                     {
                         kept.remove(comma);
                     }
-                    depth = depth.saturating_sub(1);
                 }
                 _ => {}
             }
@@ -242,12 +248,12 @@ impl<'a> Search<'a> {
             if !byte.is_ascii_whitespace() {
                 before = *byte;
             }
-            if depth == 0 && !in_string {
+            if open.is_empty() {
                 found = Some(place + 1);
                 break;
             }
         }
-        self.spend(found.unwrap_or(end) - at);
+        self.spend(read);
         let raw = RawValue::from_string(String::from_utf8(kept).ok()?).ok()?;
         Some((RawMessage::Native(Cow::Owned(raw)), found?))
     }
@@ -476,10 +482,13 @@ fn take_array<'a>(
 /// where the next one begins.
 pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
     let (mut given, mut counter, mut search) = (Vec::new(), LineCounter::new(text, line), Search::new(text));
-    let mut at = search.skip(0);
+    let (mut at, mut line_end) = (search.skip(0), 0);
     while at < text.len() {
         let line = counter.line_from(at);
-        let line_end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+        // Searched once a line: a line may have many values.
+        if at >= line_end {
+            line_end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+        }
         if text[at..].starts_with('[') {
             given.push(Placed::bad(line, Error::invalid("is an array; its messages are read")));
             let Some(end) = take_array(&mut search, (at, line), &mut given) else { return given };
