@@ -16,13 +16,18 @@ mod enclosed;
 #[cfg(test)]
 mod enclosed_tests;
 mod entry;
+mod foreign_name;
+#[cfg(test)]
+mod forms_tests;
 mod harmless_shape;
 mod json_web_key;
 mod judgement;
+mod markup;
 mod named;
 mod names;
 mod private_key;
 mod random;
+mod sentence;
 mod service_shape;
 mod service_token;
 mod span;
@@ -31,6 +36,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod value;
+mod verbs;
 mod words;
 
 use std::borrow::Cow;
@@ -250,18 +256,24 @@ pub fn reach(text: &[u8]) -> usize {
 fn reach_as(judgement: Judgement, text: &[u8]) -> usize {
     let is_far = is_dense(&text[..text.len().min(SEEN)])
         || may_be_part_of_key(text)
-        || (judgement >= Judgement::Fourth && may_have_member_of_key(text));
+        || may_need_members(judgement, text);
     if is_far { CONTEXT } else { NEAR }
 }
 
 /// Returns the number of bytes after a text that decide about it under a judgement.
 fn reach_behind(judgement: Judgement, text: &[u8]) -> usize {
-    if judgement >= Judgement::Fourth && may_have_member_of_key(&text[text.len().saturating_sub(CONTEXT)..]) {
+    if may_need_members(judgement, &text[text.len().saturating_sub(CONTEXT)..]) {
         return CONTEXT;
     }
     let last = text[text.len().saturating_sub(SEEN)..].trim_ascii_end();
     let line = last.iter().rposition(|byte| *byte == b'\n').map_or(last, |at| &last[at + 1..]);
     if is_dense(last) || is_dense(line) { CONTEXT } else { NEAR }
+}
+
+/// Returns true if members of a key far around a piece may decide about it.
+fn may_need_members(judgement: Judgement, text: &[u8]) -> bool {
+    judgement >= Judgement::Fourth
+        && (may_have_member_of_key(text) || json_web_key::may_begin_in_plain_value(text))
 }
 
 /// Number of bytes at the border of a piece that tell whether a long secret crosses it.

@@ -19,6 +19,9 @@ const ENTITIES: [(&[u8], char); 7] = [
     (b"colon;", ':'),
     (b"nbsp;", ' '),
 ];
+/// Codes of the signs of JSON in a URL.
+const JSON: [(&[u8], char); 7] =
+    [(b"22", '"'), (b"27", '\''), (b"2C", ','), (b"5B", '['), (b"5D", ']'), (b"7B", '{'), (b"7D", '}')];
 
 /// Text with each escape replaced by the character that it means.
 pub(super) struct Decoded {
@@ -34,7 +37,7 @@ impl Decoded {
         while let Some(length) = next_start(&original[at..], judgement) {
             text.extend_from_slice(&original[at..at + length]);
             at += length;
-            match meant(&original[at..]) {
+            match meant(&original[at..], judgement) {
                 Some((meant, length)) => {
                     if let Some(meant) = meant {
                         text.extend_from_slice(meant.encode_utf8(&mut [0; 4]).as_bytes());
@@ -71,7 +74,7 @@ pub(super) fn escaped_lines(text: &[u8], judgement: Judgement) -> Vec<Range<usiz
     let mut at = 0;
     while let Some(length) = next_start(&text[at..], judgement) {
         let place = at + length;
-        if meant(&text[place..]).is_none() {
+        if meant(&text[place..], judgement).is_none() {
             at = place + 1;
             continue;
         }
@@ -111,13 +114,16 @@ fn next_start(text: &[u8], judgement: Judgement) -> Option<usize> {
 
 /// Returns the character that the escape at the start of a text means, `None` for one without width, and the
 /// length of the escape. An escape is judged by its own bytes, so that pieces of a text are decoded alike.
-fn meant(text: &[u8]) -> Option<(Option<char>, usize)> {
+fn meant(text: &[u8], judgement: Judgement) -> Option<(Option<char>, usize)> {
     let shown = |(meant, length)| (Some(meant), length);
     match text {
         [b'\\', ..] => escape(text).map(shown),
         [b'&', rest @ ..] => entity(rest).map(shown),
-        [b'%', rest @ ..] => in_url(rest).map(shown),
+        [b'%', rest @ ..] => in_url(rest, judgement).map(shown),
         [0xc2, 0xad, ..] => Some((None, 2)),
+        // Blanks without a line break, as before the colon in French.
+        [0xc2, 0xa0, ..] if judgement >= Judgement::Fourth => Some((Some(' '), 2)),
+        [0xe2, 0x80, 0xaf, ..] if judgement >= Judgement::Fourth => Some((Some(' '), 3)),
         [0xe2, 0x80, 0x8b..=0x8f, ..] | [0xe2, 0x81, 0xa0..=0xa4, ..] | [0xef, 0xbb, 0xbf, ..] => {
             Some((None, 3))
         }
@@ -152,8 +158,9 @@ fn entity(text: &[u8]) -> Option<(char, usize)> {
 }
 
 /// Reads a sign between a name and its value in a URL after its `%`, also one that was encoded again:
-/// `%253D`.
-fn in_url(text: &[u8]) -> Option<(char, usize)> {
+/// `%253D`. Since the fourth judgement, the quotes and brackets of JSON are such signs.
+fn in_url(text: &[u8], judgement: Judgement) -> Option<(char, usize)> {
+    let is_fourth = judgement >= Judgement::Fourth;
     let mut at = 0;
     while at < ENTITY && text[at..].starts_with(b"25") {
         at += b"25".len();
@@ -162,11 +169,11 @@ fn in_url(text: &[u8]) -> Option<(char, usize)> {
         b"3D" | b"3d" => '=',
         b"3A" | b"3a" => ':',
         b"26" => '&',
-        _ => return None,
+        code => JSON.iter().find(|(own, _)| code.eq_ignore_ascii_case(own)).filter(|_| is_fourth)?.1,
     };
     // Blanks before the value.
     let blanks = text[at + 2..].chunks(3).take(4).take_while(|it| *it == b"%20").count();
-    let blanks = if meant == '&' { 0 } else { blanks };
+    let blanks = if matches!(meant, '=' | ':') { blanks } else { 0 };
     Some((meant, 1 + at + 2 + 3 * blanks))
 }
 

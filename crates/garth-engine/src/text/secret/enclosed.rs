@@ -49,7 +49,7 @@ impl Named<'_> {
     }
 
     /// Finds the values among the arguments of a call of this name, except for a string right after the
-    /// bracket: `set_password("ann", "…")`. The last argument of a function that sets something is the value;
+    /// bracket: `set_password("ann", "…")`. The last string of a function that sets something is the value;
     /// others have to look drawn at random.
     pub(super) fn arguments(&self, found: &mut Vec<Secret>) {
         let from = self.word.end;
@@ -60,26 +60,43 @@ impl Named<'_> {
         let (mut at, mut depth, mut commas) = (from, 0_usize, 0);
         // Start of the argument, and true if it is the first one of a later line.
         let (mut start, mut on_new_line) = (from + 1, false);
+        // Last string on this line, until its line or the call ends.
+        let mut last: Option<Argument> = None;
         while let Some(byte) = text.get(at) {
             match byte {
                 b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' | b'}' => depth -= 1,
+                b')' | b']' | b'}' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        found.extend(last.take().and_then(|it| self.argument(&it, true)));
+                    }
+                }
                 b';' => break,
                 b',' if depth == 1 => {
                     commas += 1;
+                    // The first argument may be a user if others follow, on this line or on the next one.
+                    if commas == 1 {
+                        found.extend(last.take().and_then(|it| self.argument(&it, false)));
+                    }
                     (start, on_new_line) = (at + 1, false);
                 }
-                b'\n' if text[start..at].trim_ascii().is_empty() => on_new_line = true,
+                b'\n' => {
+                    // Only by this line: the next one must not make a secret of it.
+                    found.extend(last.take().and_then(|it| self.argument(&it, true)));
+                    on_new_line |= text[start..at].trim_ascii().is_empty();
+                }
                 _ if is_quote(Some(byte)) => {
                     let item = Item::at(text, at);
+                    let end = item.end();
                     // The line after an open string must not make a secret of it.
                     let is_closed = text.get(item.bytes.end) == Some(byte);
                     if is_closed && depth == 1 && at > from + 1 && is_beginning(&text[start..at]) {
                         let begins_line = on_new_line && text[start..at].trim_ascii().is_empty();
                         let is_on_later_line = text[from..at].contains(&b'\n');
-                        found.extend(self.argument(&item, begins_line, is_on_later_line));
+                        found.extend(last.take().and_then(|it| self.argument(&it, false)));
+                        last = Some(Argument { start: item.start, end, begins_line, is_on_later_line });
                     }
-                    at = item.end();
+                    at = end;
                     continue;
                 }
                 _ => {}
@@ -89,22 +106,25 @@ impl Named<'_> {
                 break;
             }
         }
+        found.extend(last.and_then(|it| self.argument(&it, false)));
         look_at(at.min(text.len()) - from);
     }
 
     /// Returns the value that is an argument of a call. On a later line than the name, it begins the line: a
     /// line is judged by the lines before and its own first bytes.
-    fn argument(&self, item: &Item, begins_line: bool, is_on_later_line: bool) -> Option<Secret> {
-        if is_on_later_line && !begins_line {
+    fn argument(&self, argument: &Argument, is_last: bool) -> Option<Secret> {
+        if argument.is_on_later_line && !argument.begins_line {
             return None;
         }
-        let tie = if is_on_later_line { Tie::Line } else { Tie::Sign };
-        let behind = &self.text[item.end().min(self.text.len())..];
-        // Only by this line: the next one must not make a secret of it.
-        let blanks = run(behind, 0, b" \t", 8);
-        let is_last = matches!(behind.get(blanks), Some(b')' | b'\r' | b'\n'));
-        let named = if is_last && self.sets_something() { self.clone() } else { self.as_weak() };
-        named.value(item.start, tie)
+        let tie = if argument.is_on_later_line { Tie::Line } else { Tie::Sign };
+        // A part of an expression may be anything.
+        let blanks = run(self.text, argument.end, b" \t", 8);
+        let is_alone = matches!(self.text.get(argument.end + blanks), Some(b')' | b',' | b'\r' | b'\n'));
+        let named = match is_last && is_alone && self.sets_something() {
+            true => self.clone(),
+            false => self.as_weak(),
+        };
+        named.value(argument.start, tie)
     }
 
     /// Returns true for the name of a function that sets something: `setPassword`, `change_password`.
@@ -167,6 +187,8 @@ impl Named<'_> {
         let text = &self.text[..self.text.len().min(from + ENCLOSED)];
         let (mut at, mut depth, mut objects) = (from, 0_usize, 0_usize);
         let mut key: Option<Range<usize>> = None;
+        // The braces of an array of a program are no object: `password[2] = {"…", "…"}`.
+        let arrays = usize::from(self.is_array() && text.get(from) == Some(&b'{'));
         while let Some(byte) = text.get(at) {
             match byte {
                 b'[' | b'(' | b'{' | b'<' => {
@@ -197,7 +219,7 @@ impl Named<'_> {
                     let end = item.end();
                     match item.is_key(text) {
                         true => key = Some(item.bytes),
-                        false => found.extend(self.member(&item, key.as_ref(), objects > 0)),
+                        false => found.extend(self.member(&item, key.as_ref(), objects > arrays)),
                     }
                     at = end;
                 }
@@ -205,6 +227,11 @@ impl Named<'_> {
             }
         }
         look_at(at - from);
+    }
+
+    /// Returns true for a variable with a subscript.
+    fn is_array(&self) -> bool {
+        self.is_fourth() && self.text.get(self.word.end) == Some(&b'[')
     }
 
     /// Returns a value in brackets, with its key in an object, if it is secret.
@@ -233,6 +260,17 @@ impl Named<'_> {
 /// Returns true for what can be before the string of an argument: blanks, and the letter of a kind of string.
 fn is_beginning(text: &[u8]) -> bool {
     matches!(text.trim_ascii(), [] | [b'b' | b'B' | b'r' | b'R' | b'f' | b'F' | b'u' | b'U' | b'$' | b'@'])
+}
+
+/// String that is an argument of a call.
+struct Argument {
+    /// Place of its quote, and the place after the quote that closes it.
+    start: usize,
+    end: usize,
+    /// True for the first argument of its line.
+    begins_line: bool,
+    /// True on a later line than the name.
+    is_on_later_line: bool,
 }
 
 /// Word or string in brackets.

@@ -174,12 +174,20 @@ fn earlier_detection_masks_as_before() {
         "La contraseña del wifi es Casa2024Sol",
         "Le mot de passe du wifi est Casa2024Sol",
         "{\n\"k\": \"Zx9kd82qWmP3Yx9kd82qWmP4\",\n\"kty\": \"oct\"\n}",
+        "CONTRASEÑA: Zx9kd82qW",
+        "Mot de passe : Zx9kd82qW",
+        "char password[] = \"Zx9kd82qW\";",
+        "%22token%22:%22Zx9kd82qWmP3%22",
+        "the password is now Zx9kd82qW",
+        "<b>Password</b>: Zx9kd82qW",
+        "{kty:\"oct\",k:\"Zx9kd82qWmP3Yx9kd82qWmP4\"}",
     ] {
         assert_eq!(third(text), text);
         assert_ne!(masked(text), text);
     }
     let one_line = "{\"kty\":\"oct\",\"k\":\"Zx9kd82qWmP3Yx9kd82qWmP4\"}";
     assert_eq!(third(one_line), "{\"kty\":\"oct\",\"k\":\"[secret: private key]\"}");
+    assert_eq!(third("token: o200k_base"), "token: [secret: token]");
     // Shown later.
     for (text, before) in [
         ("max_tokens: 128_000u64", "max_tokens: [secret: token]"),

@@ -12,6 +12,12 @@ const ENDINGS: [&str; 52] = [
     "key", "crt", "p12", "mp3", "mp4", "woff2", "wasm", "map", "docx",
 ];
 
+/// Limit on the letters of a word with a number behind it.
+const NUMBERED: usize = 12;
+/// Limits of an identifier: its bytes, and the bytes of its parts that are not words.
+const IDENTIFIER: usize = 24;
+const OTHERS: usize = 6;
+
 /// Returns true for values that are public by their looks: addresses, digests, public keys, ids of objects.
 pub(super) fn is_public(value: &[u8]) -> bool {
     const BEGINNINGS: [&str; 52] = [
@@ -176,6 +182,34 @@ pub(super) fn is_type_name(value: &[u8]) -> bool {
     }
     // Random characters seldom make words of which most of the value consists, least of all such words.
     words >= 2 && in_words * 3 >= value.len() * 2 && odd < 0.25 * in_words as f64
+}
+
+/// Returns true for words with a number behind them: `HttpOnly2`, `Thursday2024`. Generated tokens have digits
+/// between their letters.
+pub(super) fn is_numbered_word(value: &[u8]) -> bool {
+    let digits = value.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let letters = &value[..value.len() - digits];
+    let is_small = |byte: &u8| byte.is_ascii_lowercase();
+    // A capital begins a word of at least three letters.
+    (1..=4).contains(&digits)
+        && (3..=NUMBERED).contains(&letters.len())
+        && letters.iter().all(u8::is_ascii_alphabetic)
+        && letters.windows(3).all(|it| it.iter().filter(|byte| is_small(byte)).count() >= 2)
+        && letters[letters.len() - 2..].iter().all(is_small)
+}
+
+/// Returns true for the name of a model or a setting: words and short numbers with signs between them, such
+/// as `o200k_base` and `gpt-4o-mini`.
+pub(super) fn is_identifier(value: &[u8]) -> bool {
+    let is_small = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(byte);
+    if value.len() > IDENTIFIER || !value.iter().all(is_small) {
+        return false;
+    }
+    let parts = || value.split(|byte| b"_-".contains(byte));
+    let is_word =
+        |part: &[u8]| part.len() >= 4 && part.iter().all(u8::is_ascii_lowercase) && pairs(part) < 0.34;
+    let others: usize = parts().filter(|part| !is_word(part)).map(<[u8]>::len).sum();
+    parts().any(is_word) && others <= OTHERS
 }
 
 /// Returns true for a UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12.

@@ -13,8 +13,9 @@ pub enum Judgement {
     /// Values in brackets and objects, below columns of SQL and behind entities belong to their names; more
     /// services are known; ids of documentation and tokens that lock or repeat a request are shown.
     Third,
-    /// Members of a JSON Web Key are private wherever its other members are; later arguments of a call, and
-    /// passwords after a name, some words and a verb, are secrets.
+    /// Members of a JSON Web Key are private wherever its other members are, and however they are written;
+    /// later arguments of a call, and passwords after a name, some words and a verb, are secrets. Names of
+    /// other languages count in any case; subscripts, markup, adverbs, and JSON in URLs do not hide a value.
     Fourth,
 }
 

@@ -8,18 +8,15 @@ use std::ops::Range;
 use super::assigned::{self, Name, run};
 use super::enclosed;
 use super::entry::begins_with_value_key;
-use super::harmless_shape::is_account;
+use super::foreign_name;
 use super::judgement::Judgement;
+use super::markup;
 use super::names;
-use super::random::is_random;
+use super::sentence::{SENTENCE, WORDS};
 use super::span::Secret;
 use super::value::{APART, BRACKETS, JUDGED, NAME, Named, Tie, begin, fills_line, is_quote, opening_bracket};
 use super::words::{is_word, look_at};
 
-/// Limit on the bytes of a sentence between a name and its value, in either order.
-const SENTENCE: usize = 72;
-/// Limit on the words of such a sentence.
-const WORDS: usize = 8;
 /// Limit on the bytes between a name and a value on another line.
 const LINES: usize = 64;
 /// Limits of a list of values after one name: its bytes, and its values.
@@ -27,20 +24,17 @@ const LIST: usize = 1 << 10;
 const VALUES: usize = 32;
 /// Limit on the bytes before a name in the name of a resource of AWS.
 const RESOURCE: usize = 96;
-/// Minimum length of a random word.
-const RANDOM: usize = 20;
+
 /// Finds the secrets that are named by this word.
 pub(super) fn by(text: &[u8], word: &Range<usize>, judgement: Judgement, found: &mut Vec<Secret>) {
+    let word = &without_emphasis(text, word, judgement);
     let Some(name) = names::name(text, word, judgement) else { return };
     // The most that the searches around one name read.
     look_at(NAME + 2 * SENTENCE + LINES);
-    let end = match judgement >= Judgement::Third {
-        true => word.end + names::split_name(text, word),
-        false => word.end,
-    };
+    let place = names::place(text, word, judgement);
     let name = Named {
         text,
-        word: word.start.max(word.end.saturating_sub(NAME))..end,
+        word: place.start.max(word.end.saturating_sub(NAME))..place.end,
         name,
         weak: names::is_weak(text, word, judgement),
         judgement,
@@ -65,6 +59,16 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, judgement: Judgement, found: 
     }
 }
 
+/// Returns a word without the signs of emphasis behind it: `_Password_`.
+fn without_emphasis(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Range<usize> {
+    let bytes = &text[word.clone()];
+    let signs = bytes.iter().rev().take(3).take_while(|byte| **byte == b'_').count();
+    match judgement >= Judgement::Fourth && signs < bytes.len() {
+        true => word.start..word.end - signs,
+        false => word.clone(),
+    }
+}
+
 /// Finds the secret that begins with this word, after a name in another script.
 pub(super) fn find_by_foreign_name(
     text: &[u8],
@@ -83,7 +87,8 @@ pub(super) fn find_by_foreign_name(
     let before = &before[..before.len() - end(before, b"\"'`* ").min(4)];
     let before = BRACKETS.iter().find_map(|it| before.strip_suffix(it.as_bytes())).unwrap_or(before);
     let signs = [":", "=", "：", "は", "は、", "是", "为", "есть", "—", " is"];
-    let sign = signs.iter().find_map(|sign| before.strip_suffix(sign.as_bytes()));
+    let more: &[&str] = if judgement >= Judgement::Fourth { &["為", "–", " -"] } else { &[] };
+    let sign = signs.iter().chain(more).find_map(|sign| before.strip_suffix(sign.as_bytes()));
     let before = sign.unwrap_or(before);
     let before = &before[..before.len() - end(before, b"\"'`* ").min(4)];
     let from = word.start.saturating_sub(NAME);
@@ -91,7 +96,7 @@ pub(super) fn find_by_foreign_name(
         let word = from + end - length..from + end;
         Named { text, word, name, weak, judgement }
     };
-    if let Some((name, length)) = names::foreign(before) {
+    if let Some((name, length)) = foreign_name::before_value(before, judgement) {
         found.extend(of(name, length, before.len(), false).value(word.start, Tie::Sign));
         return;
     }
@@ -100,12 +105,12 @@ pub(super) fn find_by_foreign_name(
         return;
     }
     // After a particle or some words, a value has to look random, except for passwords after a sign.
-    if let Some((name, length, behind)) = names::foreign_before_words(before, judgement) {
+    if let Some((name, length, behind)) = foreign_name::before_words(before, judgement) {
         let end = before.len() - behind;
         let is_linked = judgement >= Judgement::Fourth
             && sign.is_some()
             && name == Name::Password
-            && names::begins_with_foreign_link(&before[end..]);
+            && foreign_name::begins_with_link(&before[end..]);
         let tie = if is_linked { Tie::Linked } else { Tie::Sign };
         found.extend(of(name, length, end, !is_linked).value(word.start, tie));
     }
@@ -120,6 +125,9 @@ impl Named<'_> {
             return Some(secret);
         }
         if let Some(secret) = self.linked_before_name().and_then(|at| self.value(at, Tie::Sign)) {
+            return Some(secret);
+        }
+        if let Some(secret) = self.is_fourth().then(|| self.cell()).flatten() {
             return Some(secret);
         }
         let sign = self.after_sign();
@@ -182,8 +190,16 @@ impl Named<'_> {
     /// Returns the place after the sign between the name and its value.
     pub(super) fn after_sign(&self) -> Option<usize> {
         let (text, word) = (self.text, &self.word);
-        let closing = run(text, word.end, b"\"'`])*", 4);
+        let signs: &[u8] = if self.is_fourth() { b"\"'`])*_" } else { b"\"'`])*" };
+        let closing = run(text, word.end, signs, 4);
         let mut at = word.end + closing;
+        let mut is_array = false;
+        if self.is_fourth() {
+            at += markup::closing_tags(text, at);
+            let subscripts = markup::subscripts(text, at);
+            is_array = subscripts > 0;
+            at += subscripts;
+        }
         if text.get(word.end) == Some(&b'>') && word.start > 0 && text[word.start - 1] == b'<' {
             return Some(word.end + 1);
         }
@@ -234,10 +250,21 @@ impl Named<'_> {
                     || self.is_directive()) => {}
             // `token「…」`
             _ if opening_bracket(rest).is_some() => {}
+            // `char password[]{"…"}`
+            _ if is_array && rest.first() == Some(&b'{') => {}
             _ => return None,
         }
         at += run(text, at, b"*", 2);
-        Some(at + run(text, at, b" \t", 8))
+        if !self.is_fourth() {
+            return Some(at + run(text, at, b" \t", 8));
+        }
+        // `_Password:_ …`
+        let emphasis = run(text, at, b"_", 2);
+        at += if text.get(at + emphasis) == Some(&b' ') { emphasis } else { 0 };
+        at += run(text, at, b" \t", 8);
+        // A blank in a query.
+        at += usize::from(text.get(at) == Some(&b'+') && is_quote(text.get(at + 1)));
+        Some(at + markup::between(text, at))
     }
 
     /// Returns true for a name of an environment variable that begins its line, some blanks before its
@@ -296,7 +323,7 @@ impl Named<'_> {
 
     /// Returns the place of a value on one of the next lines: after a fence, the rule of a table, or a
     /// bullet.
-    fn place_on_next_line(&self, at: usize) -> Option<usize> {
+    pub(super) fn place_on_next_line(&self, at: usize) -> Option<usize> {
         let window = &self.text[at..self.text.len().min(at + LINES)];
         // A block of YAML may give its indentation.
         let block = if matches!(window.first(), Some(b'|' | b'>')) {
@@ -319,80 +346,6 @@ impl Named<'_> {
         }
         let place = from + run(window, from, b" \t-*>|", 24);
         (place < window.len()).then_some(at + place)
-    }
-
-    /// Returns the value after some words of a sentence: `the API key for staging: …`, `use the token …`.
-    fn sentence(&self) -> Option<Secret> {
-        let from = self.word.end + run(self.text, self.word.end, b"*`)", 2);
-        let window = &self.text[from..self.text.len().min(from + SENTENCE)];
-        let mut at = 0;
-        let mut is_linked = true;
-        for n in 0..WORDS {
-            let blanks = run(window, at, b" ,(\"'`*", 4);
-            let is_part = |byte: &u8| is_word(*byte) || b"'()#".contains(byte) || *byte >= 0x80;
-            let length = window[at + blanks..].iter().take_while(|byte| is_part(byte)).count();
-            // The sentence has ended.
-            if blanks == 0 || length == 0 {
-                return None;
-            }
-            let place = from + at + blanks;
-            // Without a sign, only a word that looks random can be the value.
-            if length >= RANDOM && is_word_end(window, at + blanks, length) {
-                let (start, _) = begin(self.text, place);
-                let secret = self.value(start, Tie::Apart)?;
-                let value = &self.text[secret.bytes.clone()];
-                return (is_random(value, RANDOM) && !is_account(value)).then_some(secret);
-            }
-            let word = &window[at + blanks..at + blanks + length];
-            let has_letter = word.iter().any(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80);
-            // A word such as `address` makes the name that of something else; after a comma, the value may
-            // belong to something else.
-            if !has_letter || names::names_other_thing(word) || window[at..at + blanks].contains(&b',') {
-                return None;
-            }
-            is_linked &= n > 0 || blanks > 1 || names::is_link(word, self.judgement);
-            let tie = if is_linked && self.is_fourth() { Tie::Linked } else { Tie::Apart };
-            at += blanks + length;
-            let is_verb = word == b"is"
-                || word == b"was"
-                || word == b"to"
-                || (self.is_third() && names::is_foreign_verb(word));
-            // In Polish, `to` is a verb.
-            let is_english_to = word == b"to" && self.text[self.word.clone()].is_ascii();
-            if is_verb
-                && window.get(at) == Some(&b' ')
-                && let Some(secret) = self.apart(from + at + 1, if is_english_to { Tie::Apart } else { tie })
-            {
-                return Some(secret);
-            }
-            if is_verb && word != b"to" && matches!(window.get(at), Some(b'\r' | b'\n')) {
-                return self.apart(from + at, tie);
-            }
-            let signs = run(window, at, b"*)`\"' ", 3);
-            match window.get(at + signs) {
-                Some(b':' | b'=' | b'|') => {
-                    let value = from + at + signs + 1;
-                    let value = value + run(self.text, value, b"*=> \t", 4);
-                    // After a word that says nothing of a value, the value before the sign is that word's,
-                    // unless it looks drawn at random.
-                    return if is_linked { self.apart(value, tie) } else { self.as_weak().apart(value, tie) };
-                }
-                Some(b'-') if window.get(at + signs + 1) == Some(&b'>') => {
-                    let value = from + at + signs + 2;
-                    return self.apart(value + run(self.text, value, b" \t", 4), tie);
-                }
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// Returns a value that is apart from the name, here or on the next line.
-    fn apart(&self, at: usize, tie: Tie) -> Option<Secret> {
-        match self.text.get(at) {
-            Some(b'\r' | b'\n') => self.place_on_next_line(at).and_then(|at| self.value(at, Tie::Line)),
-            _ => self.value(at, tie),
-        }
     }
 
     /// Returns the value before the name: `… is the password`, `use … as the token`.
@@ -424,14 +377,14 @@ impl Named<'_> {
             None if opens && punctuation == Some(&b'(') => end - words.len() - 1,
             None => return None,
         };
-        if words.split(|byte| *byte == b' ').any(names::names_other_thing) {
+        if words.split(|byte| *byte == b' ').any(|word| names::names_other_thing(word, self.judgement)) {
             return None;
         }
         // Not "is no token", "as a token of", "is the token's address".
         let follows = &text[self.word.end..text.len().min(self.word.end + 16)];
         let next = follows.strip_prefix(b" ").unwrap_or_default();
         let next = next.split(|byte| !is_word(*byte)).next().unwrap_or_default();
-        if names::names_other_thing(next) || follows.starts_with(b"'s") {
+        if names::names_other_thing(next, self.judgement) || follows.starts_with(b"'s") {
             return None;
         }
         let value_end = verb;
@@ -492,6 +445,10 @@ pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     if row.contains(&b'|') || row.contains(&b'\t') || has_comma {
         return Some(NamedBefore::Any);
     }
+    // A cell of HTML.
+    if matches!(row, [b'<', next, ..] if next.is_ascii_alphabetic()) {
+        return Some(NamedBefore::Any);
+    }
     // A row of SQL.
     if row.starts_with(b"(") && row.iter().any(|byte| is_quote(Some(byte))) {
         return Some(NamedBefore::Any);
@@ -537,14 +494,4 @@ pub(super) fn may_end_with_name_sign(text: &[u8]) -> bool {
 fn is_open_string(text: &[u8]) -> bool {
     [b"\"\"\"", b"'''"].iter().any(|quotes| text.starts_with(*quotes))
         && matches!(text.get(3), Some(b'\r' | b'\n'))
-}
-
-/// Returns true if a word of a sentence ends here, and does not continue as a path or a host would.
-fn is_word_end(window: &[u8], at: usize, length: usize) -> bool {
-    let follows = &window[at + length..];
-    match follows {
-        [b'.', next, ..] => !is_word(*next),
-        [b'@' | b':' | b'/' | b'=' | b'&' | b'?', ..] => false,
-        _ => true,
-    }
 }

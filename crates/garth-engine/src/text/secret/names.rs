@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::assigned::{self, Name};
+use super::foreign_name::{self, is_same_word};
 use super::judgement::Judgement;
 
 /// Words before `key` in the names of secret keys, besides those of the first judgement.
@@ -161,8 +162,33 @@ const OTHER_SUBJECTS: [&str; 78] = [
     "stored",
 ];
 
+/// Names of other things than secrets in other languages: `la clave pública`. Since the fourth judgement.
+const FOREIGN_SUBJECTS: [&str; 8] =
+    ["pública", "primaria", "foránea", "publique", "primaire", "pubblica", "primária", "öffentlich"];
+
 /// Returns the kind of the name that ends with this word.
 pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Option<Name> {
+    let own = own_name(text, word, judgement);
+    if own.is_some() || judgement < Judgement::Fourth {
+        return own;
+    }
+    foreign_name::in_word(text, word).map(|found| found.name)
+}
+
+/// Returns the place of the name that ends with this word, which may begin before it.
+pub(super) fn place(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Range<usize> {
+    match judgement {
+        Judgement::First | Judgement::Second => word.clone(),
+        Judgement::Third => word.start..word.end + foreign_name::length_of_end(text, word),
+        Judgement::Fourth => {
+            let foreign = foreign_name::in_word(text, word);
+            foreign.map_or(word.start, |found| found.place.start.min(word.start))..word.end
+        }
+    }
+}
+
+/// Returns the kind of a name that is one word, or a key of several words.
+fn own_name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Option<Name> {
     let bytes = &text[word.clone()];
     let ends = |end: &str| ends_with(bytes, end);
     let is = |whole: &str| bytes.eq_ignore_ascii_case(whole.as_bytes());
@@ -170,18 +196,20 @@ pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Op
         return Some(Name::Password);
     }
     let is_third = judgement >= Judgement::Third;
+    // Later, names in other languages are compared in `foreign_name` alone.
+    let is_old = judgement < Judgement::Fourth;
     // Three letters are enough to distinguish most words from names.
     let name = match bytes.last_chunk()?.map(|byte: u8| byte.to_ascii_lowercase()) {
-        [b'o', b'r', b'd'] if ends("password") || ends("wachtwoord") => Name::Password,
+        [b'o', b'r', b'd'] if ends("password") || (is_old && ends("wachtwoord")) => Name::Password,
         [b's', b'w', b'd'] if ends("passwd") => Name::Password,
         [b'p', b'w', b'd'] | [b'_', b'p', b'w'] => Name::Password,
         [b'a', b's', b'e'] if ends("passphrase") => Name::Password,
         [b'a', b's', b'e'] if ends("secret_key_base") => Name::Token,
         [b'o', b'd', b'e'] if ends("passcode") => Name::Password,
         [b'a', b's', b's'] if is("pass") || ends("_pass") || is("requirepass") => Name::Password,
-        [b'o', b'r', b't'] if ends("passwort") || ends("kennwort") => Name::Password,
+        [b'o', b'r', b't'] if is_old && (ends("passwort") || ends("kennwort")) => Name::Password,
         [b'r', b'd', b's'] if ends("passwords") => Name::Password,
-        [b'n', b'h', b'a'] if is("senha") => Name::Password,
+        [b'n', b'h', b'a'] if is_old && is("senha") => Name::Password,
         [b'r', b'e', b't'] if ends("secret") => Name::Token,
         [b'e', b't', b's'] if ends("secrets") => Name::Token,
         // Of WebDAV: its UUID is no secret.
@@ -194,7 +222,9 @@ pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Op
         [b'u', b't', b'h'] if is("auth") || ends("_auth") || ends("basicauth") => Name::Token,
         [b'k', b'i', b'e'] if is("cookie") || is("set-cookie") => Name::Token,
         [b'u', b'r', b'e'] if is("x-amz-signature") => Name::Token,
-        [b's', b's', b'e'] if is("passe") && text[..word.start].ends_with(b"mot de ") => Name::Password,
+        [b's', b's', b'e'] if is_old && is("passe") && text[..word.start].ends_with(b"mot de ") => {
+            Name::Password
+        }
         // Only as the parameter of a URL: signed URLs of Azure have it.
         [b's', b'i', b'g'] if is("sig") && word.start > 0 && b"?&".contains(&text[word.start - 1]) => {
             Name::Token
@@ -207,25 +237,16 @@ pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Op
         [b'i', b'o', b'n'] if ends("authorization") => Name::Header,
         [b'r', b'e', b'r'] if ends("bearer") => Name::Scheme,
         [b'p', b's', b'k'] if is_third && (is("psk") || ends("_psk") || ends("-psk")) => Name::Password,
-        [b'a', b's', b'e'] | [b'h', b'a', b's'] if is_third && split_name(text, word) > 0 => Name::Password,
+        [b'a', b's', b'e'] | [b'h', b'a', b's']
+            if is_third && is_old && foreign_name::length_of_end(text, word) > 0 =>
+        {
+            Name::Password
+        }
         _ => return None,
     };
     let is_harmless =
         name == Name::Token && Joined::before(text, word.end, b"_- ").ends_with_one_of(&HARMLESS);
     (!is_harmless).then_some(name)
-}
-
-/// Beginnings and ends of names with a letter that is not ASCII, which divides them into words.
-const SPLIT: [(&str, &str); 3] = [("contrase", "ña"), ("contrase", "Ña"), ("has", "ło")];
-
-/// Returns the length of the end of a name that begins with this word, and has a letter that is not ASCII;
-/// 0 for other words.
-pub(super) fn split_name(text: &[u8], word: &Range<usize>) -> usize {
-    let bytes = &text[word.clone()];
-    let is_one = |(begin, end): &&(&str, &str)| {
-        bytes.eq_ignore_ascii_case(begin.as_bytes()) && text[word.end..].starts_with(end.as_bytes())
-    };
-    SPLIT.iter().find(is_one).map_or(0, |(_, end)| end.len())
 }
 
 /// Returns true for the name of a token that locks or repeats a request.
@@ -395,7 +416,12 @@ fn ends_with(bytes: &[u8], end: &str) -> bool {
 }
 
 /// Returns true for a word after a name that makes it that of something else.
-pub(super) fn names_other_thing(word: &[u8]) -> bool {
+pub(super) fn names_other_thing(word: &[u8], judgement: Judgement) -> bool {
+    is_other_subject(word)
+        || (judgement >= Judgement::Fourth && FOREIGN_SUBJECTS.iter().any(|other| is_same_word(word, other)))
+}
+
+fn is_other_subject(word: &[u8]) -> bool {
     OTHER_SUBJECTS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
 }
 
@@ -407,87 +433,7 @@ pub(super) fn is_key_of_other_thing(key: &[u8]) -> bool {
     let is_start = |at: usize| b"_-.".contains(&key[at - 1]) || key[at].is_ascii_uppercase();
     let start = (1..key.len()).rev().find(|at| is_start(*at)).unwrap_or(0);
     let last = if key.iter().any(u8::is_ascii_lowercase) { &key[start..] } else { key };
-    names_other_thing(last)
-        || names_other_thing(key)
+    is_other_subject(last)
+        || is_other_subject(key)
         || MORE.iter().any(|other| last.eq_ignore_ascii_case(other.as_bytes()))
-}
-
-/// Names in other scripts, and names with letters that do not occur in words of tokens.
-const FOREIGN: [(&str, Name); 18] = [
-    ("パスワード", Name::Password),
-    ("暗証番号", Name::Password),
-    ("トークン", Name::Token),
-    ("APIキー", Name::Token),
-    ("密码", Name::Password),
-    ("密碼", Name::Password),
-    ("令牌", Name::Token),
-    ("密钥", Name::Token),
-    ("비밀번호", Name::Password),
-    ("토큰", Name::Token),
-    ("пароль", Name::Password),
-    ("Пароль", Name::Password),
-    ("токен", Name::Token),
-    ("Токен", Name::Token),
-    ("contraseña", Name::Password),
-    ("Contraseña", Name::Password),
-    ("hasło", Name::Password),
-    ("Hasło", Name::Password),
-];
-
-/// Returns the kind and the length of the name in another script that ends a text.
-pub(super) fn foreign(text: &[u8]) -> Option<(Name, usize)> {
-    let (name, said) =
-        FOREIGN.iter().find(|(name, _)| text.ends_with(name.as_bytes())).map(|it| (it.0, it.1))?;
-    Some((said, name.len()))
-}
-
-/// Returns the kind and the length of a name in another script before other words that end a text, and the
-/// length of these.
-pub(super) fn foreign_before_words(text: &[u8], judgement: Judgement) -> Option<(Name, usize, usize)> {
-    let joins: &[u8] = if judgement >= Judgement::Fourth { b"-." } else { b"" };
-    let is_part = |byte: &u8| is_letter(*byte) || joins.contains(byte);
-    let letters = |end: usize| text[..end].iter().rev().take_while(|byte| is_part(byte)).count();
-    let found = |end: usize| foreign(&text[..end]).map(|(name, length)| (name, length, text.len() - end));
-    let start = text.len() - letters(text.len());
-    let mut end = text.len();
-    // A particle of one or two characters is a part of the word.
-    for _ in 0..2 {
-        end -= text[start..end].iter().rev().take_while(|byte| **byte & 0xc0 == 0x80).count();
-        end = end.saturating_sub(1).max(start);
-        if let Some(found) = found(end) {
-            return Some(found);
-        }
-    }
-    end = text.len();
-    for _ in 0..4 {
-        end -= letters(end);
-        // One blank: otherwise, something else begins here.
-        let [before @ .., b' '] = &text[..end] else { return None };
-        end = before.len();
-        if let Some(found) = found(end) {
-            return Some(found);
-        }
-    }
-    None
-}
-
-/// Returns true if words after a name in another script say where it is for, or are just a particle.
-pub(super) fn begins_with_foreign_link(words: &[u8]) -> bool {
-    const LINKS: [&str; 12] = ["от", "для", "к", "на", "в", "из", "у", "с", "по", "за", "до", "wifi"];
-    let Some(words) = words.strip_prefix(b" ") else { return true };
-    let first = words.split(|byte| *byte == b' ').next().unwrap_or_default();
-    LINKS.iter().any(|link| first == link.as_bytes())
-        || (first.is_ascii() && is_link(first, Judgement::Fourth))
-}
-
-/// Returns true for bytes of words in any script.
-fn is_letter(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte >= 0x80
-}
-
-/// Returns true for a word that joins a name and its value in another language than English.
-pub(super) fn is_foreign_verb(word: &[u8]) -> bool {
-    const VERBS: [&str; 13] =
-        ["ist", "lautet", "lautete", "war", "es", "era", "est", "é", "è", "zijn", "jest", "heißt", "était"];
-    VERBS.iter().any(|verb| word == verb.as_bytes())
 }
