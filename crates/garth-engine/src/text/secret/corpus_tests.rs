@@ -119,7 +119,7 @@ fn bytes_examined_are_linear_in_the_text() {
 }
 
 /// Texts that a judgement would read again and again if it looked too far around.
-const REPEATED_TEXTS: [&str; 74] = [
+const REPEATED_TEXTS: [&str; 83] = [
     "a",
     "aB3",
     "-----BEGIN PRIVATE KEY-----\n",
@@ -194,4 +194,13 @@ const REPEATED_TEXTS: [&str; 74] = [
     "\"oth\":[{\"r\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
     "\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",[]",
     "\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",\"k\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",\n",
+    "{d:\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
+    "d:\"aB3dE6gH9jK2mN5pQ8sT1vW4\",",
+    "d: aB3dE6gH9jK2mN5pQ8sT1vW4\n",
+    "  - d: aB3dE6gH9jK2mN5pQ8sT1vW4\n",
+    "\"d\":\"aB3dE6gH9jK2mN5pQ8sT1vW4\",/* ",
+    "<td>token</td>",
+    "password[]",
+    "%22token%22:",
+    "mot de passe est maintenant ",
 ];

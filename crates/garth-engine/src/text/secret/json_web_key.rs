@@ -17,7 +17,8 @@ const PRIMES: &[u8] = b"oth";
 const OF_PRIMES: [&[u8]; 2] = [b"r", b"t"];
 /// Strings that say that an object is a key: names of its members, and the usual public exponent.
 const SIGNS: [&[u8]; 6] = [b"kty", b"crv", b"alg", b"qi", b"dq", b"AQAB"];
-/// Limit on the bytes on each side of a member that the third judgement searches for such a string.
+/// Limit on the bytes of a comment between members, and on those on each side of a member that the third
+/// judgement searches for such a string.
 const OBJECT: usize = 1 << 10;
 /// Limit on brackets within each other between a member and the string that says that it is of a key.
 const DEPTH: usize = 8;
@@ -198,9 +199,10 @@ impl<'a> Member<'a> {
                     }
                 }
                 b'/' if self.text[from..at].ends_with(b"*") => {
-                    let comment = &self.text[from..at - 1];
+                    let first = from.max(at.saturating_sub(OBJECT));
+                    let comment = &self.text[first..at - 1];
                     let Some(start) = comment.windows(2).rposition(|it| it == b"/*") else { break };
-                    at = from + start;
+                    at = first + start;
                 }
                 byte if is_word(byte) => {
                     let rest = self.text[from..at].iter().rev();
@@ -247,7 +249,7 @@ impl<'a> Member<'a> {
                     }
                 }
                 b'/' if self.text[at..to].starts_with(b"/*") => {
-                    let comment = &self.text[at + 2..to];
+                    let comment = &self.text[at + 2..to.min(at + 2 + OBJECT)];
                     let Some(length) = comment.windows(2).position(|it| it == b"*/") else { break };
                     at += 2 + length + 1;
                 }
