@@ -15,6 +15,7 @@ mod decoded;
 mod enclosed;
 #[cfg(test)]
 mod enclosed_tests;
+mod encoded_key;
 mod entry;
 mod foreign_name;
 #[cfg(test)]
@@ -313,6 +314,9 @@ fn scan(text: &[u8], judgement: Judgement) -> Vec<Secret> {
             b'/' => found.extend(assigned::password_in_url(text, &word)),
             _ if bytes.ends_with(b"-----BEGIN") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
             _ if judgement < Judgement::Third => {}
+            b'L' if judgement >= Judgement::Fourth && bytes.starts_with(encoded_key::MARK) => {
+                found.extend(encoded_key::at(text, &word));
+            }
             b'P' if bytes == b"Private-Lines" => found.extend(private_key::putty(text, &word)),
             b'd' | b'p' | b'q' | b'k' | b'o' if word.len() <= 3 => match judgement {
                 Judgement::Third => found.extend(json_web_key::third_judgement_of_member(text, &word)),

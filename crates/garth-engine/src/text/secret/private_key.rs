@@ -9,9 +9,9 @@ use super::words::look_at;
 /// Number of bytes of a line that are looked at in one step.
 const LINE: usize = 1 << 10;
 /// Minimum length of a run of base64 in a key: text about keys has `MIIE...`.
-const RUN: usize = 16;
+pub(super) const RUN: usize = 16;
 pub(super) const DASHES: &[u8] = b"-----";
-const KIND: &str = "private key";
+pub(super) const KIND: &str = "private key";
 
 /// Limits in which the judgements differ.
 #[derive(Clone, Copy)]
@@ -172,7 +172,7 @@ fn bare(line: &[u8]) -> &[u8] {
     bare.strip_suffix(b"\" +").or_else(|| bare.strip_suffix(b"' +")).unwrap_or(bare)
 }
 
-fn is_base64(byte: u8) -> bool {
+pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
