@@ -13,7 +13,8 @@ use garth_engine::path::TreePath;
 
 /// First line of an answer in which nothing fits, and the line before what is nearest.
 pub(super) const NOTHING: &str = "Nothing fits the question.\n";
-pub(super) const NEAREST: &str = "These texts are nearest to it in meaning; they may have nothing to do with it.\n";
+pub(super) const NEAREST: &str =
+    "These texts are nearest to it in meaning; they may have nothing to do with it.\n";
 
 /// Piece of evidence: a text, its source and its score.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use garth_agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recall
 use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
-use garth_engine::model::{At, Body, ByteRange, Moment, Op, Timestamp};
+use garth_engine::model::{At, Body, ByteRange, Moment, Op, SearchMode, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
@@ -226,10 +226,15 @@ async fn recall_reports_when_nothing_fits() {
     for n in 0..50 {
         account.write(&format!("/n{n}"), prose(&mut Random::new(n), 40)).await;
     }
-    for question in
-        ["?!", "", "quantum chromodynamics lattice", "the vaccination schedule of Bob and a garden"]
-    {
+    for question in ["?!", "quantum chromodynamics lattice", "the vaccination schedule of Bob and a garden"] {
         let answer = account.ask(question).await;
+        assert!(
+            !answer.fits && answer.text.starts_with("Nothing fits the question.\n"),
+            "{question}: {answer:?}"
+        );
+        assert!(answer.items.len() <= 10 && answer.items.iter().all(|item| item.parts.words < FITS));
+        let asked = Recall::new(question).mode(SearchMode::Words);
+        let answer = account.recall(&asked).await;
         assert_eq!(
             (answer.items.len(), answer.text.as_str()),
             (0, "Nothing fits the question.\n"),

@@ -184,6 +184,28 @@ async fn search_and_recall_omit_retracted_messages() {
 }
 
 #[tokio::test]
+async fn retracted_words_raise_no_score() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let texts = ["The depot opens at nine.", "Anna earns 91234 euros at Zebrafirm.", "Thanks, see you."];
+    say(&sessions, "default", texts.map(str::to_owned)).await;
+    let scores = async |text: &str| {
+        let hits = account.search(&SearchQuery::new(text).per_file(20)).await.unwrap().hits;
+        hits.into_iter().map(|hit| (hit.bytes.start, hit.score.to_bits())).collect::<Vec<_>>()
+    };
+    let guesses = [("depot 91234", "depot 91235"), ("the depot of Zebrafirm", "the depot of Zebrawidget")];
+    for (right, wrong) in guesses {
+        assert_ne!(scores(right).await, scores(wrong).await, "{right}");
+    }
+    sessions.retract("default", &source("messages:2"), None).await.unwrap();
+    for (right, wrong) in guesses {
+        let found = scores(right).await;
+        assert_eq!(found, scores(wrong).await, "{right}");
+        assert!(!found.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn derived_entries_of_retracted_messages_are_removed() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;

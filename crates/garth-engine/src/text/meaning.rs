@@ -56,7 +56,8 @@ impl Weights {
         // Without passages all are alike.
         let all = count.max(1) as f32;
         let weight = |holding: u32| (1.0 + all / (holding as f32).max(0.5)).ln();
-        let weights = (0..=count).map(|holding| (weight(holding).min(MAX_WEIGHT) * PARTS).round() as i16).collect();
+        let weights =
+            (0..=count).map(|holding| (weight(holding).min(MAX_WEIGHT) * PARTS).round() as i16).collect();
         Self { holding, weights }
     }
 

@@ -29,6 +29,7 @@ checks! {
     repeated_confinement_unites_exclusions [confinement nodes]
     past_omits_current_exclusions [confinement nodes history]
     moves_across_exclusion_are_removal_and_creation [confinement history]
+    excluded_text_raises_no_score [confinement search]
     search_omits_exclusions [confinement search links]
 }
 
@@ -537,4 +538,30 @@ async fn search_omits_exclusions(subject: &Subject) {
     assert_eq!(found(heron()).await, ["/a/h/h", "/a/mem-x/h", "/a/s/1/h", "/a/z"]);
     assert_eq!(found(heron().within(p("/a/s"))).await, ["/a/s/1/h"]);
     assert_eq!(found(heron().within(p("/a/mem"))).await, [""; 0]);
+}
+
+async fn excluded_text_raises_no_score(subject: &Subject) {
+    let fs = &*subject.fs;
+    some_tree(fs).await;
+    given(
+        fs,
+        [write("/a/h/h", "the grey heron of the garden pond"), write("/a/h/i", "a quiet harbour town")],
+    )
+    .await;
+    let view = seen_through(fs, part()).await;
+    let scores = async || {
+        let mut scores = Vec::new();
+        for question in ["heron quokka", "the quokka of the grey pond", "an old town with quokka ships"] {
+            let hits = view.search(&SearchQuery::new(question).per_file(20)).await.unwrap().hits;
+            scores.extend(hits.into_iter().map(|hit| (hit.path, hit.score.to_bits())));
+        }
+        scores
+    };
+    let before = scores().await;
+    assert!(!before.is_empty());
+    // In the place of another file, so that the number of passages stays.
+    given(fs, [write("/a/mem/h", "nothing at all")]).await;
+    let other = scores().await;
+    given(fs, [write("/a/mem/h", "the quokka of the grey pond, an old town, ships")]).await;
+    assert_eq!(scores().await, other);
 }

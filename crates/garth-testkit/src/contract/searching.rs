@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use garth_engine::ErrorKind::InvalidArgument;
-use garth_engine::model::{MAX_CONTEXT_BYTES, Remove, SearchQuery, SetAttrs};
+use garth_engine::model::{MAX_CONTEXT_BYTES, Remove, SearchMode, SearchQuery, SetAttrs};
 
 use super::suite::checks;
 use crate::subject::{START, Subject};
@@ -17,6 +17,8 @@ checks! {
     search_filters_by_metadata_time_and_pattern [search attributes]
     search_limit_counts_visible_hits [search links]
     search_returns_several_passages_with_context [search]
+    search_finds_answers_in_other_words [search]
+    secrets_have_no_meaning [search]
 }
 
 fn words(text: &str) -> SearchQuery {
@@ -179,4 +181,37 @@ async fn search_returns_several_passages_with_context(subject: &Subject) {
     for wrong in [words("heron").per_file(0), words("heron").per_file(21), words("heron").context(21)] {
         assert_error(fs.search(&wrong).await, InvalidArgument, None);
     }
+}
+
+async fn search_finds_answers_in_other_words(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/drinks", "Alice takes her coffee without milk.\n").await;
+    put(fs, "/travel", "The night train to Vienna leaves from platform nine.\n").await;
+    put(fs, "/garden", "The roses were cut back in March.\n").await;
+    for (question, path) in [
+        ("which hot beverage does she like", "/drinks"),
+        ("when do the railway carriages depart", "/travel"),
+        ("were the flowers pruned lately", "/garden"),
+    ] {
+        let asked = words(question);
+        let best = fs.search(&asked).await.unwrap().hits.swap_remove(0);
+        assert_eq!((best.path.as_str(), best.parts.words), (path, 0.0), "{question}");
+        assert!(best.parts.meaning > 0.0 && best.score <= 1.0, "{best:?}");
+        let hits = fs.search(&asked.mode(SearchMode::Words)).await.unwrap().hits;
+        assert!(hits.is_empty(), "{question}: {hits:?}");
+    }
+    // A word or two are looked up, not compared.
+    assert!(found(fs, &words("tractor")).await.is_empty());
+    assert_eq!(found(fs, &words("blossoms roses")).await, ["/garden"]);
+}
+
+async fn secrets_have_no_meaning(subject: &Subject) {
+    let fs = &*subject.fs;
+    let question = words("which big animal of the jungle is it");
+    let score = async |secret: &str| {
+        put(fs, "/note", format!("The host of the build is seven.\npassword: {secret}\n")).await;
+        fs.search(&question).await.unwrap().hits.first().map(|hit| hit.score)
+    };
+    let (near, far) = (score("elephantjungle7").await, score("spreadsheets7xx").await);
+    assert_eq!(near, far);
 }

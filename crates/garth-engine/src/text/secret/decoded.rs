@@ -108,9 +108,7 @@ fn next_start(text: &[u8], judgement: Judgement) -> Option<usize> {
     };
     match judgement {
         Judgement::First | Judgement::Second => text.iter().position(|byte| *byte == b'\\'),
-        Judgement::Third | Judgement::Fourth => {
-            text.iter().position(|byte| STARTS[usize::from(*byte)])
-        }
+        Judgement::Third | Judgement::Fourth => text.iter().position(|byte| STARTS[usize::from(*byte)]),
     }
 }
 

@@ -47,6 +47,9 @@ const NEAR: f64 = 0.3;
 const COMPARED: usize = 100;
 /// If the query can reach no more passages than this, all of them are compared, whatever words they have.
 const SCANNED: usize = 256;
+/// Words that a question has at least for this. One or two are a name or a key that somebody looks up, and say
+/// too little of what is meant.
+const SENTENCE: usize = 3;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: a long question shares some word with any text by chance.
@@ -145,15 +148,16 @@ pub(crate) fn search<J: Judge>(
         wanted.iter_mut().for_each(|forms| forms.retain(Form::is_plain));
     }
     let near = if asked.meaning { near_words(question) } else { Vec::new() };
-    let answer = Search::new(&index, wanted, &near, judge, asked)?.run(1.0, asked)?;
-    if answer.found.iter().any(|hit| hit.words > 0.0) || answer.more || asked.quick {
+    let falls_back = !asked.quick;
+    if let Some(answer) = Search::new(&index, wanted, &near, judge, asked)?.run(1.0, falls_back, asked)? {
         return Ok(answer);
     }
     let mut wanted = Vec::new();
     for term in question.terms() {
         wanted.push(index.by_beginning(term)?);
     }
-    Search::new(&index, wanted, &near, judge, asked)?.run(BY_BEGINNING, asked)
+    let answer = Search::new(&index, wanted, &near, judge, asked)?.run(BY_BEGINNING, false, asked)?;
+    Ok(answer.unwrap_or(Answer { found: Vec::new(), more: false }))
 }
 
 /// A term in one round of a search.
@@ -234,8 +238,14 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// Returns the best passages, where each term counts `by` of its weight.
-    fn run(mut self, by: f64, asked: SearchParams<'_>) -> DbResult<Answer<J::File>> {
+    /// Returns the best passages, where each term counts `by` of its weight. With `falls_back`, returns `None` if
+    /// none of them has a word of the question.
+    fn run(
+        mut self,
+        by: f64,
+        falls_back: bool,
+        asked: SearchParams<'_>,
+    ) -> DbResult<Option<Answer<J::File>>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
         // Before the frequent words: it makes some of them complete.
         if !asked.quick {
@@ -244,7 +254,7 @@ impl<'a, J: Judge> Search<'a, J> {
         if any_rare {
             self.look_among_rare_matches()?;
         }
-        if asked.meaning {
+        if asked.meaning && self.wanted.len() >= SENTENCE {
             self.others = self.scope()?;
         }
         self.partial |= self.wanted.iter().any(|term| !term.matches.complete);
@@ -255,12 +265,16 @@ impl<'a, J: Judge> Search<'a, J> {
         // In chunks, best first: mostly the first one fills the page, and the rest is never read.
         while !rest.is_empty() {
             let Some(mut best) = self.judged(&mut rest, &mut withheld, asked.per_file)? else {
-                return Ok(Answer { found, more: true });
+                return Ok(Some(Answer { found, more: true }));
             };
-            if std::mem::take(&mut is_first) {
+            let is_first = std::mem::take(&mut is_first);
+            if is_first {
                 self.weigh(&best.hidden);
             }
             self.rank(&mut best.shown, asked.neighbours);
+            if falls_back && is_first && rest.is_empty() && !best.shown.iter().any(|it| it.words > 0.0) {
+                return Ok(None);
+            }
             let total = self.wanted.iter().map(|term| term.weight).sum::<f64>() / by;
             let mut ranked = best.shown;
             ranked.sort_unstable_by(|a, b| b.order(a));
@@ -275,7 +289,7 @@ impl<'a, J: Judge> Search<'a, J> {
                     continue;
                 }
                 if found.len() == asked.limit {
-                    return Ok(Answer { found, more: true });
+                    return Ok(Some(Answer { found, more: true }));
                 }
                 if let Some(Some((file, wanted @ 1..))) = self.files.get_mut(&it.passage.ino) {
                     *wanted -= 1;
@@ -284,7 +298,10 @@ impl<'a, J: Judge> Search<'a, J> {
                 }
             }
         }
-        Ok(Answer { found, more: self.partial })
+        match falls_back && found.is_empty() && !self.partial {
+            true => Ok(None),
+            false => Ok(Some(Answer { found, more: self.partial })),
+        }
     }
 
     /// Returns all passages that the query can reach; none if these are more than can be compared.

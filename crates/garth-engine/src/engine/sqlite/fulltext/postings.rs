@@ -159,7 +159,12 @@ impl<'a> Index<'a> {
 
     /// Returns those of `ids`, newest first, that contain one of the forms. Walks through the matches where
     /// they are close to each other, and looks up the next one where they are not.
-    pub(super) fn among(&self, forms: &[&Form], ids: &[i64], judge: &mut impl Judge) -> DbResult<Vec<(i64, f64)>> {
+    pub(super) fn among(
+        &self,
+        forms: &[&Form],
+        ids: &[i64],
+        judge: &mut impl Judge,
+    ) -> DbResult<Vec<(i64, f64)>> {
         /// Matches skipped before the next one is looked up.
         const PASS: usize = 16;
         let mut found = Matches::default();
@@ -197,7 +202,12 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the passages that contain one of `forms` and a word of `rare`, of which there are few.
-    pub(super) fn beside(&self, forms: &[Form], rare: &[&Form], judge: &mut impl Judge) -> DbResult<Vec<(i64, f64)>> {
+    pub(super) fn beside(
+        &self,
+        forms: &[Form],
+        rare: &[&Form],
+        judge: &mut impl Judge,
+    ) -> DbResult<Vec<(i64, f64)>> {
         let mut found = Matches::default();
         for form in forms {
             let rare = rare.iter().filter(|rare| rare.table == form.table).map(|rare| quoted(&rare.word));
@@ -234,7 +244,12 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the newest `most` passages of some files, newest first, and true if these are all.
-    pub(super) fn passages_of(&self, inos: &[u64], most: usize, judge: &mut impl Judge) -> DbResult<(Vec<i64>, bool)> {
+    pub(super) fn passages_of(
+        &self,
+        inos: &[u64],
+        most: usize,
+        judge: &mut impl Judge,
+    ) -> DbResult<(Vec<i64>, bool)> {
         let mut ids: Vec<i64> = Vec::new();
         let sql = "SELECT id FROM passage WHERE ino = ?1 ORDER BY off DESC LIMIT ?2";
         let mut statement = self.conn.prepare_cached(sql)?;

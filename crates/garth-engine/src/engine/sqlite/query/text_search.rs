@@ -156,12 +156,7 @@ impl ReadView<'_> {
     }
 
     /// Returns one part of a file as [`Self::shown`].
-    fn shown_whole(
-        &self,
-        of: (&NodeRow, &TreePath),
-        part: (Span, u64),
-        rules: &Rules,
-    ) -> DbResult<Vec<u8>> {
+    fn shown_whole(&self, of: (&NodeRow, &TreePath), part: (Span, u64), rules: &Rules) -> DbResult<Vec<u8>> {
         let whole = 0..part.0.len as usize;
         Ok(self.shown(of, part, rules, std::iter::once(whole))?.pop().unwrap_or_default())
     }

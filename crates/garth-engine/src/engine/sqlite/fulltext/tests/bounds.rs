@@ -16,12 +16,38 @@ fn rare_word_limits_rows_of_frequent_words() {
 }
 
 #[test]
+fn meaning_reads_text_of_few_passages() {
+    let [small, large] = [6_000, 24_000].map(|passages| {
+        let index = crowd(passages, "heron");
+        let mut judge = Counting { meaning: true, ..Counting::default() };
+        assert!(!index.ask("rare bird", &mut judge).found.is_empty());
+        let mut frequent = Counting { meaning: true, ..Counting::default() };
+        assert!(!index.ask("heron bird", &mut frequent).found.is_empty());
+        assert!(judge.compared <= 20 && frequent.compared == 100, "{} {}", judge.compared, frequent.compared);
+        judge.rows
+    });
+    assert!(large <= small + 100, "{large} rows instead of {small}");
+}
+
+#[test]
+fn meaning_compares_all_passages_of_small_scope() {
+    let index = crowd(6_000, "heron");
+    let mut judge = Counting { meaning: true, within: Some((70..90).collect()), ..Counting::default() };
+    index.ask("rare bird of prey", &mut judge);
+    assert_eq!(judge.compared, 20);
+    let mut judge = Counting { meaning: true, within: Some((70..90).collect()), ..Counting::default() };
+    index.ask("bird prey", &mut judge);
+    assert_eq!(judge.compared, 0, "two words are looked up");
+}
+
+#[test]
 fn quick_search_reads_few_rows() {
     let words: String = (0..60).map(|n| format!(" heron{n}")).collect();
     let index = crowd(6_000, &words);
     let quick = |question: &str| {
         let mut judge = Counting::default();
-        let asked = SearchParams { limit: 20, per_file: 1, neighbours: false, quick: true };
+        let (per_file, neighbours, meaning) = (1, false, false);
+        let asked = SearchParams { text: question, limit: 20, per_file, neighbours, meaning, quick: true };
         let question = Question::parse(question).unwrap();
         let found = search(&index.conn, &question, asked, &mut judge).unwrap().found;
         (found.len(), judge.rows)
