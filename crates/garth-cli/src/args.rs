@@ -217,7 +217,7 @@ pub(crate) struct LongHelp {
     help: Option<bool>,
 }
 
-/// What a search compares texts by.
+/// Features by which a search compares texts.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Mode {
     /// The words of the question

@@ -38,8 +38,8 @@ pub struct Evidence {
     pub lines: Range<u64>,
     /// True if it covers the complete file.
     pub whole: bool,
-    /// Share of the question that the piece covers: see [`Hit::score`](garth_engine::model::Hit::score). The
-    /// best of what was found in it.
+    /// Share of the question that the piece covers: see [`Hit::score`](garth_engine::model::Hit::score).
+    /// The best of what was found in it.
     pub score: f64,
     /// Terms of the score of the best passage of the source.
     pub parts: ScoreParts,
@@ -58,15 +58,15 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recalled {
-    /// Pieces, those of the best source first. Empty if nothing has the words of the question or is near to it
-    /// in meaning.
+    /// Pieces, those of the best source first. Empty if nothing has the words of the question or is near to
+    /// it in meaning.
     pub items: Vec<Evidence>,
     /// All pieces as text for a model, each in its fence.
     pub text: String,
     /// Tokens of `text`.
     pub tokens: usize,
-    /// True if one of the pieces fits the question. If none does, they are those nearest to it in meaning, and
-    /// may have nothing to do with it.
+    /// True if one of the pieces fits the question. If none does, they are those nearest to it in meaning,
+    /// and may have nothing to do with it.
     pub fits: bool,
     /// Score of the best source that may be shown, even if it does not fit.
     pub best: Option<f64>,

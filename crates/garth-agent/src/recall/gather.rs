@@ -13,13 +13,13 @@ use crate::memory::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, tex
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{Hit, MAX_PER_FILE, Timestamp};
+use garth_engine::model::{Hit, MAX_PER_FILE, SearchMode, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
-/// Share of the question's words, by weight, from which a source fits it. Words that occur nowhere weigh most,
-/// so one common word next to two of these scores lower. Meaning does not count: texts that have nothing to do
-/// with a question are as near to it as those that answer it in other words.
+/// Share of the question's words, by weight, from which a source fits it. Words that occur nowhere weigh
+/// most, so one common word next to two of these scores lower. Meaning does not count: texts that have
+/// nothing to do with a question are as near to it as those that answer it in other words.
 pub const FITS: f64 = 0.15;
 /// Limit on the parts of sources that are shown if nothing fits, because they are nearest in meaning.
 const NEAREST: usize = 10;
@@ -115,8 +115,10 @@ impl Recaller<'_> {
             parts.units.retain(|unit| !unit.is_found || unit.score >= least);
             gathered.candidates.push(source.candidate(parts));
         }
+        // Those that the limits left out, too.
+        gathered.fits |= sources.iter().any(|source| source.words >= FITS && !is_left_out(source));
         if !gathered.fits {
-            gathered.keep_nearest();
+            gathered.keep_nearest(asked.mode);
         }
         Ok(gathered)
     }
@@ -160,7 +162,10 @@ impl Recaller<'_> {
 
 impl RankedCandidates {
     /// Leaves the memories, and the parts of other files, that are nearest in meaning to the question.
-    fn keep_nearest(&mut self) {
+    fn keep_nearest(&mut self, mode: SearchMode) {
+        let is_near =
+            |candidate: &Candidate| mode == SearchMode::Meaning && candidate.score_parts.meaning > 0.0;
+        self.candidates.retain(is_near);
         let of = |candidate: &Candidate| match candidate.is_memory() {
             // Its layers say the same.
             true => vec![candidate.score],

@@ -60,7 +60,7 @@ pub struct Recall {
     /// Restricts the answer to messages that were said, and files last changed, before this time.
     #[doc(hidden)]
     pub until: Option<Timestamp>,
-    /// What texts are compared with the question by.
+    /// Features by which texts are compared with the question.
     #[doc(hidden)]
     pub mode: SearchMode,
     /// Limit on the tokens of the complete answer, fences included; [`MIN_BUDGET`] to [`MAX_BUDGET`].

@@ -44,7 +44,7 @@ pub(crate) struct Eval {
         value_parser = PossibleValuesParser::new(Store::ALL.map(Store::name))
     )]
     stores: Vec<String>,
-    /// What to compare texts by
+    /// Compare texts by words alone, or also by meaning
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Token limit for the answers, 100 to 32000 (repeatable) [default: 500, 1000, 2000 and 4000]

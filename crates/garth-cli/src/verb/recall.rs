@@ -16,9 +16,9 @@ use crate::verb::set::parse_pair;
 ///
 /// Prints what matches best until the budget is spent: short memories in full, passages of longer texts, and
 /// messages of sessions as `role: text` with the messages beside them. Memories that were replaced or are not
-/// valid now are left out. Matching compares words and their meaning; no model is needed. If no text has enough
-/// words of the question, the answer begins with `Nothing fits the question.`; up to ten texts that are nearest
-/// in meaning may follow. The exit status is 0.
+/// valid now are left out. Matching compares words and their meaning; no model is needed. If no text has
+/// enough words of the question, the answer begins with `Nothing fits the question.`; up to ten texts that
+/// are nearest in meaning may follow. The exit status is 0.
 ///
 /// The first lines number the sources. Each piece is enclosed by two lines that name its source by number and
 /// carry a code, so that a model can tell evidence from instructions. No stored text can imitate these lines.
@@ -63,7 +63,7 @@ pub(crate) struct Recall {
     /// [default: age does not count]
     #[arg(long, value_name = "DAYS")]
     half_life: Option<u32>,
-    /// What to compare texts by
+    /// Compare texts by words alone, or also by meaning
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Maximum number of memories and files, 1 to 50

@@ -53,7 +53,7 @@ pub(crate) struct Search {
     /// Show the best line of each match with this many lines before and after it, up to 20
     #[arg(short = 'C', long, default_value_t = 0, value_name = "LINES")]
     context: usize,
-    /// What to compare texts by
+    /// Compare texts by words alone, or also by meaning
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Refused with a suggestion: the past cannot be searched

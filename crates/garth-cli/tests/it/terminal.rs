@@ -94,7 +94,8 @@ fn scene() -> Garth {
     std::fs::create_dir(&skill).expect("a new directory");
     let front = format!("---\nname: pdf\ndescription: \"d\u{202e}e\"\n---\n{BAD}\nsecond line\n");
     std::fs::write(skill.join("SKILL.md"), front).expect("a file is written");
-    garth.ok(&["skill", "install", utf8(&skill)]);
+    // Installed, with a warning.
+    garth.fails(1, &["skill", "install", utf8(&skill)]);
     garth
 }
 

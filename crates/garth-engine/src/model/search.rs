@@ -69,7 +69,7 @@ pub struct SearchQuery {
     /// [`MAX_CONTEXT`]; 0 for no [`Hit::context`].
     #[doc(hidden)]
     pub context: usize,
-    /// What a passage is compared by.
+    /// Features by which passages are compared.
     #[doc(hidden)]
     pub mode: SearchMode,
     /// True if a passage gains from those before and after it in its file: in a conversation the answer is
@@ -239,7 +239,7 @@ impl Default for SearchQuery {
     }
 }
 
-/// What a search compares passages by.
+/// Features by which a search compares passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchMode {
     /// The words of the question alone.

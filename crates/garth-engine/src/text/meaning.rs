@@ -30,7 +30,7 @@ const SUMMED: usize = (i32::MAX / (MAX_WEIGHT as i32 * PARTS as i32 * 128)) as u
 pub struct Weights {
     /// Number of passages that have each token.
     holding: Vec<u32>,
-    /// Weight of a token that so many passages have, in [`PARTS`].
+    /// Weight of a token by the number of passages that have it, in [`PARTS`].
     weights: Vec<i16>,
 }
 

@@ -23,6 +23,7 @@ mod forms_tests;
 mod harmless_shape;
 mod json_web_key;
 mod judgement;
+mod links;
 mod markup;
 mod named;
 mod names;

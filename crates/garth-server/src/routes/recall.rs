@@ -38,7 +38,7 @@ fields! {
         until: Option<Timestamp> = end_time();
         /// Days in which half of the score of older text halves. Default: age does not count.
         half_life: Option<u64> = integer(1, MAX_DAYS as u64);
-        /// What texts are compared with the question by: its words, or words and meaning.
+        /// Features by which texts are compared with the question: its words, or words and meaning.
         mode: Cow<'a, str> = words(&["words", "meaning"]), or Cow::Borrowed("meaning");
         /// Only memories that were valid at this time. Default: now.
         valid_at: Option<Timestamp> = time();

@@ -128,8 +128,8 @@ pub struct Imported {
     pub present: u64,
     /// Number of these that were new, at least in part.
     pub new: u64,
-    /// Lines of the session that were appended. A message of the transcript can have several. If other writers
-    /// appended meanwhile, their messages are among them.
+    /// Lines of the session that were appended. A message of the transcript can have several. If other
+    /// writers appended meanwhile, their messages are among them.
     pub lines: Option<RangeInclusive<u64>>,
     /// Line numbers of the messages that were retracted.
     pub retracted: Option<RangeInclusive<u64>>,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::assigned::Name;
 use super::judgement::Judgement;
-use super::names::is_link;
+use super::links::is_link;
 
 /// Names of which no letter is before: `enclave` is none. The next name of a longer one, such as `clave API`,
 /// has its own entry, because it may promise something else.

@@ -184,8 +184,8 @@ pub(super) fn is_type_name(value: &[u8]) -> bool {
     words >= 2 && in_words * 3 >= value.len() * 2 && odd < 0.25 * in_words as f64
 }
 
-/// Returns true for words with a number behind them: `HttpOnly2`, `Thursday2024`. Generated tokens have digits
-/// between their letters.
+/// Returns true for words with a number behind them: `HttpOnly2`, `Thursday2024`. Generated tokens have
+/// digits between their letters.
 pub(super) fn is_numbered_word(value: &[u8]) -> bool {
     let digits = value.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let letters = &value[..value.len() - digits];

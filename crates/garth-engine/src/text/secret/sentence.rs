@@ -2,6 +2,7 @@
 
 use super::assigned::run;
 use super::harmless_shape::is_account;
+use super::links;
 use super::names;
 use super::random::is_random;
 use super::span::Secret;
@@ -64,7 +65,7 @@ impl Named<'_> {
                 && blanks == 1
                 && !is_english_to
                 && (is_verb || verbs::is_auxiliary(word) || verbs::is_adverb(word));
-            is_linked &= n > 0 || blanks > 1 || is_direct || names::is_link(word, self.judgement);
+            is_linked &= n > 0 || blanks > 1 || is_direct || links::is_link(word, self.judgement);
             let tie = match (is_direct, is_linked && self.is_fourth()) {
                 (true, _) => Tie::Sign,
                 (_, true) => Tie::Linked,

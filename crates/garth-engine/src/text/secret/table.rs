@@ -2,7 +2,7 @@
 //! separated by tabs, commas or semicolons.
 
 use super::assigned::run;
-use super::names;
+use super::links;
 use super::span::Secret;
 use super::value::{Named, Tie};
 use super::words::{is_word, look_at};
@@ -72,7 +72,7 @@ impl Named<'_> {
         let cell = &cell[..cell.iter().position(|byte| b"|,;\t\r\n".contains(byte)).unwrap_or(cell.len())];
         // "password of the database" is the head of passwords, "password policy" is not.
         let mut more = cell.split(|byte| b"\"'`*) ".contains(byte)).filter(|word| !word.is_empty());
-        let is_link = |word| names::is_link(word, self.judgement);
+        let is_link = |word| links::is_link(word, self.judgement);
         if !more.next().is_none_or(is_link) || cell.len() == CELL {
             return None;
         }

@@ -1,16 +1,17 @@
 //! Search in the index: finds the passages that contain the words of a question, and ranks them.
 //!
 //! A word that few passages contain is looked up completely; of a word that more passages contain than one
-//! search can examine, the newest ones are. If the question has a rarer word as well, only passages with that
-//! are candidates, and the frequent word is looked up among them. A search therefore reads a bounded number
-//! of rows, whatever the account holds.
+//! search can examine, the newest ones are. If the question has a rarer word as well, only passages with
+//! that are candidates, and the frequent word is looked up among them. A search therefore reads a bounded
+//! number of rows, whatever the account holds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use rusqlite::Connection;
 
+use crate::engine::sqlite::fulltext::judge::{Judge, Shown};
 use crate::engine::sqlite::fulltext::passages::{COLUMNS, Passage, passage};
-use crate::engine::sqlite::fulltext::postings::{Form, Index, Matches};
+use crate::engine::sqlite::fulltext::postings::{Form, Index, Matches, ROWS};
 use crate::engine::sqlite::fulltext::ranking::{
     Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated,
 };
@@ -20,10 +21,8 @@ use crate::text::meaning::tokens;
 use crate::text::question::Question;
 use crate::text::token::{of_word, words};
 
-/// Rows of the index that one search reads, approximately: as many as 200 ms on a slow machine allow.
-pub(crate) const ROWS: usize = 60_000;
-/// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more rows
-/// of a frequent one are read.
+/// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more
+/// rows of a frequent one are read.
 const PROBE: usize = 4_096;
 /// Rows that a quick search reads, approximately.
 const QUICK_ROWS: usize = 384;
@@ -47,45 +46,13 @@ const NEAR: f64 = 0.3;
 const COMPARED: usize = 100;
 /// If the query can reach no more passages than this, all of them are compared, whatever words they have.
 const SCANNED: usize = 256;
-/// Words that a question has at least for this. One or two are a name or a key that somebody looks up, and say
-/// too little of what is meant.
+/// Words that a question has at least for this. One or two are a name or a key that somebody looks up, and
+/// say too little of what is meant.
 const SENTENCE: usize = 3;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: a long question shares some word with any text by chance.
 pub(crate) const MIN_SCORE: f64 = 0.05;
-
-/// Decisions on files and passages that a search asks for.
-pub(crate) trait Judge {
-    /// Result for a file that may be shown.
-    type File: Clone;
-
-    /// Returns the file if the query may show it. Called once for each file.
-    fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>>;
-
-    /// Returns what may be shown of a passage of a file.
-    fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<Shown>;
-
-    /// Returns what may be shown of some passages of a file as text: without withheld lines and secrets. The
-    /// passages are given in their order in the file.
-    fn texts(&mut self, file: &Self::File, passages: &[Passage]) -> DbResult<Vec<String>>;
-
-    /// Returns at most `limit` nodes in the subtrees of the query, and true if these are all; `None` if the
-    /// query is not limited to subtrees.
-    fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>>;
-
-    /// Called for each row of the index that is read. Fails to end a search that takes too long.
-    fn step(&mut self) -> DbResult<()>;
-}
-
-/// Part of a passage that may be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Nothing,
-    All,
-    /// This text, without withheld lines. Words that only those have do not count.
-    Part(String),
-}
 
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +105,7 @@ pub(crate) fn search<J: Judge>(
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
+    let asked = SearchParams { meaning: asked.meaning && question.terms().len() >= SENTENCE, ..asked };
     let mut wanted: Vec<Vec<Form>> = question.terms().iter().map(|term| index.exactly(term)).collect();
     if asked.quick {
         // The first form of a term is the plain word.
@@ -181,6 +149,8 @@ struct Search<'a, J: Judge> {
     near: Vec<TermMatches>,
     /// Passages that are candidates even if they contain none of the words.
     others: Vec<i64>,
+    /// All passages that the query can reach, newest first, if they are known.
+    reach: Option<Vec<i64>>,
     /// Files that were judged; with the number of passages that may still be returned if they are allowed.
     files: HashMap<Ino, Option<(J::File, usize)>>,
     /// True if some matches are not examined.
@@ -218,9 +188,13 @@ impl<'a, J: Judge> Search<'a, J> {
             wanted: wanted.collect(),
             near: Vec::new(),
             others: Vec::new(),
+            reach: None,
             files: HashMap::new(),
             partial: false,
         };
+        if asked.meaning {
+            search.scope()?;
+        }
         search.look_for_near_words(near)?;
         Ok(search)
     }
@@ -230,7 +204,13 @@ impl<'a, J: Judge> Search<'a, J> {
         let most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
         for NearWord { token, cosine } in near {
             let forms = vec![Form::plain(token.clone())];
-            let matches = self.index.newest(&forms, most, self.judge)?;
+            let matches = match &self.reach {
+                Some(ids) => {
+                    let rows = self.index.among(&forms.iter().collect::<Vec<_>>(), ids, self.judge)?;
+                    Matches { passages: rows.len() as f64, complete: true, rows }
+                }
+                None => self.index.newest(&forms, most, self.judge)?,
+            };
             if matches.complete && !matches.rows.is_empty() {
                 self.near.push(TermMatches { forms, matches, share: NEAR * cosine, weight: 0.0 });
             }
@@ -238,8 +218,8 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// Returns the best passages, where each term counts `by` of its weight. With `falls_back`, returns `None` if
-    /// none of them has a word of the question.
+    /// Returns the best passages, where each term counts `by` of its weight. With `falls_back`, returns
+    /// `None` if none of them has a word of the question.
     fn run(
         mut self,
         by: f64,
@@ -254,33 +234,39 @@ impl<'a, J: Judge> Search<'a, J> {
         if any_rare {
             self.look_among_rare_matches()?;
         }
-        if asked.meaning && self.wanted.len() >= SENTENCE {
-            self.others = self.scope()?;
+        if let Some(ids) = &self.reach {
+            for term in &mut self.near {
+                term.matches.keep(ids);
+            }
         }
         self.partial |= self.wanted.iter().any(|term| !term.matches.complete);
-        self.weigh(&HashMap::new());
+        self.weigh(&[], by);
         let mut rest = self.candidates();
         let mut found = Vec::new();
         let (mut is_first, mut withheld) = (true, 0);
         // In chunks, best first: mostly the first one fills the page, and the rest is never read.
         while !rest.is_empty() {
-            let Some(mut best) = self.judged(&mut rest, &mut withheld, asked.per_file)? else {
-                return Ok(Some(Answer { found, more: true }));
-            };
+            let mut best = self.judged(&mut rest, &mut withheld, asked.per_file)?;
             let is_first = std::mem::take(&mut is_first);
             if is_first {
-                self.weigh(&best.hidden);
+                self.weigh(&best.hidden, by);
             }
             self.rank(&mut best.shown, asked.neighbours);
-            if falls_back && is_first && rest.is_empty() && !best.shown.iter().any(|it| it.words > 0.0) {
+            let without_words = |rest: &[Candidate]| rest.iter().all(|candidate| candidate.terms == 0);
+            if falls_back
+                && is_first
+                && !best.is_limited
+                && !best.shown.iter().any(|it| it.words > 0.0)
+                && without_words(&rest)
+            {
                 return Ok(None);
             }
             let total = self.wanted.iter().map(|term| term.weight).sum::<f64>() / by;
             let mut ranked = best.shown;
             ranked.sort_unstable_by(|a, b| b.order(a));
             ranked.iter_mut().for_each(|it| it.settle(total));
-            if asked.meaning {
-                self.compare(&mut ranked, asked.text)?;
+            if asked.meaning && is_first {
+                self.compare(&mut ranked, asked)?;
             }
             ranked.sort_unstable_by(|a, b| b.order(a));
             for it in ranked {
@@ -297,6 +283,9 @@ impl<'a, J: Judge> Search<'a, J> {
                     found.push(PassageHit { passage: it.passage, words, neighbours, meaning, file });
                 }
             }
+            if best.is_limited {
+                return Ok(Some(Answer { found, more: true }));
+            }
         }
         match falls_back && found.is_empty() && !self.partial {
             true => Ok(None),
@@ -304,32 +293,56 @@ impl<'a, J: Judge> Search<'a, J> {
         }
     }
 
-    /// Returns all passages that the query can reach; none if these are more than can be compared.
-    fn scope(&mut self) -> DbResult<Vec<i64>> {
-        let (ids, all) = match self.judge.below(4 * SCANNED)? {
-            Some((inos, true)) => self.index.passages_of(&inos, SCANNED, self.judge)?,
-            Some((_, false)) => return Ok(Vec::new()),
-            None => self.index.all(SCANNED, self.judge)?,
+    /// Looks for all passages that the query can reach. If they are few enough to compare, all are
+    /// candidates, and no others.
+    fn scope(&mut self) -> DbResult<()> {
+        let ids = match self.judge.below(4 * SCANNED)? {
+            Some((inos, true)) => self.index.few_passages_of(&inos, SCANNED, self.judge)?,
+            Some((_, false)) => return Ok(()),
+            None => self.index.few(SCANNED, self.judge)?,
         };
-        Ok(if all { ids } else { Vec::new() })
+        let Some(ids) = ids else { return Ok(()) };
+        for term in &mut self.wanted {
+            if term.matches.complete {
+                term.matches.keep(&ids);
+                continue;
+            }
+            let forms: Vec<&Form> = term.forms.iter().collect();
+            let rows = self.index.among(&forms, &ids, self.judge)?;
+            term.matches = Matches { passages: term.matches.passages, complete: true, rows };
+        }
+        self.others.clone_from(&ids);
+        self.reach = Some(ids);
+        Ok(())
     }
 
-    /// Computes the weights of all words. `hidden` has the numbers of their matches that may not be shown,
-    /// which do not count: otherwise scores would tell of them.
-    fn weigh(&mut self, hidden: &HashMap<usize, f64>) {
-        let passages = self.index.passages;
+    /// Computes the weights of all words, where those of the question count `by`. `hidden` has the passages
+    /// that may not be shown, which do not count: otherwise scores would tell of them.
+    fn weigh(&mut self, hidden: &[Hidden], by: f64) {
+        let hidden: HashMap<i64, u128> = hidden.iter().map(|it| (it.id, it.terms)).collect();
+        let (passages, words) = (self.index.passages, self.wanted.len());
         for (place, term) in self.wanted.iter_mut().chain(&mut self.near).enumerate() {
-            let shown = term.matches.passages - hidden.get(&place).copied().unwrap_or(0.0);
-            term.weight = (1.0 + passages / shown.max(0.5)).ln() * term.share;
+            let mut shown = term.matches.passages;
+            if !hidden.is_empty() {
+                let is_hidden = |(id, _): &&(i64, f64)| {
+                    hidden.get(id).is_some_and(|terms| place >= words || terms >> place & 1 == 0)
+                };
+                shown -= term.matches.rows.iter().filter(is_hidden).count() as f64;
+            }
+            let share = if place < words { 1.0 } else { term.share / by };
+            term.weight = (1.0 + passages / shown.max(0.5)).ln() * share;
         }
     }
 
-    /// In a query limited to subtrees, uses the nodes of the subtrees if they are fewer than the matches, or
-    /// if not all matches can be examined. Then only passages of the subtrees count as matches.
+    /// In a query limited to subtrees, uses the nodes of the subtrees if they are fewer than the matches,
+    /// or if not all matches can be examined. Then only passages of the subtrees count as matches.
     fn look_in_subtree(&mut self, any_rare: bool) -> DbResult<()> {
         let rare = self.wanted.iter().filter(|term| term.is_rare()).map(|term| term.matches.rows.len());
         let few = if any_rare { rare.sum() } else { NAMES };
         if few < FEW || self.wanted.iter().all(|term| term.matches.rows.is_empty()) {
+            return Ok(());
+        }
+        if self.reach.is_some() {
             return Ok(());
         }
         let Some((inos, all)) = self.judge.below(few.min(NAMES))? else { return Ok(()) };
@@ -358,6 +371,9 @@ impl<'a, J: Judge> Search<'a, J> {
             }
         }
         self.partial |= !whole;
+        if all && whole {
+            self.reach = Some(ids);
+        }
         Ok(())
     }
 
@@ -386,34 +402,39 @@ impl<'a, J: Judge> Search<'a, J> {
                 candidate.rank += term.weight * saturated(*often, 1.0);
             }
         }
+        // The weight of all words is at most that of the hits that are shown.
+        let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
+        candidates.retain(|_, candidate| candidate.rank / total >= MIN_SCORE);
         for id in &self.others {
             candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
         }
         candidates.into_values().collect()
     }
 
-    /// Takes the best of `rest` and returns those that may be shown. `None` if too many were judged in this
-    /// search.
+    /// Takes the best of `rest` and returns those that may be shown. `withheld` counts passages without any
+    /// line that may be shown.
     fn judged(
         &mut self,
         rest: &mut Vec<Candidate>,
         withheld: &mut usize,
         per_file: usize,
-    ) -> DbResult<Option<Judged>> {
+    ) -> DbResult<Judged> {
         let from = rest.len().saturating_sub(CHUNK);
         if from > 0 {
             rest.select_nth_unstable_by(from, Candidate::order);
         }
         let sql = format!("SELECT {COLUMNS} FROM passage WHERE id = ?1");
         let mut judged = Judged::default();
-        let mut hidden = HashSet::new();
-        for candidate in rest.drain(from..) {
+        let mut best: Vec<Candidate> = rest.drain(from..).collect();
+        best.sort_unstable_by(|a, b| b.order(a));
+        for Candidate { id, terms, .. } in best {
             self.judge.step()?;
             // A row of the index of format 2 may belong to a passage that was deleted.
-            let Some(passage) = one(self.index.conn, &sql, [candidate.id], passage)? else { continue };
+            let Some(passage) = one(self.index.conn, &sql, [id], passage)? else { continue };
             if !self.files.contains_key(&passage.ino) {
                 if self.files.len() == JUDGED {
-                    return Ok(None);
+                    judged.is_limited = true;
+                    break;
                 }
                 let file = self.judge.allow(passage.ino)?;
                 self.files.insert(passage.ino, file.map(|file| (file, per_file)));
@@ -423,31 +444,27 @@ impl<'a, J: Judge> Search<'a, J> {
                 None => Shown::Nothing,
             };
             match shown {
-                Shown::Nothing => {}
-                Shown::All => {
-                    judged.shown.push(Ranked::new(passage, candidate.terms));
-                    continue;
-                }
+                Shown::All => judged.shown.push(Ranked::new(passage, terms)),
                 Shown::Part(text) => {
-                    let terms = self.terms_in(&text) & candidate.terms;
-                    judged.shown.push(Ranked { is_part: true, ..Ranked::new(passage, terms) });
+                    let terms = self.terms_in(&text) & terms;
+                    // Its withheld lines must not make it a candidate.
+                    if terms != 0 || self.others.contains(&id) {
+                        judged.shown.push(Ranked::of_part(passage, terms, words(&text).count()));
+                    }
+                    judged.hidden.push(Hidden { id, terms });
+                }
+                Shown::Nothing => {
+                    judged.hidden.push(Hidden { id, terms: 0 });
+                    // Without this bound a search over withheld lines alone would read all matches.
+                    *withheld += usize::from(self.files[&passage.ino].is_some());
+                    if *withheld == JUDGED {
+                        judged.is_limited = true;
+                        break;
+                    }
                 }
             }
-            // Words of withheld lines do not count in their weights either.
-            hidden.insert(candidate.id);
-            // Without this bound a search over withheld lines alone would read all matches.
-            *withheld += usize::from(self.files[&passage.ino].is_some());
-            if *withheld == JUDGED {
-                return Ok(None);
-            }
         }
-        if !hidden.is_empty() {
-            for (place, term) in self.wanted.iter().chain(&self.near).enumerate() {
-                let count = term.matches.rows.iter().filter(|(id, _)| hidden.contains(id)).count();
-                judged.hidden.insert(place, count as f64);
-            }
-        }
-        Ok(Some(judged))
+        Ok(judged)
     }
 
     /// Returns the terms that a text has: one bit for each.
@@ -464,7 +481,7 @@ impl<'a, J: Judge> Search<'a, J> {
 
     /// Ranks passages by their words and length, and by their neighbours.
     fn rank(&self, shown: &mut [Ranked], neighbours: bool) {
-        let words: f64 = shown.iter().map(|it| it.passage.length()).sum();
+        let words: f64 = shown.iter().map(|it| it.length).sum();
         let average = words / shown.len().max(1) as f64;
         let places: HashMap<i64, usize> = shown.iter().map(|it| it.passage.id).zip(0..).collect();
         for (number, term) in self.wanted.iter().chain(&self.near).enumerate() {
@@ -478,7 +495,9 @@ impl<'a, J: Judge> Search<'a, J> {
                 if !is_shown {
                     continue;
                 }
-                let gain = term.weight * saturated(*often, it.passage.length() / average);
+                // How often a word occurs is known of complete passages.
+                let often = if it.is_part { 1.0 } else { *often };
+                let gain = term.weight * saturated(often, it.length / average);
                 it.rank += gain;
                 match number < self.wanted.len() {
                     true => it.words += term.weight,
@@ -493,7 +512,7 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// Adds the cosine with the question to the first passages.
-    fn compare(&mut self, ranked: &mut [Ranked], question: &str) -> DbResult<()> {
+    fn compare(&mut self, ranked: &mut [Ranked], asked: SearchParams<'_>) -> DbResult<()> {
         let most = if self.others.is_empty() { COMPARED } else { SCANNED };
         let first = ranked.len().min(most);
         let first = &mut ranked[..first];
@@ -510,18 +529,28 @@ impl<'a, J: Judge> Search<'a, J> {
                 texts.push(all);
             }
         }
-        add_cosines(first, question, &texts);
+        add_cosines(first, asked.text, &texts, asked.neighbours);
         Ok(())
     }
 }
 
-/// Candidates that were judged.
+/// Result of judging candidates.
 #[derive(Debug, Default)]
 struct Judged {
-    /// Those that may be shown.
+    /// Candidates that may be shown, at least in part.
     shown: Vec<Ranked>,
-    /// Number of the others that contain each word.
-    hidden: HashMap<usize, f64>,
+    /// All others, and those of which only a part is shown.
+    hidden: Vec<Hidden>,
+    /// True if no more may be judged in this search.
+    is_limited: bool,
+}
+
+/// Passage that may not be shown, or only in part.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    id: i64,
+    /// Terms of the part that is shown.
+    terms: u128,
 }
 
 impl TermMatches {

@@ -2,13 +2,15 @@
 
 use rusqlite::{Connection, params};
 
-use super::passage_search::{Judge, ROWS};
 use crate::engine::sqlite::fulltext::background::varint;
+use crate::engine::sqlite::fulltext::judge::Judge;
 use crate::engine::sqlite::fulltext::passages::old_until;
 use crate::sqlite::{DbResult, one};
 use crate::text::question::Term;
 use crate::text::token::{LEVELS, at_level, is_level};
 
+/// Rows of the index that one search reads, approximately: as many as 200 ms on a slow machine allow.
+pub(crate) const ROWS: usize = 60_000;
 /// Words of the index that are read for the beginning of a word.
 const ENDINGS: usize = 32;
 
@@ -229,8 +231,8 @@ impl<'a> Index<'a> {
         Ok(found.rows)
     }
 
-    /// Returns the newest `most` passages, newest first, and true if these are all.
-    pub(super) fn all(&self, most: usize, judge: &mut impl Judge) -> DbResult<(Vec<i64>, bool)> {
+    /// Returns all passages, newest first; `None` if they are more than `most`.
+    pub(super) fn few(&self, most: usize, judge: &mut impl Judge) -> DbResult<Option<Vec<i64>>> {
         let mut statement = self.conn.prepare_cached("SELECT id FROM passage ORDER BY id DESC LIMIT ?1")?;
         let mut rows = statement.query([most + 1])?;
         let mut ids = Vec::new();
@@ -238,9 +240,30 @@ impl<'a> Index<'a> {
             judge.step()?;
             ids.push(row.get(0)?);
         }
-        let whole = ids.len() <= most;
-        ids.truncate(most);
-        Ok((ids, whole))
+        Ok((ids.len() <= most).then_some(ids))
+    }
+
+    /// Returns all passages of some files, newest first; `None` if they are more than `most`.
+    pub(super) fn few_passages_of(
+        &self,
+        inos: &[u64],
+        most: usize,
+        judge: &mut impl Judge,
+    ) -> DbResult<Option<Vec<i64>>> {
+        let mut ids: Vec<i64> = Vec::new();
+        let mut statement = self.conn.prepare_cached("SELECT id FROM passage WHERE ino = ?1 LIMIT ?2")?;
+        for ino in inos {
+            let mut rows = statement.query(params![ino, most + 1 - ids.len()])?;
+            while let Some(row) = rows.next()? {
+                judge.step()?;
+                ids.push(row.get(0)?);
+            }
+            if ids.len() > most {
+                return Ok(None);
+            }
+        }
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(Some(ids))
     }
 
     /// Returns the newest `most` passages of some files, newest first, and true if these are all.
@@ -271,6 +294,11 @@ impl Matches {
     /// Returns true if there are some, and all of them are known.
     pub(super) fn are_rare(&self) -> bool {
         self.complete && !self.rows.is_empty()
+    }
+
+    /// Leaves the rows that are among `ids`, which are given newest first.
+    pub(super) fn keep(&mut self, ids: &[i64]) {
+        self.rows.retain(|(id, _)| ids.binary_search_by(|it| id.cmp(it)).is_ok());
     }
 
     /// Leaves each row once, newest first, with the highest frequency that is known of it.

@@ -25,8 +25,13 @@ const MEANING: f64 = 1.0;
 const UNRELATED: f64 = 0.3;
 /// Part of a neighbour's meaning that counts for a passage.
 const MEANING_BESIDE: f64 = 0.3;
-/// Words near in meaning that are looked up for each word of a question.
+/// Words of a question for which words near in meaning are looked up. More of them take longer than they are
+/// worth: a long question has words enough.
+const EXPANDED: usize = 16;
+/// Words near in meaning that are looked up for each of them.
 const NEAREST: usize = 40;
+/// Limit on all of them; the nearest count.
+const MOST_NEAR: usize = 128;
 /// Cosine that they have at least.
 const LEAST: f32 = 0.3;
 
@@ -61,6 +66,8 @@ pub(super) struct Ranked {
     pub(super) terms: u128,
     /// True if only a part of it may be shown.
     pub(super) is_part: bool,
+    /// Number of the words that may be shown.
+    pub(super) length: f64,
     /// BM25 and what it gains, by which hits are ordered.
     pub(super) rank: f64,
     /// Weight of the terms that it contains.
@@ -73,7 +80,13 @@ pub(super) struct Ranked {
 
 impl Ranked {
     pub(super) fn new(passage: Passage, terms: u128) -> Self {
-        Self { passage, terms, is_part: false, rank: 0.0, words: 0.0, beside: 0.0, meaning: 0.0 }
+        let length = passage.length();
+        Self { passage, terms, is_part: false, length, rank: 0.0, words: 0.0, beside: 0.0, meaning: 0.0 }
+    }
+
+    /// Returns a passage of which only a part with this number of `words` may be shown.
+    pub(super) fn of_part(passage: Passage, terms: u128, words: usize) -> Self {
+        Self { is_part: true, length: words as f64, ..Self::new(passage, terms) }
     }
 
     /// Orders by rank, then by file and place, which do not depend on when a passage was indexed.
@@ -110,7 +123,8 @@ pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
     let own: HashSet<&str> = question.terms().iter().map(|term| term.token.as_str()).collect();
     let mut near: Vec<NearWord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    for term in question.terms() {
+    let mut known = HashSet::new();
+    for term in question.terms().iter().filter(|term| known.insert(term.word.as_str())).take(EXPANDED) {
         for (word, cosine) in nearest(&term.word, NEAREST, LEAST) {
             for token in of_word(word).into_iter().filter(|token| !own.contains(token.as_str())) {
                 let place = *places.entry(token.clone()).or_insert_with(|| {
@@ -121,12 +135,14 @@ pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
             }
         }
     }
+    near.sort_by(|one, other| other.cosine.total_cmp(&one.cosine));
+    near.truncate(MOST_NEAR);
     near
 }
 
 /// Adds the meaning of passages, whose texts are given as tokens. Tokens are weighted by their rarity in
 /// these texts alone, so that no other text has a part in the score.
-pub(super) fn add_cosines(ranked: &mut [Ranked], question: &str, texts: &[Vec<u32>]) {
+pub(super) fn add_cosines(ranked: &mut [Ranked], question: &str, texts: &[Vec<u32>], neighbours: bool) {
     let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
     let mut asked = Vec::new();
     tokens(question, &mut asked);
@@ -143,7 +159,8 @@ pub(super) fn add_cosines(ranked: &mut [Ranked], question: &str, texts: &[Vec<u3
         }
     }
     for ((it, cosine), beside) in ranked.iter_mut().zip(cosines).zip(beside) {
-        let gain = MEANING * (cosine + MEANING_BESIDE * beside);
+        let beside = if neighbours { MEANING_BESIDE * beside } else { 0.0 };
+        let gain = MEANING * (cosine + beside);
         it.meaning += gain;
         it.rank += gain;
     }

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::fulltext::index_writer::{self, Change};
-use crate::engine::sqlite::fulltext::passage_search::{
-    self, Answer, Judge, MIN_SCORE, ROWS, SearchParams, Shown,
-};
+use crate::engine::sqlite::fulltext::judge::{Judge, Shown};
+use crate::engine::sqlite::fulltext::passage_search::{self, Answer, MIN_SCORE, SearchParams};
 use crate::engine::sqlite::fulltext::passages::Passage;
+use crate::engine::sqlite::fulltext::postings::ROWS;
 use crate::engine::sqlite::fulltext::verify::{self, Fault};
 use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::engine::sqlite::schema;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::fulltext::index_writer::{readable, unindexed_files};
+use crate::engine::sqlite::fulltext::judge::{Judge, Shown};
 use crate::engine::sqlite::fulltext::line_counts;
-use crate::engine::sqlite::fulltext::passage_search::{self, Judge, PassageHit, SearchParams, Shown};
+use crate::engine::sqlite::fulltext::passage_search::{self, PassageHit, SearchParams};
 use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
@@ -93,8 +94,8 @@ impl ReadView<'_> {
         })
     }
 
-    /// Returns the best line of a passage, with up to `most` lines before and after it. `first` is the number
-    /// of the first line of the passage.
+    /// Returns the best line of a passage, with up to `most` lines before and after it. `first` is the
+    /// number of the first line of the passage.
     fn context(
         &self,
         (node, path): (&NodeRow, &TreePath),
@@ -132,8 +133,8 @@ impl ReadView<'_> {
         })
     }
 
-    /// Returns pieces of a part of a file as shown: withheld lines are blanked, and secrets are masked unless a
-    /// rule shows them. `first` is the number of the part's first line.
+    /// Returns pieces of a part of a file as shown: withheld lines are blanked, and secrets are masked
+    /// unless a rule shows them. `first` is the number of the part's first line.
     fn shown(
         &self,
         (node, path): (&NodeRow, &TreePath),

@@ -1,0 +1,37 @@
+//! Decisions on files and passages that a search asks for.
+
+use crate::engine::sqlite::fulltext::passages::Passage;
+use crate::model::Ino;
+use crate::sqlite::DbResult;
+
+/// Decisions on files and passages that a search asks for.
+pub(crate) trait Judge {
+    /// Result for a file that may be shown.
+    type File: Clone;
+
+    /// Returns the file if the query may show it. Called once for each file.
+    fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>>;
+
+    /// Returns what may be shown of a passage of a file.
+    fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<Shown>;
+
+    /// Returns what may be shown of some passages of a file as text: without withheld lines and secrets.
+    /// The passages are given in their order in the file.
+    fn texts(&mut self, file: &Self::File, passages: &[Passage]) -> DbResult<Vec<String>>;
+
+    /// Returns at most `limit` nodes in the subtrees of the query, and true if these are all; `None` if the
+    /// query is not limited to subtrees.
+    fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>>;
+
+    /// Called for each row of the index that is read. Fails to end a search that takes too long.
+    fn step(&mut self) -> DbResult<()>;
+}
+
+/// Part of a passage that may be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Nothing,
+    All,
+    /// This text, without withheld lines. Words that only those have do not count.
+    Part(String),
+}

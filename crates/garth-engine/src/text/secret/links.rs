@@ -1,0 +1,95 @@
+//! Words that link a name to what it is for, or to its value.
+
+use super::judgement::Judgement;
+
+/// Words that may follow a name without making it that of something else: `the token for staging: …`. After
+/// any other word, a value after a sign belongs to that word: `token fix: …`, `secret rotated: …`.
+const LINKS: [&str; 74] = [
+    "for",
+    "of",
+    "to",
+    "in",
+    "on",
+    "at",
+    "from",
+    "with",
+    "by",
+    "is",
+    "are",
+    "was",
+    "were",
+    "will",
+    "be",
+    "has",
+    "you",
+    "i",
+    "we",
+    "they",
+    "he",
+    "she",
+    "it",
+    "that",
+    "which",
+    "this",
+    "the",
+    "as",
+    "and",
+    "or",
+    "here",
+    "there",
+    "below",
+    "above",
+    "now",
+    "still",
+    "itself",
+    "value",
+    "string",
+    "staging",
+    "stage",
+    "production",
+    "prod",
+    "dev",
+    "development",
+    "test",
+    "testing",
+    "live",
+    "local",
+    "new",
+    "old",
+    "again",
+    "today",
+    "then",
+    "should",
+    "must",
+    "fuer",
+    "lautet",
+    "ist",
+    "vom",
+    "von",
+    "der",
+    "des",
+    "pour",
+    "est",
+    "du",
+    "de",
+    "del",
+    "para",
+    "es",
+    "do",
+    "da",
+    "per",
+    "voor",
+];
+
+/// More such words, of other languages, since the fourth judgement.
+const MORE_LINKS: [&str; 35] = [
+    "en", "al", "el", "la", "las", "los", "era", "na", "ao", "das", "dos", "au", "aux", "les", "le", "sur",
+    "chez", "im", "am", "zum", "zur", "auf", "bei", "beim", "war", "van", "op", "zijn", "dla", "w", "z",
+    "jest", "wifi", "wi-fi", "wlan",
+];
+
+/// Returns true for a word that may follow a name without making it that of something else.
+pub(super) fn is_link(word: &[u8], judgement: Judgement) -> bool {
+    let more: &[_] = if judgement >= Judgement::Fourth { &MORE_LINKS } else { &[] };
+    !word.is_ascii() || LINKS.iter().chain(more).any(|link| word.eq_ignore_ascii_case(link.as_bytes()))
+}
