@@ -95,7 +95,8 @@ fn scene() -> Garth {
     let front = format!("---\nname: pdf\ndescription: \"d\u{202e}e\"\n---\n{BAD}\nsecond line\n");
     std::fs::write(skill.join("SKILL.md"), front).expect("a file is written");
     // Installed, with a warning.
-    garth.fails(1, &["skill", "install", utf8(&skill)]);
+    let installed = garth.run(&["skill", "install", utf8(&skill)], b"");
+    assert_eq!(installed.status.code(), Some(1));
     garth
 }
 

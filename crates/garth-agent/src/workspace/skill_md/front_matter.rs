@@ -294,7 +294,7 @@ fn misread(fields: &BTreeMap<String, Value>, front: &str) -> Vec<String> {
 
 /// Returns the flaw of a text that begins with front matter in another form, which is read as body.
 fn no_front(text: &str) -> Option<String> {
-    let text = text.trim_start_matches(|c: char| c == '\u{feff}' || c == '\n');
+    let text = text.trim_start_matches(['\u{feff}', '\n']);
     let (first, rest) = text.split_once('\n')?;
     let lines =
         rest.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");

@@ -305,11 +305,13 @@ impl<'a, J: Judge> Search<'a, J> {
         for term in &mut self.wanted {
             if term.matches.complete {
                 term.matches.keep(&ids);
-                continue;
+            } else {
+                let forms: Vec<&Form> = term.forms.iter().collect();
+                term.matches.rows = self.index.among(&forms, &ids, self.judge)?;
+                term.matches.complete = true;
             }
-            let forms: Vec<&Form> = term.forms.iter().collect();
-            let rows = self.index.among(&forms, &ids, self.judge)?;
-            term.matches = Matches { passages: term.matches.passages, complete: true, rows };
+            // What is stored elsewhere has no part in the weight.
+            term.matches.passages = term.matches.rows.len() as f64;
         }
         self.others.clone_from(&ids);
         self.reach = Some(ids);
