@@ -110,7 +110,7 @@ fn evidence(
         score,
         parts: candidate.score_parts,
         found_in: candidate.found_in.clone(),
-        why: format!("{what}; has {:.0} % of the question", score * 100.0),
+        why: format!("{what}; its score is {score:.2}"),
         tokens,
         text,
     }

@@ -147,10 +147,10 @@ struct Search<'a, J: Judge> {
     wanted: Vec<TermMatches>,
     /// Words near in meaning to those of the question.
     near: Vec<TermMatches>,
-    /// Passages that are candidates even if they contain none of the words.
-    others: Vec<i64>,
     /// All passages that the query can reach, newest first, if they are known.
     reach: Option<Vec<i64>>,
+    /// True if all of these are candidates, whatever words they have.
+    compares_all: bool,
     /// Files that were judged; with the number of passages that may still be returned if they are allowed.
     files: HashMap<Ino, Option<(J::File, usize)>>,
     /// True if some matches are not examined.
@@ -187,8 +187,8 @@ impl<'a, J: Judge> Search<'a, J> {
             judge,
             wanted: wanted.collect(),
             near: Vec::new(),
-            others: Vec::new(),
             reach: None,
+            compares_all: false,
             files: HashMap::new(),
             partial: false,
         };
@@ -252,13 +252,8 @@ impl<'a, J: Judge> Search<'a, J> {
                 self.weigh(&best.hidden, by);
             }
             self.rank(&mut best.shown, asked.neighbours);
-            let without_words = |rest: &[Candidate]| rest.iter().all(|candidate| candidate.terms == 0);
-            if falls_back
-                && is_first
-                && !best.is_limited
-                && !best.shown.iter().any(|it| it.words > 0.0)
-                && without_words(&rest)
-            {
+            let has_words = best.shown.iter().any(|it| it.words > 0.0) || rest.iter().any(|it| it.terms != 0);
+            if falls_back && is_first && !best.is_limited && !has_words {
                 return Ok(None);
             }
             let total = self.wanted.iter().map(|term| term.weight).sum::<f64>() / by;
@@ -313,8 +308,8 @@ impl<'a, J: Judge> Search<'a, J> {
             // What is stored elsewhere has no part in the weight.
             term.matches.passages = term.matches.rows.len() as f64;
         }
-        self.others.clone_from(&ids);
         self.reach = Some(ids);
+        self.compares_all = true;
         Ok(())
     }
 
@@ -341,10 +336,8 @@ impl<'a, J: Judge> Search<'a, J> {
     fn look_in_subtree(&mut self, any_rare: bool) -> DbResult<()> {
         let rare = self.wanted.iter().filter(|term| term.is_rare()).map(|term| term.matches.rows.len());
         let few = if any_rare { rare.sum() } else { NAMES };
-        if few < FEW || self.wanted.iter().all(|term| term.matches.rows.is_empty()) {
-            return Ok(());
-        }
-        if self.reach.is_some() {
+        let is_known = self.reach.is_some() || self.wanted.iter().all(|term| term.matches.rows.is_empty());
+        if few < FEW || is_known {
             return Ok(());
         }
         let Some((inos, all)) = self.judge.below(few.min(NAMES))? else { return Ok(()) };
@@ -404,10 +397,10 @@ impl<'a, J: Judge> Search<'a, J> {
                 candidate.rank += term.weight * saturated(*often, 1.0);
             }
         }
-        // The weight of all words is at most that of the hits that are shown.
+        // Those with some everyday word of a long question.
         let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
         candidates.retain(|_, candidate| candidate.rank / total >= MIN_SCORE);
-        for id in &self.others {
+        for id in self.reach.iter().flatten().filter(|_| self.compares_all) {
             candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
         }
         candidates.into_values().collect()
@@ -450,7 +443,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 Shown::Part(text) => {
                     let terms = self.terms_in(&text) & terms;
                     // Its withheld lines must not make it a candidate.
-                    if terms != 0 || self.others.contains(&id) {
+                    if terms != 0 || self.compares_all {
                         judged.shown.push(Ranked::of_part(passage, terms, words(&text).count()));
                     }
                     judged.hidden.push(Hidden { id, terms });
@@ -515,7 +508,7 @@ impl<'a, J: Judge> Search<'a, J> {
 
     /// Adds the cosine with the question to the first passages.
     fn compare(&mut self, ranked: &mut [Ranked], asked: SearchParams<'_>) -> DbResult<()> {
-        let most = if self.others.is_empty() { COMPARED } else { SCANNED };
+        let most = if self.compares_all { SCANNED } else { COMPARED };
         let first = ranked.len().min(most);
         let first = &mut ranked[..first];
         // In the order of files, each of which is read once.
