@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // What one user remembers does not exist for the other: nothing is found, by text or by path.
-    println!("bob knows of coffee: {}", !bob.recall("who takes coffee").await?.items.is_empty());
+    println!("bob knows of coffee: {}", bob.recall("who takes coffee").await?.fits);
     let chat = bob.open().await?;
     let seen = chat.files().exists("/ctx/users/alice").await?;
     println!("bob sees the files of alice: {seen}");

@@ -96,7 +96,7 @@ impl<'a> Evaluation<'a> {
         Self { env, ..self }
     }
 
-    /// Sets what texts are compared with the questions by (default: [`SearchMode::Meaning`]).
+    /// Sets the features by which texts are compared (default: [`SearchMode::Meaning`]).
     #[must_use]
     pub fn mode(self, mode: SearchMode) -> Self {
         Self { mode, ..self }

@@ -11,9 +11,10 @@ use crate::count::count;
 use garth_engine::model::{ScoreParts, VersionId};
 use garth_engine::path::TreePath;
 
-/// First line of an answer in which nothing fits, and the line before what is nearest.
-pub(super) const NOTHING: &str = "Nothing fits the question.\n";
-pub(super) const NEAREST: &str =
+/// First line of an answer in which nothing fits.
+pub(super) const NOTHING_FITS: &str = "Nothing fits the question.\n";
+/// Line before the texts that are nearest.
+pub(super) const NEAREST_FOLLOW: &str =
     "These texts are nearest to it in meaning; they may have nothing to do with it.\n";
 
 /// Piece of evidence: a text, its source and its score.
@@ -38,8 +39,8 @@ pub struct Evidence {
     pub lines: Range<u64>,
     /// True if it covers the complete file.
     pub whole: bool,
-    /// Share of the question that the piece covers: see [`Hit::score`](garth_engine::model::Hit::score).
-    /// The best of what was found in it.
+    /// Score, 0 to 1: the best of what was found in it, see
+    /// [`Hit::score`](garth_engine::model::Hit::score).
     pub score: f64,
     /// Terms of the score of the best passage of the source.
     pub parts: ScoreParts,
@@ -65,8 +66,8 @@ pub struct Recalled {
     pub text: String,
     /// Tokens of `text`.
     pub tokens: usize,
-    /// True if one of the pieces fits the question. If none does, they are those nearest to it in meaning,
-    /// and may have nothing to do with it.
+    /// True if a source fits the question. If none does, the pieces are those nearest to it in meaning, and
+    /// may have nothing to do with it.
     pub fits: bool,
     /// Score of the best source that may be shown, even if it does not fit.
     pub best: Option<f64>,
@@ -96,7 +97,7 @@ impl Recalled {
 
     /// Returns an answer without pieces.
     pub(super) fn nothing(asked: &Recall, gathered: &RankedCandidates) -> Self {
-        let text = head(NOTHING, &gathered.notes, asked.budget);
+        let text = head(NOTHING_FITS, &gathered.notes, asked.budget);
         Self {
             fits: false,
             items: Vec::new(),

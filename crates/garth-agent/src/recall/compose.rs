@@ -1,6 +1,6 @@
 //! Composes the answer of a recall from what was chosen.
 
-use super::answer::{Evidence, NEAREST, NOTHING, Recalled, head};
+use super::answer::{Evidence, NEAREST_FOLLOW, NOTHING_FITS, Recalled, head};
 use super::budget::{Choice, spend};
 use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, named};
 use super::gather::RankedCandidates;
@@ -14,7 +14,8 @@ const TOO_LONG: &str = "What fits the question has more tokens than the budget.\
 
 /// Returns the answer for the gathered candidates that fits the budget.
 pub(super) fn answer(asked: &Recall, gathered: &RankedCandidates, key: &Key) -> Recalled {
-    let first = if gathered.fits { PREAMBLE.to_owned() } else { format!("{NOTHING}{NEAREST}{PREAMBLE}") };
+    let first =
+        if gathered.fits { PREAMBLE.to_owned() } else { format!("{NOTHING_FITS}{NEAREST_FOLLOW}{PREAMBLE}") };
     let before = head(&first, &gathered.notes, asked.budget);
     let mut choice = spend(asked, gathered, asked.budget.saturating_sub(count(&before)));
     loop {
@@ -54,7 +55,7 @@ fn compose(
     }
     text.push_str(&pieces);
     if items.is_empty() {
-        let first = if gathered.fits { TOO_LONG } else { NOTHING };
+        let first = if gathered.fits { TOO_LONG } else { NOTHING_FITS };
         text = head(first, &gathered.notes, asked.budget);
     }
     Recalled {

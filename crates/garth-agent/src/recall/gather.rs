@@ -22,7 +22,7 @@ use garth_engine::text::question::Question;
 /// nothing to do with a question are as near to it as those that answer it in other words.
 pub const FITS: f64 = 0.15;
 /// Limit on the parts of sources that are shown if nothing fits, because they are nearest in meaning.
-const NEAREST: usize = 10;
+const MAX_NEAREST: usize = 10;
 /// Limit on the memories and files that are read: about 80 KiB of each.
 const READ: usize = 100;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
@@ -39,7 +39,7 @@ pub(super) struct RankedCandidates {
     pub(super) candidates: Vec<Candidate>,
     /// Best score of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
-    /// True if one of the candidates fits the question.
+    /// True if one of the candidates fits the question, or a source that a limit left out.
     pub(super) fits: bool,
     pub(super) notes: Vec<&'static str>,
     pub(super) more: bool,
@@ -86,10 +86,11 @@ impl Recaller<'_> {
         // The search does not say that it omitted further passages of a file.
         gathered.more |= sources.iter().any(Source::is_full);
         while let Some(source) = sources.pop_front() {
-            let least = least(gathered.best);
+            let least = least_shown(gathered.best);
             if gathered.candidates.len() == asked.limit || read == READ || source.score < least {
                 // Sources below `least` would not be shown with a larger limit either.
                 gathered.more |= source.score >= least;
+                sources.push_front(source);
                 break;
             }
             if is_left_out(&source) {
@@ -110,13 +111,16 @@ impl Recaller<'_> {
             let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
             let Some(mut parts) = parts.filter(|parts| !parts.units.is_empty()) else { continue };
             // Sources come best first, so the first one that may be shown has the best score.
-            let least = *gathered.best.get_or_insert(source.score) * BESIDE;
+            gathered.best.get_or_insert(source.score);
+            let least = least_shown(gathered.best);
             gathered.fits |= source.words >= FITS;
             parts.units.retain(|unit| !unit.is_found || unit.score >= least);
             gathered.candidates.push(source.candidate(parts));
         }
-        // Those that the limits left out, too.
-        gathered.fits |= sources.iter().any(|source| source.words >= FITS && !is_left_out(source));
+        // Those that the limits left out fit, too.
+        let least = least_shown(gathered.best);
+        let fits = |source: &Source| source.score >= least && source.words >= FITS && !is_left_out(source);
+        gathered.fits |= sources.iter().any(fits);
         if !gathered.fits {
             gathered.keep_nearest(asked.mode);
         }
@@ -161,7 +165,7 @@ impl Recaller<'_> {
 }
 
 impl RankedCandidates {
-    /// Leaves the memories, and the parts of other files, that are nearest in meaning to the question.
+    /// Keeps only the memories, and the parts of other files, that are nearest in meaning to the question.
     fn keep_nearest(&mut self, mode: SearchMode) {
         let is_near =
             |candidate: &Candidate| mode == SearchMode::Meaning && candidate.score_parts.meaning > 0.0;
@@ -173,12 +177,19 @@ impl RankedCandidates {
         };
         let mut scores: Vec<f64> = self.candidates.iter().flat_map(of).collect();
         scores.sort_by(|one, other| other.total_cmp(one));
-        let least = scores.get(NEAREST - 1).copied().unwrap_or(0.0);
+        let least = scores.get(MAX_NEAREST - 1).copied().unwrap_or(0.0);
+        // Several can have the least score.
+        let mut left = MAX_NEAREST;
+        let mut takes = |score: f64| {
+            let is_taken = score >= least && left > 0;
+            left -= usize::from(is_taken);
+            is_taken
+        };
         self.candidates.retain_mut(|candidate| {
             if candidate.is_memory() {
-                return candidate.score >= least;
+                return takes(candidate.score);
             }
-            candidate.parts.units.retain(|unit| unit.is_found && unit.score >= least);
+            candidate.parts.units.retain(|unit| unit.is_found && takes(unit.score));
             !candidate.parts.units.is_empty()
         });
         // What is omitted does not fit the question.
@@ -246,7 +257,7 @@ impl Source {
 }
 
 /// Returns the score below which nothing is shown.
-fn least(best: Option<f64>) -> f64 {
+fn least_shown(best: Option<f64>) -> f64 {
     best.map_or(0.0, |best| best * BESIDE)
 }
 

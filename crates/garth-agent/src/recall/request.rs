@@ -179,7 +179,7 @@ impl Recall {
         Self { until: Some(time), ..self }
     }
 
-    /// Sets what texts are compared with the question by (default: [`SearchMode::Meaning`]).
+    /// Sets the features by which texts are compared (default: [`SearchMode::Meaning`]).
     #[must_use]
     pub fn mode(self, mode: SearchMode) -> Self {
         Self { mode, ..self }

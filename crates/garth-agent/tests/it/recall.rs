@@ -249,6 +249,23 @@ async fn recall_reports_when_nothing_fits() {
 }
 
 #[tokio::test]
+async fn at_most_ten_texts_are_nearest() {
+    let account = Account::new();
+    let lines: String =
+        (0..40).map(|n| format!("{{\"role\":\"user\",\"content\":\"tea {n}, black coffee\"}}\n")).collect();
+    account.write("/agents/a/sessions/s/messages.jsonl", lines).await;
+    let answer = account.ask("which hot beverage does she prefer").await;
+    let shown: u64 = answer.items.iter().map(|item| item.lines.end - item.lines.start).sum();
+    assert!(!answer.fits && (1..=10).contains(&shown), "{shown}: {answer:?}");
+    for n in 0..15 {
+        account.put(&format!("{COFFEE}{n}"), format!("Alice likes her coffee black, cup {n}.\n")).await;
+    }
+    let answer = account.ask("which hot beverage does she prefer").await;
+    let sources: BTreeSet<&str> = sources(&answer).into_iter().collect();
+    assert!(!answer.fits && (1..=10).contains(&sources.len()), "{sources:?}");
+}
+
+#[tokio::test]
 async fn recall_omits_incomplete_and_outdated_memories() {
     let account = Account::new();
     let of = |name: &str| format!("ctx://default/users/alice/memories/preferences/{name}");

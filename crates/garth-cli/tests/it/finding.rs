@@ -241,6 +241,14 @@ fn recall_answers_within_the_budget() {
         garth.ok(&["recall", question, "--valid-at", "1990-01-01", "--in", "/notes"]),
         "Nothing fits the question.\n"
     );
+    let other_words = ["recall", "which hot beverage does she prefer"];
+    let near = garth.ok(&other_words);
+    assert!(near.starts_with("Nothing fits the question.\nThese texts are nearest"), "{near}");
+    assert!(near.contains("coffee black."), "{near}");
+    let alone = garth.ok(&[&other_words[..], &["--mode", "words"]].concat());
+    assert_eq!(alone, "Nothing fits the question.\n");
+    let found = |mode: &str| garth.lines(&["search", other_words[1], "--mode", mode]).len();
+    assert!(found("meaning") > 0 && found("words") == 0);
     garth.feed(
         &["memory", "put", coffee, "--valid-to", "9999-12-31T23:59:59Z"],
         "Ada likes her coffee black.\n",

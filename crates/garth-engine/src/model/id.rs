@@ -72,7 +72,10 @@ pub(super) fn nanoseconds(text: &str) -> Option<i128> {
         None => text.split_at_checked(text.len().checked_sub(6)?)?,
     };
     let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
-    let is_offset = hours.parse::<u8>().ok()? < 24 && minutes.parse::<u8>().ok()? < 60;
+    let below = |digits: &str, end: u8| {
+        digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.parse::<u8>().is_ok_and(|it| it < end)
+    };
+    let is_offset = below(hours, 24) && below(minutes, 60);
     // A date without a time of day is not RFC 3339.
     let is_time = is_offset && civil.len() > "9999-12-31T".len();
     civil.parse::<jiff::civil::DateTime>().ok().filter(|_| is_time).and_then(saturated)

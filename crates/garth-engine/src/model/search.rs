@@ -177,7 +177,7 @@ impl SearchQuery {
         Self { neighbours, ..self }
     }
 
-    /// Sets what passages are compared by (default: [`SearchMode::Meaning`]).
+    /// Sets the features by which passages are compared (default: [`SearchMode::Meaning`]).
     #[must_use]
     pub fn mode(self, mode: SearchMode) -> Self {
         Self { mode, ..self }

@@ -17,8 +17,8 @@ pub use self::table::DIMENSIONS;
 use self::table::Table;
 pub use self::wordpiece::tokens;
 
-/// Limit on the weight of a token.
-const MAX_WEIGHT: f32 = 64.0;
+/// Limit on the weight of a token: ln(1 + N / n) is less for every N that fits in 32 bits.
+const MAX_WEIGHT: f32 = 23.0;
 /// Parts of a weight of 1. Weights are integers, so that a vector does not depend on the order of tokens, and
 /// is the same on every machine.
 const PARTS: f32 = 256.0;
@@ -36,8 +36,7 @@ pub struct Weights {
 
 impl Weights {
     /// Weighs tokens by their rarity in `passages`, given as their tokens: ln(1 + N / n) for one that is in n
-    /// of N passages, with a step of 1/256. A token that is in none counts as in half of one. A sample of 200
-    /// passages will do.
+    /// of N passages, with a step of 1/256. A token that is in none counts as in half of one.
     pub fn by_rarity<'a>(passages: impl IntoIterator<Item = &'a [u32]>) -> Self {
         let mut holding = vec![0_u32; Table::get().len() as usize];
         // Number of the last passage that has the token, so that each passage counts once.
@@ -56,8 +55,7 @@ impl Weights {
         // Without passages all are alike.
         let all = count.max(1) as f32;
         let weight = |holding: u32| (1.0 + all / (holding as f32).max(0.5)).ln();
-        let weights =
-            (0..=count).map(|holding| (weight(holding).min(MAX_WEIGHT) * PARTS).round() as i16).collect();
+        let weights = (0..=count).map(|holding| (weight(holding) * PARTS).round() as i16).collect();
         Self { holding, weights }
     }
 

@@ -54,6 +54,13 @@ fn recall_stays_in_budget_and_names_sources() {
     assert!(refused.contains("the last one is 2262-04-11"), "{refused}");
     let none = server.ok("recall", json!({"question": "submarine periscopes"}).to_string());
     assert_eq!((&none["items"], &none["text"]), (&json!([]), &json!("Nothing fits the question.\n")));
+    let by = |mode: &str| {
+        let asked = json!({"question": "which hot beverage does she prefer", "mode": mode});
+        server.ok("recall", asked.to_string())
+    };
+    let (near, alone) = (by("meaning"), by("words"));
+    assert_eq!((&near["fits"], &alone["fits"], &alone["items"]), (&json!(false), &json!(false), &json!([])));
+    assert!(sources(&near).iter().any(|source| *source == COFFEE), "{near}");
     let past = server.ok("recall", json!({"question": "coffee", "as_of": "0"}).to_string());
     assert_eq!(past["items"], json!([]));
     assert!(past["notes"][0].as_str().unwrap().contains("are not found"), "{past}");

@@ -214,4 +214,7 @@ async fn secrets_have_no_meaning(subject: &Subject) {
     };
     let (near, far) = (score("elephantjungle7").await, score("spreadsheets7xx").await);
     assert_eq!(near, far);
+    put(fs, "/note", "An elephant of the jungle.\n").await;
+    let shown = fs.search(&question).await.unwrap().hits.swap_remove(0);
+    assert!(shown.parts.meaning > 0.0 && Some(shown.score) != near, "{shown:?}");
 }

@@ -54,7 +54,10 @@ fn with_bodies(format: TranscriptFormat, given: Vec<Placed<'_>>, nested: usize) 
     let mut all = Vec::with_capacity(given.len());
     for placed in given {
         let inner = match &placed.message {
-            Ok(RawMessage::Native(Cow::Borrowed(raw))) if nested > 0 => object(format, raw, placed.line),
+            // Most are messages, which need not be taken apart to learn that.
+            Ok(RawMessage::Native(Cow::Borrowed(raw))) if nested > 0 && raw.get().contains("messages") => {
+                object(format, raw, placed.line)
+            }
             _ => None,
         };
         match inner.filter(|inner| inner.iter().any(|one| one.message.is_ok())) {

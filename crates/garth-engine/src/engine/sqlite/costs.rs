@@ -30,8 +30,8 @@ const MORE: u64 = 7 * 40;
 /// Steps that a search may take more: it looks its words up in each segment of the index. There are up to
 /// three of each size, with log₄(2000/20) < 4 sizes more, and a lookup takes some 50 steps.
 const MORE_IN_SEARCH: u64 = 3 * 4 * 50;
-/// Words near in meaning that a search looks up for one of the question.
-const NEAR: u64 = 40;
+/// Words near in meaning that a search looks up.
+const NEAR: u64 = 128;
 
 /// Compares the costs of all calls in a small account and after `grow`. The calls in `but` may cost more,
 /// because they return the added data.

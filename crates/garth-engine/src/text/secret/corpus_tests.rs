@@ -119,7 +119,11 @@ fn bytes_examined_are_linear_in_the_text() {
 }
 
 /// Texts that a judgement would read again and again if it looked too far around.
-const REPEATED_TEXTS: [&str; 83] = [
+const REPEATED_TEXTS: [&str; 87] = [
+    "\"d\":\"aB3dE6gH9jK2mN5pQ8sT1v \"",
+    "LS0tLS1CRUdJTiBQUklWQVRFIEtFWQ==",
+    "LS0tLS1CRUdJTiBQUklWQVRFIEtFWQ==\n",
+    "LS0tLS1CRUdJTiBQUklWQVRFIEtFWQ== ",
     "a",
     "aB3",
     "-----BEGIN PRIVATE KEY-----\n",

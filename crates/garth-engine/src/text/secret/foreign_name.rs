@@ -8,8 +8,8 @@ use super::assigned::Name;
 use super::judgement::Judgement;
 use super::links::is_link;
 
-/// Names of which no letter is before: `enclave` is none. The next name of a longer one, such as `clave API`,
-/// has its own entry, because it may promise something else.
+/// Names that must begin a word: `enclave` is not one. A longer name such as `clave API` has its own entry,
+/// because its kind may differ.
 const WORDS: &[(&str, Name)] = &[
     ("mot de passe", Name::Password),
     ("mots de passe", Name::Password),
@@ -116,7 +116,7 @@ const ENDS: &[(&str, Name)] = &[
     ("API키", Name::Token),
 ];
 
-/// Names of other things that end like a name.
+/// Phrases that end like a name and name something else.
 const HARMLESS: [&str; 7] =
     ["palabra clave", "palabras clave", "concepto clave", "公开密钥", "公開密鑰", "公開金鑰", "公共密钥"];
 
@@ -307,7 +307,7 @@ pub(super) fn is_same_word(word: &[u8], known: &str) -> bool {
     word.chars().filter(|it| !is_accent(*it)).map(folded).eq(known.chars().map(folded))
 }
 
-/// Names of the third judgement, in the case in which they count.
+/// Names under the third judgement, which is case-sensitive.
 const THIRD: [(&str, Name); 18] = [
     ("パスワード", Name::Password),
     ("暗証番号", Name::Password),

@@ -284,9 +284,11 @@ impl<'a> Member<'a> {
         self.text[string.clone()] == self.text[self.name.clone()] && self.is_before_colon(string.end + 1)
     }
 
-    /// Returns true for another member of the same name, without quotes.
+    /// Returns true for another member of the same name, without quotes, or with quotes that an open string
+    /// before it has put out of phase.
     fn is_bare_name(&self, word: &Range<usize>) -> bool {
-        self.text[word.clone()] == self.text[self.name.clone()] && self.is_before_colon(word.end)
+        let quote = usize::from(self.text.get(word.end) == Some(&self.quote));
+        self.text[word.clone()] == self.text[self.name.clone()] && self.is_before_colon(word.end + quote)
     }
 
     /// Returns true for the name of a member that says that the object is a key, without quotes.

@@ -8,8 +8,8 @@ use super::account::{Account, BEHIND_THE_HOLE, START, STARTED, at, path};
 use crate::fs::FileSystem;
 use crate::model::{
     At, Batch, Body, ByteRange, ChangesQuery, CommitId, Confinement, FindQuery, HistoryPage, Idempotency,
-    Moment, NamesPage, Op, Owner, Page, Precondition, SearchMode, SearchQuery, Seq, SetAttrs, SnapshotsPage,
-    Special, Timestamp, VersionId, WalkPage, Within,
+    Moment, NamesPage, Op, Owner, Page, Precondition, SearchQuery, Seq, SetAttrs, SnapshotsPage, Special,
+    Timestamp, VersionId, WalkPage, Within,
 };
 use crate::path::Name;
 use crate::sqlite::steps;
@@ -77,8 +77,8 @@ impl Costs {
         self.call("blame of a range", |_| block_on(fs.blame(&at("/big"), FEW_BYTES, 10)));
         self.call("find", |_| block_on(fs.find(&FindQuery::tag("rare").limit(5))));
         self.call("find of none", |_| block_on(fs.find(&FindQuery::metadata("k", "none"))));
-        self.call("search by meaning", |_| block_on(fs.search(&rare)));
-        let rare = rare.mode(SearchMode::Words);
+        let sentence = SearchQuery::new("quokka animal forest").limit(5);
+        self.call("search by meaning", |_| block_on(fs.search(&sentence)));
         self.call("search", |_| block_on(fs.search(&rare)));
         self.call("search in a subtree", |_| block_on(fs.search(&rare.clone().within(path("/d/rare")))));
     }
@@ -177,9 +177,7 @@ impl Costs {
         self.call("confined snapshots", |_| block_on(inside.snapshots(&SnapshotsPage::default().limit(10))));
         self.call("confined past stat", |_| block_on(then.stat(&at("/d/f"))));
         self.call("confined past history", |_| block_on(then.history(&at("/d/f"), &newest)));
-        self.call("confined search", |_| {
-            block_on(inside.search(&SearchQuery::new("quokka").limit(5).mode(SearchMode::Words)))
-        });
+        self.call("confined search", |_| block_on(inside.search(&SearchQuery::new("quokka").limit(5))));
         self.call("confined find", |_| block_on(inside.find(&FindQuery::tag("rare").limit(5))));
         self.call("confined write", |n| {
             let op = Op::write(path(&format!("/d/inside-{n}")), "new\n");

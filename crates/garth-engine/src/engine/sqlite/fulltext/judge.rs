@@ -1,10 +1,10 @@
-//! Decisions on files and passages that a search asks for.
+//! Questions of a search to its caller: which files and passages it may show, and their text.
 
 use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::model::Ino;
 use crate::sqlite::DbResult;
 
-/// Decisions on files and passages that a search asks for.
+/// Decides which files and passages a search may show.
 pub(crate) trait Judge {
     /// Result for a file that may be shown.
     type File: Clone;
@@ -15,8 +15,8 @@ pub(crate) trait Judge {
     /// Returns what may be shown of a passage of a file.
     fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<Shown>;
 
-    /// Returns what may be shown of some passages of a file as text: without withheld lines and secrets.
-    /// The passages are given in their order in the file.
+    /// Returns one text for each passage of a file, in their order in the file: what may be shown of it,
+    /// without withheld lines and secrets.
     fn texts(&mut self, file: &Self::File, passages: &[Passage]) -> DbResult<Vec<String>>;
 
     /// Returns at most `limit` nodes in the subtrees of the query, and true if these are all; `None` if the

@@ -46,8 +46,8 @@ const NEAR: f64 = 0.3;
 const COMPARED: usize = 100;
 /// If the query can reach no more passages than this, all of them are compared, whatever words they have.
 const SCANNED: usize = 256;
-/// Words that a question has at least for this. One or two are a name or a key that somebody looks up, and
-/// say too little of what is meant.
+/// Minimum number of words of a question for its meaning to count. One or two are a name or a key that
+/// somebody looks up, and say too little of what is meant.
 const SENTENCE: usize = 3;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
@@ -105,7 +105,8 @@ pub(crate) fn search<J: Judge>(
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
-    let asked = SearchParams { meaning: asked.meaning && question.terms().len() >= SENTENCE, ..asked };
+    let is_sentence = words(asked.text).take(SENTENCE).count() == SENTENCE;
+    let asked = SearchParams { meaning: asked.meaning && is_sentence, ..asked };
     let mut wanted: Vec<Vec<Form>> = question.terms().iter().map(|term| index.exactly(term)).collect();
     if asked.quick {
         // The first form of a term is the plain word.
@@ -193,7 +194,7 @@ impl<'a, J: Judge> Search<'a, J> {
             partial: false,
         };
         if asked.meaning {
-            search.scope()?;
+            search.find_scope()?;
         }
         search.look_for_near_words(near)?;
         Ok(search)
@@ -226,7 +227,7 @@ impl<'a, J: Judge> Search<'a, J> {
         falls_back: bool,
         asked: SearchParams<'_>,
     ) -> DbResult<Option<Answer<J::File>>> {
-        let any_rare = self.wanted.iter().any(|term| term.is_rare());
+        let any_rare = self.wanted.iter().any(|term| term.matches.are_rare());
         // Before the frequent words: it makes some of them complete.
         if !asked.quick {
             self.look_in_subtree(any_rare)?;
@@ -262,8 +263,8 @@ impl<'a, J: Judge> Search<'a, J> {
             ranked.iter_mut().for_each(|it| it.settle(total));
             if asked.meaning && is_first {
                 self.compare(&mut ranked, asked)?;
+                ranked.sort_unstable_by(|a, b| b.order(a));
             }
-            ranked.sort_unstable_by(|a, b| b.order(a));
             for it in ranked {
                 let (words, neighbours, meaning) = it.parts();
                 if words + neighbours + meaning < MIN_SCORE {
@@ -288,9 +289,9 @@ impl<'a, J: Judge> Search<'a, J> {
         }
     }
 
-    /// Looks for all passages that the query can reach. If they are few enough to compare, all are
-    /// candidates, and no others.
-    fn scope(&mut self) -> DbResult<()> {
+    /// Finds the passages that the query can reach. If they are few, makes them the only candidates, and
+    /// limits all matches to them.
+    fn find_scope(&mut self) -> DbResult<()> {
         let ids = match self.judge.below(4 * SCANNED)? {
             Some((inos, true)) => self.index.few_passages_of(&inos, SCANNED, self.judge)?,
             Some((_, false)) => return Ok(()),
@@ -305,7 +306,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 term.matches.rows = self.index.among(&forms, &ids, self.judge)?;
                 term.matches.complete = true;
             }
-            // What is stored elsewhere has no part in the weight.
+            // Counts those of the scope. The number of all passages stays that of the account.
             term.matches.passages = term.matches.rows.len() as f64;
         }
         self.reach = Some(ids);
@@ -334,7 +335,8 @@ impl<'a, J: Judge> Search<'a, J> {
     /// In a query limited to subtrees, uses the nodes of the subtrees if they are fewer than the matches,
     /// or if not all matches can be examined. Then only passages of the subtrees count as matches.
     fn look_in_subtree(&mut self, any_rare: bool) -> DbResult<()> {
-        let rare = self.wanted.iter().filter(|term| term.is_rare()).map(|term| term.matches.rows.len());
+        let rare =
+            self.wanted.iter().filter(|term| term.matches.are_rare()).map(|term| term.matches.rows.len());
         let few = if any_rare { rare.sum() } else { NAMES };
         let is_known = self.reach.is_some() || self.wanted.iter().all(|term| term.matches.rows.is_empty());
         if few < FEW || is_known {
@@ -376,7 +378,7 @@ impl<'a, J: Judge> Search<'a, J> {
     fn look_among_rare_matches(&mut self) -> DbResult<()> {
         let (rare, frequent): (Vec<_>, Vec<_>) =
             self.wanted.iter_mut().partition(|term| term.matches.complete);
-        let rare = rare.iter().filter(|term| term.is_rare()).flat_map(|term| &term.forms);
+        let rare = rare.iter().filter(|term| term.matches.are_rare()).flat_map(|term| &term.forms);
         let rare: Vec<&Form> = rare.filter(|form| form.is_plain()).collect();
         for term in frequent {
             term.matches.rows = self.index.beside(&term.forms, &rare, self.judge)?;
@@ -515,7 +517,10 @@ impl<'a, J: Judge> Search<'a, J> {
         first.sort_unstable_by_key(|it| (it.passage.ino, it.passage.span.off));
         let mut texts = Vec::new();
         for of_file in first.chunk_by(|one, other| one.passage.ino == other.passage.ino) {
-            let Some(Some((file, _))) = self.files.get(&of_file[0].passage.ino) else { continue };
+            let Some(Some((file, _))) = self.files.get(&of_file[0].passage.ino) else {
+                texts.resize_with(texts.len() + of_file.len(), Vec::new);
+                continue;
+            };
             let passages: Vec<Passage> = of_file.iter().map(|it| it.passage).collect();
             for text in self.judge.texts(file, &passages)? {
                 self.judge.step()?;
@@ -524,6 +529,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 texts.push(all);
             }
         }
+        debug_assert_eq!(first.len(), texts.len(), "a text for each passage");
         add_cosines(first, asked.text, &texts, asked.neighbours);
         Ok(())
     }
@@ -546,11 +552,4 @@ struct Hidden {
     id: i64,
     /// Terms of the part that is shown.
     terms: u128,
-}
-
-impl TermMatches {
-    /// Returns true if few passages contain it.
-    fn is_rare(&self) -> bool {
-        self.matches.are_rare()
-    }
 }

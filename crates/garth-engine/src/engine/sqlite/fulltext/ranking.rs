@@ -25,14 +25,14 @@ const MEANING: f64 = 1.0;
 const UNRELATED: f64 = 0.3;
 /// Part of a neighbour's meaning that counts for a passage.
 const MEANING_BESIDE: f64 = 0.3;
-/// Words of a question for which words near in meaning are looked up. More of them take longer than they are
-/// worth: a long question has words enough.
+/// Maximum number of words of a question for which words near in meaning are looked up. A long question has
+/// words enough.
 const EXPANDED: usize = 16;
-/// Words near in meaning that are looked up for each of them.
+/// Maximum number of near words for each of them.
 const NEAREST: usize = 40;
-/// Limit on all of them; the nearest count.
+/// Maximum number of near words for all.
 const MOST_NEAR: usize = 128;
-/// Cosine that they have at least.
+/// Minimum cosine of a near word.
 const LEAST: f32 = 0.3;
 
 /// A passage that may answer a question.

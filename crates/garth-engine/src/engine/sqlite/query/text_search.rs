@@ -294,7 +294,7 @@ impl Judge for QueryFilter<'_> {
     fn texts(&mut self, file: &File, passages: &[Passage]) -> DbResult<Vec<String>> {
         let mut texts = Vec::new();
         // Passages close to each other are read and searched for secrets at once.
-        for near in passages.chunk_by(|one, next| next.span.off - one.span.end() <= APART) {
+        for near in passages.chunk_by(|one, next| next.span.off.saturating_sub(one.span.end()) <= APART) {
             let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
             let line = if file.withholds { line_counts::of(self.view.conn, first)?.start } else { 0 };
             let off = first.span.off;

@@ -35,9 +35,10 @@ impl ReadView<'_> {
 
     /// Returns true if search leaves out lines of the file at a path.
     pub(super) fn withholds(&self, path: &TreePath) -> DbResult<bool> {
-        let Some(by) = self.control.registry().withheld(path) else { return Ok(false) };
-        let Some(ino) = self.live_file(&by.file)? else { return Ok(false) };
-        self.node_has_key(ino, by.projection, by.any)
+        match self.control.registry().withheld(path) {
+            Some(by) => self.has_key(&by.file, by.projection, by.any),
+            None => Ok(false),
+        }
     }
 
     /// Returns the lines of a range that search leaves out of the file at a path.
