@@ -251,9 +251,14 @@ async fn recall_reports_when_nothing_fits() {
 #[tokio::test]
 async fn at_most_ten_texts_are_nearest() {
     let account = Account::new();
-    let lines: String =
-        (0..40).map(|n| format!("{{\"role\":\"user\",\"content\":\"tea {n}, black coffee\"}}\n")).collect();
-    account.write("/agents/a/sessions/s/messages.jsonl", lines).await;
+    // Each record is a passage, and the file is too long to be shown completely.
+    let line = |n: u64| {
+        format!(
+            "{{\"note\":\"cup {n}: a woman who drinks hot coffee, tea or cocoa each morning at home, alone\"}}\n"
+        )
+    };
+    let lines: String = (0..120).map(line).collect();
+    account.write("/notes/drinks.jsonl", lines).await;
     let answer = account.ask("which hot beverage does she prefer").await;
     let shown: u64 = answer.items.iter().map(|item| item.lines.end - item.lines.start).sum();
     assert!(!answer.fits && (1..=10).contains(&shown), "{shown}: {answer:?}");

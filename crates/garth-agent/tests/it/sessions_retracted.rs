@@ -185,24 +185,33 @@ async fn search_and_recall_omit_retracted_messages() {
 
 #[tokio::test]
 async fn retracted_words_raise_no_score() {
-    let (account, _folder) = account().await;
-    let sessions = sessions(&*account).await;
-    let texts = ["The depot opens at nine.", "Anna earns 91234 euros at Zebrafirm.", "Thanks, see you."];
-    say(&sessions, "default", texts.map(str::to_owned)).await;
-    let scores = async |text: &str| {
-        let hits = account.search(&SearchQuery::new(text).per_file(20)).await.unwrap().hits;
-        hits.into_iter().map(|hit| (hit.bytes.start, hit.score.to_bits())).collect::<Vec<_>>()
-    };
-    let guesses = [("depot 91234", "depot 91235"), ("the depot of Zebrafirm", "the depot of Zebrawidget")];
-    for (right, wrong) in guesses {
-        assert_ne!(scores(right).await, scores(wrong).await, "{right}");
+    const QUESTIONS: [&str; 4] =
+        ["depot 91234", "91234 Zebrafirm", "the depot of Zebrafirm", "what does Anna earn at the depot"];
+    /// Returns the hits in a session, with their scores, before and after its second message is retracted.
+    async fn hits(second: &str) -> [Vec<(u64, u64)>; 2] {
+        let (account, _folder) = account().await;
+        let sessions = sessions(&*account).await;
+        let texts = ["The depot opens at nine.", second, "Thanks, see you."];
+        say(&sessions, "default", texts.map(str::to_owned)).await;
+        let log = account.search(&SearchQuery::new("depot")).await.unwrap().hits.swap_remove(0).path;
+        let scores = async || {
+            let mut scores = Vec::new();
+            for question in QUESTIONS {
+                let query = SearchQuery::new(question).within(log.clone()).per_file(20);
+                let hits = account.search(&query).await.unwrap().hits;
+                scores.extend(hits.into_iter().map(|hit| (hit.bytes.start, hit.score.to_bits())));
+            }
+            scores
+        };
+        let before = scores().await;
+        sessions.retract("default", &source("messages:2"), None).await.unwrap();
+        [before, scores().await]
     }
-    sessions.retract("default", &source("messages:2"), None).await.unwrap();
-    for (right, wrong) in guesses {
-        let found = scores(right).await;
-        assert_eq!(found, scores(wrong).await, "{right}");
-        assert!(!found.is_empty());
-    }
+    let [told, hidden] = hits("Anna earns 91234 euros at Zebrafirm.").await;
+    let [other, without] = hits("Nobody said 55555 words of any uses.").await;
+    assert_ne!(told, other);
+    assert_eq!(hidden, without);
+    assert!(!hidden.is_empty());
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ fn sources(answer: &Value) -> Vec<&str> {
 #[test]
 fn recall_stays_in_budget_and_names_sources() {
     let server = server();
-    let asked = json!({"question": "how does Alice take her coffee", "budget": 200});
+    let asked = json!({"question": "how does Alice take her coffee", "budget": 200, "mode": "words"});
     let answer = server.ok("recall", asked.to_string());
     assert_eq!(sources(&answer)[0], COFFEE);
     assert!(

@@ -21,7 +21,7 @@ const IN_FILE: f64 = 0.2;
 
 /// Weight of the meaning of a passage, relative to all words of the question.
 const MEANING: f64 = 1.0;
-/// Cosine that unrelated texts have, which counts as none.
+/// Cosine up to which a text counts as unrelated.
 const UNRELATED: f64 = 0.3;
 /// Part of a neighbour's meaning that counts for a passage.
 const MEANING_BESIDE: f64 = 0.3;
