@@ -60,7 +60,7 @@ fn recall_stays_in_budget_and_names_sources() {
     };
     let (near, alone) = (by("meaning"), by("words"));
     assert_eq!((&near["fits"], &alone["fits"], &alone["items"]), (&json!(false), &json!(false), &json!([])));
-    assert!(sources(&near).iter().any(|source| *source == COFFEE), "{near}");
+    assert!(sources(&near).contains(&COFFEE), "{near}");
     let past = server.ok("recall", json!({"question": "coffee", "as_of": "0"}).to_string());
     assert_eq!(past["items"], json!([]));
     assert!(past["notes"][0].as_str().unwrap().contains("are not found"), "{past}");
