@@ -38,7 +38,7 @@ const KEY: [u8; 32] = [0; 32];
 ///     "questions": [{"id": "q1", "question": "What is wrong with the heating?", "evidence": ["m1"]}]}"#;
 /// let lines = lines.replace('\n', " ");
 /// # futures::executor::block_on(async {
-/// # let folder = tempfile::tempdir()?;
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
 /// let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry())?;
 /// let mut evaluation = Evaluation::new(&*fs, "default", Store::Turns);
 /// for conversation in Conversations::new(lines.as_bytes()) {
