@@ -48,6 +48,7 @@ mod it {
     mod session_removal;
     mod sessions;
     mod sessions_retracted;
+    mod sessions_retracted_again;
     mod sessions_sources;
     mod skill_corpus;
     mod skills;

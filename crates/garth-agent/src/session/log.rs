@@ -11,5 +11,6 @@ pub(super) mod message;
 pub(super) mod native;
 pub(super) mod retract;
 mod retracted;
+pub(super) mod retractions;
 pub(super) mod source;
 pub(super) mod tail_reader;

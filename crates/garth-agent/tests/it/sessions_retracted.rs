@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::packs::{budget, check};
 use super::sessions::{account, engines, path, said, sessions};
 
-fn source(text: &str) -> Source {
+pub(super) fn source(text: &str) -> Source {
     text.parse().unwrap()
 }
 
-async fn say(sessions: &Sessions<'_>, session: &str, texts: impl IntoIterator<Item = String>) {
+pub(super) async fn say(sessions: &Sessions<'_>, session: &str, texts: impl IntoIterator<Item = String>) {
     let drafts = texts.into_iter().enumerate().map(|(number, text)| match number % 2 {
         0 => Draft::user(text),
         _ => Draft::assistant(text),
@@ -412,7 +412,7 @@ async fn collection_keeps_events_of_retracted_messages() {
 }
 
 /// Returns facts that a session derives from messages of another one.
-fn facts(of: &[(&str, &str)]) -> Derive {
+pub(super) fn facts(of: &[(&str, &str)]) -> Derive {
     let line = |(id, source): &(&str, &str)| {
         json!({"id": id, "text": format!("fact {id} about quinces"), "source": source}).to_string() + "\n"
     };
@@ -506,7 +506,7 @@ async fn many_sessions_lose_entries_of_retracted_messages() {
 }
 
 /// Returns the ids of the facts of a session.
-async fn fact_ids(fs: &dyn FileSystem, session: &str) -> Vec<String> {
+pub(super) async fn fact_ids(fs: &dyn FileSystem, session: &str) -> Vec<String> {
     let file = format!("/users/default/agents/coder/session/{session}/context/facts.jsonl");
     let text = fs.read_to_string(&TreePath::parse(&file).unwrap()).await.unwrap();
     let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();

@@ -1,6 +1,7 @@
 //! Removes entries that other sessions derived from retracted messages. Their files are found by the key of
 //! the session that they name.
 
+use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 
 use super::derive::DerivePlan;
@@ -8,21 +9,18 @@ use super::entry::{Entry, EntryKind, MAX_DERIVED};
 use super::retracted::lines_retracted_by;
 use crate::registry::projections::DERIVED_FROM;
 use crate::registry::projections::derived_from::derived_from_key;
-use crate::registry::projections::sessions::retracted_keys;
 use crate::retry::{retry, yield_now};
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
+use crate::session::log::retractions::Retractions;
 use crate::session::store::files::{Log, PACK_TEXT};
 use crate::small_file::{as_read, read_all};
 use garth_engine::error::Result;
-use garth_engine::model::{At, Author, ByteRange, FindLine, FindQuery, Moment, Op, Precondition};
+use garth_engine::model::{At, Author, ByteRange, FindQuery, Moment, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
 /// Limit on the files of other sessions that the commit of a retraction rewrites.
 const MAX_IN_COMMIT: usize = 64;
-
-/// Limit on the retracted lines of a source whose events are looked up.
-const MAX_LINES: usize = 1024;
 
 /// Change of a derived file of another session.
 struct Rewrite {
@@ -41,7 +39,7 @@ impl Sessions<'_> {
     ) -> Result<()> {
         let found = self.fs.find(&self.derived_from(session)?.limit(MAX_IN_COMMIT)).await?;
         for path in found.items.into_iter().map(|item| item.path).filter(|path| self.writes(path)) {
-            if let Some(Rewrite { ops, condition }) = self.rewrite(&path, session, (gone, false)).await? {
+            if let Some(Rewrite { ops, condition }) = self.rewrite(&path, session, (gone, None)).await? {
                 plan.ops.extend(ops);
                 plan.conditions.push(condition);
             }
@@ -63,11 +61,15 @@ impl Sessions<'_> {
         // A session with fewer listeners may have derived entries: this handle sees neither the session nor
         // the entries, but they must not outlast the messages.
         let all = self.on(self.whole()).by(Author::default());
-        let mut after = None;
+        let (mut after, mut done) = (None, None);
         loop {
             let found = all.fs.find(&all.derived_from(session)?.after(after)).await?;
+            if is_repeat && done.is_none() && !found.items.is_empty() {
+                // Read once for all files.
+                done = Some(all.retractions_of(session).await?);
+            }
             for path in found.items.into_iter().map(|item| item.path) {
-                retry(|| all.remove_from(&path, session, (gone, is_repeat))).await?;
+                retry(|| all.remove_from(&path, session, (gone, done.as_ref()))).await?;
                 yield_now().await;
             }
             after = found.next;
@@ -97,51 +99,52 @@ impl Sessions<'_> {
         self.remove_elsewhere(session, (&[1..=u64::MAX], true)).await
     }
 
-    /// Returns true if an entry was in its file when a message among these lines was retracted. False if it
-    /// was derived since, from the other messages. True if the past cannot be read: what was retracted must
-    /// not stay, and what is missing is derived again.
-    pub(super) async fn precedes_retraction(
+    /// Returns the ids of those entries of a file that were in it when an event of `of` was written, which is
+    /// given by its position. The others were derived since, from messages that are left. Also returns
+    /// entries whose past cannot be read: what was retracted must not stay, and what is missing is derived
+    /// again. Reads the past once for each commit of these events.
+    pub(super) async fn older_than(
         &self,
         of: &str,
-        lines: &RangeInclusive<u64>,
-        (file, kind, entry): (&TreePath, EntryKind, &Entry),
-    ) -> Result<bool> {
-        let end = *lines.end().min(&self.end(of, Log::Messages).await?.lines);
-        let gone = self.retracted(of, *lines.start()..=end).await?;
-        let gone = gone.iter().flat_map(|run| *run.start()..=*run.end().min(&end));
-        let mut last: Option<FindLine> = None;
-        for (count, line) in gone.enumerate() {
-            if count == MAX_LINES {
-                return Ok(true);
-            }
-            for key in retracted_keys(line) {
-                let found =
-                    self.keyed(of, Log::Events, &key, 0, 1).await?.into_iter().find_map(|item| item.line);
-                let is_later = |event: &FindLine| last.as_ref().is_none_or(|last| last.number < event.number);
-                last = found.filter(is_later).or(last);
-            }
+        (file, kind): (&TreePath, EntryKind),
+        entries: BTreeMap<u64, Vec<&Entry>>,
+    ) -> Result<Vec<String>> {
+        let events = At::from(self.file(of, Log::Events.file())?);
+        let mut by_commit: BTreeMap<Option<Seq>, Vec<&Entry>> = BTreeMap::new();
+        for (event, entries) in entries {
+            let blame = self.fs.blame(&events, ByteRange { offset: event, length: 1 }, 1).await;
+            let commit = blame.ok().and_then(|blame| blame.runs.first()?.commit);
+            by_commit.entry(commit).or_default().extend(entries);
         }
-        let Some(FindLine { bytes, .. }) = last else { return Ok(false) };
-        let range = ByteRange { offset: bytes.start, length: bytes.end - bytes.start };
-        let blame = self.fs.blame(&At::from(self.file(of, Log::Events.file())?), range, 1).await;
-        let commit = blame.ok().and_then(|blame| blame.runs.first()?.commit);
-        let Some(commit) = commit else { return Ok(true) };
-        let Ok(then) = self.fs.as_of(&Moment::Seq(commit)).await else { return Ok(true) };
-        let Ok(read) = read_all(&*then, std::slice::from_ref(file), MAX_DERIVED).await else {
-            return Ok(true);
-        };
-        let Some(file) = read.into_iter().next().flatten() else { return Ok(false) };
-        let Some(text) = file.text() else { return Ok(true) };
-        Ok(text.lines().any(|line| Entry::parse(kind, line).is_ok_and(|was| was.line == entry.line)))
+        let mut older = Vec::new();
+        for (commit, entries) in by_commit {
+            let then = match commit {
+                Some(commit) => self.entries_at(commit, file, kind).await,
+                None => None,
+            };
+            let is_older = |entry: &&Entry| then.as_ref().is_none_or(|then| then.contains(&entry.line));
+            older.extend(entries.into_iter().filter(is_older).map(|entry| entry.id.clone()));
+            yield_now().await;
+        }
+        Ok(older)
+    }
+
+    /// Returns the lines of the entries that a file had after a commit; `None` if they cannot be read.
+    async fn entries_at(&self, commit: Seq, file: &TreePath, kind: EntryKind) -> Option<HashSet<String>> {
+        let then = self.fs.as_of(&Moment::Seq(commit)).await.ok()?;
+        let read = read_all(&*then, std::slice::from_ref(file), MAX_DERIVED).await.ok()?;
+        let Some(file) = read.into_iter().next().flatten() else { return Some(HashSet::new()) };
+        let entries = file.text()?.lines().filter_map(|line| Entry::parse(kind, line).ok());
+        Some(entries.map(|entry| entry.line).collect())
     }
 
     async fn remove_from(
         &self,
         path: &TreePath,
         of: &str,
-        (gone, is_repeat): (&[RangeInclusive<u64>], bool),
+        gone: (&[RangeInclusive<u64>], Option<&Retractions>),
     ) -> Result<()> {
-        let Some(Rewrite { ops, condition }) = self.rewrite(path, of, (gone, is_repeat)).await? else {
+        let Some(Rewrite { ops, condition }) = self.rewrite(path, of, gone).await? else {
             return Ok(());
         };
         let Some((session, _)) = self.derived_file(path) else { return Ok(()) };
@@ -159,7 +162,7 @@ impl Sessions<'_> {
         &self,
         path: &TreePath,
         of: &str,
-        gone: (&[RangeInclusive<u64>], bool),
+        gone: (&[RangeInclusive<u64>], Option<&Retractions>),
     ) -> Result<Option<Rewrite>> {
         let Some((session, kind)) = self.derived_file(path).filter(|(session, _)| session != of) else {
             return Ok(None);

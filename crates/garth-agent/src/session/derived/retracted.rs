@@ -2,6 +2,7 @@
 //! sessions. Packs, search and recall then need no check of their own. The history of the files keeps the
 //! text.
 
+use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 
 use super::derive::DerivePlan;
@@ -10,12 +11,22 @@ use super::summary_lines::{covered, without};
 use crate::registry::projections::sessions::retracted;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
+use crate::session::log::retractions::Retractions;
 use crate::session::log::source::{Resolved, Source, What};
 use crate::session::store::files::{CHUNKS, Log, PACK_TEXT, SUMMARY, SWAPPED, TODO};
 use crate::session::store::swap_index::Swapped;
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Moment, Op};
+
+/// Fate of an entry when messages are retracted.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Stays,
+    Goes,
+    /// Goes if it was in its file when this event was written.
+    GoesIfIn(u64),
+}
 
 impl Sessions<'_> {
     /// Returns the operations that remove text derived from messages that `events` retract.
@@ -40,7 +51,7 @@ impl Sessions<'_> {
             let kind = EntryKind::ALL.into_iter().find(|kind| kind.file() == name);
             let left = match kind {
                 _ if text.trim().is_empty() => continue,
-                Some(kind) => self.entries_without((session, kind, text), session, (&gone, false)).await?,
+                Some(kind) => self.entries_without((session, kind, text), session, (&gone, None)).await?,
                 None => self.text_without(session, file, text, (&gone, first)).await?,
             };
             if let Some(left) = left {
@@ -77,42 +88,58 @@ impl Sessions<'_> {
     }
 
     /// Returns the entries of a file without those that have a source among the messages `gone` of the
-    /// session `of`; `None` if no entry has one. A repeat leaves entries that were derived since the
-    /// retraction, from the other messages of that source.
+    /// session `of`; `None` if no entry has one. A repeat, which passes the retractions of `of`, leaves
+    /// entries that were derived since the retraction, from the other messages of that source.
     pub(super) async fn entries_without(
         &self,
         (session, kind, text): (&str, EntryKind, &str),
         of: &str,
-        (gone, is_repeat): (&[RangeInclusive<u64>], bool),
+        gone: (&[RangeInclusive<u64>], Option<&Retractions>),
     ) -> Result<Option<String>> {
         // Another program wrote this file. The sources of its text are unknown, so it stays.
-        let Ok(entries) = parse_entries(kind, text) else { return Ok(None) };
-        let path = self.file(session, kind.file())?;
-        let mut left: Vec<Entry> = Vec::with_capacity(entries.len());
-        let all = entries.len();
-        for entry in entries {
-            let mut is_gone = false;
-            // The summary of a reference describes its target.
-            let target = entry.target();
-            for source in entry.fixed_sources().into_iter().chain(&target) {
-                let lines = match &source.what {
-                    What::Path(path) => self.lines_of_file((session, of), source, path).await?,
-                    _ => self.lines_of_source((session, of), source).await?,
-                };
-                let Some(lines) = lines else { continue };
-                for gone in gone.iter().filter(|gone| overlap(gone, &lines)) {
-                    let both = *gone.start().max(lines.start())..=*gone.end().min(lines.end());
-                    is_gone = is_gone
-                        || !is_repeat
-                        || self.are_retracted(of, &lines).await?
-                        || self.precedes_retraction(of, &both, (&path, kind, &entry)).await?;
+        let Ok(mut entries) = parse_entries(kind, text) else { return Ok(None) };
+        let mut lost: HashSet<String> = HashSet::new();
+        // Entries by the event that decides about them: the past is read once for all entries of an event.
+        let mut doubtful: BTreeMap<u64, Vec<&Entry>> = BTreeMap::new();
+        for entry in &entries {
+            match self.fate_of((session, of), entry, gone).await? {
+                Fate::Stays => {}
+                Fate::Goes => {
+                    lost.insert(entry.id.clone());
                 }
-            }
-            if !is_gone {
-                left.push(entry);
+                Fate::GoesIfIn(event) => doubtful.entry(event).or_default().push(entry),
             }
         }
-        Ok((left.len() < all).then(|| lines_of(&left)))
+        let path = self.file(session, kind.file())?;
+        lost.extend(self.older_than(of, (&path, kind), doubtful).await?);
+        entries.retain(|entry| !lost.contains(&entry.id));
+        Ok((!lost.is_empty()).then(|| lines_of(&entries)))
+    }
+
+    /// Returns the fate of an entry of `session` when the messages `gone` of the session `of` are retracted.
+    async fn fate_of(
+        &self,
+        (session, of): (&str, &str),
+        entry: &Entry,
+        (gone, done): (&[RangeInclusive<u64>], Option<&Retractions>),
+    ) -> Result<Fate> {
+        let mut last: Option<u64> = None;
+        // The summary of a reference describes its target.
+        let target = entry.target();
+        for source in entry.fixed_sources().into_iter().chain(&target) {
+            let lines = match &source.what {
+                What::Path(path) => self.lines_of_file((session, of), source, path).await?,
+                _ => self.lines_of_source((session, of), source).await?,
+            };
+            let Some(lines) = lines else { continue };
+            for gone in gone.iter().filter(|gone| overlap(gone, &lines)) {
+                let Some(done) = done.filter(|done| !done.have_all(&lines)) else { return Ok(Fate::Goes) };
+                let both = *gone.start().max(lines.start())..=*gone.end().min(lines.end());
+                // An entry that the last of these events removed, and that is there again, was derived since.
+                last = last.max(done.last_event(&both));
+            }
+        }
+        Ok(last.map_or(Fate::Stays, Fate::GoesIfIn))
     }
 
     /// Returns true if all of some messages are retracted.
