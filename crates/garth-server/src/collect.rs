@@ -49,7 +49,9 @@ pub(crate) async fn step(
             Err(error) => {
                 tracing::warn!(session = %one, %error, "a session cannot be collected");
                 // Postponed, or the same session would fail again on each visit and keep the others waiting.
-                of(tree, one, env)?.postpone(&one.session).await?;
+                if let Err(error) = of(tree, one, env)?.postpone(&one.session).await {
+                    tracing::warn!(session = %one, %error, "the collection of a session cannot be postponed");
+                }
             }
         }
     }

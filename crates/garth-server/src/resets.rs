@@ -108,11 +108,61 @@ async fn run(
         match workspace.reset_if_due(&one.user, &one.session, &how).await {
             Ok(Some(done)) => tracing::info!(session = %one, next = done.next.name, "reset"),
             Ok(None) => {}
-            Err(error) => tracing::warn!(session = %one, %error, "a session cannot be reset"),
+            Err(error) => {
+                tracing::warn!(session = %one, %error, "a session cannot be reset");
+                // Postponed, or the same session would fail again on each visit and keep the others waiting.
+                if let Err(error) = workspace.postpone_reset(&one.user, &one.session).await {
+                    tracing::warn!(session = %one, %error, "the reset of a session cannot be postponed");
+                }
+            }
         }
     }
     if let Some(asking) = asking {
         run_jobs(tree, env, asking).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use garth_agent::session::{Append, Create, Draft, Sessions};
+    use garth_engine::engine::sqlite::SqliteFs;
+    use garth_engine::model::{Batch, Op, SetAttrs, Timestamp};
+    use garth_engine::{FileSystem as _, TreePath};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn failing_resets_are_postponed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, clock) = Env::manual(Timestamp(1_769_506_200_000_000_000));
+        let fs = SqliteFs::open(folder.path(), env.clone(), garth_agent::registry()).unwrap();
+        let write = |path: &str, text: &str| {
+            Op::write(TreePath::parse(path).unwrap(), text.to_owned()).with_parents()
+        };
+        // A session that is due, and has nothing that a reset could read.
+        let mark = SetAttrs::new().metadata("garth.reset_at", "2026-01-01T00:00:00Z");
+        let ops = [
+            write("/agents/coder/settings.json", r#"{"reset":{"policy":"idle","minutes":30}}"#),
+            write("/users/default/agents/coder/session/bad/created_at", "").with_attrs(mark),
+        ];
+        fs.commit(Batch::new(ops).by_garth()).await.unwrap();
+        let sessions = Sessions::new(&*fs, "default", "coder").unwrap().env(env.clone());
+        let key = "agent:coder:main".parse().unwrap();
+        sessions.create(&Create::new("work").key(key)).await.unwrap();
+        sessions.append("work", &Append::messages([Draft::user("hi")])).await.unwrap();
+        let workspace = Workspace::new(&*fs, "coder").unwrap().env(env.clone());
+        workspace.reset_if_due("default", "work", &Reset::default()).await.unwrap();
+        let due = async || {
+            let due = due_resets(&*fs, env.now(), None).await.unwrap().sessions;
+            due.into_iter().map(|one| one.session).collect::<Vec<_>>()
+        };
+        clock.advance(Duration::from_secs(1800));
+        assert_eq!(due().await, ["bad", "work"]);
+        run(&*fs, &env, None, None).await.unwrap();
+        assert!(sessions.get("work").await.unwrap().state.is_final());
+        assert!(due().await.is_empty());
+        clock.advance(Duration::from_secs(3600));
+        assert!(due().await.contains(&"bad".to_owned()));
+    }
 }

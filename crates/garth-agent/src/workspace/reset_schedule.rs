@@ -11,7 +11,7 @@ use crate::session::{Create, Due, Listed, SessionKey};
 use crate::settings::Settings;
 use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
-use garth_engine::model::{Commit, FindCursor, Op, SetAttrs, Timestamp};
+use garth_engine::model::{Commit, Entry, FindCursor, Op, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Custom metadata of [`MARKED`]: time of the next check, RFC 3339, UTC.
@@ -46,6 +46,11 @@ impl Outcome for Option<Current> {
 #[boxed]
 pub async fn due_resets(fs: &dyn FileSystem, now: Timestamp, after: Option<&FindCursor>) -> Result<Due> {
     Due::marked(fs, (RESET_AT, &[MARKED]), now, after).await
+}
+
+/// Returns the mark of a file.
+fn mark_of(entry: &Entry) -> Option<Timestamp> {
+    entry.attributes.metadata.get(RESET_AT).and_then(|at| Timestamp::parse_rfc3339(at).ok())
 }
 
 impl Workspace<'_> {
@@ -113,12 +118,35 @@ impl Workspace<'_> {
         reset: &Reset<'_>,
     ) -> Result<Option<ResetOutcome>> {
         let done = self.reset(user, session, &reset.clone().if_due()).await;
-        if let Ok(Some(done)) = &done {
-            self.schedule_reset(user, &done.next.name).await?;
-        }
+        let next = match &done {
+            Ok(Some(done)) => self.schedule_reset(user, &done.next.name).await,
+            _ => Ok(()),
+        };
         // Also after a failed reset, so that the session is checked again only after a pause.
-        self.schedule_reset(user, session).await?;
-        done
+        let own = self.schedule_reset(user, session).await;
+        let done = done?;
+        next.and(own)?;
+        Ok(done)
+    }
+
+    /// Moves the mark of a due session to an hour from now, also if its metadata or the settings of the agent
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    #[boxed]
+    #[doc(hidden)]
+    pub async fn postpone_reset(&self, user: &str, session: &str) -> Result<()> {
+        let path = self.marked_file(user, session)?;
+        let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
+        let now = self.env.now();
+        if mark_of(&entry).is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        let attrs = SetAttrs::new().metadata(RESET_AT, now.plus_seconds(PAUSE).to_rfc3339());
+        let message = format!("put off reset of session {session}");
+        self.fs.commit(self.batch(vec![Op::set_attrs(path, attrs)], &message)).await?;
+        Ok(())
     }
 
     /// Marks a session for the time at which it will be due without further use.
@@ -127,7 +155,7 @@ impl Workspace<'_> {
         let listed = sessions.get(session).await?;
         let path = self.marked_file(user, session)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
-        let now = entry.attributes.metadata.get(RESET_AT).and_then(|at| Timestamp::parse_rfc3339(at).ok());
+        let now = mark_of(&entry);
         let due = self.due_of(&listed, &settings)?;
         let is_right = match (now, due) {
             (None, None) => true,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::policy::Policy;
 use crate::boxed;
+use crate::identity::check_audience;
 use crate::retry::yield_now;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
@@ -15,7 +16,7 @@ use crate::small_file::{File, read_all, unreadable};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Entry, FindCursor, FindQuery, Op, SetAttrs, Timestamp};
-use garth_engine::path::TreePath;
+use garth_engine::path::{TreePath, check_id};
 
 /// Custom metadata of a file: time at which its session is due. RFC 3339, UTC.
 const COLLECT_AT: &str = "garth.collect_at";
@@ -138,7 +139,11 @@ impl DueSession {
         let (user, agents, agent, sessions, session, file) =
             (next()?, next()?, next()?, next()?, next()?, next()?);
         let is_one = agents == "agents" && sessions == "session" && files.contains(&file);
-        is_one.then(|| Self { user: user.to_owned(), agent: agent.to_owned(), session: session.to_owned() })
+        // Other programs may create any names. Nobody can open such a session, so it would be due forever.
+        let is_named = check_audience(user).is_ok()
+            && check_id("agent", agent).is_ok()
+            && check_id("session", session).is_ok();
+        (is_one && is_named).then(|| Self { user: user.to_owned(), agent: agent.to_owned(), session: session.to_owned() })
     }
 }
 
@@ -242,6 +247,11 @@ mod tests {
             "/other/ann/agents/coder/session/work/meta.json",
         ] {
             assert!(of(other).is_none(), "{other}");
+        }
+        // Names that no session can have.
+        let long = "x".repeat(200);
+        for [user, agent, session] in [[&*long, "a", "s"], ["u", &long, "s"], ["u", "a", &long]] {
+            assert!(of(&format!("/users/{user}/agents/{agent}/session/{session}/meta.json")).is_none());
         }
     }
 
