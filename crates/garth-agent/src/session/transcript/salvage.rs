@@ -186,6 +186,9 @@ impl<'a> Search<'a> {
         let mut place = at;
         loop {
             place = self.skip(place + 1);
+            while text[place..].starts_with(',') {
+                place = self.skip(place + 1);
+            }
             let (name, length) = value(&text[place..])?;
             let name: String = serde_json::from_str(name.get()).ok()?;
             place = self.skip(place + length);
@@ -395,13 +398,17 @@ pub(super) fn object(format: TranscriptFormat, text: &str) -> Option<Vec<Placed<
     let (mut messages, mut end): (Option<Vec<Placed<'_>>>, _) = (None, None);
     let mut counter = LineCounter::new(text, 1);
     let skip = |at: usize| text.len() - text[at..].trim_start().len();
-    let mut at = skip(0);
-    let first = counter.line_from(at);
-    if !text[at..].starts_with('{') {
+    let start = skip(0);
+    let first = counter.line_from(start);
+    if !text[start..].starts_with('{') {
         return None;
     }
+    let (mut at, mut has_commas, mut is_cut) = (start, false, false);
     loop {
         at = skip(at + 1);
+        while text[at..].starts_with(',') {
+            (at, has_commas) = (skip(at + 1), true);
+        }
         let Some((name, length)) = value(&text[at..]) else { break };
         let name: String = serde_json::from_str(name.get()).ok()?;
         at = skip(at + length);
@@ -416,6 +423,7 @@ pub(super) fn object(format: TranscriptFormat, text: &str) -> Option<Vec<Placed<
             }
             let (given, length) = elements(&text[at..], counter.line_from(at));
             messages = Some(given);
+            is_cut = length.is_none();
             let Some(length) = length else { break };
             at += length;
         } else {
@@ -438,19 +446,23 @@ pub(super) fn object(format: TranscriptFormat, text: &str) -> Option<Vec<Placed<
         }
     }
     let mut messages = messages?;
-    match end {
-        Some(end) if end == text.len() => {}
-        Some(end) => {
-            let (line, error) =
-                (counter.line_from(end), Error::invalid("something follows the object with the messages"));
-            messages.push(Placed::bad(line, error));
-            messages.extend(values(&text[end..], line));
-        }
-        None if messages.last().is_some_and(|last| last.message.is_err()) => {}
-        None => {
+    if has_commas {
+        messages.push(Placed::bad(first, Error::invalid("has an additional comma before a field")));
+    }
+    if end.is_none() {
+        if messages.last().is_none_or(|last| last.message.is_ok()) {
             let error = Error::invalid("the object with the messages is broken behind them");
             messages.push(Placed::bad(counter.line_from(at), error));
         }
+        // Other objects may follow a broken one. An array that does not end has them among its messages.
+        let closed = if is_cut { None } else { Search::new(text).object_end(start, text.len()) };
+        end = closed.filter(|closed| *closed >= at).map(skip);
+    }
+    if let Some(end) = end.filter(|end| *end < text.len()) {
+        let (line, error) =
+            (counter.line_from(end), Error::invalid("something follows the object with the messages"));
+        messages.push(Placed::bad(line, error));
+        messages.extend(values(&text[end..], line));
     }
     Some(conversation(system, messages))
 }
@@ -522,8 +534,11 @@ pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
                     let Some(end) = take_array(&mut search, (messages, line), &mut given) else {
                         return given;
                     };
-                    let rest = &text[end..];
-                    at = search.skip(end + usize::from(rest.starts_with('}')));
+                    let mut tail = end;
+                    while text[tail..].starts_with(',') {
+                        tail = search.skip(tail + 1);
+                    }
+                    at = if text[tail..].starts_with('}') { search.skip(tail + 1) } else { end };
                     continue;
                 }
             }
@@ -532,6 +547,8 @@ pub(super) fn values(text: &str, line: u64) -> Vec<Placed<'_>> {
         let rest = &text[at..line_end];
         let next = match rest.starts_with('{') {
             true => search.object_end(at, line_end),
+            // After a comma between values, the next line never continues one.
+            false if rest.trim_start_matches([',', ' ', '\t', '\r']).is_empty() => Some(line_end),
             false => rest.find(['{', '[']).map(|next| at + next),
         };
         if let Some(next) = next {

@@ -323,6 +323,36 @@ mod tests {
     }
 
     #[test]
+    fn takes_messages_of_bodies_with_additional_commas() {
+        let of = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+        let (a, b, c, d) = (of("a"), of("b"), of("c"), of("d"));
+        for between in [",", ", ", ",\n", ",\n  ", "\n,\n", "\n", ",,\n"] {
+            for comma in ["", ",", " , ", ",,"] {
+                let texts = [
+                    format!("{{\"messages\":[{a}{comma}]}}{between}{{\"messages\":[{b}]{comma}}}{between}"),
+                    format!("{{\"messages\":[{a}]{comma}}}{between}{{\"messages\":[{b},]{comma}}}{between}"),
+                    format!("{{\"m\":1,{comma}\"messages\":[{a}]}}{between}{{\"messages\":[{b}]}}{between}"),
+                    format!("{{\"m\":1,\"messages\":[{a}]}}{between}{{{comma}\"messages\":[{b}]}}{between}"),
+                ];
+                // An empty element is not an additional comma.
+                for text in texts.iter().filter(|text| !text.contains(",,]")) {
+                    let text = format!("{text}{{\"n\":[1],{comma}\"messages\":[{c},{d}]}}");
+                    assert_eq!(taken(TranscriptFormat::OpenAi, &text).0, "abcd", "{text}");
+                }
+            }
+        }
+        let (one, two) = (format!("{{\"messages\":[{a}],}}"), format!("{{\"messages\":[{b}],,}}"));
+        for text in [
+            format!("[{one},{two},{{\"m\":1,,\"messages\":[{c}]}}]"),
+            format!("{{\"messages\":[{a}],\"x\" 7}}\n{{\"messages\":[{b}]}},{c}"),
+        ] {
+            assert_eq!(taken(TranscriptFormat::OpenAi, &text).0, "abc", "{text}");
+        }
+        let text = format!("{{\"system\":\"s\",\"messages\":[{a}],}},{{\"messages\":[{b}]}}");
+        assert_eq!(taken(TranscriptFormat::Anthropic, &text).0, "sab");
+    }
+
+    #[test]
     fn takes_values_of_several_lines_beside_broken_ones() {
         let of = |text: &str| format!("{{\n  \"role\": \"user\",\n  \"content\": \"{text}\"\n}}\n");
         let text = format!("{}{{\n  \"role\" 7,\n  \"content\": [\n    {{}}\n  ]\n}}\n{}", of("a"), of("b"));
