@@ -8,7 +8,7 @@ use garth_agent::recall::fence::{self, Key};
 use garth_agent::recall::{Recall, Recalled, Recaller};
 use garth_agent::session::{Append, Create, Draft, Sessions};
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::model::{Op, Timestamp};
+use garth_engine::model::{Op, SearchMode, Timestamp};
 use garth_engine::{Env, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::tools::p as path;
@@ -96,6 +96,25 @@ async fn several_messages_of_a_session_are_recalled() {
     assert!(!answer.more && !answer.text.contains("content"), "{}", answer.text);
     // One line of the head for all of them.
     assert_eq!(answer.text.matches("messages.jsonl").count(), 1);
+}
+
+#[tokio::test]
+async fn nothing_fits_outside_the_times_asked_for() {
+    let account = Account::new();
+    // Said at 07:10.
+    account.say("zoo", &talk(30, &[(10, "The quokka lives on Rottnest.")])).await;
+    let asked = || Recall::new("quokka Rottnest").mode(SearchMode::Words);
+    let at = |text: &str| Timestamp::parse_rfc3339(text).unwrap();
+    let [before, after] = [at("2026-01-12T07:05:00Z"), at("2026-01-12T07:20:00Z")];
+    for within in [asked(), asked().since(before), asked().until(after), asked().since(before).until(after)] {
+        let answer = account.recall(&within).await;
+        assert!(answer.fits && answer.text.contains("quokka lives"), "{}", answer.text);
+    }
+    for outside in [asked().until(before), asked().since(after)] {
+        let answer = account.recall(&outside).await;
+        assert_eq!((answer.fits, answer.items.len()), (false, 0), "{}", answer.text);
+        assert_eq!(answer.text, "Nothing fits the question.\n");
+    }
 }
 
 #[tokio::test]

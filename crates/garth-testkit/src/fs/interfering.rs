@@ -1,9 +1,11 @@
 //! Filesystem on which another client commits between two calls of the client under test.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use garth_engine::model::{At, Batch, ByteRange, Commit, Entry, Fetched, Op, Walk, WalkPage};
 use garth_engine::{FileSystem, Result, ViewBase};
 
@@ -22,20 +24,37 @@ pub enum Call {
     Commit,
 }
 
+/// Calls of the other client.
+type Other = Box<dyn FnOnce(Arc<dyn FileSystem>) -> BoxFuture<'static, Result<()>> + Send>;
+
 /// Forwards every call; right before one of them, another client commits.
-#[derive(Debug)]
 pub struct Interfering {
     inner: Arc<dyn FileSystem>,
     before: Call,
     /// Calls that pass first.
     skip: AtomicUsize,
-    ops: Mutex<Vec<Op>>,
+    other: Mutex<Option<Other>>,
 }
 
 impl Interfering {
     /// Wraps a filesystem. Commits `ops` before a call of the kind `before`, after `skip` of them.
     pub fn new(inner: &Arc<dyn FileSystem>, before: Call, skip: usize, ops: Vec<Op>) -> Self {
-        Self { inner: Arc::clone(inner), before, skip: AtomicUsize::new(skip), ops: Mutex::new(ops) }
+        Self::running(inner, before, skip, |fs: Arc<dyn FileSystem>| async move {
+            // The interfering client may be garth itself.
+            fs.commit(Batch::new(ops).by_garth()).await.map(drop)
+        })
+    }
+
+    /// Wraps a filesystem. Runs all of `other` before a call of the kind `before`, after `skip` of them.
+    pub fn running<F: Future<Output = Result<()>> + Send + 'static>(
+        inner: &Arc<dyn FileSystem>,
+        before: Call,
+        skip: usize,
+        other: impl FnOnce(Arc<dyn FileSystem>) -> F + Send + 'static,
+    ) -> Self {
+        let other: Other = Box::new(move |fs| Box::pin(other(fs)));
+        let (skip, other) = (AtomicUsize::new(skip), Mutex::new(Some(other)));
+        Self { inner: Arc::clone(inner), before, skip, other }
     }
 
     async fn interfere(&self, call: Call) -> Result<()> {
@@ -43,9 +62,18 @@ impl Interfering {
         if call != self.before || self.skip.fetch_sub(1, Ordering::SeqCst) != 0 {
             return Ok(());
         }
-        let ops = std::mem::take(&mut *self.ops.lock().expect("no test panics in between"));
-        // The interfering client may be garth itself.
-        self.inner.commit(Batch::new(ops).by_garth()).await.map(drop)
+        let other = self.other.lock().expect("no test panics in between").take();
+        match other {
+            Some(other) => other(Arc::clone(&self.inner)).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Interfering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Interfering");
+        shown.field("inner", &self.inner).field("before", &self.before).finish_non_exhaustive()
     }
 }
 
