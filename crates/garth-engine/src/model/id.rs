@@ -67,18 +67,10 @@ pub(super) fn nanoseconds(text: &str) -> Option<i128> {
         return Some(time.as_nanosecond());
     }
     // The last hours of 9999 are not in the range of `jiff::Timestamp`, but in that of its dates.
-    let (civil, offset) = match text.strip_suffix(['Z', 'z']) {
-        Some(civil) => (civil, "+00:00"),
-        None => text.split_at_checked(text.len().checked_sub(6)?)?,
-    };
-    let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
-    let below = |digits: &str, end: u8| {
-        digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.parse::<u8>().is_ok_and(|it| it < end)
-    };
-    let is_offset = below(hours, 24) && below(minutes, 60);
-    // A date without a time of day is not RFC 3339.
-    let is_time = is_offset && civil.len() > "9999-12-31T".len();
-    civil.parse::<jiff::civil::DateTime>().ok().filter(|_| is_time).and_then(saturated)
+    let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+    // A date without a time of day, or a time without an offset, is not RFC 3339.
+    let (time, _) = (pieces.time()?, pieces.offset()?);
+    saturated(pieces.date().to_datetime(time))
 }
 
 /// Returns a number of nanoseconds beyond the range of a timestamp for a date in the first or last year
