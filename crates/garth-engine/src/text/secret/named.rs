@@ -28,10 +28,9 @@ const RESOURCE: usize = 96;
 /// Finds the secrets that are named by this word.
 pub(super) fn by(text: &[u8], word: &Range<usize>, judgement: Judgement, found: &mut Vec<Secret>) {
     let word = &without_emphasis(text, word, judgement);
-    let Some(name) = names::name(text, word, judgement) else { return };
+    let Some((name, place)) = names::found(text, word, judgement) else { return };
     // The most that the searches around one name read.
     look_at(NAME + 2 * SENTENCE + LINES);
-    let place = names::place(text, word, judgement);
     let name = Named {
         text,
         word: place.start.max(word.end.saturating_sub(NAME))..place.end,

@@ -168,21 +168,21 @@ const FOREIGN_SUBJECTS: [&str; 8] =
 
 /// Returns the kind of the name that ends with this word.
 pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Option<Name> {
-    let own = own_name(text, word, judgement);
-    if own.is_some() || judgement < Judgement::Fourth {
-        return own;
-    }
-    foreign_name::in_word(text, word).map(|found| found.name)
+    found(text, word, judgement).map(|(name, _)| name)
 }
 
-/// Returns the place of the name that ends with this word, which may begin before it.
-pub(super) fn place(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Range<usize> {
+/// Returns the kind of the name that ends with this word, and the place of the name, which may begin before
+/// the word.
+pub(super) fn found(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Option<(Name, Range<usize>)> {
+    let own = own_name(text, word, judgement);
     match judgement {
-        Judgement::First | Judgement::Second => word.clone(),
-        Judgement::Third => word.start..word.end + foreign_name::length_of_end(text, word),
+        Judgement::First | Judgement::Second => Some((own?, word.clone())),
+        Judgement::Third => Some((own?, word.start..word.end + foreign_name::length_of_end(text, word))),
         Judgement::Fourth => {
             let foreign = foreign_name::in_word(text, word);
-            foreign.map_or(word.start, |found| found.place.start.min(word.start))..word.end
+            let name = own.or(foreign.as_ref().map(|found| found.name))?;
+            let start = foreign.map_or(word.start, |found| found.place.start.min(word.start));
+            Some((name, start..word.end))
         }
     }
 }
