@@ -241,11 +241,19 @@ impl App {
         }
     }
 
-    /// Returns the time that `text` names as the end of a range. Any time after the last one is the last one.
-    pub(crate) async fn end_time(&self, past: &Past, text: &str) -> Result<Timestamp> {
-        match is_after_last_time(text) {
-            true => Ok(Timestamp(i64::MAX)),
-            false => self.time(past, text).await,
+    /// Returns the time that an option names, relative to now, if it is given.
+    pub(crate) async fn time_of(&self, option: Option<&str>) -> Result<Option<Timestamp>> {
+        match option {
+            Some(text) => Ok(Some(self.time(&Past::default(), text).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the end of a range that an option names. Any time after the last one is the last one.
+    pub(crate) async fn end_time_of(&self, option: Option<&str>) -> Result<Option<Timestamp>> {
+        match option.filter(|text| is_after_last_time(text)) {
+            Some(_) => Ok(Some(Timestamp(i64::MAX))),
+            None => self.time_of(option).await,
         }
     }
 

@@ -4,10 +4,10 @@ use clap::Args;
 use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MIN_BUDGET, Recall as Asked, Recaller};
 use garth_engine::TreePath;
 use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{PatternBelow, Timestamp};
+use garth_engine::model::PatternBelow;
 
 use crate::app::{App, stat_path};
-use crate::args::{Mode, Past, TREE_PATH};
+use crate::args::{Mode, TREE_PATH};
 use crate::fail::{Failure, Result};
 use crate::size::parse_tokens;
 use crate::verb::set::parse_pair;
@@ -94,9 +94,9 @@ impl Recall {
         let below = |pattern| PatternBelow { from: TreePath::root(), pattern };
         asked.patterns = self.patterns.into_iter().map(below).collect();
         asked.mode = self.mode.into();
-        asked.since = time(app, self.since.as_deref()).await?;
-        asked.until = end_time(app, self.until.as_deref()).await?;
-        asked.valid_at = time(app, self.valid_at.as_deref()).await?;
+        asked.since = app.time_of(self.since.as_deref()).await?;
+        asked.until = app.end_time_of(self.until.as_deref()).await?;
+        asked.valid_at = app.time_of(self.valid_at.as_deref()).await?;
         (asked.prefix, asked.half_life, asked.limit) = (self.prefix, self.half_life, self.limit);
         // In the tree of an agent, the options of the identity already limit the answer.
         if tree.access().is_none() && app.global.agent_is_named {
@@ -127,19 +127,5 @@ fn parse_budget(text: &str) -> std::result::Result<u64, String> {
         false => {
             Err(format!("a budget is {MIN_BUDGET} to {MAX_BUDGET} tokens; without --budget it is {BUDGET}"))
         }
-    }
-}
-
-async fn end_time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
-    match text {
-        Some(text) => Ok(Some(app.end_time(&Past { at: None }, text).await?)),
-        None => Ok(None),
-    }
-}
-
-async fn time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
-    match text {
-        Some(text) => Ok(Some(app.time(&Past { at: None }, text).await?)),
-        None => Ok(None),
     }
 }

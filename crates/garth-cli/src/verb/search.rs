@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{Hit, HitContext, SearchQuery, Timestamp};
+use garth_engine::model::{Hit, HitContext, SearchQuery};
 use serde_json::{Value, json};
 
 use crate::app::{App, stat_path};
-use crate::args::{Mode, Past, TREE_PATH};
+use crate::args::{Mode, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::out::counted;
@@ -83,8 +83,8 @@ impl Search {
         for pattern in &self.patterns {
             query = query.pattern(pattern);
         }
-        let query = query.since(time(app, self.since.as_deref()).await?);
-        let query = query.until(end_time(app, self.until.as_deref()).await?);
+        let query = query.since(app.time_of(self.since.as_deref()).await?);
+        let query = query.until(app.end_time_of(self.until.as_deref()).await?);
         let query = query.limit(self.limit).per_file(self.per_file).context(self.context);
         let query = query.mode(self.mode.into());
         let answer = fs.search(&query).await?;
@@ -96,21 +96,6 @@ impl Search {
             app.out.warn(format_args!("{files} with text that is not indexed yet; search again in a while"));
         }
         Ok(())
-    }
-}
-
-async fn end_time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
-    match text {
-        Some(text) => Ok(Some(app.end_time(&Past { at: None }, text).await?)),
-        None => Ok(None),
-    }
-}
-
-async fn time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
-    match text {
-        // A search covers the present, so times are relative to now.
-        Some(text) => Ok(Some(app.time(&Past { at: None }, text).await?)),
-        None => Ok(None),
     }
 }
 
