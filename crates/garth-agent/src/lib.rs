@@ -3,6 +3,7 @@
 //! engine.
 
 pub mod access;
+mod bidi;
 pub mod chat;
 pub mod count;
 pub mod eval;

@@ -1,5 +1,6 @@
 //! Comparison of shown text with the text that was stored.
 
+use crate::bidi::changes_direction;
 use garth_engine::text::json;
 
 /// Returns true if a shown text contains a complete evidence text. White space is folded. Escapes of JSON,
@@ -26,7 +27,7 @@ fn folded(text: &str) -> String {
 
 /// Returns true for control characters, and for those that change the direction of text.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}') || changes_direction(c)
 }
 
 #[cfg(test)]

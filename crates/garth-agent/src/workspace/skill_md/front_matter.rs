@@ -15,6 +15,7 @@ use super::parts::Parts;
 use super::requires::{Install, Requires};
 use super::spilled;
 use super::yaml::{self, Flaw};
+use crate::bidi::changes_direction;
 use crate::workspace::reading::Reading;
 
 /// Limit on the characters of a description that is taken from the body.
@@ -274,7 +275,7 @@ impl SkillText {
 /// Returns true for a control character that is not white space, and for one that changes the direction
 /// of the text after it. Prompts replace them.
 pub(crate) fn changes_display(c: char) -> bool {
-    (c.is_control() && !c.is_whitespace()) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    (c.is_control() && !c.is_whitespace()) || changes_direction(c)
 }
 
 /// Returns flaws of front matter that is valid YAML, but not what was meant: fields in other letters, and
