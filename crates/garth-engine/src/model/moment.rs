@@ -261,7 +261,8 @@ mod tests {
             assert!(Timestamp::parse_rfc3339_end(text).is_err(), "{text}");
         }
         // The same texts are refused as in other years.
-        for form in ["", "T23:59:59", "T23:59:59Zx", "T23:59:59+1:00", "T23:59:59.Z", "T23:59:59.0123456789Z"] {
+        for form in ["", "T23:59:59", "T23:59:59Zx", "T23:59:59+1:00", "T23:59:59.Z", "T23:59:59.0123456789Z"]
+        {
             for day in ["2026-12-31", "9999-12-31"] {
                 assert!(Timestamp::parse_rfc3339_end(&format!("{day}{form}")).is_err(), "{day}{form}");
             }

@@ -143,7 +143,11 @@ impl DueSession {
         let is_named = check_audience(user).is_ok()
             && check_id("agent", agent).is_ok()
             && check_id("session", session).is_ok();
-        (is_one && is_named).then(|| Self { user: user.to_owned(), agent: agent.to_owned(), session: session.to_owned() })
+        (is_one && is_named).then(|| Self {
+            user: user.to_owned(),
+            agent: agent.to_owned(),
+            session: session.to_owned(),
+        })
     }
 }
 
