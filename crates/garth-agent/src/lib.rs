@@ -3,6 +3,7 @@
 //! engine.
 
 pub mod access;
+mod account_paths;
 mod bidi;
 pub mod chat;
 pub mod count;
@@ -22,6 +23,7 @@ mod own_paths;
 pub mod recall;
 pub mod registry;
 mod retry;
+pub mod search;
 pub mod session;
 mod settings;
 mod small_file;

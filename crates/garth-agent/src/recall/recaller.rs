@@ -1,27 +1,13 @@
 //! Account to recall from: a tree, and the places of its memories.
 
-use std::sync::LazyLock;
-
 use super::request::Recall;
+use crate::account_paths::{AccountPaths, both};
 use crate::memory::{Prefix, Uri};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{PatternBelow, SearchQuery};
 use garth_engine::path::TreePath;
-use garth_engine::rule::PathPattern;
-
-/// Files of an account that garth writes for itself. They are no evidence, whatever words they contain.
-static MACHINE_FILES: LazyLock<Vec<PathPattern>> = LazyLock::new(|| {
-    let session = "/users/*/agents/*/session/*";
-    let of_sessions = ["meta.json", "events.jsonl", "state", "cwd", "created_at", "updated_at", "latest.md"];
-    let of_sessions = of_sessions.iter().map(|name| format!("{session}/{name}"));
-    let derived = ["budget", "refs.jsonl", "pack*", "pack/**", "swap/**", "dedup/**"];
-    let derived = derived.iter().map(|name| format!("{session}/context/{name}"));
-    let anywhere = ["/**/.meta.json", "/**/.relations.json", "/**/.outbox/**", "/agents/*/settings.json"];
-    let others = anywhere.iter().map(|pattern| (*pattern).to_owned());
-    of_sessions.chain(derived).chain(others).map(|pattern| PathPattern::built_in(&pattern)).collect()
-});
 
 /// Handle to recall from one account.
 ///
@@ -50,16 +36,14 @@ static MACHINE_FILES: LazyLock<Vec<PathPattern>> = LazyLock::new(|| {
 #[derive(Clone, Debug)]
 pub struct Recaller<'a> {
     pub(super) fs: &'a dyn FileSystem,
-    account: String,
     pub(super) env: Env,
-    /// Directories of the account with their paths in `fs`, if these differ.
-    places: Option<Vec<(TreePath, TreePath)>>,
+    paths: AccountPaths,
 }
 
 impl<'a> Recaller<'a> {
     /// Returns a handle to recall from the tree of `account`.
     pub fn new(fs: &'a dyn FileSystem, account: &str) -> Self {
-        Self { fs, account: account.to_owned(), env: Env::system(), places: None }
+        Self { fs, env: Env::system(), paths: AccountPaths::new(account) }
     }
 
     /// Sets the clock, the randomness and the threads to compute on. The default is those of the machine.
@@ -72,7 +56,7 @@ impl<'a> Recaller<'a> {
     /// the account.
     #[must_use]
     pub fn places(self, places: Vec<(TreePath, TreePath)>) -> Self {
-        Self { places: Some(places), ..self }
+        Self { paths: self.paths.with_places(places), ..self }
     }
 
     /// Returns the search for a question; `None` if no path passes the filters.
@@ -87,17 +71,7 @@ impl<'a> Recaller<'a> {
         }
         filters.extend(asked.user.as_ref().map(|user| user_dir(user)));
         for own in filters {
-            // In a view, a directory of the account is one of its places, or contains some.
-            let shown: Vec<TreePath> = match &self.places {
-                None => vec![own],
-                Some(places) => places
-                    .iter()
-                    .filter_map(|(shown, place)| match place.is_within(&own) {
-                        true => Some(Ok(shown.clone())),
-                        false => own.rebase(place, shown),
-                    })
-                    .collect::<std::result::Result<_, _>>()?,
-            };
+            let shown = self.paths.shown(&own)?;
             query.within = match query.within.is_empty() {
                 true => shown,
                 false => both(&query.within, &shown),
@@ -108,7 +82,7 @@ impl<'a> Recaller<'a> {
         }
         let is_plain = |id: &&String| id.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
         if let Some(agent) = asked.agent.as_ref().filter(is_plain)
-            && self.places.is_none()
+            && !self.paths.is_view()
             && query.patterns.is_empty()
         {
             // Only for speed: `is_evidence` decides.
@@ -122,8 +96,8 @@ impl<'a> Recaller<'a> {
     /// Returns the directory of the account that a prefix of URIs names.
     fn dir_of(&self, prefix: &str) -> Result<TreePath> {
         let (account, prefix) = Prefix::parse(prefix)?;
-        if account != self.account {
-            let message = format!("the prefix belongs to another account; this one is {}", self.account);
+        if account != self.paths.account {
+            let message = format!("the prefix belongs to another account; this one is {}", self.paths.account);
             return Err(Error::new(ErrorKind::AccessDenied, message));
         }
         Ok(match prefix {
@@ -135,10 +109,11 @@ impl<'a> Recaller<'a> {
     /// Returns true if a file may be shown: it passes the filters, and is not one that garth writes for
     /// itself.
     pub(super) fn is_evidence(&self, asked: &Recall, path: &TreePath) -> bool {
-        let own = self.own_path(path);
-        if MACHINE_FILES.iter().any(|pattern| pattern.has(&own)) {
+        if self.paths.is_machine_file(path) {
             return false;
         }
+        // Paths outside of the places of a view stay.
+        let own = self.paths.own(path).unwrap_or_else(|| path.clone());
         let names: Vec<&str> = own.segments().collect();
         let is_user = asked.user.as_ref().is_none_or(|user| names.starts_with(&["users", user]));
         let is_agent = asked.agent.as_ref().is_none_or(
@@ -147,28 +122,10 @@ impl<'a> Recaller<'a> {
         is_user && is_agent
     }
 
-    /// Returns the path in the account of a path of the view. Paths outside of its places stay.
-    fn own_path(&self, path: &TreePath) -> TreePath {
-        let places = self.places.iter().flatten();
-        let own = places.filter_map(|(shown, own)| path.rebase(shown, own)).find_map(Result::ok);
-        own.unwrap_or_else(|| path.clone())
-    }
-
     /// Returns the memory in a directory of the view.
     pub(super) fn memory_at(&self, dir: &TreePath) -> Option<Uri> {
-        let Some(places) = &self.places else { return Uri::of_dir(&self.account, dir) };
-        let dir = places.iter().find_map(|(shown, own)| dir.rebase(shown, own))?.ok()?;
-        Uri::of_dir(&self.account, &dir)
+        self.paths.memory_at(dir)
     }
-}
-
-/// Returns the paths that are within one of each list.
-fn both(one: &[TreePath], other: &[TreePath]) -> Vec<TreePath> {
-    let deeper = |(one, other): (&TreePath, &TreePath)| match one.is_within(other) {
-        true => Some(one.clone()),
-        false => other.is_within(one).then(|| other.clone()),
-    };
-    one.iter().flat_map(|one| other.iter().map(move |other| (one, other))).filter_map(deeper).collect()
 }
 
 fn user_dir(user: &str) -> TreePath {
