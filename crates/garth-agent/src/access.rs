@@ -15,6 +15,7 @@ use crate::identity::{AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Reque
 use crate::media::Media;
 use crate::memory::{Memories, OUTBOX, Space};
 use crate::recall::Recaller;
+use crate::search::Searcher;
 use crate::registry::projections;
 use crate::registry::projections::sessions::{anyone_key, class_key};
 use crate::session::{Change, Sessions, State};
@@ -278,6 +279,11 @@ impl Access {
     /// Returns a handle that recalls from a tree opened by [`Access::tree`].
     pub fn recaller<'t>(&self, tree: &'t dyn FileSystem, account: &str) -> Recaller<'t> {
         Recaller::new(tree, account).env(self.env.clone()).places(self.memory_places())
+    }
+
+    /// Returns a handle that searches a tree opened by [`Access::tree`].
+    pub fn searcher<'t>(&self, tree: &'t dyn FileSystem, account: &str) -> Searcher<'t> {
+        Searcher::new(tree, account).env(self.env.clone()).places(self.memory_places())
     }
 
     /// Returns the places of memories in the tree, each with its path in the account.

@@ -27,6 +27,7 @@ mod page;
 mod pattern;
 mod read;
 mod scan;
+mod value_file;
 mod write;
 
 pub use self::error::{KvCode, KvError, KvResult};
@@ -38,6 +39,8 @@ pub use self::read::{
     Match, Past, Search,
 };
 pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
+pub use self::value_file::Namespace;
+pub(crate) use self::value_file::ValueFile;
 pub use self::write::{Condition, MAX_PUTS, Put, Written};
 pub use crate::registry::MAX_VALUE;
 

@@ -24,6 +24,11 @@ pub use self::gather::FITS;
 pub use self::recaller::Recaller;
 pub use self::request::{BUDGET, MAX_BUDGET, MAX_DAYS, MAX_QUESTION, MAX_SOURCES, MIN_BUDGET, Recall};
 
+pub(crate) use self::messages::words_said;
+pub(crate) use self::read::{Answers, Wanted, fetched};
+pub(crate) use self::retracted::retracted;
+pub(crate) use self::session::{ReadLines, read_lines, wanted as wanted_lines};
+
 use self::gather::RankedCandidates;
 use crate::boxed;
 use garth_engine::error::Result;

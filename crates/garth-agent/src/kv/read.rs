@@ -32,7 +32,7 @@ pub const MAX_QUERY_CHARS: usize = 2000;
 pub const MAX_GETS: usize = 1000;
 /// Range read of a value's file: one byte more than a value may have, so that a larger file is
 /// recognised without reading it all.
-const VALUE: ByteRange = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
+pub(super) const VALUE: ByteRange = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
 /// Limit on the hits of one search of a filesystem.
 const MAX_FS_HITS: usize = 1000;
 
@@ -299,7 +299,7 @@ impl PastPage {
 }
 
 /// Parses a value. Returns `None` if the text is not JSON, or too long.
-fn parse(text: &[u8]) -> Option<Box<RawValue>> {
+pub(super) fn parse(text: &[u8]) -> Option<Box<RawValue>> {
     if text.len() > MAX_VALUE {
         return None;
     }
@@ -336,7 +336,7 @@ fn value_of(key: &Key, read: Result<(Entry, Bytes), Error>) -> KvResult<Option<C
     Ok(parse(&bytes).map(|value| found(key, entry, value)))
 }
 
-fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> CurrentValue {
+pub(super) fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> CurrentValue {
     CurrentValue {
         path: key.as_str().to_owned(),
         value,
@@ -352,7 +352,7 @@ fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> CurrentValue {
 }
 
 /// Returns true if a key was put as searchable. A file of another interface has no such mark.
-fn is_searchable(entry: &Entry) -> bool {
+pub(super) fn is_searchable(entry: &Entry) -> bool {
     entry.attributes.searchable == Some(true)
 }
 

@@ -74,6 +74,14 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
     Ok(Some(Said { who, texts, time, words: words_in(&text, question) }))
 }
 
+/// Returns the number of different words of the question in the message in a line; 0 if the line is none.
+///
+/// # Errors
+/// `TimedOut` if the time to compute is over.
+pub(crate) fn words_said(line: &[u8], question: &Question) -> Result<usize> {
+    Ok(said(line, question)?.map_or(0, |said| said.words))
+}
+
 /// Returns a found part of a message that is too long to be read, from the snippet of its hit.
 pub(super) fn from_snippet(snippet: &str) -> Said {
     Said { who: "message".to_owned(), texts: vec![body(snippet)], time: None, words: 1 }

@@ -30,13 +30,13 @@ const EXCERPT: usize = 480;
 pub(super) type LayerHit = (Option<Level>, Hit);
 
 /// Byte ranges to read of the files of one source.
-pub(super) type Wanted = Vec<(At, ByteRange)>;
+pub(crate) type Wanted = Vec<(At, ByteRange)>;
 
 /// Answers to the ranges of one source, in their order, all of one point in time.
-pub(super) struct Answers(std::vec::IntoIter<Result<(Entry, Bytes)>>);
+pub(crate) struct Answers(std::vec::IntoIter<Result<(Entry, Bytes)>>);
 
 impl Answers {
-    pub(super) fn due(&mut self) -> Result<(Entry, Bytes)> {
+    pub(crate) fn due(&mut self) -> Result<(Entry, Bytes)> {
         self.0.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")))
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn regions(hits: &[&Hit], around: u64) -> Vec<Region> {
 
 /// Reads the ranges of several sources, those of one source at one point in time. Together they are far
 /// smaller than the limit of an answer. Returns the answers to each source.
-pub(super) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Vec<Answers>> {
+pub(crate) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Vec<Answers>> {
     let mut read = Vec::with_capacity(wanted.len());
     while read.len() < wanted.len() {
         let left = &wanted[read.len()..];

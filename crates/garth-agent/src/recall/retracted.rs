@@ -11,7 +11,7 @@ use garth_engine::model::FindQuery;
 use garth_engine::path::TreePath;
 
 /// Returns which of these lines of a session's messages are retracted.
-pub(super) async fn retracted(
+pub(crate) async fn retracted(
     fs: &dyn FileSystem,
     messages: &TreePath,
     lines: &BTreeSet<u64>,

@@ -25,7 +25,7 @@ const WIDE: u64 = 256 << 10;
 const MAX_WIDE: usize = 4;
 
 /// Lines of a log that were read completely, by number: their bytes in the file, and the text.
-type ReadLines = BTreeMap<u64, (Range<u64>, Bytes)>;
+pub(crate) type ReadLines = BTreeMap<u64, (Range<u64>, Bytes)>;
 
 /// Limits on the times of messages.
 #[derive(Clone, Copy, Debug)]
@@ -46,19 +46,19 @@ pub(super) fn is_log(path: &TreePath) -> bool {
     matches!(names[..], [.., "session", _, crate::session::MESSAGES])
 }
 
-/// Returns the ranges that [`session`] needs.
-pub(super) fn wanted(path: &TreePath, hits: &[&Hit]) -> Wanted {
+/// Returns the ranges that [`read_lines`] needs.
+pub(crate) fn wanted(path: &TreePath, hits: &[&Hit]) -> Wanted {
     regions(hits, AROUND).iter().map(|region| region.wanted(path)).collect()
 }
 
-/// Returns the found messages of a session that are not retracted, and those beside them.
-pub(super) async fn session(
+/// Reads the complete lines that hits are in, and those beside them. `answers` begins with those to
+/// [`wanted`]. Returns `None` without hits. The lines of a message that is very long are missing.
+pub(crate) async fn read_lines(
     fs: &dyn FileSystem,
     path: &TreePath,
     hits: &[&Hit],
-    (question, times): (&Question, Times),
-    mut answers: Answers,
-) -> Result<Option<Parts>> {
+    answers: &mut Answers,
+) -> Result<Option<(Entry, ReadLines)>> {
     let (mut lines, mut last) = (ReadLines::new(), None);
     for region in regions(hits, AROUND) {
         let (entry, bytes) = answers.due()?;
@@ -66,7 +66,6 @@ pub(super) async fn session(
         last = Some(entry);
     }
     let Some(entry) = last else { return Ok(None) };
-    let is_read = |lines: &ReadLines, hit: &Hit| hit.lines.clone().any(|line| lines.contains_key(&line));
     let long: Vec<&Hit> = hits.iter().copied().filter(|hit| !is_read(&lines, hit)).take(MAX_WIDE).collect();
     if !long.is_empty() {
         let wide = regions(&long, WIDE);
@@ -78,6 +77,23 @@ pub(super) async fn session(
             }
         }
     }
+    Ok(Some((entry, lines)))
+}
+
+/// Returns true if one of the lines of a hit was read.
+fn is_read(lines: &ReadLines, hit: &Hit) -> bool {
+    hit.lines.clone().any(|line| lines.contains_key(&line))
+}
+
+/// Returns the found messages of a session that are not retracted, and those beside them.
+pub(super) async fn session(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    hits: &[&Hit],
+    (question, times): (&Question, Times),
+    mut answers: Answers,
+) -> Result<Option<Parts>> {
+    let Some((entry, mut lines)) = read_lines(fs, path, hits, &mut answers).await? else { return Ok(None) };
     let shown = hits.iter().flat_map(|hit| hit.lines.start.saturating_sub(1)..=hit.lines.end);
     let withheld = retracted(fs, path, &shown.collect::<BTreeSet<u64>>()).await?;
     lines.retain(|line, _| !withheld.contains(line));

@@ -16,7 +16,7 @@ const VOCABULARY: [(&str, &str); 2] = [
 /// as ARCHITECTURE.md draws them. A file belongs to the longest matching module. A module may always use its
 /// children and its parents. A module of the vocabulary uses only the vocabulary of its crate. A crate
 /// without vocabulary is not checked.
-const LAYERS: [(&str, &str, &str); 24] = [
+const LAYERS: [(&str, &str, &str); 26] = [
     ("crates/garth-agent", "registry", ""),
     ("crates/garth-agent", "chat", ""),
     ("crates/garth-agent", "kv", "registry"),
@@ -24,12 +24,14 @@ const LAYERS: [(&str, &str, &str); 24] = [
     ("crates/garth-agent", "models", ""),
     ("crates/garth-agent", "memory", "registry"),
     ("crates/garth-agent", "outbox", "memory registry"),
-    ("crates/garth-agent", "recall", "memory registry session"),
+    ("crates/garth-agent", "account_paths", "memory"),
+    ("crates/garth-agent", "recall", "account_paths memory registry session"),
+    ("crates/garth-agent", "search", "account_paths kv memory recall registry session"),
     ("crates/garth-agent", "eval", "memory recall session"),
     ("crates/garth-agent", "tree", "chat memory"),
     ("crates/garth-agent", "session", "media models memory registry"),
     ("crates/garth-agent", "workspace", "media models memory registry session"),
-    ("crates/garth-agent", "access", "chat media memory recall registry session tree workspace"),
+    ("crates/garth-agent", "access", "chat media memory recall registry search session tree workspace"),
     ("crates/garth-engine", "rule", ""),
     ("crates/garth-engine", "runtime", ""),
     ("crates/garth-engine", "fs", "rule"),
