@@ -15,6 +15,7 @@ pub mod reference;
 mod respond;
 mod retry;
 mod route;
+mod search;
 mod served;
 mod sessions;
 #[cfg(test)]
@@ -227,7 +228,7 @@ impl<'a> Admission<'a> {
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
         let account = &*self.admitted.key().account;
-        let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty());
+        let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty()).or(caller.agent_id.as_deref());
         let (user, session) = (caller.user.as_deref(), caller.session_name());
         let session = session.as_deref();
         tracing::error_span!("request", id, account, agent, user, session)

@@ -1,12 +1,14 @@
-//! JSON of the answers of key-value calls. Values pass through as raw text, digit for digit.
+//! JSON of the answers of key-value calls and of searches. Values pass through as raw text, digit for digit.
 
 use crate::fields::Fields;
 use bytes::Bytes;
 use garth_agent::kv::{CurrentValue, KeyItem, KeyKind, Match, Paged, Past, Written};
+use garth_agent::search::{HitKind, SearchHit, SearchPage};
 use garth_engine::model::Timestamp;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 /// Returns the answer of `put`.
 pub(crate) fn put(written: &Written) -> Bytes {
@@ -70,6 +72,68 @@ pub(crate) fn search(page: &Paged<Match>, fields: &Fields<'_>) -> Bytes {
         version_id: found.version.to_string(),
         created_at: found.created_at.to_rfc3339(),
     })
+}
+
+/// Returns the answer of a `search` that describes its hits.
+pub(crate) fn described(page: &SearchPage, fields: &Fields<'_>) -> Bytes {
+    let next = page.next.map(|next| fields.cursor_of(&next.to_string()));
+    text(&SearchAnswer {
+        results: page.hits.iter().map(DescribedAnswer::of).collect(),
+        more: page.more,
+        missing: page.missing,
+        has_more: next.as_ref().map(|_| true),
+        next_cursor: next,
+    })
+}
+
+#[derive(Serialize)]
+struct SearchAnswer<'a> {
+    results: Vec<DescribedAnswer<'a>>,
+    more: bool,
+    missing: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_more: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Hit with its names. A value has the fields that it has in every `search`, and those of other hits.
+struct DescribedAnswer<'a> {
+    fields: Map<String, Value>,
+    value: Option<&'a RawValue>,
+}
+
+impl<'a> DescribedAnswer<'a> {
+    fn of(hit: &'a SearchHit) -> Self {
+        let mut fields = hit.to_json();
+        let HitKind::Value { value, .. } = &hit.kind else { return Self { fields, value: None } };
+        // The key is the path of a value, also of one that is found together with files.
+        fields.remove("key");
+        for (name, of_value) in [
+            ("path", json!(value.path)),
+            ("tags", json!(value.tags)),
+            ("similarity", json!(hit.hit.score)),
+            ("version_id", json!(value.version.to_string())),
+            ("created_at", json!(value.created_at.to_rfc3339())),
+        ] {
+            fields.insert(name.to_owned(), of_value);
+        }
+        Self { fields, value: Some(&*value.value) }
+    }
+}
+
+impl Serialize for DescribedAnswer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in &self.fields {
+            map.serialize_entry(name, value)?;
+        }
+        // As text, which keeps each digit.
+        if let Some(value) = self.value {
+            map.serialize_entry("value", value)?;
+        }
+        map.end()
+    }
 }
 
 #[derive(Serialize)]

@@ -40,6 +40,28 @@ fields! {
 }
 
 fields! {
+    /// Identity of a search: [`AnyoneFields`], and the agent whose values are searched.
+    struct SearchFields<'a> {
+        /// Agent that owns the keys. It limits values alone. Default: that of `agent`, or `default`; every
+        /// agent with `in` or `kinds`.
+        agent_id: Option<Cow<'a, str>> = string_of("id");
+        /// Agent. Default: `default` if another of these fields is given.
+        agent: Option<Cow<'a, str>> = string_of("id");
+        /// User who speaks. Default: an unnamed user.
+        user: Option<Cow<'a, str>> = string_of("id");
+        /// Session key, which decides the audience. Default: none.
+        key: Option<Cow<'a, str>> = string_of("session key");
+        /// Chat whose files are at `/`. Default: the chat of the audience.
+        chat: Option<Cow<'a, str>> = string_of("id");
+        /// Class of the session: `main`, `dm` or `group`. It can only restrict the class that key and user
+        /// imply. Default: the implied class.
+        class: Option<Cow<'a, str>> = string_of("class");
+        /// Session of the call. Default: none.
+        session: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
+fields! {
     /// Identity that the agent serves in a call on sessions.
     struct SessionFields<'a> {
         /// Agent of the session.
@@ -92,6 +114,8 @@ fields! {
 pub(super) struct Caller<'a> {
     /// Empty if no agent is named.
     pub(super) agent: Cow<'a, str>,
+    /// Agent whose keys and values the call is on, if the call names it.
+    pub(super) agent_id: Option<Cow<'a, str>>,
     pub(super) user: Option<Cow<'a, str>>,
     pub(super) chat: Option<Cow<'a, str>>,
     pub(super) class: Option<Cow<'a, str>>,
@@ -106,6 +130,7 @@ pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
     match tree {
         Tree::KeyValues => KeyValueFields::OWN,
         Tree::Memories | Tree::Recall => AnyoneFields::OWN,
+        Tree::Search => SearchFields::OWN,
         Tree::Sessions => SessionFields::OWN,
         Tree::Workspace => WorkspaceFields::OWN,
         Tree::Media => MediaFields::OWN,
@@ -124,26 +149,39 @@ impl<'a> Caller<'a> {
         let agent = Cow::Borrowed(argument("agent").map_or("", |(_, agent)| &**agent));
         let key = |key: Option<Cow<'a, str>>| key.map(|key| key.parse::<SessionKey>()).transpose();
         Ok(match tree {
-            Tree::KeyValues => Self { agent: KeyValueFields::read(fields)?.agent_id, ..Self::default() },
+            Tree::KeyValues => {
+                let agent = KeyValueFields::read(fields)?.agent_id;
+                Self { agent_id: Some(agent.clone()), agent, ..Self::default() }
+            }
             Tree::Memories | Tree::Recall => {
                 let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
                 let AnyoneFields { agent, user, key: of, chat, class, session, .. } = named;
                 if let Some(agent) = &agent {
                     check_id("agent", agent).map_err(garth_engine::Error::from)?;
                 }
-                let agent = agent.unwrap_or_default();
-                Self { agent, user, chat, class, session, key: key(of)?, subject: None }
+                let (agent, key) = (agent.unwrap_or_default(), key(of)?);
+                Self { agent, user, chat, class, session, key, ..Self::default() }
+            }
+            Tree::Search => {
+                let named: SearchFields<'_> = FieldGroup::read(fields)?;
+                let SearchFields { agent_id, agent, user, key: of, chat, class, session, .. } = named;
+                if let Some(agent) = &agent {
+                    check_id("agent", agent).map_err(garth_engine::Error::from)?;
+                }
+                let (agent, key) = (agent.unwrap_or_default(), key(of)?);
+                Self { agent, agent_id, user, chat, class, session, key, subject: None }
             }
             Tree::Sessions => {
                 let named: SessionFields<'_> = FieldGroup::read(fields)?;
                 let SessionFields { agent, user, key: of, chat, class, session, .. } = named;
-                let subject = text_of(fields, "name");
-                Self { agent, user, chat, class, session, key: key(of)?, subject }
+                let (subject, key) = (text_of(fields, "name"), key(of)?);
+                Self { agent, user, chat, class, session, key, subject, ..Self::default() }
             }
             Tree::Workspace => {
                 let named: WorkspaceFields<'_> = FieldGroup::read(fields)?;
                 let WorkspaceFields { user, key: of, chat, class, session, .. } = named;
-                Self { agent, user, chat, class, session, key: key(of)?, subject: None }
+                let key = key(of)?;
+                Self { agent, user, chat, class, session, key, ..Self::default() }
             }
             Tree::Media => {
                 let MediaFields { user, class, .. } = FieldGroup::read(fields)?;
@@ -160,6 +198,15 @@ impl<'a> Caller<'a> {
         })
     }
 
+    /// Returns the agent whose keys and values the call is on.
+    pub(super) fn namespace(&self) -> &str {
+        match &self.agent_id {
+            Some(agent) => agent,
+            None if self.agent.is_empty() => DEFAULT_AGENT,
+            None => &self.agent,
+        }
+    }
+
     /// Returns the name of the session of the call, else its session key.
     pub(super) fn session_name(&self) -> Option<Cow<'_, str>> {
         let named = self.session.as_deref().or(self.subject.as_deref());
@@ -169,8 +216,8 @@ impl<'a> Caller<'a> {
     /// Returns the identity to be judged; `None` for the account itself.
     pub(super) fn request(&self, tree: Tree) -> Result<Option<Request>, Refusal> {
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
-        // Memories and recall also serve the whole account, without an agent.
-        let is_free = matches!(tree, Tree::Memories | Tree::Recall);
+        // Memories, recall and search also serve the whole account, without an agent.
+        let is_free = matches!(tree, Tree::Memories | Tree::Recall | Tree::Search);
         let agent = if is_free && self.agent.is_empty() { DEFAULT_AGENT } else { &*self.agent };
         let mut request = Request::new(agent);
         (request.user, request.chat) = (owned(&self.user), owned(&self.chat));

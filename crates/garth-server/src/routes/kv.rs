@@ -3,10 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::kv::{
-    DEFAULT_HISTORY, DEFAULT_HITS, Kv, MAX_HISTORY, MAX_HITS, MAX_LISTED, MAX_QUERY_CHARS, PageRequest, Put,
-    Search, Semantics,
-};
+use garth_agent::kv::{DEFAULT_HISTORY, Kv, MAX_HISTORY, MAX_LISTED, PageRequest, Put, Semantics};
 use garth_engine::model::Timestamp;
 use serde_json::value::RawValue;
 
@@ -118,26 +115,8 @@ pub(super) async fn history(
     Ok(wire::history(&kv.history(&fields.path, page(&fields.page)).await?, &call.fields))
 }
 
-fields! {
-    /// Finds the values that best match a question, among those put with `searchable`.
-    pub(super) struct SearchFields<'a> {
-        /// Question in plain words.
-        query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);
-        /// Finds only this key and those below it. Default: all keys.
-        path_prefix: Option<Cow<'a, str>> = string_of("key path");
-        /// Finds only values with at least one of these tags. An empty array is no filter.
-        tags_any: Vec<String> = strings(), or Vec::new();
-        ..page: Page<MAX_HITS, DEFAULT_HITS>;
-    }
-}
-
-pub(super) async fn search(kv: &Kv<'_>, call: &Call<'_>, fields: SearchFields<'_>) -> Result<Bytes, Refusal> {
-    let (path_prefix, tags_any) = (fields.path_prefix.as_deref(), fields.tags_any);
-    let search = Search { query: &fields.query, path_prefix, tags_any };
-    Ok(wire::search(&kv.search(&search, page(&fields.page)).await?, &call.fields))
-}
-
-fn page<'a, const MAX: usize, const DEFAULT: usize>(page: &'a Page<MAX, DEFAULT>) -> PageRequest<'a> {
+/// Returns the page that a call asks for.
+pub(super) fn page<'a, const MAX: usize, const DEFAULT: usize>(page: &'a Page<MAX, DEFAULT>) -> PageRequest<'a> {
     PageRequest { limit: page.limit, cursor: page.cursor.as_deref() }
 }
 

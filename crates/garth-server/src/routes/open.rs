@@ -6,6 +6,7 @@ use garth_agent::kv::{Kv, KvResult};
 use garth_agent::media::Media;
 use garth_agent::memory::Memories;
 use garth_agent::recall::Recaller;
+use garth_agent::search::Searcher;
 use garth_agent::session::Sessions;
 use garth_agent::workspace::Workspace;
 use garth_agent::{self as agent, Access};
@@ -57,7 +58,7 @@ impl Opened<'_> {
 
     /// Returns the keys and values of the agent.
     pub(super) fn key_values(&self) -> KvResult<Kv<'_>> {
-        Ok(Kv::new(self.call.account, &self.call.caller.agent)?.by_key(&self.call.key.id))
+        Ok(Kv::new(self.call.account, self.call.caller.namespace())?.by_key(&self.call.key.id))
     }
 
     /// Returns the memories.
@@ -89,7 +90,12 @@ impl Opened<'_> {
         Ok(self.access()?.media().once(self.call.once.clone()))
     }
 
-    /// Returns the tree to recall from.
+    /// Returns true for the tree of an identity, and false for the account itself.
+    pub(super) fn is_of_identity(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// Returns the tree to recall from, or to search in.
     pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
         let (account, env) = (self.call.key.account.clone(), self.call.env.clone());
         let (fs, places): (Arc<dyn FileSystem>, _) = match &self.access {
@@ -101,7 +107,7 @@ impl Opened<'_> {
     }
 }
 
-/// Tree to recall from.
+/// Tree to recall from, or to search in.
 pub(super) struct Recalled {
     fs: Arc<dyn FileSystem>,
     places: Option<Vec<(garth_engine::TreePath, garth_engine::TreePath)>>,
@@ -114,5 +120,11 @@ impl Recalled {
     pub(super) fn recaller(&self) -> Recaller<'_> {
         let recaller = Recaller::new(&*self.fs, &self.account).env(self.env.clone());
         self.places.iter().fold(recaller, |recaller, places| recaller.places(places.clone()))
+    }
+
+    /// Returns the searcher of the tree.
+    pub(super) fn searcher(&self) -> Searcher<'_> {
+        let searcher = Searcher::new(&*self.fs, &self.account).env(self.env.clone());
+        self.places.iter().fold(searcher, |searcher, places| searcher.places(places.clone()))
     }
 }

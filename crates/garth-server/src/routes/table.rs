@@ -12,7 +12,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::{kv, memories, notes, recall};
+use super::{kv, memories, notes, recall, search};
 use crate::fields::FieldGroup;
 
 /// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
@@ -63,6 +63,7 @@ macro_rules! routes {
     (@tree Workspace $opened:ident) => { $opened.workspace()? };
     (@tree Media $opened:ident) => { $opened };
     (@tree Recall $opened:ident) => { $opened };
+    (@tree Search $opened:ident) => { $opened };
 }
 
 /// Routes of calls in JSON, in the order of the specifications.
@@ -73,7 +74,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);
     Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields);
     Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields);
-    Read  "/v1/search" SearchRead, Long KeyValues(kv::search, kv::SearchFields);
+    Read  "/v1/search" SearchRead, Long Search(search::search, search::SearchFields);
 
     Write "/v1/remember" MemoryWrite, Short Memories(notes::remember, notes::RememberFields);
     Change "/v1/forget" MemoryWrite, Short Memories(notes::forget, notes::ForgetFields);

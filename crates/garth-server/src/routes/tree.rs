@@ -15,6 +15,8 @@ pub(super) enum Tree {
     Media,
     /// Files and memories of the account, or of the tree of an agent for an audience.
     Recall,
+    /// Keys and values of an agent, or files, memories and sessions as for [`Tree::Recall`].
+    Search,
     /// No tree, and no caller.
     None,
 }

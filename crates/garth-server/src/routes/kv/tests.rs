@@ -5,7 +5,10 @@ use super::*;
 
 #[test]
 fn the_specification_states_the_limits() {
-    use garth_agent::kv::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES, MAX_VALUE};
+    use garth_agent::kv::{
+        DEFAULT_HITS, MAX_HITS, MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES,
+        MAX_QUERY_CHARS, MAX_VALUE,
+    };
     let specification =
         include_str!("../../../../../docs/specs/kv-api.md").replace(',', "").replace('\n', " ");
     for limit in [
