@@ -51,7 +51,8 @@ impl AccountPaths {
         match &self.places {
             None => Some(path.clone()),
             Some(places) => {
-                places.iter().filter_map(|(shown, own)| path.rebase(shown, own)).find_map(std::result::Result::ok)
+                let mut own = places.iter().filter_map(|(shown, own)| path.rebase(shown, own));
+                own.find_map(std::result::Result::ok)
             }
         }
     }
@@ -75,7 +76,10 @@ impl AccountPaths {
     /// this view.
     pub(crate) fn patterns(&self, wanted: &[&str]) -> Option<Vec<PatternBelow>> {
         let Some(places) = &self.places else {
-            let below = |pattern: &&str| PatternBelow { from: TreePath::root(), pattern: (*pattern).to_owned() };
+            let below = |pattern: &&str| {
+                let pattern = (*pattern).to_owned();
+                PatternBelow { from: TreePath::root(), pattern }
+            };
             return Some(wanted.iter().map(below).collect());
         };
         let mut patterns = Vec::new();

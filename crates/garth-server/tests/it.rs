@@ -24,5 +24,6 @@ mod it {
     mod repeats;
     mod routes;
     mod search;
+    mod search_tree;
     mod sessions;
 }

@@ -79,7 +79,7 @@ impl<'a> Searcher<'a> {
     }
 
     /// Searches the tree. Files that garth writes for itself, memories that are not valid now and values that
-    /// were put without `searchable` are not found. A memory is found once: by its text, or else by a layer. A
+    /// were put without `searchable` are not found. A memory is found by its text, or else by one layer. A
     /// page has at most [`MAX_PAGE_VALUES`] bytes of text, and at least one hit, whatever its size; all pages
     /// together cover the best 1,000 passages.
     ///

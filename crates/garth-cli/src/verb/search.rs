@@ -1,11 +1,9 @@
 //! `garth search`: searches the text of files.
 
-use std::ops::Range;
-
 use clap::Args;
+use garth_agent::search::{HitKind, Searcher, hit_json};
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Hit, HitContext, SearchQuery};
-use serde_json::{Value, json};
 
 use crate::app::{App, stat_path};
 use crate::args::{Mode, TREE_PATH};
@@ -17,9 +15,12 @@ use crate::verb::set::parse_pair;
 /// Search the text of all files, best match first
 ///
 /// Searches the last commit; `garth grep --at` searches the past. With --json, prints one object per
-/// passage: path, version, score (0 to 1) and its parts (words, neighbours, meaning), snippet, the
+/// passage: kind, path, version, score (0 to 1) and its parts (words, neighbours, meaning), snippet, the
 /// range of the passage in lines and bytes (each start and end, the end excluded; lines count from 1), and
-/// with -C context: text, the best line, and its range in lines and bytes.
+/// with -C context: text, the best line, and its range in lines and bytes. The kind is `values`, `files`,
+/// `messages` or `memories`, or null for a file that garth writes for itself and for text that recall omits.
+/// Messages have session (user, agent, name, id) and message (line, id, role, time), memories uri and layer,
+/// values agent_id and key.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
 pub(crate) struct Search {
@@ -71,10 +72,11 @@ impl Search {
             let message = "search needs words: `garth search 'quarterly report'`; `garth ls` lists files";
             return Err(Failure::Usage(message.into()));
         }
-        let fs = app.tree().await?.fs;
+        let tree = app.tree().await?;
+        let fs = &*tree.fs;
         let mut within = Vec::new();
         for path in &self.within {
-            within.push(stat_path(&*fs, path, Follow::Yes).await?.0);
+            within.push(stat_path(fs, path, Follow::Yes).await?.0);
         }
         let mut query = SearchQuery::new(&self.query).within_any(within).tags_any(self.tags.clone());
         for (key, value) in &self.values {
@@ -88,8 +90,19 @@ impl Search {
         let query = query.limit(self.limit).per_file(self.per_file).context(self.context);
         let query = query.mode(self.mode.into());
         let answer = fs.search(&query).await?;
-        for hit in &answer.hits {
-            show(app, hit)?;
+        // People see the path, which takes no further reads.
+        let kinds = match app.out.is_json() {
+            true => {
+                let searcher = match tree.access() {
+                    Some(access) => access.searcher(fs, &app.global.account),
+                    None => Searcher::new(fs, &app.global.account).env(app.env.clone()),
+                };
+                searcher.describe(&self.query, &answer.hits).await?
+            }
+            false => vec![None; answer.hits.len()],
+        };
+        for (hit, kind) in answer.hits.iter().zip(&kinds) {
+            show(app, hit, kind.as_ref())?;
         }
         if answer.missing > 0 {
             let files = counted(answer.missing, "file", "files");
@@ -99,32 +112,7 @@ impl Search {
     }
 }
 
-fn range(range: &Range<u64>) -> Value {
-    json!({"start": range.start, "end": range.end})
-}
-
-fn show(app: &mut App, hit: &Hit) -> Result {
-    let mut json = json!({
-        "path": hit.path.as_str(),
-        "version": hit.version.to_string(),
-        "score": hit.score,
-        "parts": {
-            "words": hit.parts.words,
-            "neighbours": hit.parts.neighbours,
-            "meaning": hit.parts.meaning,
-        },
-        "snippet": hit.snippet,
-        "lines": range(&hit.lines),
-        "bytes": range(&hit.bytes),
-    });
-    if let Some(context) = &hit.context {
-        json["context"] = json!({
-            "text": context.text,
-            "best": context.best,
-            "lines": range(&context.lines),
-            "bytes": range(&context.bytes),
-        });
-    }
+fn show(app: &mut App, hit: &Hit, kind: Option<&HitKind>) -> Result {
     // The end of the range is excluded.
     let (first, last) = (hit.lines.start, hit.lines.end.saturating_sub(1).max(hit.lines.start));
     let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
@@ -133,7 +121,7 @@ fn show(app: &mut App, hit: &Hit) -> Result {
         None => format!("    {}", escaped(&hit.snippet.split_whitespace().collect::<Vec<_>>().join(" "))),
     };
     let path = escaped(hit.path.as_str());
-    app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n{shown}", hit.score))
+    app.out.item(&hit_json(hit, kind), format_args!("{path}:{lines}  {:.3}\n{shown}", hit.score))
 }
 
 /// Returns lines in the form of `grep -n`: a colon marks the best line.

@@ -304,6 +304,25 @@ fn agent_recalls_in_its_own_tree() {
 }
 
 #[test]
+fn search_json_names_messages_memories_and_values() {
+    let garth = Garth::new();
+    let of = ["--agent", "scout", "--user", "ann"];
+    garth.ok(&[&["session", "create", "s"][..], &of].concat());
+    let line = "{\"role\":\"user\",\"content\":\"the gadget is green\"}\n";
+    garth.feed(&[&["session", "append", "s"][..], &of].concat(), line);
+    garth.feed(&["memory", "put", "ctx://default/users/ann/memories/entities/gadget"], "A gadget is green.");
+    garth.feed(&["write", "/gadget.md"], "The gadget is red.\n");
+    let hits = garth.lines(&["search", "gadget"]);
+    assert_eq!(hits.len(), 3, "{hits:?}");
+    let of = |kind: &str| hits.iter().find(|hit| hit["kind"] == kind).unwrap();
+    let message = of("messages");
+    assert_eq!((&message["session"]["name"], &message["session"]["user"]), (&json!("s"), &json!("ann")));
+    assert_eq!((&message["message"]["line"], &message["message"]["role"]), (&json!(1), &json!("user")));
+    assert_eq!(of("memories")["uri"], "ctx://default/users/ann/memories/entities/gadget");
+    assert_eq!(of("files")["path"], "/gadget.md");
+}
+
+#[test]
 fn score_parts_are_never_negative_zero() {
     let garth = Garth::new();
     garth.feed(&["write", "/a.md"], "one needle\n");

@@ -29,8 +29,8 @@ fields! {
         path_prefix: Option<Cow<'a, str>> = string_of("key path");
         /// Finds only texts with at least one of these tags. An empty array is no filter.
         tags_any: Vec<String> = strings(), or Vec::new();
-        /// Finds text of any kind below these paths of the tree. An empty array stands for all. Default: values
-        /// alone, unless `kinds` is given.
+        /// Finds text of any kind below these paths of the tree. An empty array stands for all. Default:
+        /// values alone, unless `kinds` is given.
         within as "in": Option<Vec<String>> = strings().of("path").at_most(MAX_PATHS);
         /// Finds only these kinds: `values`, `files`, `messages`, `memories`. An empty array stands for all.
         /// Default: values alone, or all kinds if `in` is given.

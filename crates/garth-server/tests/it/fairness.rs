@@ -90,6 +90,12 @@ fn of_values_and_memories() -> Vec<Costly> {
         ("/v1/glob", "glob", json!({"pattern": "/**/*1*/**"}).to_string()),
         ("/v1/history", "history", json!({"path": "/user/long"}).to_string()),
         ("/v1/search", "search", json!({"query": "word1 word2 word3 word4", "limit": 50}).to_string()),
+        (
+            "/v1/search",
+            "search",
+            json!({"query": "word1 word2 word3 word4", "kinds": [], "limit": 50, "per_file": 20, "context": 20})
+                .to_string(),
+        ),
         ("/v1/delete", "delete", json!({"path": "/user/long"}).to_string()),
         ("/v1/memories/put", "memories/put", json!({"uri": memory, "content": words(LONG)}).to_string()),
         ("/v1/memories/get", "memories/get", json!({"uri": memory, "layer": 2}).to_string()),

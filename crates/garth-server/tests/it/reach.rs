@@ -192,6 +192,8 @@ fn no_name_reaches_another_audience() {
             ("memories/list", json!({"agent": "scout"})),
             ("recall", json!({"agent": "scout", "question": "Who drinks tea?", "budget": 8000})),
             ("recall", json!({"agent": "scout", "question": Owner.canary(), "budget": 8000})),
+            ("search", json!({"agent": "scout", "query": "Who drinks tea?", "kinds": [], "limit": 50})),
+            ("search", json!({"agent": "scout", "query": Owner.canary(), "in": ["/"], "per_file": 20})),
             ("agents/scout/prompt", json!({"dry": true})),
             ("agents/scout/daily/get", json!({})),
             ("agents/scout/daily/list", json!({})),

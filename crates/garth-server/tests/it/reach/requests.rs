@@ -23,9 +23,9 @@ pub(super) fn short(call: &CallReference) -> &'static str {
 pub(super) fn offered(call: &CallReference) -> Vec<Place> {
     let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
     match short(call) {
-        "put" | "get" | "delete" | "list" | "glob" | "history" | "search" => vec![Closed, Other],
+        "put" | "get" | "delete" | "list" | "glob" | "history" => vec![Closed, Other],
         "sessions/resolve" | "context/swap-out" | "context/derive" | "context/set-child" | "prompt"
-        | "prompt/compare" | "recall" => without(&[]),
+        | "prompt/compare" | "recall" | "search" => without(&[]),
         "context/publish" => without(&[Closed]),
         "daily/add" | "daily/get" | "daily/list" => without(&[Owner, Open]),
         "remember" => vec![Owner, User, Channel, Second],
@@ -251,7 +251,11 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         "delete" => vec![look(json!({"path": key("gone")}))],
         "list" => vec![look(json!({"prefix": "/"}))],
         "glob" => vec![look(json!({"pattern": "/**"}))],
-        "search" => PLACES.map(|place| look(json!({"query": place.canary()}))).into(),
+        "search" => {
+            let values = PLACES.map(|place| look(json!({"query": place.canary()})));
+            let all = PLACES.map(|place| look(json!({"query": place.canary(), "kinds": [], "limit": 50})));
+            values.into_iter().chain(all).collect()
+        }
         "prompt" => {
             let mut all: Vec<Ask> = each(&|place| json!({"session": place.name("chat")}));
             all.push(look(json!({})));
