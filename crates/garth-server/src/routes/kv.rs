@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::call::Call;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, flag, integer, json, number, string, string_of, strings, words};
+use crate::fields::{Page, fields, flag, integer, json, number, string_of, strings, words};
 use crate::wire;
 
 /// Limit on the lifetime of a value in seconds: a 64-bit number of nanoseconds holds no more.
