@@ -1,7 +1,9 @@
-//! Language models for features that use one, if it is configured: a request, an answer that is checked like
-//! any input, and the number of tokens that an account may use in a day.
+//! Models for features that use one, if it is configured: language models and embedding services. A request,
+//! an answer that is checked like any input, and the number of tokens that an account may use in a day.
 
 mod answer;
+mod embedder;
+mod vectors;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +12,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub use self::answer::{MAX_ANSWER, answer_in, object_in};
+use self::embedder::vectors_in;
+pub use self::embedder::{Embedder, Embeddings, MAX_DIMENSIONS};
+pub(crate) use self::vectors::{TextKey, Vector};
+pub use self::vectors::{VECTOR_BUDGET, VectorCache};
 use super::small_file::{as_read, pretty, read_all};
 use crate::boxed;
 use crate::count::count;
@@ -21,8 +27,10 @@ use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::model::{Batch, Op};
 use garth_engine::path::TreePath;
 
-/// File with the number of tokens used today.
+/// File with the number of tokens that language models used today.
 const SPENT: &str = "/.garth/models.json";
+/// File with the number of tokens that embedding services used today.
+const SPENT_ON_EMBEDDINGS: &str = "/.garth/embedder.json";
 
 /// Request to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +66,8 @@ pub trait ChatModel: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Allowance {
     fs: Arc<dyn FileSystem>,
+    /// File with the count.
+    file: &'static str,
     cap: u64,
     env: Env,
 }
@@ -71,13 +81,23 @@ struct TokenUse {
 }
 
 impl Allowance {
-    /// Returns an allowance of `cap` tokens a day.
+    /// Returns an allowance of `cap` tokens a day for language models.
     ///
     /// # Errors
     /// From the storage.
     #[boxed]
     pub async fn new(account: &dyn AccountStore, cap: u64, env: Env) -> Result<Self> {
-        Ok(Self { fs: system(account).await?, cap, env })
+        Ok(Self { fs: system(account).await?, file: SPENT, cap, env })
+    }
+
+    /// Returns an allowance of `cap` tokens a day for embedding services. They cost much less than language
+    /// models, and are counted separately.
+    ///
+    /// # Errors
+    /// From the storage.
+    #[boxed]
+    pub async fn for_embeddings(account: &dyn AccountStore, cap: u64, env: Env) -> Result<Self> {
+        Ok(Self { fs: system(account).await?, file: SPENT_ON_EMBEDDINGS, cap, env })
     }
 
     /// Takes tokens from today's allowance. Returns false if not enough are left.
@@ -103,7 +123,7 @@ impl Allowance {
     }
 
     async fn change(&self, to: impl Fn(u64) -> Option<u64>) -> Result<bool> {
-        let path = TreePath::parse(SPENT)?;
+        let path = TreePath::parse(self.file)?;
         retry(|| async {
             let file = read_all(&*self.fs, std::slice::from_ref(&path), 4096).await?.pop().flatten();
             let known = file.as_ref().and_then(|file| file.bytes.as_deref());
@@ -148,4 +168,30 @@ pub(crate) async fn asked(
         allowance.settle(due, needed).await?;
     }
     Ok(Some(answer?.text))
+}
+
+/// Returns the vectors of texts within the day's allowance; `None` if that is used up.
+///
+/// # Errors
+/// `Unavailable` if the service does not answer, or its answer does not fit the texts; from the storage.
+pub(crate) async fn embedded(
+    embedder: &dyn Embedder,
+    allowance: Option<&Allowance>,
+    texts: &[String],
+) -> Result<Option<Vec<Vector>>> {
+    let due: u64 = texts.iter().map(|text| count(text) as u64).sum();
+    // Reserved before the call, as for a language model.
+    if let Some(allowance) = allowance
+        && !allowance.take(due).await?
+    {
+        return Ok(None);
+    }
+    let answer = embedder.embed(texts).await;
+    if let Some(allowance) = allowance {
+        // A token has at least one byte. A higher number reported by a service is wrong.
+        let most = texts.iter().map(|text| text.len() as u64).sum::<u64>().max(due);
+        let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
+        allowance.settle(due, needed).await?;
+    }
+    vectors_in(&answer?, texts.len()).map(Some)
 }

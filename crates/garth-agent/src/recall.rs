@@ -5,6 +5,7 @@
 mod answer;
 mod budget;
 mod compose;
+mod embedding;
 mod excerpt;
 pub mod fence;
 mod gather;
@@ -12,6 +13,7 @@ mod messages;
 mod read;
 mod recaller;
 mod request;
+mod rerank;
 mod retracted;
 mod run;
 mod session;
@@ -19,6 +21,7 @@ mod stamp;
 mod unit;
 
 pub use self::answer::{Evidence, Recalled};
+pub use self::embedding::Embedding;
 pub use self::fence::Key;
 pub use self::gather::FITS;
 pub use self::recaller::Recaller;
@@ -46,7 +49,7 @@ impl Recaller<'_> {
         let Some(question) = Question::parse(&asked.question) else {
             return Ok(Recalled::nothing(asked, &RankedCandidates::default()));
         };
-        let gathered = self.gather(asked, &question).await?;
+        let gathered = self.candidates(asked, &question).await?;
         if gathered.candidates.is_empty() {
             return Ok(Recalled::nothing(asked, &gathered));
         }

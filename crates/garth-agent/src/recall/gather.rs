@@ -33,6 +33,25 @@ const BESIDE: f64 = 0.4;
 const PAST: &str = "Searched the current text: memories deleted or changed since are not found.";
 const UNINDEXED: &str = "Some text is not indexed yet; try again later.";
 
+/// Limits on the candidates that are gathered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    /// Maximum number of candidates.
+    candidates: usize,
+    /// Share of the best score below which sources, and parts of them, are omitted.
+    least: f64,
+}
+
+impl Reach {
+    /// Reach of a comparison: as many candidates as are read, whatever their scores.
+    pub(super) const COMPARED: Self = Self { candidates: READ, least: 0.0 };
+
+    /// Returns the reach of an answer.
+    pub(super) fn shown(asked: &Recall) -> Self {
+        Self { candidates: asked.limit, least: BESIDE }
+    }
+}
+
 /// Candidates, best first.
 #[derive(Debug, Default)]
 pub(super) struct RankedCandidates {
@@ -60,7 +79,13 @@ struct Source {
 }
 
 impl Recaller<'_> {
-    pub(super) async fn gather(&self, asked: &Recall, question: &Question) -> Result<RankedCandidates> {
+    /// Returns the sources that may be shown, by the scores of the search.
+    pub(super) async fn gather(
+        &self,
+        asked: &Recall,
+        question: &Question,
+        reach: Reach,
+    ) -> Result<RankedCandidates> {
         let Some(query) = self.query(asked)? else { return Ok(RankedCandidates::default()) };
         let found = self.fs.search(&query).await?;
         let mut gathered =
@@ -86,8 +111,8 @@ impl Recaller<'_> {
         // The search does not say that it omitted further passages of a file.
         gathered.more |= sources.iter().any(Source::is_full);
         while let Some(source) = sources.pop_front() {
-            let least = least_shown(gathered.best);
-            if gathered.candidates.len() == asked.limit || read == READ || source.score < least {
+            let least = least_shown(gathered.best, reach);
+            if gathered.candidates.len() == reach.candidates || read == READ || source.score < least {
                 // Sources below `least` would not be shown with a larger limit either.
                 gathered.more |= source.score >= least;
                 sources.push_front(source);
@@ -99,7 +124,7 @@ impl Recaller<'_> {
             // Sources are read in groups: one read of several costs less than one for each.
             if ahead.is_empty() {
                 // `least` only grows, so the answers stay in step with the sources until the end.
-                let due = AHEAD.min(asked.limit - gathered.candidates.len()).min(READ - read);
+                let due = AHEAD.min(reach.candidates - gathered.candidates.len()).min(READ - read);
                 let next = iter::once(&source).chain(&sources).filter(|source| !is_left_out(source));
                 let next = next.take_while(|source| source.score >= least).take(due);
                 let wanted: Vec<_> = next.map(Source::wanted).collect();
@@ -112,18 +137,15 @@ impl Recaller<'_> {
             let Some(mut parts) = parts.filter(|parts| !parts.units.is_empty()) else { continue };
             // Sources come best first, so the first one that may be shown has the best score.
             gathered.best.get_or_insert(source.score);
-            let least = least_shown(gathered.best);
+            let least = least_shown(gathered.best, reach);
             gathered.fits |= source.words >= FITS;
             parts.units.retain(|unit| !unit.is_found || unit.score >= least);
             gathered.candidates.push(source.candidate(parts));
         }
         // Those that the limits left out fit, too.
-        let least = least_shown(gathered.best);
+        let least = least_shown(gathered.best, reach);
         let fits = |source: &Source| source.score >= least && source.words >= FITS && !is_left_out(source);
         gathered.fits |= sources.iter().any(fits);
-        if !gathered.fits {
-            gathered.keep_nearest(asked.mode);
-        }
         Ok(gathered)
     }
 
@@ -165,7 +187,32 @@ impl Recaller<'_> {
 }
 
 impl RankedCandidates {
-    /// Keeps only the memories, and the parts of other files, that are nearest in meaning to the question.
+    /// Applies the limits of an answer to candidates that were gathered for a comparison, and have other
+    /// scores now.
+    pub(super) fn limited(mut self, asked: &Recall) -> Self {
+        self.candidates.sort_by(|one, other| other.score.total_cmp(&one.score));
+        self.best = self.candidates.first().map(|candidate| candidate.score);
+        let reach = Reach::shown(asked);
+        let least = least_shown(self.best, reach);
+        self.candidates.retain(|candidate| candidate.score >= least);
+        self.fits = self.candidates.iter().any(|candidate| candidate.words >= FITS);
+        self.more |= self.candidates.len() > reach.candidates;
+        self.candidates.truncate(reach.candidates);
+        for candidate in &mut self.candidates {
+            candidate.parts.units.retain(|unit| !unit.is_found || unit.score >= least);
+        }
+        self
+    }
+
+    /// If nothing fits the question, keeps only the memories, and the parts of other files, that are nearest
+    /// to it in meaning.
+    pub(super) fn fitting_or_nearest(mut self, mode: SearchMode) -> Self {
+        if !self.fits {
+            self.keep_nearest(mode);
+        }
+        self
+    }
+
     fn keep_nearest(&mut self, mode: SearchMode) {
         let is_near =
             |candidate: &Candidate| mode == SearchMode::Meaning && candidate.score_parts.meaning > 0.0;
@@ -252,13 +299,13 @@ impl Source {
             first.score.total_cmp(&second.score).then(rank(*one).cmp(&rank(*other)))
         });
         let score_parts = best.map(|(_, hit)| hit.parts).unwrap_or_default();
-        Candidate { source, score: self.score, score_parts, found_in, parts }
+        Candidate { source, score: self.score, score_parts, words: self.words, found_in, parts }
     }
 }
 
 /// Returns the score below which nothing is shown.
-fn least_shown(best: Option<f64>) -> f64 {
-    best.map_or(0.0, |best| best * BESIDE)
+fn least_shown(best: Option<f64>, reach: Reach) -> f64 {
+    best.map_or(0.0, |best| best * reach.least)
 }
 
 /// Maps the error of a source that no longer exists, or did not exist at that time, to `None`.

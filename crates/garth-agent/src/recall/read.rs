@@ -12,7 +12,7 @@ use crate::memory::{
 };
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Entry, Hit, Timestamp};
+use garth_engine::model::{At, ByteRange, Entry, Hit, ScoreParts, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
@@ -134,7 +134,11 @@ pub(super) fn memory(
         of(layers).origin != Origin::Stale && checksum.as_ref().is_none_or(describes)
     };
     let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
-    let best = |level| of_level(hits, Some(level)).iter().map(|hit| hit.score).fold(0.0, f64::max);
+    let best_hit = |level| {
+        let hits = of_level(hits, Some(level)).into_iter();
+        hits.max_by(|one, other| one.score.total_cmp(&other.score))
+    };
+    let best = |level| best_hit(level).map_or(0.0, |hit| hit.score);
     let layers = [
         (brief.filter(|_| has_brief), ABSTRACT, Level::Abstract, What::Abstract),
         (overview.filter(|_| has_overview), OVERVIEW, Level::Overview, What::Overview),
@@ -158,12 +162,14 @@ pub(super) fn memory(
             is_log: false,
         };
         if found == Some(level) {
-            parts.units.insert(0, unit(best(level), true, vec![form], entry.mtime));
+            let score_parts = best_hit(level).map(|hit| hit.parts).unwrap_or_default();
+            parts.units.insert(0, unit((best(level), score_parts), true, vec![form], entry.mtime));
         } else if level == Level::Abstract && !parts.units.is_empty() {
             // In place of a passage that does not fit the budget.
             parts.units[0].forms.push(form);
         } else if level == Level::Overview && parts.whole.is_none() {
-            parts.units.push(unit(content_score.max(best(level)), false, vec![form], entry.mtime));
+            let score = content_score.max(best(level));
+            parts.units.push(unit((score, ScoreParts::default()), false, vec![form], entry.mtime));
         } else {
             continue;
         }
@@ -219,7 +225,7 @@ fn content(
             let text = RegionText { bytes: &bytes, from: region.bytes.start, known: region.known };
             let forms = text.forms(passage, question);
             if !forms.is_empty() {
-                parts.units.push(unit(hit.score, true, forms, time));
+                parts.units.push(unit((hit.score, hit.parts), true, forms, time));
             }
         }
     }
@@ -230,7 +236,7 @@ fn content(
         // Found in another version: the beginning.
         let mut forms = text.forms(0..start.len().min(WHOLE as usize), question);
         if let Some(last) = forms.pop() {
-            parts.units.push(unit(hits[0].score, true, vec![last], time));
+            parts.units.push(unit((hits[0].score, hits[0].parts), true, vec![last], time));
         }
     }
     if let (Some(whole), Some(first)) = (&parts.whole, parts.units.first_mut())
@@ -290,8 +296,13 @@ impl RegionText<'_> {
     }
 }
 
-fn unit(score: f64, is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
-    Unit { score, is_found, forms, speaker: None, time }
+fn unit(
+    (score, score_parts): (f64, ScoreParts),
+    is_found: bool,
+    forms: Vec<Form>,
+    time: Timestamp,
+) -> Unit {
+    Unit { score, score_parts, is_found, forms, speaker: None, time }
 }
 
 fn whole(file: usize, entry: &Entry, bytes: &[u8], what: What) -> Form {

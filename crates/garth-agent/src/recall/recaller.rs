@@ -1,5 +1,6 @@
 //! Account to recall from: a tree, and the places of its memories.
 
+use super::embedding::Embedding;
 use super::request::Recall;
 use crate::account_paths::{AccountPaths, both};
 use crate::memory::{Prefix, Uri};
@@ -37,19 +38,27 @@ use garth_engine::path::TreePath;
 pub struct Recaller<'a> {
     pub(super) fs: &'a dyn FileSystem,
     pub(super) env: Env,
-    paths: AccountPaths,
+    /// Service that compares texts with the question.
+    pub(super) embedding: Option<Embedding<'a>>,
+    pub(super) paths: AccountPaths,
 }
 
 impl<'a> Recaller<'a> {
     /// Returns a handle to recall from the tree of `account`.
     pub fn new(fs: &'a dyn FileSystem, account: &str) -> Self {
-        Self { fs, env: Env::system(), paths: AccountPaths::new(account) }
+        Self { fs, env: Env::system(), embedding: None, paths: AccountPaths::new(account) }
     }
 
     /// Sets the clock, the randomness and the threads to compute on. The default is those of the machine.
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
+    }
+
+    /// Sets the embedding service. Without one, texts are compared by the table of the program.
+    #[must_use]
+    pub fn embedding(self, embedding: Option<Embedding<'a>>) -> Self {
+        Self { embedding, ..self }
     }
 
     /// Sets the directories of the account's tree that a view contains: the path of each in the view, and in

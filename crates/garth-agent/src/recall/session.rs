@@ -9,10 +9,10 @@ use bytes::Bytes;
 use super::messages::{Said, from_snippet, said};
 use super::read::{Answers, Region, Wanted, fetched, line_feeds, regions};
 use super::retracted::retracted;
-use super::unit::{Form, Parts, SourceFile, Unit, What};
+use super::unit::{Form, Parts, SourceFile, Unit, What, share_of};
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{Entry, Hit, Timestamp};
+use garth_engine::model::{Entry, Hit, ScoreParts, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
@@ -113,15 +113,18 @@ pub(super) async fn session(
         if said.is_empty() && !hit.lines.clone().any(|line| withheld.contains(&line)) && !is_read(&lines, hit)
         {
             let line = hit.lines.start..hit.lines.start + 1;
-            let unit = unit(&file, (line, hit.bytes.clone()), from_snippet(&hit.snippet), hit.score, true);
+            let said = from_snippet(&hit.snippet);
+            let unit = unit(&file, (line, hit.bytes.clone()), said, (hit.score, hit.parts), true);
             found.entry(hit.lines.start).or_insert(unit);
             order.push(hit.lines.start);
         }
         for (line, bytes, said) in said {
-            let score = hit.score * share(said.words);
+            let share = share(said.words);
+            let score = hit.score * share;
             if score == 0.0 || found.get(&line).is_some_and(|unit| unit.score >= score) {
                 continue;
             }
+            let score = (score, share_of(hit.parts, share));
             found.insert(line, unit(&file, (line..line + 1, bytes), said, score, true));
             order.push(line);
         }
@@ -154,6 +157,7 @@ fn beside(
     for (line, score) in scores {
         let Some((bytes, text)) = lines.get(&line) else { continue };
         let Some(said) = said(text, question)? else { continue };
+        let score = (score, ScoreParts::default());
         let unit = unit(file, (line..line + 1, bytes.clone()), said, score, false);
         beside.extend(times.contain(unit.time).then_some(unit));
     }
@@ -176,7 +180,7 @@ fn unit(
     file: &SourceFile,
     (lines, bytes): (Range<u64>, Range<u64>),
     said: Said,
-    score: f64,
+    (score, score_parts): (f64, ScoreParts),
     is_found: bool,
 ) -> Unit {
     let Said { who, texts, time, .. } = said;
@@ -188,7 +192,8 @@ fn unit(
         };
         Form { file: 0, bytes: bytes.clone(), lines: lines.clone(), is_whole: false, text, what }
     });
-    Unit { score, is_found, forms: forms.collect(), speaker: Some(who), time: time.unwrap_or(file.time) }
+    let (forms, time) = (forms.collect(), time.unwrap_or(file.time));
+    Unit { score, score_parts, is_found, forms, speaker: Some(who), time }
 }
 
 /// Adds the lines of a region that are complete.

@@ -14,6 +14,8 @@ pub(super) struct Candidate {
     pub(super) score: f64,
     /// Terms of the score.
     pub(super) score_parts: ScoreParts,
+    /// Share of the question's words, in it and beside it.
+    pub(super) words: f64,
     /// Files with words of the question, and their scores.
     pub(super) found_in: Vec<(String, f64)>,
     pub(super) parts: Parts,
@@ -57,6 +59,8 @@ pub(super) struct SourceFile {
 pub(super) struct Unit {
     /// Score of what was found; of other units, that of what they are beside.
     pub(super) score: f64,
+    /// Terms of the score of what was found; 0 for other units.
+    pub(super) score_parts: ScoreParts,
     /// False for a unit that does not fit the question itself, but belongs to one that does.
     pub(super) is_found: bool,
     /// Forms, the longest first.
@@ -65,6 +69,14 @@ pub(super) struct Unit {
     pub(super) speaker: Option<String>,
     /// Time of a message, or of the last change of the file.
     pub(super) time: Timestamp,
+}
+
+/// Returns a share of the terms of a score.
+pub(super) fn share_of(mut score_parts: ScoreParts, share: f64) -> ScoreParts {
+    score_parts.words *= share;
+    score_parts.neighbours *= share;
+    score_parts.meaning *= share;
+    score_parts
 }
 
 /// Text of a unit.
