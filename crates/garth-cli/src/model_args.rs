@@ -1,10 +1,12 @@
-//! Language model of the configuration, for the verbs that use one.
+//! Language model and embedding service of the configuration, for the verbs that use them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use garth_agent::models::Allowance;
 use garth_server::chat_model::{HttpModel, ServedModel};
+use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 
 use crate::app::App;
 use crate::config::{Config, ModelFlags, Settings};
@@ -28,31 +30,59 @@ impl ModelArgs {
 
 /// Opens the model of a configuration; `None` if none is named.
 pub(crate) fn open(config: &Config, settings: &Settings) -> Result<Option<ServedModel>> {
-    let (url, name) = match (&settings.model_endpoint, &settings.model) {
-        (Some(url), Some(name)) => (url, name),
-        (None, None) => return Ok(None),
+    let given = (&settings.model_endpoint, &settings.model);
+    let Some((url, name)) = endpoint_and_name(config, given, ["model_endpoint", "model"])? else {
+        return Ok(None);
+    };
+    let key = key(&settings.model_key, &settings.model_key_file, "model_key_file")?;
+    let model = HttpModel::new(url, name, key)?.limits(&settings.limits);
+    Ok(Some(ServedModel { model: Arc::new(model), daily_tokens: settings.model_daily_tokens }))
+}
+
+/// Opens the embedding service of a configuration; `None` if none is named.
+pub(crate) fn open_embedder(config: &Config, settings: &Settings) -> Result<Option<ServedEmbedder>> {
+    let given = (&settings.embedder_endpoint, &settings.embedder);
+    let Some((url, name)) = endpoint_and_name(config, given, ["embedder_endpoint", "embedder"])? else {
+        return Ok(None);
+    };
+    let key = key(&settings.embedder_key, &settings.embedder_key_file, "embedder_key_file")?;
+    let embedder = HttpEmbedder::new(url, name, key)?.limits(&settings.limits);
+    let daily_tokens = settings.embedder_daily_tokens;
+    Ok(Some(ServedEmbedder { embedder: Arc::new(embedder), daily_tokens }))
+}
+
+/// Returns the URL of an endpoint and the name of the model there; `None` without both. `options` are the
+/// names of their options.
+fn endpoint_and_name<'s>(
+    config: &Config,
+    given: (&'s Option<String>, &'s Option<String>),
+    options: [&str; 2],
+) -> Result<Option<(&'s str, &'s str)>> {
+    let [endpoint, model] = options;
+    let flag = |option: &str| format!("{option} (--{})", option.replace('_', "-"));
+    match given {
+        (Some(url), Some(name)) => Ok(Some((url.as_str(), name.as_str()))),
+        (None, None) => Ok(None),
         (Some(_), None) => {
-            let endpoint = config.named("model_endpoint");
-            return Err(Failure::Usage(format!(
-                "{endpoint} requires model (--model), the name of the model"
-            )));
+            let named = config.named(endpoint);
+            Err(Failure::Usage(format!("{named} requires {}, the name of the model", flag(model))))
         }
         (None, Some(_)) => {
-            let model = config.named("model");
-            let endpoint = "model_endpoint (--model-endpoint), the URL of its endpoint";
-            return Err(Failure::Usage(format!("{model} requires {endpoint}")));
+            let named = config.named(model);
+            Err(Failure::Usage(format!("{named} requires {}, the URL of its endpoint", flag(endpoint))))
         }
-    };
-    let key = match (&settings.model_key, &settings.model_key_file) {
-        (Some(key), _) => Some(key.clone()),
-        (None, Some(file)) => {
-            Some(std::fs::read_to_string(file).map_err(secret_file("model_key_file", file))?)
-        }
-        (None, None) => None,
+    }
+}
+
+/// Returns the API key of an endpoint, given as a secret or in the file that `option` names.
+fn key(secret: &Option<String>, file: &Option<PathBuf>, option: &str) -> Result<Option<String>> {
+    let key = match (secret, file) {
+        (Some(key), _) => key.clone(),
+        (None, Some(file)) => std::fs::read_to_string(file).map_err(secret_file(option, file))?,
+        (None, None) => return Ok(None),
     };
     // A key file may end with a line feed.
-    let model = HttpModel::new(url, name, key.map(|key| key.trim().to_owned()))?.limits(&settings.limits);
-    Ok(Some(ServedModel { model: Arc::new(model), daily_tokens: settings.model_daily_tokens }))
+    Ok(Some(key.trim().to_owned()))
 }
 
 /// Returns the daily token allowance of the account.

@@ -2,16 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use garth_agent::models::{Allowance, Answer, Ask, ChatModel};
 use garth_agent::workspace::Asking;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, Result};
 use serde::Deserialize;
-use ureq::Agent;
 
-use crate::endpoint;
+use crate::endpoint::ModelEndpoint;
 use crate::limits::Limits;
 
 /// The language model of a server.
@@ -48,12 +46,8 @@ impl ServedModel {
 /// Model at an HTTP endpoint.
 #[derive(Clone)]
 pub struct HttpModel {
-    agent: Agent,
-    url: String,
+    endpoint: ModelEndpoint,
     model: String,
-    key: Option<String>,
-    timeout: Duration,
-    max_answer: usize,
 }
 
 impl HttpModel {
@@ -63,51 +57,26 @@ impl HttpModel {
     /// # Errors
     /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
     pub fn new(base: &str, model: impl Into<String>, key: Option<String>) -> Result<Self> {
-        endpoint::check("model", base, "give a key")?;
-        let config = Agent::config_builder()
-            // The status is checked below, where the message can name it.
-            .http_status_as_error(false)
-            .max_redirects(0)
-            // A redirect or a proxy would get the prompt and the key.
-            .proxy(None)
-            .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
-            .build();
-        let Limits { model_timeout: timeout, model_max_answer: max_answer, .. } = Limits::default();
-        let url = format!("{}/chat/completions", base.trim_end_matches('/'));
-        Ok(Self { agent: config.new_agent(), url, model: model.into(), key, timeout, max_answer })
+        let Limits { model_timeout, model_max_answer, .. } = Limits::default();
+        let within = (model_timeout, model_max_answer);
+        let endpoint = ModelEndpoint::new("model", (base, "chat/completions"), key, within)?;
+        Ok(Self { endpoint, model: model.into() })
     }
 
     /// Sets the timeout and the longest answer to `model_timeout` and `model_max_answer`.
     #[must_use]
     pub fn limits(self, limits: &Limits) -> Self {
-        Self { timeout: limits.model_timeout, max_answer: limits.model_max_answer, ..self }
+        Self { endpoint: self.endpoint.within(limits.model_timeout, limits.model_max_answer), ..self }
     }
 
     /// Sends a question and waits for the answer. Blocks the thread.
     fn send(&self, ask: &Ask) -> Result<Answer> {
-        let body = serde_json::json!({
+        let text = self.endpoint.post(&serde_json::json!({
             "model": self.model, "max_completion_tokens": ask.max_tokens,
             "messages": [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}],
-        });
-        let request = self.agent.post(&self.url).config().timeout_global(Some(self.timeout)).build();
-        let mut request = request.header("content-type", "application/json");
-        if let Some(key) = &self.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
-        let failed = |why: String| Error::new(ErrorKind::Unavailable, format!("{why}; try again"));
-        let mut answer =
-            // The cause is left out of the message, because it may quote the URL.
-            request.send(body.to_string()).map_err(|_| failed("the model cannot be reached".to_owned()))?;
-        let status = answer.status().as_u16();
-        // The message leaves out the body, which could repeat the key.
-        if !answer.status().is_success() {
-            return Err(failed(format!("the model's endpoint answered {status}")));
-        }
-        // An endpoint could send without end.
-        let text = answer.body_mut().with_config().limit(self.max_answer as u64).read_to_string();
-        let text = text.map_err(|_| failed("the model's answer broke off or is too long".to_owned()))?;
+        }))?;
         let reply: Reply = serde_json::from_str(&text)
-            .map_err(|_| failed("the model's endpoint does not speak chat completions".to_owned()))?;
+            .map_err(|_| self.endpoint.failed("'s endpoint does not speak chat completions"))?;
         let tokens = reply.usage.map(|usage| usage.total_tokens);
         let said = reply.choices.into_iter().next().and_then(|choice| choice.message.content);
         Ok(Answer { text: said.unwrap_or_default(), tokens })

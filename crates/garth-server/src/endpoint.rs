@@ -1,6 +1,10 @@
-//! URLs of endpoints that garth sends to: sinks and models.
+//! Endpoints that garth sends to: the URLs of sinks and models, and requests to models.
+
+use std::time::Duration;
 
 use garth_engine::{Error, ErrorKind, Result};
+use serde_json::Value;
+use ureq::Agent;
 use ureq::http::Uri;
 
 /// Checks that `url` is an `http` or `https` URL of a host, without a user or password. `what` and `instead`
@@ -17,5 +21,77 @@ pub(crate) fn check(what: &str, url: &str, instead: &str) -> Result<()> {
         }
         Some(authority) if !authority.host().is_empty() => Ok(()),
         _ => bad("must name a host"),
+    }
+}
+
+/// Endpoint of a model that answers JSON with JSON.
+#[derive(Clone)]
+pub(crate) struct ModelEndpoint {
+    agent: Agent,
+    /// Name of the model in errors, such as `model`.
+    what: &'static str,
+    url: String,
+    key: Option<String>,
+    timeout: Duration,
+    max_answer: usize,
+}
+
+impl ModelEndpoint {
+    /// Returns the endpoint at `call` below a base URL, with the timeout of a request and the longest answer.
+    /// It follows no redirects and ignores the proxies of the environment.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
+    pub(crate) fn new(
+        what: &'static str,
+        (base, call): (&str, &str),
+        key: Option<String>,
+        (timeout, max_answer): (Duration, usize),
+    ) -> Result<Self> {
+        check(what, base, "give a key")?;
+        let config = Agent::config_builder()
+            // The status is checked below, where the message can name it.
+            .http_status_as_error(false)
+            .max_redirects(0)
+            // A redirect or a proxy would get the prompt and the key.
+            .proxy(None)
+            .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let url = format!("{}/{call}", base.trim_end_matches('/'));
+        Ok(Self { agent: config.new_agent(), what, url, key, timeout, max_answer })
+    }
+
+    /// Sets the timeout of a request, and the longest answer.
+    #[must_use]
+    pub(crate) fn within(self, timeout: Duration, max_answer: usize) -> Self {
+        Self { timeout, max_answer, ..self }
+    }
+
+    /// Returns the error of a request that failed for this reason.
+    pub(crate) fn failed(&self, why: &str) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("the {}{why}; try again", self.what))
+    }
+
+    /// Sends a request and waits for the answer. Blocks the thread.
+    ///
+    /// # Errors
+    /// `Unavailable` without an answer, and for one that is no success or too long.
+    pub(crate) fn post(&self, body: &Value) -> Result<String> {
+        let request = self.agent.post(&self.url).config().timeout_global(Some(self.timeout)).build();
+        let mut request = request.header("content-type", "application/json");
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        // The cause is left out of the message, because it may quote the URL.
+        let sent = request.send(body.to_string());
+        let mut answer = sent.map_err(|_| self.failed(" cannot be reached"))?;
+        let status = answer.status().as_u16();
+        // The message leaves out the body, which could repeat the key.
+        if !answer.status().is_success() {
+            return Err(self.failed(&format!("'s endpoint answered {status}")));
+        }
+        // An endpoint could send without end.
+        let text = answer.body_mut().with_config().limit(self.max_answer as u64).read_to_string();
+        text.map_err(|_| self.failed("'s answer broke off or is too long"))
     }
 }

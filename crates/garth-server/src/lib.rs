@@ -16,6 +16,7 @@ mod collect;
 mod compaction;
 mod compute;
 mod connection;
+pub mod embedder;
 mod endpoint;
 mod errors;
 mod fields;

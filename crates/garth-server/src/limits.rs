@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use garth_agent::media::BUDGET;
+use garth_agent::models::VECTOR_BUDGET;
 use garth_agent::nearest::nearest;
 use garth_engine::model::Timestamp;
 use garth_engine::{Error, ErrorKind, Result};
@@ -224,6 +225,12 @@ limits! {
     model_timeout: Duration, Time = 2 * MINUTE, SECOND => HOUR;
     /// Longest answer of the language model.
     model_max_answer: usize, Bytes = 4 * MIB, 4 * KIB => 64 * MIB;
+    /// Time limit for an answer of the embedding service. A recall waits for it.
+    embedder_timeout: Duration, Time = 5 * SECOND, 100 => 5 * MINUTE;
+    /// Longest answer of the embedding service: the vectors of 32 texts.
+    embedder_max_answer: usize, Bytes = 16 * MIB, 64 * KIB => 256 * MIB;
+    /// Memory for vectors of the last day. One account uses half of it at most.
+    embedder_cache: usize, Bytes = VECTOR_BUDGET as u64, 0 => 64 * GIB;
 }
 
 impl Limits {

@@ -54,6 +54,7 @@ use crate::auth::authorize;
 use crate::body::{BodyLimit, drain, read_body};
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
+use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
@@ -66,8 +67,12 @@ const SMALL_BODY: usize = 4 << 10;
 type Arguments = Vec<(String, String)>;
 
 /// Returns the router of everything that is served.
-pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>, limits: Arc<Limits>) -> Router {
-    router_of(Served::new(data_dir, model, limits))
+pub(crate) fn router(
+    data_dir: DataDir,
+    (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
+    limits: Arc<Limits>,
+) -> Router {
+    router_of(Served { embedder, ..Served::new(data_dir, model, limits) })
 }
 
 fn router_of(served: Served) -> Router {
@@ -275,6 +280,8 @@ impl<'a> Admission<'a> {
             key: self.admitted.key(),
             env: served.data_dir.env(),
             model: served.model.as_ref(),
+            embedder: served.embedder.as_ref(),
+            vectors: &served.vectors,
             compactions: &served.compactions,
             limits: &served.limits,
             hydrator: &served.hydrator,

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use crate::chat_model::ServedModel;
 use crate::connection;
+use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
 use crate::request::Context;
 use crate::routes::router;
@@ -22,11 +23,13 @@ use crate::routes::router;
 /// Pause when the system cannot accept a connection, for lack of files or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Options of a server. By default, it has no access log, no language model, and the default limits.
+/// Options of a server. By default, it has no access log, no language model, no embedding service, and the
+/// default limits.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     access_log: bool,
     model: Option<ServedModel>,
+    embedder: Option<ServedEmbedder>,
     limits: Limits,
 }
 
@@ -51,6 +54,12 @@ impl Options {
     pub fn model(self, model: Option<ServedModel>) -> Self {
         Self { model, ..self }
     }
+
+    /// Sets the embedding service for recalls.
+    #[must_use]
+    pub fn embedder(self, embedder: Option<ServedEmbedder>) -> Self {
+        Self { embedder, ..self }
+    }
 }
 
 /// Serves a data folder on these sockets until `shutdown` completes. Requests that have begun are then
@@ -72,7 +81,7 @@ pub async fn serve(
     let context = Context { env, access_log, limits: Arc::clone(&limits) };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(data_dir, options.model, limits);
+    let app = router(data_dir, (options.model, options.embedder), limits);
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }

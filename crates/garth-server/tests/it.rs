@@ -9,6 +9,7 @@ mod it {
     mod auth;
     mod chat_model;
     mod connection;
+    mod embedder;
     mod fairness;
     mod garbage;
     mod harness;

@@ -45,12 +45,12 @@ impl Recaller<'_> {
         Ok(gathered.fitting_or_nearest(asked.mode))
     }
 
-    /// Gives the candidates their new scores. Returns a note if that failed.
+    /// Gives the candidates their new scores, and puts them in the new order. Returns a note if that failed.
     async fn compare(
         &self,
         embedding: &Embedding<'_>,
         asked: &Recall,
-        candidates: &mut [Candidate],
+        candidates: &mut Vec<Candidate>,
     ) -> Option<&'static str> {
         let compared = most_likely(candidates);
         if compared.len() < 2 {
@@ -121,28 +121,46 @@ fn start_of(text: &str) -> &str {
     &text[..text.floor_char_boundary(text.len().min(TEXT))]
 }
 
-/// Replaces the gain for meaning of all candidates. `cosines` are those of the texts at `compared`; other
-/// texts gain nothing.
-fn rank(candidates: &mut [Candidate], compared: &[(usize, usize)], cosines: &[f64]) {
+/// Replaces the gain for meaning of all candidates, and orders them and their parts by it. `cosines` are
+/// those of the texts at `compared`; other texts gain nothing.
+fn rank(candidates: &mut Vec<Candidate>, compared: &[(usize, usize)], cosines: &[f64]) {
     let Some(gains) = gains(cosines) else { return };
-    let mut total: Vec<Vec<f64>> =
+    let mut own: Vec<Vec<f64>> =
         candidates.iter().map(|candidate| vec![0.0; candidate.parts.units.len()]).collect();
     for ((candidate, unit), gain) in compared.iter().zip(&gains) {
-        total[*candidate][*unit] = *gain;
+        own[*candidate][*unit] = *gain;
     }
-    for (candidate, own) in candidates.iter_mut().zip(total) {
-        let beside = |unit| near(&candidate.parts.units, unit).map(|other| own[other]).fold(0.0, f64::max);
-        let gained: Vec<f64> =
-            own.iter().enumerate().map(|(unit, own)| own + MEANING_BESIDE * beside(unit)).collect();
-        for (unit, gained) in candidate.parts.units.iter_mut().zip(gained) {
-            if unit.is_found {
-                let words = unit.score_parts.words + unit.score_parts.neighbours;
-                unit.score_parts.meaning = gained.min((1.0 - words).max(0.0));
-                unit.score = words + unit.score_parts.meaning;
-            }
+    let mut ranked: Vec<(f64, Candidate)> = Vec::with_capacity(candidates.len());
+    for (mut candidate, own) in candidates.drain(..).zip(own) {
+        ranked.push((add_gains(&mut candidate, &own), candidate));
+    }
+    // By the sum of all gains, which can be more than the largest score. The sort is stable.
+    ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    candidates.extend(ranked.into_iter().map(|(_, candidate)| candidate));
+}
+
+/// Adds the gains of its units to a candidate. Returns the largest sum of a unit's words and gain.
+fn add_gains(candidate: &mut Candidate, own: &[f64]) -> f64 {
+    let units = std::mem::take(&mut candidate.parts.units);
+    let beside = |unit| near(&units, unit).map(|other| own[other]).fold(0.0, f64::max);
+    let gained: Vec<f64> =
+        own.iter().enumerate().map(|(unit, own)| own + MEANING_BESIDE * beside(unit)).collect();
+    let mut ranked: Vec<(f64, Unit)> = Vec::with_capacity(units.len());
+    for (mut unit, gained) in units.into_iter().zip(gained) {
+        let mut sum = -1.0;
+        if unit.is_found {
+            let words = unit.score_parts.words + unit.score_parts.neighbours;
+            unit.score_parts.meaning = gained.min((1.0 - words).max(0.0));
+            unit.score = words + unit.score_parts.meaning;
+            sum = words + gained;
         }
-        settle(candidate);
+        ranked.push((sum, unit));
     }
+    ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let most = ranked.first().map_or(0.0, |(sum, _)| *sum);
+    candidate.parts.units = ranked.into_iter().map(|(_, unit)| unit).collect();
+    settle(candidate);
+    most
 }
 
 /// Returns the gain of each text: by the standard deviations that its cosine is above a floor, which is one
@@ -170,10 +188,10 @@ fn near(units: &[Unit], unit: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Gives a candidate the score of its best unit, and units that were not found themselves the score of what
-/// they are beside.
+/// Gives a candidate the score of its best unit, which is the first. Gives units that were not found the
+/// score of what they are beside.
 fn settle(candidate: &mut Candidate) {
-    let Some(best) = candidate.found().max_by(|one, other| one.score.total_cmp(&other.score)) else { return };
+    let Some(best) = candidate.found().next() else { return };
     (candidate.score, candidate.score_parts) = (best.score, best.score_parts);
     let units = &candidate.parts.units;
     let best_beside = |unit| {

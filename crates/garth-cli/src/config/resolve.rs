@@ -16,7 +16,11 @@ use crate::fail::{Failure, Result};
 const CONFIG: &str = "GARTH_CONFIG";
 
 /// Secrets, each with the option that names its file.
-const SECRETS: [(&str, &str); 2] = [("sink_secret", "sink_secret_file"), ("model_key", "model_key_file")];
+const SECRETS: [(&str, &str); 3] = [
+    ("sink_secret", "sink_secret_file"),
+    ("model_key", "model_key_file"),
+    ("embedder_key", "embedder_key_file"),
+];
 
 /// Options with their values.
 #[derive(Clone, Debug)]

@@ -28,6 +28,7 @@ pub(crate) enum Group {
     Log,
     Sink,
     Model,
+    Embedder,
     Requests,
     Background,
     Storage,
@@ -64,8 +65,16 @@ impl Setting {
 
 impl Group {
     /// All groups, in the order of the reference page.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Server, Self::Log, Self::Sink, Self::Model, Self::Requests, Self::Background, Self::Storage];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Server,
+        Self::Log,
+        Self::Sink,
+        Self::Model,
+        Self::Embedder,
+        Self::Requests,
+        Self::Background,
+        Self::Storage,
+    ];
 
     pub(crate) fn heading(self) -> &'static str {
         match self {
@@ -73,6 +82,7 @@ impl Group {
             Self::Log => "Log",
             Self::Sink => "Sink",
             Self::Model => "Language model",
+            Self::Embedder => "Embedding service",
             Self::Requests => "Limits of requests",
             Self::Background => "Limits of background work",
             Self::Storage => "Limits of storage",

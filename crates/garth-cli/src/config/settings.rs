@@ -22,6 +22,11 @@ pub(crate) struct Settings {
     pub(crate) model_key: Option<String>,
     pub(crate) model_key_file: Option<PathBuf>,
     pub(crate) model_daily_tokens: Option<u64>,
+    pub(crate) embedder_endpoint: Option<String>,
+    pub(crate) embedder: Option<String>,
+    pub(crate) embedder_key: Option<String>,
+    pub(crate) embedder_key_file: Option<PathBuf>,
+    pub(crate) embedder_daily_tokens: Option<u64>,
     pub(crate) storage: Storage,
     pub(crate) limits: Limits,
 }

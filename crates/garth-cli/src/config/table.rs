@@ -13,7 +13,7 @@ use super::settings::{LogFormat, Settings};
 
 /// All options, in the order of the reference page.
 pub(crate) static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let own = [server(), log(), sink(), model(), storage()].into_iter().flatten();
+    let own = [server(), log(), sink(), model(), embedder(), storage()].into_iter().flatten();
     let mut all: Vec<Setting> = own.chain(Limits::table().iter().map(limit)).collect();
     // The sort is stable: within its group, each option keeps its place.
     all.sort_by_key(|setting| Group::ALL.iter().position(|group| *group == setting.group));
@@ -46,6 +46,7 @@ fn limit(limit: &'static Limit) -> Setting {
     let group = match name {
         "deliveries" | "sink_timeout" => Group::Sink,
         "model_timeout" | "model_max_answer" => Group::Model,
+        "embedder_timeout" | "embedder_max_answer" | "embedder_cache" => Group::Embedder,
         _ if name.starts_with("courier_") || name.starts_with("compactions") => Group::Background,
         _ if name.starts_with("resets") || name == "collect_sessions" || name == "repair_steps" => {
             Group::Background
@@ -161,6 +162,41 @@ fn model() -> Vec<Setting> {
             "Token limit of each account per day (UTC); beyond it garth works without the model. Without a value \
              there is no limit.",
             |settings, value| settings.model_daily_tokens = Some(value.number()),
+        ),
+    ]
+}
+
+fn embedder() -> Vec<Setting> {
+    let own = |key, kind, meaning, apply| own(Group::Embedder, key, kind, None, meaning, apply);
+    vec![
+        own(
+            "embedder_endpoint",
+            Kind::Url,
+            "Base URL of an endpoint that speaks OpenAI's embeddings API, such as `http://localhost:11434/v1`. It \
+             gets questions, and texts that recall may show for them.",
+            |settings, value| settings.embedder_endpoint = Some(value.text()),
+        ),
+        own(
+            "embedder",
+            Kind::Text("NAME"),
+            "Name of the embedding model at the endpoint.",
+            |settings, value| settings.embedder = Some(value.text()),
+        ),
+        own(
+            "embedder_key_file",
+            Kind::File,
+            "File with the API key of the endpoint of the embedding model.",
+            |settings, value| settings.embedder_key_file = Some(PathBuf::from(value.text())),
+        ),
+        own("embedder_key", Kind::Secret, "The API key itself, instead of a file.", |settings, value| {
+            settings.embedder_key = Some(value.text());
+        }),
+        own(
+            "embedder_daily_tokens",
+            Kind::Tokens,
+            "Token limit of each account per day (UTC); beyond it recall works without the embedding model. \
+             Without a value there is no limit.",
+            |settings, value| settings.embedder_daily_tokens = Some(value.number()),
         ),
     ]
 }

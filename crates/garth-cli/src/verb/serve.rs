@@ -11,6 +11,7 @@ use garth_engine::datadir::Scope;
 use garth_engine::{DataDir, Env};
 use garth_server::Collecting;
 use garth_server::chat_model::ServedModel;
+use garth_server::embedder::ServedEmbedder;
 use garth_server::outbox::Courier;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
@@ -21,7 +22,7 @@ use crate::app::App;
 use crate::config::{Config, ServeFlags, Settings};
 use crate::fail::{Failure, Result, no_account_or};
 use crate::logs;
-use crate::model_args::open as open_model;
+use crate::model_args::{open as open_model, open_embedder};
 use crate::verb::outbox::sink::open as open_sink;
 
 /// Start the HTTP server
@@ -45,13 +46,15 @@ pub(crate) struct Serve {
 pub(crate) struct Services {
     pub(crate) sink: Option<Arc<dyn Sink>>,
     pub(crate) model: Option<ServedModel>,
+    pub(crate) embedder: Option<ServedEmbedder>,
 }
 
 impl Services {
     /// Opens them. Fails for options that do not fit together, malformed URLs and missing files: `garth
     /// config` checks a configuration by it.
     pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Self> {
-        Ok(Self { sink: open_sink(config, settings, env)?, model: open_model(config, settings)? })
+        let sink = open_sink(config, settings, env)?;
+        Ok(Self { sink, model: open_model(config, settings)?, embedder: open_embedder(config, settings)? })
     }
 }
 
@@ -62,7 +65,7 @@ impl Serve {
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
         app.open_within(&settings.storage);
-        let Services { sink, model } = Services::open(&config, &settings, &app.env)?;
+        let Services { sink, model, embedder } = Services::open(&config, &settings, &app.env)?;
         // The sockets first: a start that fails because a port is taken must not use up the key, which is
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
@@ -80,7 +83,7 @@ impl Serve {
             tracing::info!("stopping; requests in flight are finished");
         };
         let options = garth_server::Options::default().access_log(settings.access_log).model(model.clone());
-        let options = options.limits(settings.limits.clone());
+        let options = options.embedder(embedder).limits(settings.limits.clone());
         let (stop, stopping) = watch::channel(false);
         let collecting = Collecting { history: settings.collect_history };
         let courier = Courier::new(data_dir.clone(), sink).limits(&settings.limits).repairing();

@@ -56,11 +56,11 @@ fn config_never_shows_secrets() {
     for json in [&["config"][..], &["config", "--json"]] {
         let mut command = garth.command(json);
         command.env("GARTH_MODEL_KEY", "T0K3N").env("GARTH_SINK_SECRET", "T0K3N".repeat(8));
-        command.env("GARTH_SINK", "https://example.com/T0K3N");
+        command.env("GARTH_SINK", "https://example.com/T0K3N").env("GARTH_EMBEDDER_KEY", "T0K3N");
         let output = finish(command, b"");
         let shown = text(&output.stdout) + &text(&output.stderr);
         assert!(!shown.contains("T0K3N"), "{shown}");
-        assert_eq!(shown.matches("(set)").count(), 3, "{shown}");
+        assert_eq!(shown.matches("(set)").count(), 4, "{shown}");
     }
 }
 
@@ -70,6 +70,9 @@ fn config_refuses_what_serve_refuses() {
     std::fs::write(garth.data().join("secret"), "x".repeat(32)).expect("a file");
     for (option, due) in [
         ("model = \"m\"\n", "garth.toml:1: model requires model_endpoint"),
+        ("embedder = \"m\"\n", "garth.toml:1: embedder requires embedder_endpoint"),
+        ("embedder_endpoint = \"https://example.org/v1\"\n", "garth.toml:1: embedder_endpoint requires embedder"),
+        ("embedder_endpoint = \"https://a:b@example.org\"\nembedder = \"m\"\n", "must not contain a user"),
         ("sink = \"https://example.org/x\"\n", "garth.toml:1: sink requires sink_secret_file"),
         ("\nlog = \"loud\"\n", "garth.toml:2: log: `loud` is not a level"),
         ("sink = \"nowhere\"\nsink_secret_file = \"secret\"\n", "URL must begin with http"),

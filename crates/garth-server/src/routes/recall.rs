@@ -56,7 +56,8 @@ pub(super) async fn recall(
     let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
     // A new key for each answer, so that stored text cannot contain its codes.
     let key = Key::random(&recalled.env)?;
-    let json = serde_json::to_vec(&recalled.recaller().recall(&asked, &key).await?.to_json(&key));
+    let recaller = recalled.recaller().embedding(call.embedding());
+    let json = serde_json::to_vec(&recaller.recall(&asked, &key).await?.to_json(&key));
     Ok(json.map_err(|_| Refusal::validation("the answer is not valid JSON"))?.into())
 }
 

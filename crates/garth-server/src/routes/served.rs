@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use garth_agent::media::Hydrator;
+use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
 use garth_engine::datadir::Admitted;
 use garth_engine::{AccountStore, DataDir, ErrorKind};
@@ -11,6 +12,7 @@ use super::twins::Twins;
 use crate::answers::Rooms;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
+use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
 
@@ -20,6 +22,8 @@ pub(super) struct Served {
     pub(super) answers: Arc<Rooms>,
     pub(super) bodies: Arc<Rooms>,
     pub(super) model: Option<ServedModel>,
+    pub(super) embedder: Option<ServedEmbedder>,
+    pub(super) vectors: Arc<VectorCache>,
     pub(super) compactions: Compactions,
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
@@ -28,12 +32,15 @@ pub(super) struct Served {
 }
 
 impl Served {
+    /// Returns the state of a server without an embedding service.
     pub(super) fn new(data_dir: DataDir, model: Option<ServedModel>, limits: Arc<Limits>) -> Self {
         Self {
             data_dir,
             answers: Arc::new(Rooms::for_answers(&limits)),
             bodies: Arc::new(Rooms::for_bodies(&limits)),
             model,
+            embedder: None,
+            vectors: Arc::new(VectorCache::with_budget(limits.embedder_cache)),
             compactions: Compactions::new(&limits),
             hydrator: Arc::new(Hydrator::with_budget(limits.media_cache)),
             prompts: Arc::default(),

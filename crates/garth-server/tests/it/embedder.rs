@@ -1,0 +1,391 @@
+//! An embedding service behind an HTTP endpoint: its requests, the order that it gives a recall, the texts
+//! that it never gets, and recalls without its answer.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::executor::block_on;
+use garth_agent::models::Embedder as _;
+use garth_engine::{ErrorKind, FileSystem as _};
+use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
+use garth_server::{Limits, Options};
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::each;
+use serde_json::{Value, json};
+
+use super::harness::Server;
+
+const NAMES: [&str; 5] = ["alpha", "beta", "gamma", "delta", "epsilon"];
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Status and body of an answer to some texts.
+type Answer = Box<dyn Fn(&[String]) -> (u16, String) + Send + Sync>;
+/// Requests: each as it was sent, and the texts in its body.
+type Requests = Mutex<Vec<(String, Vec<String>)>>;
+
+/// An embedding service of this process.
+struct Service {
+    url: String,
+    requests: Arc<Requests>,
+}
+
+impl Service {
+    fn start(answer: impl Fn(&[String]) -> (u16, String) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let requests: Arc<Requests> = Arc::default();
+        let (seen, answer) = (Arc::clone(&requests), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+                std::thread::spawn(move || serve(stream.unwrap(), &seen, &*answer));
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// Returns the number of requests so far.
+    fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
+    /// Returns the texts of all requests so far.
+    fn inputs(&self) -> Vec<String> {
+        self.requests.lock().unwrap().iter().flat_map(|(_, texts)| texts.clone()).collect()
+    }
+
+    fn client(&self) -> HttpEmbedder {
+        HttpEmbedder::new(&self.url, "small", Some("sk-1".to_owned())).unwrap()
+    }
+
+    /// Starts a server that uses the service.
+    fn server(&self, daily_tokens: Option<u64>, limits: Limits) -> Server {
+        let embedder = Arc::new(self.client().limits(&limits));
+        let embedder = ServedEmbedder { embedder, daily_tokens };
+        Server::start_with(Options::default().limits(limits).embedder(Some(embedder)))
+    }
+}
+
+fn serve(mut stream: TcpStream, seen: &Requests, answer: &dyn Fn(&[String]) -> (u16, String)) {
+    let (mut read, mut piece) = (Vec::new(), [0; 4096]);
+    let body = loop {
+        let length = stream.read(&mut piece).unwrap();
+        assert!(length > 0, "closed within a request");
+        read.extend_from_slice(&piece[..length]);
+        let Some(end) = read.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&read[..end]).to_lowercase();
+        let due = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if read.len() - end - 4 >= due.unwrap().parse::<usize>().unwrap() {
+            break end + 4;
+        }
+    };
+    let json: Value = serde_json::from_slice(&read[body..]).unwrap();
+    let texts: Vec<String> = serde_json::from_value(json["input"].clone()).unwrap();
+    seen.lock().unwrap().push((String::from_utf8(read).unwrap(), texts.clone()));
+    let (status, body) = answer(&texts);
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+    // The client may have given up.
+    stream.write_all(format!("{head}{body}").as_bytes()).ok();
+}
+
+/// Returns an answer that is the same for all texts.
+fn fixed(status: u16, body: impl Into<String>) -> Answer {
+    let body = body.into();
+    Box::new(move |_| (status, body.clone()))
+}
+
+/// Returns an answer with these vectors, in the reverse order.
+fn reply(vectors: impl IntoIterator<Item = Vec<f64>>, tokens: u64) -> (u16, String) {
+    let item = |(index, embedding): (usize, Vec<f64>)| json!({"index": index, "embedding": embedding});
+    let mut data: Vec<Value> = vectors.into_iter().enumerate().map(item).collect();
+    data.reverse();
+    (200, json!({"data": data, "usage": {"total_tokens": tokens}}).to_string())
+}
+
+/// Returns the vector of a text: each name has an axis of its own, and each question one of a name.
+fn vector(text: &str) -> Vec<f64> {
+    let named = match text {
+        "which ferry note" => "delta",
+        "which note of the ferry" => "beta",
+        text => text,
+    };
+    NAMES.iter().map(|name| if named.contains(name) { 1.0 } else { 0.1 }).collect()
+}
+
+fn good(texts: &[String]) -> (u16, String) {
+    reply(texts.iter().map(|text| vector(text)), 10)
+}
+
+fn put(server: &Server, uri: &str, content: &str) {
+    server.ok("memories/put", json!({"uri": uri, "content": content}).to_string());
+}
+
+/// Stores a memory for each name. All have the same words of the questions.
+fn notes(server: &Server) {
+    for name in NAMES {
+        let uri = format!("ctx://acme/users/ann/memories/events/{name}");
+        put(server, &uri, &format!("The ferry note about {name}."));
+    }
+}
+
+fn ask(server: &Server, question: &str) -> Value {
+    server.ok("recall", json!({"question": question}).to_string())
+}
+
+/// Returns source, score and text of each piece.
+fn shown(answer: &Value) -> Vec<(Value, Value, Value)> {
+    let items = answer["items"].as_array().unwrap();
+    items.iter().map(|item| (item["source"].clone(), item["score"].clone(), item["text"].clone())).collect()
+}
+
+fn first(answer: &Value) -> String {
+    answer["items"][0]["source"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn texts_are_embedded_in_batches() {
+    let service = Service::start(|texts| {
+        reply(texts.iter().map(|text| vec![text.parse::<f64>().unwrap(), 1.0]), 7)
+    });
+    let texts: Vec<String> = (0..70).map(|number| number.to_string()).collect();
+    let answer = service.client().embed(&texts).await.unwrap();
+    let due: Vec<Vec<f32>> = (0_u8..70).map(|number| vec![f32::from(number), 1.0]).collect();
+    assert_eq!((answer.vectors, answer.tokens, service.count()), (due, Some(21), 3));
+    let (request, _) = service.requests.lock().unwrap()[0].clone();
+    assert!(request.starts_with("POST /v1/embeddings HTTP/1.1"), "{request}");
+    assert!(request.contains("Bearer sk-1") && request.contains("\"model\":\"small\""), "{request}");
+    assert!(!format!("{:?}", service.client()).contains("sk-1"));
+    for bad in ["", "ftp://x/v1", "http://", "http://user:pass@host/v1"] {
+        assert!(HttpEmbedder::new(bad, "m", None).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn embeddings_decide_the_order_of_a_recall() {
+    let service = Service::start(good);
+    let server = service.server(None, Limits::default());
+    notes(&server);
+    let by_delta = ask(&server, "which ferry note");
+    assert!(first(&by_delta).ends_with("/delta"), "{by_delta}");
+    assert_eq!((&by_delta["notes"], &by_delta["fits"]), (&json!([]), &json!(true)));
+    assert_eq!(shown(&by_delta).len(), 5, "{by_delta}");
+    let by_beta = ask(&server, "which note of the ferry");
+    assert!(first(&by_beta).ends_with("/beta"), "{by_beta}");
+    // A comparison by words asks nobody.
+    let before = service.count();
+    server.ok("recall", json!({"question": "which ferry", "mode": "words"}).to_string());
+    assert_eq!(service.count(), before);
+}
+
+#[test]
+fn embeddings_find_the_nearest_text() {
+    let service = Service::start(|texts| {
+        let of = |text: &String| match text.contains("beverage") || text.contains("sweet") {
+            true => vec![1.0, 0.1],
+            false => vec![0.1, 1.0],
+        };
+        reply(texts.iter().map(of), 10)
+    });
+    let server = service.server(None, Limits::default());
+    for (name, content) in [
+        ("alice", "Alice likes her coffee black."),
+        ("bob", "Bob likes his coffee sweet."),
+        ("bot", "The bot made coffee once."),
+    ] {
+        put(&server, &format!("ctx://acme/users/ann/memories/events/{name}"), content);
+    }
+    let answer = ask(&server, "which hot beverage does she prefer");
+    assert!(service.inputs().iter().any(|text| text.contains("sweet")), "{:?}", service.inputs());
+    assert!(answer["fits"] == json!(false) && first(&answer).ends_with("/bob"), "{answer}");
+}
+
+#[test]
+fn repeated_question_needs_no_vectors() {
+    let service = Service::start(good);
+    let server = service.server(None, Limits::default());
+    notes(&server);
+    let account = block_on(server.home.account("acme")).unwrap();
+    let head = block_on(account.head()).unwrap().seq;
+    let answer = ask(&server, "which ferry note");
+    assert_eq!((service.count(), service.inputs().len()), (1, 6), "{:?}", service.inputs());
+    assert_eq!(shown(&ask(&server, "which ferry note")), shown(&answer));
+    assert_eq!(service.count(), 1);
+    // Of another question, only its own vector is new.
+    ask(&server, "which note of the ferry");
+    assert_eq!(service.inputs()[6..], ["which note of the ferry"]);
+    // Vectors are in memory alone.
+    assert_eq!(block_on(account.head()).unwrap().seq, head);
+    // Those of a text are dropped after a day.
+    server.clock.advance(DAY);
+    ask(&server, "which ferry note");
+    assert_eq!(service.inputs().len(), 13);
+    let without = service.server(None, Limits::default().embedder_cache(0));
+    notes(&without);
+    for _ in 0..2 {
+        ask(&without, "which ferry note");
+    }
+    assert_eq!(service.inputs().len(), 25);
+}
+
+#[test]
+fn embedding_service_gets_no_secrets() {
+    let service = Service::start(good);
+    let server = service.server(None, Limits::default());
+    let planted: Vec<_> = each(&mut Random::new(8)).into_iter().step_by(3).take(60).collect();
+    for (number, secret) in planted.iter().enumerate() {
+        let text = format!("The harbour keeper number{number} has {} in a drawer.\n", secret.text());
+        put(&server, &format!("ctx://acme/users/ann/memories/entities/k{number}"), &text);
+    }
+    ask(&server, "harbour keeper drawer");
+    for secret in planted.iter().take(10) {
+        ask(&server, &format!("harbour keeper {}", secret.text()));
+    }
+    let inputs = service.inputs();
+    assert!(inputs.iter().filter(|text| text.contains("[secret: ")).count() > 20, "{inputs:?}");
+    for secret in &planted {
+        for line in secret.secret.split('\n').filter(|line| line.len() > 4 && !line.starts_with('-')) {
+            // A few characters of one secret can be in another text by chance.
+            let part = if line.len() < 16 { line } else { &line[line.len() / 2..] };
+            assert!(inputs.iter().all(|text| !text.contains(part)), "{}: {part}", secret.kind);
+        }
+    }
+}
+
+#[test]
+fn embedding_service_gets_no_hidden_texts() {
+    let service = Service::start(good);
+    let server = service.server(None, Limits::default());
+    server.own("coder", "ann");
+    let of = |body: Value| {
+        let mut body = body;
+        (body["agent"], body["user"]) = (json!("coder"), json!("ann"));
+        body.to_string()
+    };
+    server.ok("sessions/create", of(json!({"name": "zoo"})));
+    for text in
+        ["The quokka keeper is Tom.", "The quokka lives on Rottnest island.", "Every quokka eats leaves."]
+    {
+        let message = json!({"role": "user", "content": text});
+        server.ok("sessions/append", of(json!({"name": "zoo", "messages": [message]})));
+    }
+    server.ok("sessions/retract", of(json!({"name": "zoo", "source": "messages:2"})));
+    ask(&server, "where does the quokka live, on Rottnest?");
+    let inputs = service.inputs();
+    assert!(inputs.iter().any(|text| text.contains("eats leaves")), "{inputs:?}");
+    assert!(inputs.iter().all(|text| !text.contains("lives on")), "{inputs:?}");
+    put(&server, "ctx://acme/users/alice/memories/preferences/coffee", "Alice likes her coffee black.");
+    put(&server, "ctx://acme/users/bob/memories/preferences/coffee", "Bob likes his coffee: a canary.");
+    put(&server, "ctx://acme/agents/bot/memories/cases/coffee", "The bot made coffee once.");
+    let asked = json!({"question": "who likes coffee", "agent": "bot", "user": "alice", "chat": "trip"});
+    server.ok("recall", asked.to_string());
+    let inputs = service.inputs();
+    assert!(inputs.iter().any(|text| text.contains("Alice likes")), "{inputs:?}");
+    assert!(inputs.iter().all(|text| !text.contains("canary")), "{inputs:?}");
+}
+
+#[test]
+fn recall_works_without_answer_of_embedding_service() {
+    let plain = Server::start();
+    notes(&plain);
+    let due = shown(&ask(&plain, "which ferry note"));
+    let item = |index: usize, embedding: &Value| json!({"index": index, "embedding": embedding});
+    let all = |embedding: Value| -> Vec<Value> { (0..6).map(|index| item(index, &embedding)).collect() };
+    let data = |items: Vec<Value>| fixed(200, json!({"data": items}).to_string());
+    let mut longer = all(json!([1.0, 0.5]));
+    longer[5] = item(5, &json!([1.0, 0.5, 0.2]));
+    let mut twice = all(json!([1.0, 0.5]));
+    twice[5] = item(4, &json!([1.0, 0.5]));
+    let too_few: Answer = Box::new(|texts| good(&texts[1..]));
+    for (why, answer) in [
+        ("status", fixed(500, "oops sk-1")),
+        ("redirect", fixed(302, "")),
+        ("no JSON", fixed(200, "no JSON")),
+        ("not a number", fixed(200, r#"{"data":[{"index":0,"embedding":[NaN]}]}"#)),
+        ("no data", fixed(200, "{}")),
+        ("too few", too_few),
+        ("beyond the texts", data(vec![item(6, &json!([1.0]))])),
+        ("twice", data(twice)),
+        ("of another length", data(longer)),
+        ("infinite", data(all(json!([1e300, 1.0])))),
+        ("zero", data(all(json!([0.0, 0.0])))),
+        ("empty", data(all(json!([])))),
+        ("null", data(all(json!([null, 1.0])))),
+        ("too long", fixed(200, " ".repeat(70_000))),
+    ] {
+        let service = Service::start(answer);
+        let server = service.server(None, Limits::default().embedder_max_answer(65_536));
+        notes(&server);
+        let answer = ask(&server, "which ferry note");
+        assert_eq!(shown(&answer), due, "{why}");
+        assert!(answer["notes"][0].as_str().unwrap().contains("did not answer"), "{why}: {answer}");
+        assert_eq!(service.count(), 1, "{why}");
+        assert!(!answer.to_string().contains("sk-1"), "{why}");
+    }
+    let slow = Service::start(|_| {
+        loop {
+            std::thread::park();
+        }
+    });
+    let server = slow.server(None, Limits::default().embedder_timeout(Duration::from_millis(100)));
+    notes(&server);
+    let answer = ask(&server, "which ferry note");
+    assert_eq!((shown(&answer), slow.count()), (due, 1));
+    assert!(answer["notes"][0].as_str().unwrap().contains("did not answer"), "{answer}");
+}
+
+#[tokio::test]
+async fn embedding_errors_never_contain_the_key() {
+    let service = Service::start(fixed(500, "oops sk-1"));
+    let nobody = HttpEmbedder::new("http://127.0.0.1:1/v1", "m", Some("sk-1".to_owned())).unwrap();
+    for client in [service.client(), nobody] {
+        let error = client.embed(&["text".to_owned()]).await.unwrap_err();
+        assert!(error.is(ErrorKind::Unavailable) && !error.to_string().contains("sk-1"), "{error}");
+    }
+}
+
+#[test]
+fn other_model_of_same_name_is_noticed() {
+    let length = Arc::new(AtomicUsize::new(5));
+    let own = Arc::clone(&length);
+    let service = Service::start(move |texts| {
+        let of = |text: &String| {
+            let mut numbers = vector(text);
+            numbers.resize(own.load(Ordering::Relaxed), 0.1);
+            numbers
+        };
+        reply(texts.iter().map(of), 10)
+    });
+    let server = service.server(None, Limits::default());
+    notes(&server);
+    assert!(first(&ask(&server, "which ferry note")).ends_with("/delta"));
+    length.store(7, Ordering::Relaxed);
+    let mixed = ask(&server, "which note of the ferry");
+    assert!(mixed["notes"][0].as_str().unwrap().contains("did not answer"), "{mixed}");
+    // The next recall computes all of them again.
+    let answer = ask(&server, "which note of the ferry");
+    assert!(first(&answer).ends_with("/beta") && answer["notes"] == json!([]), "{answer}");
+    assert_eq!(service.inputs().len(), 6 + 1 + 6);
+}
+
+#[test]
+fn recall_respects_daily_embedding_tokens() {
+    let service = Service::start(|texts| reply(texts.iter().map(|text| vector(text)), 1_000_000));
+    let server = service.server(Some(80), Limits::default());
+    notes(&server);
+    let answer = ask(&server, "which ferry note");
+    assert_eq!((&answer["notes"], service.count()), (&json!([]), 1));
+    let over = ask(&server, "which note of the ferry");
+    assert!(over["notes"][0].as_str().unwrap().contains("used up for today"), "{over}");
+    assert_eq!((shown(&over).len(), service.count()), (5, 1));
+    // Known vectors cost nothing.
+    assert_eq!(ask(&server, "which ferry note")["notes"], json!([]));
+    // Neither the file of the count nor its text is found.
+    assert!(!ask(&server, "tokens date embedder").to_string().contains("embedder.json"));
+    server.clock.advance(DAY);
+    assert_eq!(ask(&server, "which note of the ferry")["notes"], json!([]));
+    assert_eq!(service.count(), 2);
+}
