@@ -1,6 +1,7 @@
 //! Vectors of texts, and a cache of them in memory.
 //!
 //! Vectors are never stored: a file of an account keeps its history, so that a vector would outlive its text.
+//! `docs/decisions/embeddings-in-memory.md` has the reasons.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
