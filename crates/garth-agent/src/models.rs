@@ -179,19 +179,18 @@ pub(crate) async fn embedded(
     allowance: Option<&Allowance>,
     texts: &[String],
 ) -> Result<Option<Vec<Vector>>> {
+    let Some(allowance) = allowance else {
+        return vectors_in(&embedder.embed(texts).await?, texts.len()).map(Some);
+    };
     let due: u64 = texts.iter().map(|text| count(text) as u64).sum();
     // Reserved before the call, as for a language model.
-    if let Some(allowance) = allowance
-        && !allowance.take(due).await?
-    {
+    if !allowance.take(due).await? {
         return Ok(None);
     }
     let answer = embedder.embed(texts).await;
-    if let Some(allowance) = allowance {
-        // A token has at least one byte. A higher number reported by a service is wrong.
-        let most = texts.iter().map(|text| text.len() as u64).sum::<u64>().max(due);
-        let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
-        allowance.settle(due, needed).await?;
-    }
+    // A token has at least one byte. A higher number reported by a service is wrong.
+    let most = texts.iter().map(|text| text.len() as u64).sum::<u64>().max(due);
+    let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
+    allowance.settle(due, needed).await?;
     vectors_in(&answer?, texts.len()).map(Some)
 }

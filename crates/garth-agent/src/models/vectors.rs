@@ -226,7 +226,7 @@ mod tests {
         let tiny = vector(&[1e-40, 0.0]);
         assert_eq!(tiny.cosine(&vector(&[5.0, 0.0])), Some(1.0));
         assert_eq!(tiny.cosine(&vector(&[1.0])), None);
-        for wrong in [&[][..], &[0.0, 0.0], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0]] {
+        for wrong in [&[0.0, 0.0][..], &[], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0]] {
             assert_eq!(Vector::of(wrong), None, "{wrong:?}");
         }
     }

@@ -84,7 +84,8 @@ pub(crate) fn words_said(line: &[u8], question: &Question) -> Result<usize> {
 
 /// Returns a found part of a message that is too long to be read, from the snippet of its hit.
 pub(super) fn from_snippet(snippet: &str) -> Said {
-    Said { who: "message".to_owned(), texts: vec![body(snippet)], time: None, words: 1 }
+    // A rule can allow secrets in snippets.
+    Said { who: "message".to_owned(), texts: vec![body(&masked(snippet))], time: None, words: 1 }
 }
 
 /// Returns a text that cannot pass for other messages: it begins after the speaker, and its other lines begin
@@ -176,6 +177,12 @@ mod tests {
         let result = r#"[{"type":"tool_result","call_id":"c","name":"find","content":"In the shed."}]"#;
         assert_eq!(shown(&message("tool", result)), "tool: (result of find) In the shed.\n");
         assert!(said(b"{\"role\":1}", &Question::parse("lamp").unwrap()).unwrap().is_none());
+    }
+
+    #[test]
+    fn snippets_are_masked() {
+        let said = from_snippet("… the staging password: x7Kq9mZ2pL …");
+        assert!(said.texts[0].contains("[secret: password]"), "{said:?}");
     }
 
     #[test]
