@@ -4,4 +4,6 @@ pub mod host;
 pub mod memory;
 #[doc(hidden)]
 pub mod planner;
+#[doc(hidden)]
+pub mod search;
 pub mod sqlite;

@@ -38,9 +38,10 @@ const LAYERS: [(&str, &str, &str); 26] = [
     ("crates/garth-engine", "sqlite", "runtime"),
     ("crates/garth-engine", "engine", "fs"),
     ("crates/garth-engine", "engine::planner", "fs rule"),
+    ("crates/garth-engine", "engine::search", "fs rule"),
     ("crates/garth-engine", "engine::host", "fs runtime"),
-    ("crates/garth-engine", "engine::memory", "fs rule"),
-    ("crates/garth-engine", "engine::sqlite", "fs rule runtime sqlite engine::planner"),
+    ("crates/garth-engine", "engine::memory", "fs rule engine::search"),
+    ("crates/garth-engine", "engine::sqlite", "fs rule runtime sqlite engine::planner engine::search"),
     ("crates/garth-engine", "view", "fs"),
     ("crates/garth-engine", "datadir", "fs engine runtime sqlite rule"),
 ];

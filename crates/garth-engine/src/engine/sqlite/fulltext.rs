@@ -4,12 +4,9 @@ pub(crate) mod background;
 pub(crate) mod changed_files;
 mod cover;
 pub(crate) mod index_writer;
-pub(crate) mod judge;
 pub(crate) mod line_counts;
-pub(crate) mod passage_search;
 pub(crate) mod passages;
-mod postings;
-mod ranking;
+pub(crate) mod postings;
 mod secret_context;
 #[cfg(test)]
 mod secret_tests;

@@ -8,4 +8,3 @@ pub(crate) mod read_view;
 pub(crate) mod seek_data;
 pub(crate) mod text_search;
 pub(crate) mod version_history;
-mod withheld_lines;

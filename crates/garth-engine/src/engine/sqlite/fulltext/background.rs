@@ -4,11 +4,13 @@
 
 use rusqlite::{Connection, params};
 
+use crate::engine::search::Passage;
+use crate::engine::search::indexing::Region;
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::fulltext::changed_files::{IndexedFile, current_bytes};
-use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, Region, leave};
+use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, leave};
 use crate::engine::sqlite::fulltext::passages::{
-    COLUMNS, MAX_OFFSET, Passage, last_before, old_until, passage, passages,
+    COLUMNS, MAX_OFFSET, last_before, old_until, passage, passages,
 };
 use crate::engine::sqlite::fulltext::{cover, line_counts, secret_context};
 use crate::engine::sqlite::tables::nodes;

@@ -6,30 +6,16 @@ use std::ops::Range;
 
 use rusqlite::Connection;
 
+use crate::engine::search::indexing;
 use crate::engine::sqlite::fulltext::passages::{last_before, passages};
 use crate::engine::sqlite::fulltext::secret_context::Read;
 use crate::model::Ino;
 use crate::sqlite::DbResult;
-use crate::text::passage::{Edit, Form, MAX, SEGMENT, border, cut, is_closed, reaches};
+use crate::text::passage::{Edit, Form, MAX, SEGMENT, cut, is_closed, reaches};
 
-/// Returns the end of the segment in which a passage begins at `off`; at most `size`.
+/// Returns the end of the segment of a file in which a passage begins at `off`; at most `size`.
 pub(super) fn segment_end(ino: Ino, off: u64, size: u64, read: &mut Read<'_>) -> DbResult<u64> {
-    let near = off / SEGMENT * SEGMENT;
-    for multiple in [near, near + SEGMENT] {
-        if multiple == 0 || multiple + (MAX as u64) < off {
-            continue;
-        }
-        if multiple >= size {
-            break;
-        }
-        let window = read(ino, multiple - 1..(multiple + MAX as u64).min(size))?;
-        let Some(border) = border(&window) else { break };
-        let border = multiple - 1 + border as u64;
-        if border > off {
-            return Ok(border.min(size));
-        }
-    }
-    Ok(size)
+    indexing::segment_end(off, size, &mut |bytes| read(ino, bytes))
 }
 
 /// Returns the bytes whose passages have to be cut again after an edit of a file of this form.

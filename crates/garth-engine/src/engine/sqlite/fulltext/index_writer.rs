@@ -17,16 +17,14 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
+use crate::engine::search::indexing::{CutPassage, FileText, Region, describe, each_passage, one_passage};
 use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, form_number, last_before, old_until, passages};
 use crate::engine::sqlite::fulltext::secret_context::{self, Read};
 use crate::engine::sqlite::fulltext::{cover, line_counts};
 use crate::model::Ino;
-use crate::sqlite::{DbResult, all, one};
+use crate::sqlite::{DbError, DbResult, all, one};
 use crate::text::Tokenizer;
-use crate::text::json::decode;
-use crate::text::message;
-use crate::text::passage::{Edit, Form, MAX_TEXT, SNIFF, cut, is_text};
-use crate::text::secret::{self, CONTEXT, Secret};
+use crate::text::passage::{Edit, Form, MAX_TEXT, SNIFF, is_text};
 
 /// Most bytes that are indexed in the transaction of a commit; the rest follows in steps. 64 MiB: as much as
 /// the index ever sees of one file.
@@ -45,16 +43,24 @@ pub(crate) struct Change<'a> {
     pub(crate) edit: Edit,
 }
 
-/// A part of a file to be cut into passages and indexed.
-#[derive(Clone, Debug)]
-pub(crate) struct Region {
-    /// Begins and ends at borders of passages; an open region ends anywhere.
-    pub(crate) bytes: Range<u64>,
-    pub(crate) form: Form,
-    /// True if more text follows: bytes after the last cut are not indexed yet.
-    pub(crate) open: bool,
-    /// Size of the file, as far as search sees it.
-    pub(crate) size: u64,
+/// File whose text is being indexed. Its earlier passages are stored.
+struct StoredText<'a, 'r> {
+    conn: &'a Connection,
+    ino: Ino,
+    read: &'a mut Read<'r>,
+}
+
+impl FileText for StoredText<'_, '_> {
+    type Error = DbError;
+
+    fn read(&mut self, bytes: Range<u64>) -> DbResult<Vec<u8>> {
+        (self.read)(self.ino, bytes)
+    }
+
+    fn begins_line(&mut self, off: u64) -> DbResult<bool> {
+        let before = last_before(self.conn, self.ino, off)?;
+        Ok(before.is_some_and(|it| it.span.end() == off && it.span.newline))
+    }
 }
 
 /// Writes passages in one transaction.
@@ -96,31 +102,10 @@ impl<'a> IndexWriter<'a> {
     }
 
     /// Indexes a region. Returns the byte after its last passage. Secrets are left out, recognised with
-    /// [`CONTEXT`] on both sides of each passage.
+    /// [`CONTEXT`](crate::text::secret::CONTEXT) on both sides of each passage.
     pub(crate) fn insert(&mut self, ino: Ino, region: &Region, read: &mut Read<'_>) -> DbResult<u64> {
-        let Range { start: mut off, end } = region.bytes;
-        while off < end {
-            let start = off;
-            let segment = cover::segment_end(ino, off, region.size, read)?;
-            let known = if region.open { segment.min(end) } else { segment };
-            let (held, text) = self.in_context(ino, off..known, read)?;
-            let secrets = secret::find(&held);
-            let mut at = text.start;
-            for length in cut(&held[text], known == segment, region.form) {
-                if off >= end {
-                    break;
-                }
-                let place = at..at + length;
-                self.insert_one(ino, off, &held[place.clone()], region.form, &secrets, place)?;
-                at += length;
-                off += length as u64;
-            }
-            // The next passage is not complete.
-            if off == start || known < segment {
-                break;
-            }
-        }
-        Ok(off)
+        let mut file = StoredText { conn: self.conn, ino, read };
+        each_passage(&mut file, region, &mut |passage| self.insert_one(ino, region.form, &passage))
     }
 
     /// Indexes bytes of a file as one passage, until they are indexed again.
@@ -131,43 +116,16 @@ impl<'a> IndexWriter<'a> {
         form: Form,
         read: &mut Read<'_>,
     ) -> DbResult<()> {
-        let off = bytes.start;
-        let (held, text) = self.in_context(ino, bytes, read)?;
-        let secrets = secret::find(&held);
-        self.insert_one(ino, off, &held[text.clone()], form, &secrets, text)
+        let mut file = StoredText { conn: self.conn, ino, read };
+        one_passage(&mut file, bytes, form, &mut |passage| self.insert_one(ino, form, &passage))
     }
 
-    /// Returns bytes of a file with those around them that decide which parts are secrets, and the range of
-    /// the bytes in these.
-    fn in_context(
-        &self,
-        ino: Ino,
-        bytes: Range<u64>,
-        read: &mut Read<'_>,
-    ) -> DbResult<(Vec<u8>, Range<usize>)> {
-        let mut held = read(ino, bytes.start..bytes.end + CONTEXT as u64)?;
-        let length = held.len().min((bytes.end - bytes.start) as usize);
-        let before = secret_context::before(self.conn, ino, bytes.start, &held, read)?;
-        let text = before.len()..before.len() + length;
-        held.splice(..0, before);
-        Ok((held, text))
-    }
-
-    /// Indexes one passage. `place` is its range in the bytes in which `secrets` were found.
-    fn insert_one(
-        &mut self,
-        ino: Ino,
-        off: u64,
-        bytes: &[u8],
-        form: Form,
-        secrets: &[Secret],
-        place: Range<usize>,
-    ) -> DbResult<()> {
+    fn insert_one(&mut self, ino: Ino, form: Form, passage: &CutPassage<'_>) -> DbResult<()> {
+        let CutPassage { off, bytes, text } = passage;
         let (line_feeds, newline) = describe(bytes);
         let id = self.next;
         self.next += 1;
-        let text = readable(&secret::blanked(bytes, secrets, place), form);
-        let (tokens, words) = self.tokenizer.tokens(&text);
+        let (tokens, words) = self.tokenizer.tokens(text);
         let (length, json) = (bytes.len() as u64, form_number(form));
         self.conn
             .prepare_cached(
@@ -180,22 +138,6 @@ impl<'a> IndexWriter<'a> {
             .execute(params![id, tokens])?;
         Ok(())
     }
-}
-
-/// Returns the text of a passage as a reader sees it: a message as `role: text`, otherwise with decoded
-/// escapes of JSON.
-pub(crate) fn readable(bytes: &[u8], form: Form) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    match form {
-        Form::Text => text.into_owned(),
-        Form::Json => decode(&text),
-        Form::JsonLines => message::readable(&text).unwrap_or_else(|| decode(&text)),
-    }
-}
-
-/// Returns the number of line feeds of a passage, and true if it ends with one.
-pub(crate) fn describe(bytes: &[u8]) -> (u64, bool) {
-    (bytes.iter().filter(|byte| **byte == b'\n').count() as u64, bytes.last() == Some(&b'\n'))
 }
 
 /// Merges the index into one segment. Words of removed text are removed from the database with it, which

@@ -2,37 +2,13 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
+use crate::engine::search::Passage;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
 use crate::text::passage::{Form, Span};
 
 /// Larger than every offset: the largest integer that SQLite stores.
 pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
-/// A passage in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passage {
-    /// Id of the passage's row.
-    pub(crate) id: i64,
-    pub(crate) ino: Ino,
-    /// Byte range in the file.
-    pub(crate) span: Span,
-    /// Number of line feeds in the passage.
-    pub(crate) line_feeds: u64,
-    /// Form in which the passage is indexed.
-    pub(crate) form: Form,
-    /// Number of its words; 0 if an older garth indexed it.
-    pub(crate) words: u64,
-}
-
-impl Passage {
-    /// Returns the length of the passage in words; an estimate if an older garth indexed it.
-    pub(crate) fn length(&self) -> f64 {
-        match self.words {
-            0 => self.span.len as f64 / 6.0,
-            words => words as f64,
-        }
-    }
-}
 
 /// Returns the row up to which passages are in the index of format 2; `None` if that does not exist. 0 while
 /// it is being removed: no search reads it any more.

@@ -11,38 +11,8 @@ use crate::sqlite::DbResult;
 use crate::text::passage::Edit;
 use crate::text::secret::{self, CONTEXT, Secret};
 
-/// Bytes before a line that tell whether a private key or a named value there may continue in it.
-const LINE_END: u64 = 96;
-
 /// Reads bytes of a file; fewer than requested only at its end.
 pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
-
-/// Returns the bytes before a region that decide about its first bytes, `first`. If the region begins a line
-/// there are none, except for lines that may continue a private key or a value that is named on an earlier
-/// line.
-pub(super) fn before(
-    conn: &Connection,
-    ino: Ino,
-    off: u64,
-    first: &[u8],
-    read: &mut Read<'_>,
-) -> DbResult<Vec<u8>> {
-    if off == 0 || first.is_empty() {
-        return Ok(Vec::new());
-    }
-    let begins_line = last_before(conn, ino, off)?.is_some_and(|it| it.span.end() == off && it.span.newline);
-    if begins_line && !secret::may_continue_secret(first) {
-        return Ok(Vec::new());
-    }
-    // Otherwise, in a log of short lines, thousands of them would be read before each.
-    if begins_line
-        && secret::needs_opening_line(first)
-        && !secret::may_open(&read(ino, off.saturating_sub(LINE_END)..off)?)
-    {
-        return Ok(Vec::new());
-    }
-    read(ino, off.saturating_sub(secret::reach(first) as u64)..off)
-}
 
 /// Returns the place from which passages have to be indexed again if text from `off` on is: a passage whose
 /// last line continues there may contain the beginning of a secret.

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod edits;
+mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,16 +11,15 @@ use std::ops::Range;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
+use crate::engine::search::local::Local;
+use crate::engine::search::{Answer, Judge, MIN_SCORE, Passage, ROWS, SearchParams, Shown};
 use crate::engine::sqlite::fulltext::index_writer::{self, Change};
-use crate::engine::sqlite::fulltext::judge::{Judge, Shown};
-use crate::engine::sqlite::fulltext::passage_search::{self, Answer, MIN_SCORE, SearchParams};
-use crate::engine::sqlite::fulltext::passages::Passage;
-use crate::engine::sqlite::fulltext::postings::ROWS;
+use crate::engine::sqlite::fulltext::postings;
 use crate::engine::sqlite::fulltext::verify::{self, Fault};
 use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::engine::sqlite::schema;
 use crate::model::Ino;
-use crate::sqlite::DbResult;
+use crate::sqlite::{DbError, DbResult};
 use crate::text::{Edit, Question, Tokenizer};
 
 pub(super) type Files = BTreeMap<Ino, Vec<u8>>;
@@ -73,7 +73,8 @@ impl Index {
         let (per_file, neighbours) = (judge.per_file.max(1), !judge.alone);
         let meaning = judge.meaning;
         let asked = SearchParams { text, limit: 1000, per_file, neighbours, meaning, quick: false };
-        passage_search::search(&self.conn, &question, asked, judge).unwrap()
+        let lookups = postings::Index::new(&self.conn).unwrap();
+        Local::new(&lookups, judge).search(&question, asked).unwrap()
     }
 
     fn search(&self, text: &str) -> Answer<()> {
@@ -127,21 +128,28 @@ struct Counting {
 }
 
 impl Judge for Counting {
+    type Error = DbError;
     type File = ();
 
-    fn allow(&mut self, ino: Ino) -> DbResult<Option<()>> {
-        self.asked.push(ino.0);
-        let inside = self.within.as_ref().is_none_or(|within| within.contains(&ino.0));
-        Ok((inside && !self.refused.contains(&ino.0)).then_some(()))
+    fn allow(&mut self, inos: &[Ino]) -> DbResult<Vec<Option<()>>> {
+        self.asked.extend(inos.iter().map(|ino| ino.0));
+        let is_inside = |ino: &Ino| self.within.as_ref().is_none_or(|within| within.contains(&ino.0));
+        let is_allowed = |ino: &Ino| is_inside(ino) && !self.refused.contains(&ino.0);
+        Ok(inos.iter().map(|ino| is_allowed(ino).then_some(())).collect())
     }
 
-    fn shows(&mut self, (): &(), _: &Passage) -> DbResult<Shown> {
-        Ok(Shown::All)
+    fn shows(&mut self, passages: &[(&(), &Passage)]) -> DbResult<Vec<Shown>> {
+        Ok(vec![Shown::All; passages.len()])
     }
 
-    fn texts(&mut self, (): &(), passages: &[Passage]) -> DbResult<Vec<String>> {
-        self.compared += passages.len();
-        Ok(vec![String::new(); passages.len()])
+    fn texts(&mut self, files: &[((), Vec<Passage>)]) -> DbResult<Vec<String>> {
+        let passages: usize = files.iter().map(|(_, passages)| passages.len()).sum();
+        self.compared += passages;
+        Ok(vec![String::new(); passages])
+    }
+
+    fn is_limited(&self) -> bool {
+        self.within.is_some()
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {

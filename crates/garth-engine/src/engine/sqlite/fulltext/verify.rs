@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::engine::sqlite::fulltext::index_writer::{describe, hash, unindexed};
+use crate::engine::search::indexing::describe;
+use crate::engine::sqlite::fulltext::index_writer::{hash, unindexed};
 use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, old_until, passages};
 use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::model::Ino;

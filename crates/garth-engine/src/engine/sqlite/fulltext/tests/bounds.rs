@@ -1,7 +1,9 @@
 //! Bounds on the rows that a search reads: next to a rare word, and in a quick search.
 
 use super::{Counting, crowd};
-use crate::engine::sqlite::fulltext::passage_search::{SearchParams, search};
+use crate::engine::search::SearchParams;
+use crate::engine::search::local::Local;
+use crate::engine::sqlite::fulltext::postings;
 use crate::text::Question;
 
 #[test]
@@ -50,7 +52,8 @@ fn quick_search_reads_few_rows() {
         let (per_file, neighbours, meaning) = (1, false, false);
         let asked = SearchParams { text: question, limit: 20, per_file, neighbours, meaning, quick: true };
         let question = Question::parse(question).unwrap();
-        let found = search(&index.conn, &question, asked, &mut judge).unwrap().found;
+        let lookups = postings::Index::new(&index.conn).unwrap();
+        let found = Local::new(&lookups, &mut judge).search(&question, asked).unwrap().found;
         (found.len(), judge.rows)
     };
     let (found, rows) = quick(&words);

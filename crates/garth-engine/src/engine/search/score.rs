@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use crate::engine::sqlite::fulltext::passages::Passage;
+use super::passage::Passage;
 use crate::model::Ino;
 use crate::text::meaning::{Embedding, Weights, nearest, tokens};
 use crate::text::question::Question;

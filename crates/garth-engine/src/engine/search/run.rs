@@ -1,4 +1,4 @@
-//! Search in the index: finds the passages that contain the words of a question, and ranks them.
+//! Search in an index: finds the passages that contain the words of a question, and ranks them.
 //!
 //! A word that few passages contain is looked up completely; of a word that more passages contain than one
 //! search can examine, the newest ones are. If the question has a rarer word as well, only passages with
@@ -7,18 +7,17 @@
 
 use std::collections::HashMap;
 
-use rusqlite::Connection;
-
-use crate::engine::sqlite::fulltext::judge::{Judge, Shown};
-use crate::engine::sqlite::fulltext::passages::{COLUMNS, Passage, passage};
-use crate::engine::sqlite::fulltext::postings::{Form, Index, Matches, ROWS};
-use crate::engine::sqlite::fulltext::ranking::{
-    Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated,
+use super::forms::{Newest, Totals, WordForm, exactly};
+use super::judge::Shown;
+use super::matches::{Matches, rows_of};
+use super::passage::Passage;
+use super::postings::{
+    CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
 };
+use super::score::{Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated};
 use crate::model::Ino;
-use crate::sqlite::{DbResult, one};
 use crate::text::meaning::tokens;
-use crate::text::question::Question;
+use crate::text::question::{Question, Term};
 use crate::text::token::{of_word, words};
 
 /// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more
@@ -31,12 +30,8 @@ const QUICK_ROWS: usize = 384;
 const QUICK_WORDS: usize = 6;
 /// Names of a subtree that may be examined to search it instead of the matches.
 const NAMES: usize = 20_000;
-/// Up to this number, matches are always examined one by one, whatever the size of the subtree.
-const FEW: usize = 256;
-/// Candidates whose length is read and compared at a time.
-const CHUNK: usize = 1_024;
 /// Most files of a search that are judged.
-pub(crate) const JUDGED: usize = 10_000;
+const JUDGED: usize = 10_000;
 /// Rows of words near in meaning that one search reads, approximately, and the least of each.
 const NEAR_ROWS: usize = 16_384;
 const NEAR_LEAST: usize = 64;
@@ -56,83 +51,102 @@ pub(crate) const MIN_SCORE: f64 = 0.05;
 
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SearchParams<'a> {
+pub struct SearchParams<'a> {
     /// Question as asked.
-    pub(crate) text: &'a str,
+    pub text: &'a str,
     /// Most passages in all.
-    pub(crate) limit: usize,
+    pub limit: usize,
     /// Most passages of one file.
-    pub(crate) per_file: usize,
+    pub per_file: usize,
     /// True if a passage gains from its neighbours.
-    pub(crate) neighbours: bool,
+    pub neighbours: bool,
     /// True if texts in other words count.
-    pub(crate) meaning: bool,
+    pub meaning: bool,
     /// True to read only a few rows.
-    pub(crate) quick: bool,
+    pub quick: bool,
 }
 
-/// One of the best passages of a file for a question, with the result of [`Judge::allow`].
+/// One of the best passages of a file for a question.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PassageHit<T> {
-    pub(crate) passage: Passage,
+pub struct PassageHit<T> {
+    /// The passage.
+    pub passage: Passage,
     /// Share of the question's weight that it matches, 0 to 1.
-    pub(crate) words: f64,
+    pub words: f64,
     /// Score that it gains from its neighbours; with `words` at most 1.
-    pub(crate) neighbours: f64,
+    pub neighbours: f64,
     /// Score for its meaning; with the others at most 1.
-    pub(crate) meaning: f64,
-    /// Result of `allow`.
-    pub(crate) file: T,
+    pub meaning: f64,
+    /// Result of judging its file.
+    pub file: T,
 }
 
 /// Result of a search, best first.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer<T> {
-    pub(crate) found: Vec<PassageHit<T>>,
+pub struct Answer<T> {
+    /// Passages, the best first.
+    pub found: Vec<PassageHit<T>>,
     /// True if there may be more: the limit was reached, or not all matches could be examined.
-    pub(crate) more: bool,
+    pub more: bool,
 }
 
 /// Returns the best passages for `question`, best first. If the words of the question match no allowed
 /// passage, words that begin like them are tried.
 ///
 /// # Errors
-/// Errors of SQLite or the judge. No question is an error.
-pub(crate) fn search<J: Judge>(
-    conn: &Connection,
+/// Errors of `postings`. No question is an error.
+pub async fn search<P: Postings>(
+    postings: &mut P,
     question: &Question,
     asked: SearchParams<'_>,
-    judge: &mut J,
-) -> DbResult<Answer<J::File>> {
-    let index = Index::new(conn)?;
+) -> Result<Answer<P::File>, P::Error> {
     let is_sentence = words(asked.text).take(SENTENCE).count() == SENTENCE;
     let asked = SearchParams { meaning: asked.meaning && is_sentence, ..asked };
-    let mut wanted: Vec<Vec<Form>> = question.terms().iter().map(|term| index.exactly(term)).collect();
+    let has_words = postings.has_words();
+    let mut wanted: Vec<Vec<WordForm>> =
+        question.terms().iter().map(|term| exactly(term, has_words)).collect();
     if asked.quick {
         // The first form of a term is the plain word.
         wanted.sort_by_key(|forms| {
             std::cmp::Reverse(forms.first().map_or(0, |form| form.word.chars().count()))
         });
         wanted.truncate(QUICK_WORDS);
-        wanted.iter_mut().for_each(|forms| forms.retain(Form::is_plain));
+        wanted.iter_mut().for_each(|forms| forms.retain(WordForm::is_plain));
     }
     let near = if asked.meaning { near_words(question) } else { Vec::new() };
     let falls_back = !asked.quick;
-    if let Some(answer) = Search::new(&index, wanted, &near, judge, asked)?.run(1.0, falls_back, asked)? {
+    let search = Search::start(&mut *postings, wanted, &near, asked).await?;
+    if let Some(answer) = search.run(1.0, falls_back, asked).await? {
         return Ok(answer);
     }
-    let mut wanted = Vec::new();
-    for term in question.terms() {
-        wanted.push(index.by_beginning(term)?);
-    }
-    let answer = Search::new(&index, wanted, &near, judge, asked)?.run(BY_BEGINNING, false, asked)?;
+    let wanted = beginnings(postings, question.terms(), has_words).await?;
+    let search = Search::start(postings, wanted, &near, asked).await?;
+    let answer = search.run(BY_BEGINNING, false, asked).await?;
     Ok(answer.unwrap_or(Answer { found: Vec::new(), more: false }))
 }
 
-/// A term in one round of a search.
+/// Returns the words of the index that begin like each term. A single Latin letter stays a word, because it
+/// would match almost everything.
+async fn beginnings<P: Postings>(
+    postings: &mut P,
+    terms: &[Term],
+    has_words: bool,
+) -> Result<Vec<Vec<WordForm>>, P::Error> {
+    let is_letter = |term: &Term| term.token.len() == 1;
+    let longer: Vec<Term> = terms.iter().filter(|term| !is_letter(term)).cloned().collect();
+    let found = if longer.is_empty() { Vec::new() } else { postings.beginnings(&longer).await? };
+    let mut found = found.into_iter();
+    let forms = terms.iter().map(|term| match is_letter(term) {
+        true => exactly(term, has_words),
+        false => found.next().unwrap_or_default(),
+    });
+    Ok(forms.collect())
+}
+
+/// A term in one pass of a search.
 struct TermMatches {
     /// Ways in which a passage may contain it.
-    forms: Vec<Form>,
+    forms: Vec<WordForm>,
     matches: Matches,
     /// Part of its weight that counts: less than 1 for a word that is only near in meaning to one of the
     /// question.
@@ -141,10 +155,10 @@ struct TermMatches {
     weight: f64,
 }
 
-/// One round of a search.
-struct Search<'a, J: Judge> {
-    index: &'a Index<'a>,
-    judge: &'a mut J,
+/// One pass of a search: with the words of the question, or with words that begin like them.
+struct Search<'a, P: Postings> {
+    postings: &'a mut P,
+    totals: Totals,
     wanted: Vec<TermMatches>,
     /// Words near in meaning to those of the question.
     near: Vec<TermMatches>,
@@ -152,89 +166,69 @@ struct Search<'a, J: Judge> {
     reach: Option<Vec<i64>>,
     /// True if all of these are candidates, whatever words they have.
     compares_all: bool,
-    /// Files that were judged; with the number of passages that may still be returned if they are allowed.
-    files: HashMap<Ino, Option<(J::File, usize)>>,
+    /// Files that were judged.
+    files: JudgedFiles<P::File>,
+    /// Number of passages that may still be returned of each file, if it is not the limit.
+    left: HashMap<Ino, usize>,
     /// True if some matches are not examined.
     partial: bool,
 }
 
-impl<'a, J: Judge> Search<'a, J> {
-    fn new(
-        index: &'a Index<'a>,
-        terms: Vec<Vec<Form>>,
+impl<'a, P: Postings> Search<'a, P> {
+    async fn start(
+        postings: &'a mut P,
+        words: Vec<Vec<WordForm>>,
         near: &[NearWord],
-        judge: &'a mut J,
         asked: SearchParams<'_>,
-    ) -> DbResult<Self> {
+    ) -> Result<Self, P::Error> {
         // All words share the rows that one search may read.
-        let each = |rows: usize| rows / terms.len().max(1);
+        let each = |rows: usize| rows / words.len().max(1);
         let most = if asked.quick { each(QUICK_ROWS).max(1) } else { each(ROWS).max(FEW) };
         // A question of one word has no rarer one, so there is no need to find out.
-        let first = if terms.len() > 1 { most.min(PROBE) } else { most };
-        let mut matches = Vec::new();
-        for forms in &terms {
-            matches.push(index.newest(forms, first, judge)?);
+        let probe = if words.len() > 1 { most.min(PROBE) } else { most };
+        let near_most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
+        let near_forms = near.iter().map(|word| WordForm::plain(word.token.clone())).collect();
+        let reach = asked.meaning.then_some(ScopeBound { nodes: 4 * SCANNED, passages: SCANNED });
+        let asked = Start { words, probe, most, near: near_forms, near_most, reach };
+        let mut found = postings.start(&asked).await?;
+        if found.reach.is_none() {
+            asked.cut(&mut found);
+        } else {
+            complete_in_reach(postings, &asked, &mut found).await?;
         }
-        // Without a rare word the candidates are the newest matches of all words, so more of them are read.
-        if most > first && !matches.iter().any(Matches::are_rare) {
-            for (forms, matches) in terms.iter().zip(&mut matches).filter(|(_, matches)| !matches.complete) {
-                *matches = index.newest(forms, most, judge)?;
-            }
-        }
-        let wanted = terms.into_iter().zip(matches);
-        let wanted = wanted.map(|(forms, matches)| TermMatches { forms, matches, share: 1.0, weight: 0.0 });
-        let mut search = Self {
-            index,
-            judge,
-            wanted: wanted.collect(),
-            near: Vec::new(),
-            reach: None,
-            compares_all: false,
-            files: HashMap::new(),
-            partial: false,
+        let Started { totals, reach, words, near: near_found } = found;
+        let matches = |forms: &[WordForm], found: &[Newest]| match &reach {
+            // Counts those in reach. The number of all passages stays that of the account.
+            Some(ids) => Matches::of_reach(forms, found, ids),
+            None => Matches::of_newest(forms, found, totals),
         };
-        if asked.meaning {
-            search.find_scope()?;
-        }
-        search.look_for_near_words(near)?;
-        Ok(search)
-    }
-
-    /// Looks for words near in meaning. One that many passages contain would bring too many candidates.
-    fn look_for_near_words(&mut self, near: &[NearWord]) -> DbResult<()> {
-        let most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
-        for NearWord { token, cosine } in near {
-            let forms = vec![Form::plain(token.clone())];
-            let matches = match &self.reach {
-                Some(ids) => {
-                    let rows = self.index.among(&forms.iter().collect::<Vec<_>>(), ids, self.judge)?;
-                    Matches { passages: rows.len() as f64, complete: true, rows }
-                }
-                None => self.index.newest(&forms, most, self.judge)?,
-            };
-            if matches.complete && !matches.rows.is_empty() {
-                self.near.push(TermMatches { forms, matches, share: NEAR * cosine, weight: 0.0 });
-            }
-        }
-        Ok(())
+        let wanted = asked.words.into_iter().zip(words).map(|(forms, found)| {
+            let matches = matches(&forms, &found);
+            TermMatches { forms, matches, share: 1.0, weight: 0.0 }
+        });
+        let wanted: Vec<TermMatches> = wanted.collect();
+        // A near word that many passages contain would bring too many candidates.
+        let near = near.iter().zip(asked.near).zip(near_found).filter_map(|((word, form), found)| {
+            let forms = vec![form];
+            let matches = matches(&forms, &[found]);
+            let share = NEAR * word.cosine;
+            matches.are_rare().then_some(TermMatches { forms, matches, share, weight: 0.0 })
+        });
+        let near = near.collect();
+        let compares_all = reach.is_some();
+        let (files, left) = (JudgedFiles::new(JUDGED), HashMap::new());
+        Ok(Self { postings, totals, wanted, near, reach, compares_all, files, left, partial: false })
     }
 
     /// Returns the best passages, where each term counts `by` of its weight. With `falls_back`, returns
     /// `None` if none of them has a word of the question.
-    fn run(
+    async fn run(
         mut self,
         by: f64,
         falls_back: bool,
         asked: SearchParams<'_>,
-    ) -> DbResult<Option<Answer<J::File>>> {
-        let any_rare = self.wanted.iter().any(|term| term.matches.are_rare());
-        // Before the frequent words: it makes some of them complete.
-        if !asked.quick {
-            self.look_in_subtree(any_rare)?;
-        }
-        if any_rare {
-            self.look_among_rare_matches()?;
-        }
+    ) -> Result<Option<Answer<P::File>>, P::Error> {
+        self.narrow(asked.quick).await?;
         if let Some(ids) = &self.reach {
             for term in &mut self.near {
                 term.matches.keep(ids);
@@ -247,7 +241,7 @@ impl<'a, J: Judge> Search<'a, J> {
         let (mut is_first, mut withheld) = (true, 0);
         // In chunks, best first: mostly the first one fills the page, and the rest is never read.
         while !rest.is_empty() {
-            let mut best = self.judged(&mut rest, &mut withheld, asked.per_file)?;
+            let mut best = self.judged(&mut rest, &mut withheld).await?;
             let is_first = std::mem::take(&mut is_first);
             if is_first {
                 self.weigh(&best.hidden, by);
@@ -262,7 +256,7 @@ impl<'a, J: Judge> Search<'a, J> {
             ranked.sort_unstable_by(|a, b| b.order(a));
             ranked.iter_mut().for_each(|it| it.settle(total));
             if asked.meaning && is_first {
-                self.compare(&mut ranked, asked)?;
+                self.compare(&mut ranked, asked).await?;
                 ranked.sort_unstable_by(|a, b| b.order(a));
             }
             for it in ranked {
@@ -273,9 +267,11 @@ impl<'a, J: Judge> Search<'a, J> {
                 if found.len() == asked.limit {
                     return Ok(Some(Answer { found, more: true }));
                 }
-                if let Some(Some((file, wanted @ 1..))) = self.files.get_mut(&it.passage.ino) {
-                    *wanted -= 1;
-                    let file = file.clone();
+                let left = self.left.entry(it.passage.ino).or_insert(asked.per_file);
+                if *left > 0
+                    && let Some(file) = self.files.get(it.passage.ino).cloned()
+                {
+                    *left -= 1;
                     found.push(PassageHit { passage: it.passage, words, neighbours, meaning, file });
                 }
             }
@@ -289,64 +285,40 @@ impl<'a, J: Judge> Search<'a, J> {
         }
     }
 
-    /// Finds the passages that the query can reach. If they are few, makes them the only candidates, and
-    /// limits all matches to them.
-    fn find_scope(&mut self) -> DbResult<()> {
-        let ids = match self.judge.below(4 * SCANNED)? {
-            Some((inos, true)) => self.index.few_passages_of(&inos, SCANNED, self.judge)?,
-            Some((_, false)) => return Ok(()),
-            None => self.index.few(SCANNED, self.judge)?,
+    /// Looks for frequent words in a subtree that is not larger than the matches, or else among the matches
+    /// of the rare words. In a query limited to subtrees, only their passages count as matches if all of them
+    /// are known.
+    async fn narrow(&mut self, is_quick: bool) -> Result<(), P::Error> {
+        let any_rare = self.wanted.iter().any(|term| term.matches.are_rare());
+        let subtree = if is_quick { None } else { self.subtree(any_rare) };
+        let frequent = self.wanted.iter().filter(|term| !term.matches.complete);
+        let words: Vec<Vec<WordForm>> = frequent.map(|term| term.forms.clone()).collect();
+        let mut rare = Vec::new();
+        if !words.is_empty() {
+            let terms = self.wanted.iter().filter(|term| term.matches.are_rare());
+            let forms = terms.flat_map(|term| &term.forms);
+            rare.extend(forms.filter(|form| form.is_plain()).cloned());
+        }
+        let has_rare = !rare.is_empty();
+        if subtree.is_none() && !has_rare {
+            return Ok(());
+        }
+        let place = Place::Matches { subtree, rare };
+        let found = self.postings.narrow(&Narrow { place, words }).await?;
+        let Some(subtree) = found.subtree else {
+            if has_rare {
+                let frequent = self.wanted.iter_mut().filter(|term| !term.matches.complete);
+                for (term, found) in frequent.zip(found.words) {
+                    term.matches.rows = rows_of(&term.forms, found.iter().map(Vec::as_slice));
+                    term.matches.complete = true;
+                }
+            }
+            return Ok(());
         };
-        let Some(ids) = ids else { return Ok(()) };
-        for term in &mut self.wanted {
-            if term.matches.complete {
-                term.matches.keep(&ids);
-            } else {
-                let forms: Vec<&Form> = term.forms.iter().collect();
-                term.matches.rows = self.index.among(&forms, &ids, self.judge)?;
-                term.matches.complete = true;
-            }
-            // Counts those of the scope. The number of all passages stays that of the account.
-            term.matches.passages = term.matches.rows.len() as f64;
-        }
-        self.reach = Some(ids);
-        self.compares_all = true;
-        Ok(())
-    }
-
-    /// Computes the weights of all words, where those of the question count `by`. `hidden` has the passages
-    /// that may not be shown, which do not count: otherwise scores would tell of them.
-    fn weigh(&mut self, hidden: &[Hidden], by: f64) {
-        let hidden: HashMap<i64, u128> = hidden.iter().map(|it| (it.id, it.terms)).collect();
-        let (passages, words) = (self.index.passages, self.wanted.len());
-        for (place, term) in self.wanted.iter_mut().chain(&mut self.near).enumerate() {
-            let mut shown = term.matches.passages;
-            if !hidden.is_empty() {
-                let is_hidden = |(id, _): &&(i64, f64)| {
-                    hidden.get(id).is_some_and(|terms| place >= words || terms >> place & 1 == 0)
-                };
-                shown -= term.matches.rows.iter().filter(is_hidden).count() as f64;
-            }
-            let share = if place < words { 1.0 } else { term.share / by };
-            term.weight = (1.0 + passages / shown.max(0.5)).ln() * share;
-        }
-    }
-
-    /// In a query limited to subtrees, uses the nodes of the subtrees if they are fewer than the matches,
-    /// or if not all matches can be examined. Then only passages of the subtrees count as matches.
-    fn look_in_subtree(&mut self, any_rare: bool) -> DbResult<()> {
-        let rare =
-            self.wanted.iter().filter(|term| term.matches.are_rare()).map(|term| term.matches.rows.len());
-        let few = if any_rare { rare.sum() } else { NAMES };
-        let is_known = self.reach.is_some() || self.wanted.iter().all(|term| term.matches.rows.is_empty());
-        if few < FEW || is_known {
-            return Ok(());
-        }
-        let Some((inos, all)) = self.judge.below(few.min(NAMES))? else { return Ok(()) };
-        if !all && any_rare {
-            return Ok(());
-        }
-        let (ids, whole) = self.index.passages_of(&inos, NAMES / self.wanted.len(), self.judge)?;
+        let (ids, all, whole) = (subtree.ids, subtree.all_nodes, subtree.all_passages);
+        // The frequency is looked up only where it costs little.
+        let counted = ids.len() < FEW;
+        let mut found = found.words.into_iter();
         for term in &mut self.wanted {
             if term.matches.complete {
                 // All passages of the subtree are known: matches outside need not be judged one by one.
@@ -354,10 +326,10 @@ impl<'a, J: Judge> Search<'a, J> {
                 term.matches.rows.retain(|(id, _)| !all || !whole || inside(id));
                 continue;
             }
-            // The frequency is looked up only where it costs little.
-            let counted = ids.len() < FEW;
-            let forms: Vec<&Form> = term.forms.iter().filter(|form| counted || form.is_plain()).collect();
-            let rows = self.index.among(&forms, &ids, self.judge)?;
+            let found = found.next().unwrap_or_default();
+            let lists = term.forms.iter().zip(&found);
+            let lists = lists.map(|(form, ids)| if counted || form.is_plain() { &ids[..] } else { &[] });
+            let rows = rows_of(&term.forms, lists);
             if all {
                 term.matches.rows = rows;
                 term.matches.complete = true;
@@ -374,17 +346,36 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// If the question has a rare term, looks for the frequent ones only in its passages.
-    fn look_among_rare_matches(&mut self) -> DbResult<()> {
-        let (rare, frequent): (Vec<_>, Vec<_>) =
-            self.wanted.iter_mut().partition(|term| term.matches.complete);
-        let rare = rare.iter().filter(|term| term.matches.are_rare()).flat_map(|term| &term.forms);
-        let rare: Vec<&Form> = rare.filter(|form| form.is_plain()).collect();
-        for term in frequent {
-            term.matches.rows = self.index.beside(&term.forms, &rare, self.judge)?;
-            term.matches.complete = true;
+    /// Returns the limits within which the nodes of the subtrees of the query are used: if they are fewer
+    /// than the matches, or if not all matches can be examined.
+    fn subtree(&self, any_rare: bool) -> Option<SubtreeBound> {
+        let rare =
+            self.wanted.iter().filter(|term| term.matches.are_rare()).map(|term| term.matches.rows.len());
+        let few = if any_rare { rare.sum() } else { NAMES };
+        let is_known = self.reach.is_some() || self.wanted.iter().all(|term| term.matches.rows.is_empty());
+        if few < FEW || is_known || !self.postings.is_limited() {
+            return None;
         }
-        Ok(())
+        let passages = NAMES / self.wanted.len();
+        Some(SubtreeBound { nodes: few.min(NAMES), all: any_rare, passages })
+    }
+
+    /// Computes the weights of all words, where those of the question count `by`. `hidden` has the passages
+    /// that may not be shown, which do not count: otherwise scores would tell of them.
+    fn weigh(&mut self, hidden: &[Hidden], by: f64) {
+        let hidden: HashMap<i64, u128> = hidden.iter().map(|it| (it.id, it.terms)).collect();
+        let (passages, words) = (self.totals.all(), self.wanted.len());
+        for (place, term) in self.wanted.iter_mut().chain(&mut self.near).enumerate() {
+            let mut shown = term.matches.passages;
+            if !hidden.is_empty() {
+                let is_hidden = |(id, _): &&(i64, f64)| {
+                    hidden.get(id).is_some_and(|terms| place >= words || terms >> place & 1 == 0)
+                };
+                shown -= term.matches.rows.iter().filter(is_hidden).count() as f64;
+            }
+            let share = if place < words { 1.0 } else { term.share / by };
+            term.weight = (1.0 + passages / shown.max(0.5)).ln() * share;
+        }
     }
 
     /// Returns all passages that contain a term, in no order.
@@ -410,36 +401,20 @@ impl<'a, J: Judge> Search<'a, J> {
 
     /// Takes the best of `rest` and returns those that may be shown. `withheld` counts passages without any
     /// line that may be shown.
-    fn judged(
-        &mut self,
-        rest: &mut Vec<Candidate>,
-        withheld: &mut usize,
-        per_file: usize,
-    ) -> DbResult<Judged> {
+    async fn judged(&mut self, rest: &mut Vec<Candidate>, withheld: &mut usize) -> Result<Judged, P::Error> {
         let from = rest.len().saturating_sub(CHUNK);
         if from > 0 {
             rest.select_nth_unstable_by(from, Candidate::order);
         }
-        let sql = format!("SELECT {COLUMNS} FROM passage WHERE id = ?1");
-        let mut judged = Judged::default();
         let mut best: Vec<Candidate> = rest.drain(from..).collect();
         best.sort_unstable_by(|a, b| b.order(a));
-        for Candidate { id, terms, .. } in best {
-            self.judge.step()?;
-            // A row of the index of format 2 may belong to a passage that was deleted.
-            let Some(passage) = one(self.index.conn, &sql, [id], passage)? else { continue };
-            if !self.files.contains_key(&passage.ino) {
-                if self.files.len() == JUDGED {
-                    judged.is_limited = true;
-                    break;
-                }
-                let file = self.judge.allow(passage.ino)?;
-                self.files.insert(passage.ino, file.map(|file| (file, per_file)));
-            }
-            let shown = match &self.files[&passage.ino] {
-                Some((file, _)) => self.judge.shows(file, &passage)?,
-                None => Shown::Nothing,
-            };
+        let ids: Vec<i64> = best.iter().map(|candidate| candidate.id).collect();
+        let found = self.postings.candidates(&ids, &mut self.files).await?;
+        let mut judged = Judged { is_limited: found.is_limited, ..Judged::default() };
+        let terms: HashMap<i64, u128> = best.iter().map(|it| (it.id, it.terms)).collect();
+        for (passage, shown) in found.passages {
+            let (id, ino) = (passage.id, passage.ino);
+            let terms = terms.get(&id).copied().unwrap_or(0);
             match shown {
                 Shown::All => judged.shown.push(Ranked::new(passage, terms)),
                 Shown::Part(text) => {
@@ -453,7 +428,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 Shown::Nothing => {
                     judged.hidden.push(Hidden { id, terms: 0 });
                     // Without this bound a search over withheld lines alone would read all matches.
-                    *withheld += usize::from(self.files[&passage.ino].is_some());
+                    *withheld += usize::from(self.files.get(ino).is_some());
                     if *withheld == JUDGED {
                         judged.is_limited = true;
                         break;
@@ -509,30 +484,73 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// Adds the cosine with the question to the first passages.
-    fn compare(&mut self, ranked: &mut [Ranked], asked: SearchParams<'_>) -> DbResult<()> {
+    async fn compare(&mut self, ranked: &mut [Ranked], asked: SearchParams<'_>) -> Result<(), P::Error> {
         let most = if self.compares_all { SCANNED } else { COMPARED };
         let first = ranked.len().min(most);
         let first = &mut ranked[..first];
         // In the order of files, each of which is read once.
         first.sort_unstable_by_key(|it| (it.passage.ino, it.passage.span.off));
-        let mut texts = Vec::new();
+        let mut files = Vec::new();
         for of_file in first.chunk_by(|one, other| one.passage.ino == other.passage.ino) {
-            let Some(Some((file, _))) = self.files.get(&of_file[0].passage.ino) else {
-                texts.resize_with(texts.len() + of_file.len(), Vec::new);
-                continue;
-            };
-            let passages: Vec<Passage> = of_file.iter().map(|it| it.passage).collect();
-            for text in self.judge.texts(file, &passages)? {
-                self.judge.step()?;
-                let mut all = Vec::new();
-                tokens(&text, &mut all);
-                texts.push(all);
-            }
+            // Only passages of files that may be shown are ranked.
+            let Some(file) = self.files.get(of_file[0].passage.ino) else { continue };
+            files.push((file.clone(), of_file.iter().map(|it| it.passage).collect::<Vec<_>>()));
         }
+        if files.is_empty() {
+            return Ok(());
+        }
+        let texts = self.postings.texts(&files).await?;
         debug_assert_eq!(first.len(), texts.len(), "a text for each passage");
+        let tokens_of = |text: &String| {
+            let mut all = Vec::new();
+            tokens(text, &mut all);
+            all
+        };
+        let texts: Vec<Vec<u32>> = texts.iter().map(tokens_of).collect();
         add_cosines(first, asked.text, &texts, asked.neighbours);
         Ok(())
     }
+}
+
+impl Start {
+    /// Leaves what every engine returns: if a word is rare, no more than `probe` passages of each form.
+    fn cut(&self, found: &mut Started) {
+        let is_rare = |word: &Vec<Newest>| {
+            word.iter().all(|form| form.complete && form.ids.len() < self.probe)
+                && word.iter().any(|form| !form.ids.is_empty())
+        };
+        let most = if found.words.iter().any(is_rare) { self.probe } else { self.most };
+        let cut = |form: &mut Newest, most: usize| {
+            if form.ids.len() >= most {
+                form.ids.truncate(most);
+                form.complete = false;
+            }
+        };
+        found.words.iter_mut().flatten().for_each(|form| cut(form, most));
+        found.near.iter_mut().for_each(|form| cut(form, self.near_most));
+    }
+}
+
+/// Looks up, in the passages in reach, the forms of which not all passages are known.
+async fn complete_in_reach<P: Postings>(
+    postings: &mut P,
+    asked: &Start,
+    found: &mut Started,
+) -> Result<(), P::Error> {
+    let Some(ids) = &found.reach else { return Ok(()) };
+    let words = asked.words.iter().flatten().zip(found.words.iter_mut().flatten());
+    let near = asked.near.iter().zip(&mut found.near);
+    let missing: Vec<(&WordForm, &mut Newest)> =
+        words.chain(near).filter(|(_, found)| !found.complete).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let words = missing.iter().map(|(form, _)| vec![(*form).clone()]).collect();
+    let narrowed = postings.narrow(&Narrow { place: Place::Passages(ids.clone()), words }).await?;
+    for ((_, form), ids) in missing.into_iter().zip(narrowed.words) {
+        *form = Newest { ids: ids.into_iter().flatten().collect(), complete: true };
+    }
+    Ok(())
 }
 
 /// Result of judging candidates.

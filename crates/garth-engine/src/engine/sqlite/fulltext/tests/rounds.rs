@@ -1,0 +1,167 @@
+//! Rounds that a search takes, in an index that counts them.
+
+use std::future::Future;
+
+use futures::FutureExt;
+
+use super::{Counting, Index, crowd};
+use crate::engine::search::local::Local;
+use crate::engine::search::{
+    Answer, CHUNK, Candidates, JudgedFiles, MAX_ROUNDS, Narrow, Narrowed, Newest, Passage, Place, Postings,
+    SearchParams, Start, Started, WordForm, search,
+};
+use crate::engine::sqlite::fulltext::postings;
+use crate::sqlite::DbError;
+use crate::text::Question;
+use crate::text::question::Term;
+
+/// Index that counts rounds. As one that is a round trip away, it may return all passages of a word at once,
+/// whatever the limits for a local one.
+struct Distant<P> {
+    index: P,
+    rounds: usize,
+    /// True to look up nothing that depends on another answer of the same round.
+    is_plain: bool,
+}
+
+impl<P: Postings<Error = DbError>> Postings for Distant<P> {
+    type Error = DbError;
+    type File = P::File;
+
+    fn has_words(&self) -> bool {
+        self.index.has_words()
+    }
+
+    fn is_limited(&self) -> bool {
+        self.index.is_limited()
+    }
+
+    fn start(&mut self, asked: &Start) -> impl Future<Output = Result<Started, DbError>> + Send {
+        self.rounds += 1;
+        let answer = match self.is_plain {
+            false => self.index.start(asked).now_or_never().unwrap(),
+            true => {
+                // Each word is asked for alone, so that no other one decides how many passages it has.
+                let reach = self.index.start(asked).now_or_never().unwrap().map(|found| found.reach);
+                let alone = Start { probe: asked.most, reach: None, ..asked.clone() };
+                let found = self.index.start(&alone).now_or_never().unwrap();
+                found.and_then(|found| Ok(Started { reach: reach?, ..found }))
+            }
+        };
+        std::future::ready(answer)
+    }
+
+    fn narrow(&mut self, asked: &Narrow) -> impl Future<Output = Result<Narrowed, DbError>> + Send {
+        self.rounds += 1;
+        self.index.narrow(asked)
+    }
+
+    fn candidates(
+        &mut self,
+        ids: &[i64],
+        files: &mut JudgedFiles<Self::File>,
+    ) -> impl Future<Output = Result<Candidates, DbError>> + Send {
+        assert!(ids.len() <= CHUNK);
+        self.rounds += 1;
+        self.index.candidates(ids, files)
+    }
+
+    fn texts(
+        &mut self,
+        asked: &[(Self::File, Vec<Passage>)],
+    ) -> impl Future<Output = Result<Vec<String>, DbError>> + Send {
+        self.rounds += 1;
+        self.index.texts(asked)
+    }
+
+    fn beginnings(
+        &mut self,
+        terms: &[Term],
+    ) -> impl Future<Output = Result<Vec<Vec<WordForm>>, DbError>> + Send {
+        self.rounds += 1;
+        self.index.beginnings(terms)
+    }
+}
+
+/// Returns the answer to a question with the number of rounds that it took.
+fn ask(index: &Index, text: &str, within: Option<Vec<u64>>, is_plain: bool) -> (Answer<()>, usize) {
+    let lookups = postings::Index::new(&index.conn).unwrap();
+    let mut judge = Counting { within, ..Counting::default() };
+    let question = Question::parse(text).unwrap();
+    let (limit, per_file, neighbours, meaning, quick) = (10, 1, true, true, false);
+    let asked = SearchParams { text, limit, per_file, neighbours, meaning, quick };
+    let mut distant = Distant { index: Local::new(&lookups, &mut judge), rounds: 0, is_plain };
+    let answer = search(&mut distant, &question, asked).now_or_never().unwrap().unwrap();
+    (answer, distant.rounds)
+}
+
+#[test]
+fn search_asks_at_most_four_rounds() {
+    let many: String = (0..100).map(|n| format!(" heron{n}")).collect();
+    let small = crowd(100, &many);
+    let large = crowd(6_000, &many);
+    for (index, within) in [
+        (&small, None),
+        (&large, None),
+        (&large, Some((70..90).collect::<Vec<u64>>())),
+        (&large, Some((1..4_000).collect())),
+    ] {
+        for question in ["rare", "heron1", "rare heron1 heron2", &format!("rare{many}"), &many] {
+            for is_plain in [false, true] {
+                let (answer, rounds) = ask(index, question, within.clone(), is_plain);
+                let has_any = within.as_ref().is_none_or(|within| within.len() > 1_000);
+                assert!(!answer.found.is_empty() || !has_any || question == "rare", "{question}");
+                // In a scope without the only word of a question, its beginnings are looked for as well.
+                let most = if answer.found.is_empty() { 2 * MAX_ROUNDS + 1 } else { MAX_ROUNDS };
+                assert!(rounds <= most, "{rounds} rounds in {within:?}: {question}");
+            }
+        }
+    }
+}
+
+#[test]
+fn further_candidates_take_one_round_each() {
+    let index = crowd(3 * CHUNK as u64, "heron");
+    let lookups = postings::Index::new(&index.conn).unwrap();
+    let mut judge = Counting { refused: (1..=3 * CHUNK as u64 - 600).collect(), ..Counting::default() };
+    let question = Question::parse("heron").unwrap();
+    let (limit, per_file, neighbours, meaning, quick) = (1_000, 1, true, false, false);
+    let asked = SearchParams { text: "heron", limit, per_file, neighbours, meaning, quick };
+    let mut distant = Distant { index: Local::new(&lookups, &mut judge), rounds: 0, is_plain: false };
+    let answer = search(&mut distant, &question, asked).now_or_never().unwrap().unwrap();
+    assert_eq!((answer.found.len(), distant.rounds), (600, 1 + 3));
+}
+
+#[test]
+fn hits_do_not_depend_on_extra_rows() {
+    let words: String = (0..30).map(|n| format!(" heron{n}")).collect();
+    let index = crowd(9_000, &words);
+    for within in [None, Some((70..90).collect::<Vec<u64>>()), Some((1..3_000).collect())] {
+        for question in ["rare heron1", "rare heron1 file77", "heron1 heron2 heron3", &words, "her fil"] {
+            let [local, distant] = [false, true].map(|plain| ask(&index, question, within.clone(), plain).0);
+            assert_eq!(local, distant, "{question} in {within:?}");
+        }
+    }
+}
+
+#[test]
+fn narrow_looks_in_given_passages() {
+    let index = crowd(50, "heron");
+    let lookups = postings::Index::new(&index.conn).unwrap();
+    let mut judge = Counting::default();
+    let words = vec![vec![WordForm::plain("rare".to_owned())], vec![WordForm::plain("heron".to_owned())]];
+    let place = Place::Passages(vec![20, 10, 7]);
+    let asked = Narrow { place, words };
+    let found = Local::new(&lookups, &mut judge).narrow(&asked).now_or_never().unwrap().unwrap();
+    assert_eq!(found.words, [vec![vec![20, 10]], vec![vec![20, 10, 7]]]);
+    let asked = Start {
+        words: vec![vec![WordForm::plain("heron".to_owned())]],
+        probe: 3,
+        most: 3,
+        near: Vec::new(),
+        near_most: 1,
+        reach: None,
+    };
+    let found = Local::new(&lookups, &mut judge).start(&asked).now_or_never().unwrap().unwrap();
+    assert_eq!(found.words, [[Newest { ids: vec![50, 49, 48], complete: false }]]);
+}
