@@ -22,6 +22,7 @@ mod it {
     mod overlay_stored;
     mod quotas;
     mod registry;
+    mod searching;
     mod specs;
     mod sqlite;
     mod stacked;

@@ -8,6 +8,7 @@ use garth_agent::kv::{
     Condition, CurrentValue, KeyKind, Kv, KvCode, KvError, KvResult, MAX_GETS, MAX_LISTED, MAX_PAGE_VALUES,
     MAX_VALUE, PageRequest, Paged, Past, Put, Search, Semantics, Written,
 };
+use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
@@ -485,7 +486,8 @@ async fn idempotent_retry_returns_the_first_write(fs: Fs, clock: ManualClock) {
 
 #[tokio::test]
 async fn kv_search_reports_missing_support() {
-    let fs: Fs = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
+    let folder = tempfile::tempdir().unwrap();
+    let fs: Fs = HostFs::open(folder.path(), Mode::Writable, Env::system()).unwrap();
     let kv = kv(&fs);
     let search = async |query: &'static str, limit| {
         let search = Search { query, path_prefix: None, tags_any: vec![] };

@@ -1,5 +1,6 @@
 //! Executable specification: everything that the contract promises, on ordered maps in memory, written to
-//! be read. Other engines are compared with it, so it shares no code with them.
+//! be read. Other engines are compared with it, so it shares no code with them, except for the ranking of
+//! searches ([`search`]).
 //!
 //! Names are stored by the inode of their directory, nodes by their own; each has all of its values by
 //! sequence number ([`state`]). A reader sees them through a view of one sequence number and time
@@ -15,7 +16,9 @@ mod log;
 mod ops;
 mod quota;
 mod scratch;
+mod search;
 mod state;
+mod text_index;
 mod tree;
 
 use std::any::Any;
@@ -140,7 +143,7 @@ fn check_file(node: &Node) -> Result<(), ErrorKind> {
 impl FileSystem for MemoryFs {
     fn capabilities(&self, _at: &TreePath) -> Capabilities {
         let now = self.past.is_none();
-        Capabilities { write: now, find: now, search: false, durable: false, ..Capabilities::ALL }
+        Capabilities { write: now, find: now, search: now, durable: false, ..Capabilities::ALL }
     }
 
     async fn head(&self) -> Result<Head> {
@@ -365,8 +368,14 @@ impl FileSystem for MemoryFs {
         })
     }
 
-    async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
-        Err(Error::new(ErrorKind::Unsupported, "this filesystem has no search index"))
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        if self.past.is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "search finds current files only; use grep on the past",
+            ));
+        }
+        self.read_view(|view| view.search(query))
     }
 
     async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {

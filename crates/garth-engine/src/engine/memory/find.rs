@@ -1,5 +1,6 @@
 //! Finding nodes by key. Looks at every node each time.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use super::content::Content;
@@ -7,7 +8,7 @@ use super::fill;
 use super::state::Node;
 use super::tree::{Tree, View};
 use crate::error::Result;
-use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Kind, Within};
+use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Kind, Projection, Within};
 use crate::path::TreePath;
 use crate::rule::projection::{
     ContentProjection, Keys, Line, LineKeys, Lines, MAX_FILE, kept_keys, of_attributes,
@@ -24,8 +25,7 @@ impl View<'_> {
                 continue;
             }
             let paths = self.asked_for(query, self.paths(ino));
-            let of_content = self.state.registry.projection(query.projection);
-            let keys = keys(query, of_content, self.get(ino), &self.every_path(ino));
+            let keys = self.keys(ino, query.projection, query.is_of_ends());
             let asked = |(key, line): &(String, Option<FindLine>)| {
                 query.has(key) && line.as_ref().is_none_or(|line| line.number >= query.lines_from)
             };
@@ -45,6 +45,17 @@ impl View<'_> {
         Ok(FindAnswer { items: page.items, next })
     }
 
+    /// Returns the keys of a node, without their lines.
+    pub(super) fn keys_of(&self, ino: Ino, projection: Projection) -> BTreeSet<String> {
+        self.keys(ino, projection, false).into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Returns the keys of a node, for any caller, or the end of its lines.
+    fn keys(&self, ino: Ino, projection: Projection, ends: bool) -> Vec<(String, Option<FindLine>)> {
+        let of_content = self.state.registry.projection(projection);
+        keys((projection, ends), of_content, self.get(ino), &self.every_path(ino))
+    }
+
     fn asked_for(&self, query: &FindQuery, mut paths: Vec<TreePath>) -> Vec<TreePath> {
         let within = Within::new(query.within.iter().cloned());
         let of_content = self.state.registry.projection(query.projection);
@@ -54,16 +65,16 @@ impl View<'_> {
     }
 }
 
-/// Returns the keys of a node, for any caller.
+/// Returns the keys of a node in a projection, or the end of its lines.
 fn keys(
-    query: &FindQuery,
+    (projection, ends): (Projection, bool),
     of_content: Option<&ContentProjection>,
     node: &Node,
     paths: &[TreePath],
 ) -> Vec<(String, Option<FindLine>)> {
     let Some(of_content) = of_content else {
         let keys = of_attributes(&node.attributes).into_iter();
-        return keys.filter(|(of, _)| *of == query.projection).map(|(_, key)| (key, None)).collect();
+        return keys.filter(|(of, _)| *of == projection).map(|(_, key)| (key, None)).collect();
     };
     // One name that matches the pattern is enough, whether the caller reaches it or not.
     if node.kind != Kind::File || !paths.iter().any(|path| of_content.has(path)) {
@@ -73,7 +84,7 @@ fn keys(
     match of_content.keys() {
         Keys::OfLines(keys) => {
             let (keys, end) = of_lines(content, keys);
-            if query.is_of_ends() { vec![(String::new(), Some(end))] } else { keys }
+            if ends { vec![(String::new(), Some(end))] } else { keys }
         }
         Keys::OfFile(_) if content.size() > MAX_FILE => Vec::new(),
         Keys::OfFile(keys) => {

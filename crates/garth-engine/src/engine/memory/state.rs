@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures::channel::oneshot;
 
 use super::content::Content;
+use super::text_index::TextIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::quota::Limits;
 use crate::model::{
@@ -193,6 +194,8 @@ pub(super) struct State {
     /// Number of open handles, by node and holder.
     pub(super) open: BTreeMap<(Ino, u64), usize>,
     pub(super) next_holder: u64,
+    /// Index of the words of files, up to date as of the last search.
+    pub(super) text: Mutex<TextIndex>,
     /// Channels to notify of the next commit. Some receivers have been dropped.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
@@ -219,6 +222,7 @@ impl State {
             next_staged_id: 0,
             open: BTreeMap::new(),
             next_holder: 0,
+            text: Mutex::default(),
             waiting: Vec::new(),
         }
     }

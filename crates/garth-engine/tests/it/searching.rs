@@ -1,0 +1,299 @@
+//! Search on both engines: equal trees give equal hits, to the last digit of a score.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{
+    Batch, Confinement, Moment, Op, Owner, Remove, SearchAnswer, SearchMode, SearchQuery, SetAttrs, Within,
+};
+use garth_engine::rule::sample::{WORDS, registry};
+use garth_engine::rule::{Constraint, PathPattern, Policy, Rule, WithheldLines};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::each;
+use garth_testkit::subject::START;
+use garth_testkit::tools::{
+    append, link, mkdir_all, p, patch, remove, rename, set, truncate, write, write_with,
+};
+
+const WORDS_OF_TEXT: [&str; 24] = [
+    "heron",
+    "herons",
+    "grey",
+    "pond",
+    "the",
+    "train",
+    "railway",
+    "coffee",
+    "beverage",
+    "Crème",
+    "garden",
+    "rose",
+    "flower",
+    "deposit",
+    "Lisbon",
+    "paid",
+    "東京",
+    "invoice",
+    "bill",
+    "winter",
+    "snow",
+    "x9f",
+    "running",
+    "ran",
+];
+const DIRS: [&str; 7] = ["/a", "/a/b", "/notes", "/logs", "/words", "/hidden", "/nodes/n"];
+const NAMES: [&str; 5] = ["one.md", "two.md", "three", "four.jsonl", ".abstract.md"];
+
+/// Both engines on equal clocks and rules.
+struct Both {
+    memory: MemoryFs,
+    sqlite: Arc<SqliteFs>,
+    clocks: [ManualClock; 2],
+    _folder: tempfile::TempDir,
+}
+
+/// Withholds lines of a log that a file of the same name in `/words` names, as `line3`.
+fn withheld(path: &TreePath) -> Option<WithheldLines> {
+    let name = path.key().strip_prefix("/logs/")?;
+    let file = TreePath::from_row("/words", name);
+    let keys = |line| [format!("line{line}"), format!("row{line}")];
+    Some(WithheldLines { file, projection: WORDS, any: "any", keys })
+}
+
+impl Both {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
+        let registry = registry().withholding(withheld);
+        let sqlite = SqliteFs::open(folder.path(), other, registry.clone()).unwrap();
+        let memory = MemoryFs::new(one, registry);
+        for (pattern, constraint) in
+            [("/hidden/**", Constraint::NotSearchable), ("/notes/**", Constraint::Secrets(Policy::Allow))]
+        {
+            let rule = Rule::new(PathPattern::parse(pattern).unwrap(), constraint);
+            memory.set_rules(memory.rules().with(rule.clone()).unwrap());
+            sqlite.set_rule(rule, false).await.unwrap();
+        }
+        Self { memory, sqlite, clocks: [clock, beside], _folder: folder }
+    }
+
+    async fn commit(&self, ops: Vec<Op>) {
+        let asked = format!("{ops:?}");
+        let memory = self.memory.commit(Batch::new(ops.clone())).await;
+        let sqlite = self.sqlite.commit(Batch::new(ops)).await;
+        match (memory, sqlite) {
+            (Ok(memory), Ok(sqlite)) => assert_eq!(memory.outcomes, sqlite.outcomes, "{asked}"),
+            (Err(memory), Err(sqlite)) => assert_eq!(memory.kind(), sqlite.kind(), "{asked}"),
+            (memory, sqlite) => panic!("{asked}\nmemory: {memory:?}\nsqlite: {sqlite:?}"),
+        }
+    }
+
+    fn advance(&self, seconds: u64) {
+        self.clocks.iter().for_each(|clock| clock.advance(Duration::from_secs(seconds)));
+    }
+
+    /// Returns the answer of both engines, which must be equal, to a caller who sees everything or a part.
+    async fn search(&self, query: &SearchQuery, part: Option<&Within>) -> SearchAnswer {
+        let (mut memory, mut sqlite): (Arc<dyn FileSystem>, Arc<dyn FileSystem>) =
+            (Arc::new(self.memory.clone()), self.sqlite.clone());
+        if let Some(part) = part {
+            let to = Confinement::new(part.clone(), Owner::new("view").unwrap());
+            memory = memory.confined(&to).await.unwrap();
+            sqlite = sqlite.confined(&to).await.unwrap();
+        }
+        let (memory, sqlite) = (memory.search(query).await, sqlite.search(query).await);
+        match (memory, sqlite) {
+            (Ok(memory), Ok(sqlite)) => {
+                assert_eq!(memory, sqlite, "memory and sqlite on {query:?} in {part:?}");
+                memory
+            }
+            (memory, sqlite) => panic!("{query:?}\nmemory: {memory:?}\nsqlite: {sqlite:?}"),
+        }
+    }
+}
+
+fn path(random: &mut Random) -> String {
+    if random.one_in(9) {
+        return "/nodes/n/.status".to_owned();
+    }
+    format!("{}/{}", random.pick(&DIRS), random.pick(&NAMES))
+}
+
+/// Returns text of a few passages: sentences, headings, records or secrets. The passages of a tree are fewer
+/// than a quick search reads, because the engines number them differently.
+fn text(random: &mut Random) -> String {
+    let records = random.one_in(4);
+    let mut text = String::new();
+    // Each record is a passage.
+    for _ in 0..1 + random.below(if records { 5 } else { 40 }) {
+        let words: Vec<&str> = (0..1 + random.below(12)).map(|_| random.pick(&WORDS_OF_TEXT)).collect();
+        let sentence = words.join(" ");
+        text.push_str(&match random.below(8) {
+            _ if records => format!("{{\"role\": \"user\", \"content\": \"{sentence} caf\\u00e9\"}}\n"),
+            0 => format!("# {sentence}\n\n"),
+            1 => format!("password: {}{sentence}\n", random.pick(&["Zk3vQ9x7Lm2", "tr0ub4dor&3x"])),
+            2 => format!("{} \n", "filler words ".repeat(60)),
+            3 => sentence,
+            _ => format!("{sentence}.\n"),
+        });
+    }
+    text
+}
+
+/// Returns content for a path: keys of lines, a status, or text.
+fn content(random: &mut Random, path: &str) -> String {
+    if path.ends_with(".status") {
+        return random.pick(&["ACTIVE", "PENDING"]).to_owned();
+    }
+    if path.starts_with("/words/") && !random.one_in(3) {
+        let lines: Vec<String> = (0..random.below(6)).map(|_| format!("line{}", random.below(8))).collect();
+        return format!("any {}\n", lines.join(" "));
+    }
+    text(random)
+}
+
+fn op(random: &mut Random) -> Op {
+    let path = path(random);
+    let content = content(random, &path);
+    let attrs = SetAttrs::new();
+    match random.below(16) {
+        0 => append(&path, content),
+        1 => append(&path, "a heron at the end"),
+        2 => truncate(&path, random.below(3000)),
+        3 => patch(&path, random.below(500), random.pick(&WORDS_OF_TEXT)),
+        4 => remove(&path, Remove::File),
+        5 => rename(&path, &self::path(random)),
+        6 => link(&path, &self::path(random)),
+        7 => set(&path, attrs.tags([random.pick(&["red", "blue"])])),
+        8 => set(&path, attrs.metadata("topic", random.pick(&["birds", "trains"]))),
+        9 => set(&path, attrs.searchable(!random.one_in(3))),
+        10 => write_with(&path, content, attrs.content_type("image/png")),
+        11 => write_with(&path, content, attrs.expires_at(START.plus_seconds(random.below(300) as i64))),
+        _ => write(&path, content),
+    }
+}
+
+fn query(random: &mut Random) -> SearchQuery {
+    let words: Vec<&str> = (0..1 + random.below(6))
+        .map(|_| match random.below(10) {
+            0 => random.pick(&["her", "invo", "Zk3vQ9x7Lm2", "nowhere", "ca", "hot drink", "password"]),
+            _ => random.pick(&WORDS_OF_TEXT),
+        })
+        .collect();
+    let mut query = SearchQuery::new(words.join(" ")).limit(1 + random.below(12) as usize);
+    if random.one_in(3) {
+        query = query.within(p(random.pick(&DIRS)));
+    }
+    if random.one_in(5) {
+        query = query.tag(random.pick(&["red", "blue"]));
+    }
+    if random.one_in(6) {
+        query = query.metadata("topic", "birds");
+    }
+    if random.one_in(5) {
+        query = query.pattern(random.pick(&["/**/*.md", "/a/**", "/*/three"]));
+    }
+    if random.one_in(6) {
+        query = query.since(START.plus_seconds(random.below(200) as i64));
+    }
+    if random.one_in(6) {
+        query = query.until(START.plus_seconds(random.below(200) as i64));
+    }
+    if random.one_in(3) {
+        query = query.mode(SearchMode::Words);
+    }
+    if random.one_in(6) {
+        query = query.quick();
+    }
+    let (per_file, context) = (1 + random.below(4) as usize, random.below(4) as usize);
+    query.per_file(per_file).context(context).neighbours(!random.one_in(3)).layers(random.one_in(2))
+}
+
+#[tokio::test]
+async fn memory_and_sqlite_give_equal_hits() {
+    let mut hits = 0;
+    for seed in 0..8 {
+        let (both, mut random) = (Both::new().await, Random::new(seed));
+        both.commit(DIRS.map(mkdir_all).into()).await;
+        let parts = [
+            Within::new([p("/a")]),
+            Within::everything().without([p("/a/b"), p("/notes/one.md")]),
+            Within::new([p("/logs"), p("/nodes"), p("/a")]).without([p("/a/one.md")]),
+        ];
+        for _ in 0..12 {
+            for _ in 0..4 {
+                let ops = (0..1 + random.below(2)).map(|_| op(&mut random)).collect();
+                both.commit(ops).await;
+                both.advance(random.below(8));
+            }
+            for _ in 0..6 {
+                let part = if random.one_in(3) { Some(random.pick(&parts)) } else { None };
+                hits += both.search(&query(&mut random), part.as_ref()).await.hits.len();
+            }
+        }
+    }
+    // Otherwise the questions would compare nothing.
+    assert!(hits > 200, "{hits} hits");
+}
+
+#[tokio::test]
+async fn equal_lines_far_down_and_words_withheld() {
+    let both = Both::new().await;
+    both.commit(DIRS.map(mkdir_all).into()).await;
+    let far: String = (0..9_000).map(|line| format!("line number{line} of the journal\n")).collect();
+    let log = "a quiet day\nthe heron came\nthe crane came\n";
+    let ops = vec![
+        write("/notes/one.md", far),
+        write("/logs/two.md", log),
+        write("/words/two.md", "any line2\n"),
+        write("/a/one.md", "the heron again\n"),
+        write("/nodes/n/three", "a heron in the node"),
+        write("/hidden/one.md", "a hidden heron"),
+    ];
+    both.commit(ops).await;
+    let found = async |text: &str| {
+        let answer = both.search(&SearchQuery::new(text).per_file(3).context(2), None).await;
+        answer.hits.into_iter().map(|hit| (hit.path.to_string(), hit.lines)).collect::<Vec<_>>()
+    };
+    let lines = found("number8990").await;
+    assert!(lines[0].0 == "/notes/one.md" && lines[0].1.contains(&8_991), "{lines:?}");
+    assert_eq!(found("heron").await, [("/a/one.md".to_owned(), 1..2)], "neither withheld nor hidden lines");
+    assert_eq!(found("crane").await, [("/logs/two.md".to_owned(), 1..4)]);
+    both.commit(vec![write("/nodes/n/.status", "ACTIVE"), write("/words/two.md", "")]).await;
+    let mut paths: Vec<String> = found("heron").await.into_iter().map(|(path, _)| path).collect();
+    paths.sort();
+    assert_eq!(paths, ["/a/one.md", "/logs/two.md", "/nodes/n/three"]);
+}
+
+#[tokio::test]
+async fn both_engines_leave_out_the_same_secrets() {
+    let both = Both::new().await;
+    both.commit(vec![mkdir_all("/a")]).await;
+    let mut random = Random::new(5);
+    for (n, planted) in (0..).zip(each(&mut random)) {
+        // Its first border of passages is in the secret, or near it.
+        let filler = "orchard lantern violin ".repeat(86 + n % 5);
+        let text = format!("{filler}{} {filler}\n", planted.text());
+        both.commit(vec![write(&format!("/a/{n}"), text)]).await;
+        let query = SearchQuery::new(planted.secret.as_str()).context(2).per_file(5);
+        both.search(&query, None).await;
+    }
+    let found = both.search(&SearchQuery::new("orchard").limit(100).per_file(5), None).await;
+    assert!(found.hits.len() > 10, "{} hits", found.hits.len());
+}
+
+#[tokio::test]
+async fn neither_engine_searches_the_past() {
+    let both = Both::new().await;
+    both.commit(vec![write("/f", "a heron")]).await;
+    for fs in [&both.memory as &dyn FileSystem, &*both.sqlite] {
+        let past = fs.as_of(&Moment::Seq(fs.head().await.unwrap().seq)).await.unwrap();
+        assert!(!past.capabilities(&TreePath::root()).search);
+        let error = past.search(&SearchQuery::new("heron")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+}
