@@ -15,9 +15,9 @@ use crate::identity::{AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Reque
 use crate::media::Media;
 use crate::memory::{Memories, OUTBOX, Space};
 use crate::recall::Recaller;
-use crate::search::Searcher;
 use crate::registry::projections;
 use crate::registry::projections::sessions::{anyone_key, class_key};
+use crate::search::Searcher;
 use crate::session::{Change, Sessions, State};
 use crate::small_file::{File, read_all};
 use crate::tree::AgentTree;

@@ -296,12 +296,7 @@ impl RegionText<'_> {
     }
 }
 
-fn unit(
-    (score, score_parts): (f64, ScoreParts),
-    is_found: bool,
-    forms: Vec<Form>,
-    time: Timestamp,
-) -> Unit {
+fn unit((score, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
     Unit { score, score_parts, is_found, forms, speaker: None, time }
 }
 

@@ -106,7 +106,8 @@ impl<'a> Recaller<'a> {
     fn dir_of(&self, prefix: &str) -> Result<TreePath> {
         let (account, prefix) = Prefix::parse(prefix)?;
         if account != self.paths.account {
-            let message = format!("the prefix belongs to another account; this one is {}", self.paths.account);
+            let message =
+                format!("the prefix belongs to another account; this one is {}", self.paths.account);
             return Err(Error::new(ErrorKind::AccessDenied, message));
         }
         Ok(match prefix {

@@ -15,7 +15,7 @@ pub struct SearchRequest {
     pub within: Vec<TreePath>,
     /// Only hits of these kinds; empty for all.
     pub kinds: Vec<SearchKind>,
-    /// Of the values, only those of this agent. Other kinds are not affected.
+    /// Limits values to those of this agent. Other kinds are not affected.
     pub namespace: Option<Namespace>,
     /// Only files with one of these tags; empty for any.
     pub tags_any: Vec<String>,

@@ -71,7 +71,10 @@ fn config_refuses_what_serve_refuses() {
     for (option, due) in [
         ("model = \"m\"\n", "garth.toml:1: model requires model_endpoint"),
         ("embedder = \"m\"\n", "garth.toml:1: embedder requires embedder_endpoint"),
-        ("embedder_endpoint = \"https://example.org/v1\"\n", "garth.toml:1: embedder_endpoint requires embedder"),
+        (
+            "embedder_endpoint = \"https://example.org/v1\"\n",
+            "garth.toml:1: embedder_endpoint requires embedder",
+        ),
         ("embedder_endpoint = \"https://a:b@example.org\"\nembedder = \"m\"\n", "must not contain a user"),
         ("sink = \"https://example.org/x\"\n", "garth.toml:1: sink requires sink_secret_file"),
         ("\nlog = \"loud\"\n", "garth.toml:2: log: `loud` is not a level"),

@@ -20,30 +20,9 @@ use garth_testkit::tools::{
 };
 
 const WORDS_OF_TEXT: [&str; 24] = [
-    "heron",
-    "herons",
-    "grey",
-    "pond",
-    "the",
-    "train",
-    "railway",
-    "coffee",
-    "beverage",
-    "Crème",
-    "garden",
-    "rose",
-    "flower",
-    "deposit",
-    "Lisbon",
-    "paid",
-    "東京",
-    "invoice",
-    "bill",
-    "winter",
-    "snow",
-    "x9f",
-    "running",
-    "ran",
+    "heron", "herons", "grey", "pond", "the", "train", "railway", "coffee", "beverage", "Crème", "garden",
+    "rose", "flower", "deposit", "Lisbon", "paid", "東京", "invoice", "bill", "winter", "snow", "x9f",
+    "running", "ran",
 ];
 const DIRS: [&str; 7] = ["/a", "/a/b", "/notes", "/logs", "/words", "/hidden", "/nodes/n"];
 const NAMES: [&str; 5] = ["one.md", "two.md", "three", "four.jsonl", ".abstract.md"];

@@ -116,7 +116,9 @@ pub(super) async fn history(
 }
 
 /// Returns the page that a call asks for.
-pub(super) fn page<'a, const MAX: usize, const DEFAULT: usize>(page: &'a Page<MAX, DEFAULT>) -> PageRequest<'a> {
+pub(super) fn page<'a, const MAX: usize, const DEFAULT: usize>(
+    page: &'a Page<MAX, DEFAULT>,
+) -> PageRequest<'a> {
     PageRequest { limit: page.limit, cursor: page.cursor.as_deref() }
 }
 

@@ -25,7 +25,7 @@ fields! {
     pub(super) struct SearchFields<'a> {
         /// Question in plain words.
         query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);
-        /// Of the values, finds only this key and those below it. Default: all keys.
+        /// Limits values to this key and those below it. Default: all keys.
         path_prefix: Option<Cow<'a, str>> = string_of("key path");
         /// Finds only texts with at least one of these tags. An empty array is no filter.
         tags_any: Vec<String> = strings(), or Vec::new();

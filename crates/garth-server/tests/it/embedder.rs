@@ -148,9 +148,8 @@ fn first(answer: &Value) -> String {
 
 #[tokio::test]
 async fn texts_are_embedded_in_batches() {
-    let service = Service::start(|texts| {
-        reply(texts.iter().map(|text| vec![text.parse::<f64>().unwrap(), 1.0]), 7)
-    });
+    let service =
+        Service::start(|texts| reply(texts.iter().map(|text| vec![text.parse::<f64>().unwrap(), 1.0]), 7));
     let texts: Vec<String> = (0..70).map(|number| number.to_string()).collect();
     let answer = service.client().embed(&texts).await.unwrap();
     let due: Vec<Vec<f32>> = (0_u8..70).map(|number| vec![f32::from(number), 1.0]).collect();

@@ -14,7 +14,8 @@ const KINDS: &str = r#""kinds" must be an array of "values", "files", "messages"
 fn server() -> Server {
     let server = Server::start();
     server.own("coder", "ann");
-    let value = r#"{"path":"/user/heron","value":{"bird":"heron","kg":1.10},"searchable":true,"tags":["birds"]}"#;
+    let value =
+        r#"{"path":"/user/heron","value":{"bird":"heron","kg":1.10},"searchable":true,"tags":["birds"]}"#;
     server.ok("put", value);
     let value = json!({"agent_id": "coder", "path": "/heron", "value": "a heron", "searchable": true});
     server.ok("put", value.to_string());
@@ -37,9 +38,9 @@ fn say(server: &Server, user: &str, name: &str, texts: &[&str]) -> Value {
 
 fn write(server: &Server, files: &[(&str, &str)]) {
     let account = block_on(server.home.account("acme")).unwrap();
-    let ops = files.iter().map(|(path, text)| {
-        Op::write(TreePath::parse(path).unwrap(), (*text).to_owned()).with_parents()
-    });
+    let ops = files
+        .iter()
+        .map(|(path, text)| Op::write(TreePath::parse(path).unwrap(), (*text).to_owned()).with_parents());
     block_on(account.commit(Batch::new(ops))).unwrap();
 }
 
@@ -68,7 +69,8 @@ fn search_without_new_fields_has_known_shape() {
     let value = r#"{"bird":"crane","kg":1.10}"#;
     let put = format!(r#"{{"path":"/user/crane","value":{value},"searchable":true,"tags":["birds"]}}"#);
     let put = server.ok("put", put);
-    let body = r#"{"agent_id":"default","query":"crane","limit":10,"path_prefix":"/user","tags_any":["birds"]}"#;
+    let body =
+        r#"{"agent_id":"default","query":"crane","limit":10,"path_prefix":"/user","tags_any":["birds"]}"#;
     let (version, time) = (put["version_id"].as_str().unwrap(), put["created_at"].as_str().unwrap());
     let found = format!(r#""path":"/user/crane","value":{value},"tags":["birds"],"similarity":1.0"#);
     let made = format!(r#""version_id":"{version}","created_at":"{time}""#);
@@ -213,7 +215,8 @@ fn search_hides_other_classes_and_audiences() {
 fn search_omits_retracted_messages_of_a_page() {
     let server = server();
     say(&server, "ann", "birds", &["A quokka sings.", "A quokka sleeps.", "Nothing."]);
-    let ask = || find(&server, &json!({"query": "quokka", "kinds": ["messages"], "per_file": 5, "context": 2}));
+    let ask =
+        || find(&server, &json!({"query": "quokka", "kinds": ["messages"], "per_file": 5, "context": 2}));
     assert_eq!(ask().len(), 2);
     let source = json!({"agent": "coder", "user": "ann", "name": "birds", "source": "messages:1"});
     server.ok("sessions/retract", source.to_string());
