@@ -2,9 +2,8 @@
 //! it, in which order, and the content of a hit.
 //!
 //! An engine stores passages and the words in them. [`search()`] asks for both through [`Postings`], in
-//! rounds with many words or passages each, so that an engine whose storage is on another machine needs one
-//! round trip for a round: [`MAX_ROUNDS`] of them for a usual query. The result does not depend on how an
-//! engine answers.
+//! rounds with many words or passages each: [`MAX_ROUNDS`] for a usual query. An engine whose storage is on
+//! another machine can answer each round with few statements. The result does not depend on how it does so.
 //!
 //! - `postings`: the trait, with the questions and answers of each round;
 //! - `run`, `forms`, `matches`, `score`: the search itself, without I/O;

@@ -21,8 +21,8 @@ pub trait Files {
     /// Returns the attributes of a file.
     fn attributes(&self, node: &FileNode) -> Result<Attributes, Self::Error>;
 
-    /// Returns at most `limit` names of a node within some subtrees, as directory and name, after one, in
-    /// that order.
+    /// Returns the first `limit` names of a node within some subtrees, in order of directory and name. They
+    /// come after the directory and name `after`.
     fn names_behind(
         &self,
         ino: Ino,
@@ -31,10 +31,11 @@ pub trait Files {
         limit: usize,
     ) -> Result<Vec<(String, String)>, Self::Error>;
 
-    /// Returns all names of a node within some subtrees, in any order.
+    /// Returns all names of a node within some subtrees, each with its directory, in any order.
     fn names(&self, ino: Ino, within: &Within) -> Result<Vec<(String, String)>, Self::Error>;
 
-    /// Returns at most `limit` nodes with names at or below a top of some subtrees, once for each name.
+    /// Returns at most `limit` nodes at or below a top of some subtrees, once for each name. Nodes of
+    /// excluded paths may be among them.
     fn nodes_within(&self, within: &Within, top: &TreePath, limit: usize) -> Result<Vec<u64>, Self::Error>;
 
     /// Returns the node at a path, which may be out of reach of the query.

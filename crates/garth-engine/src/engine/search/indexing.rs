@@ -17,7 +17,7 @@ pub(crate) trait FileText {
     /// Reads bytes of the file; fewer than requested only at its end.
     fn read(&mut self, bytes: Range<u64>) -> Result<Vec<u8>, Self::Error>;
 
-    /// Returns true if a passage that is indexed ends before `off`, with a line feed.
+    /// Returns true if the indexed passage that ends at `off` ends with a line feed.
     fn begins_line(&mut self, off: u64) -> Result<bool, Self::Error>;
 }
 

@@ -72,7 +72,8 @@ pub(crate) trait Lookups {
         step: Step<'_, Self::Error>,
     ) -> Result<Option<Vec<i64>>, Self::Error>;
 
-    /// Returns the newest `most` passages of some files, newest first, and true if these are all.
+    /// Returns the newest `most` passages of some files, newest first, and true if these are all. Of files
+    /// with more than [`ROWS`](super::postings::ROWS) passages in all, some of the newest may be missing.
     fn passages_of(
         &self,
         inos: &[u64],
@@ -83,7 +84,7 @@ pub(crate) trait Lookups {
     /// Returns a passage, if it exists.
     fn passage(&self, id: i64) -> Result<Option<Passage>, Self::Error>;
 
-    /// Returns the first words of each vocabulary that begin like a term, as their forms.
+    /// Returns the forms of the first words of each vocabulary that begin like a term.
     fn beginnings(&self, term: &Term) -> Result<Vec<WordForm>, Self::Error>;
 }
 
@@ -125,7 +126,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         self.lookups.among(form, ids, &mut || self.judge.step())
     }
 
-    fn first(&mut self, asked: &Start) -> Result<Started, L::Error> {
+    fn start_now(&mut self, asked: &Start) -> Result<Started, L::Error> {
         let mut words = Vec::with_capacity(asked.words.len());
         for forms in &asked.words {
             words.push(self.newest_of(forms, asked.probe)?);
@@ -168,7 +169,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         }
     }
 
-    fn second(&mut self, asked: &Narrow) -> Result<Narrowed, L::Error> {
+    fn narrow_now(&mut self, asked: &Narrow) -> Result<Narrowed, L::Error> {
         let (subtree, rare) = match &asked.place {
             Place::Passages(ids) => {
                 let words = self.among_all(&asked.words, ids, |_| true)?;
@@ -178,7 +179,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         };
         if let Some(bound) = subtree
             && let Some((inos, all_nodes)) = self.judge.below(bound.nodes)?
-            && (all_nodes || !bound.all)
+            && (all_nodes || !bound.must_fit)
         {
             let step: Step<'_, L::Error> = &mut || self.judge.step();
             let (ids, all_passages) = self.lookups.passages_of(&inos, bound.passages, step)?;
@@ -223,7 +224,11 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         Ok(found)
     }
 
-    fn third(&mut self, ids: &[i64], files: &mut JudgedFiles<J::File>) -> Result<Candidates, L::Error> {
+    fn candidates_now(
+        &mut self,
+        ids: &[i64],
+        files: &mut JudgedFiles<J::File>,
+    ) -> Result<Candidates, L::Error> {
         let mut found = Candidates::default();
         let (mut passages, mut new, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         for id in ids {
@@ -254,7 +259,7 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
         Ok(found)
     }
 
-    fn fourth(&mut self, asked: &[(J::File, Vec<Passage>)]) -> Result<Vec<String>, L::Error> {
+    fn texts_now(&mut self, asked: &[(J::File, Vec<Passage>)]) -> Result<Vec<String>, L::Error> {
         let texts = self.judge.texts(asked)?;
         for _ in &texts {
             self.judge.step()?;
@@ -276,11 +281,11 @@ impl<L: Lookups, J: Judge<Error = L::Error>> Postings for Local<'_, L, J> {
     }
 
     fn start(&mut self, asked: &Start) -> impl Future<Output = Result<Started, Self::Error>> + Send {
-        ready(self.first(asked))
+        ready(self.start_now(asked))
     }
 
     fn narrow(&mut self, asked: &Narrow) -> impl Future<Output = Result<Narrowed, Self::Error>> + Send {
-        ready(self.second(asked))
+        ready(self.narrow_now(asked))
     }
 
     fn candidates(
@@ -288,14 +293,14 @@ impl<L: Lookups, J: Judge<Error = L::Error>> Postings for Local<'_, L, J> {
         ids: &[i64],
         files: &mut JudgedFiles<Self::File>,
     ) -> impl Future<Output = Result<Candidates, Self::Error>> + Send {
-        ready(self.third(ids, files))
+        ready(self.candidates_now(ids, files))
     }
 
     fn texts(
         &mut self,
         asked: &[(Self::File, Vec<Passage>)],
     ) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send {
-        ready(self.fourth(asked))
+        ready(self.texts_now(asked))
     }
 
     fn beginnings(

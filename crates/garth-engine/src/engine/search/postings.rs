@@ -13,9 +13,9 @@
 //! no passage in reach has a word of the question, it starts again with words that begin like them, after
 //! one round for [`Postings::beginnings`].
 //!
-//! An engine may answer with more than it is asked for, as each method says: it need not send a second
-//! statement to find out that the first one was enough. The search takes from the answer what another engine
-//! would have returned.
+//! An engine may leave out a part of an answer, as each method says, if it finds out in time that the part is
+//! not needed. An engine for which this would take another statement returns all. The search drops the part
+//! in question, so the hits are the same.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -30,14 +30,13 @@ use crate::text::question::Term;
 /// Rounds of a search whose words occur in passages that it may show, if the first [`CHUNK`] of candidates
 /// fills the answer.
 pub const MAX_ROUNDS: usize = 4;
-/// Candidates whose passages are read and compared at a time.
+/// Number of candidates whose passages are read and compared at a time.
 pub const CHUNK: usize = 1_024;
 /// Rows of an index that one search reads, approximately: as many as 200 ms on a slow machine allow.
 pub const ROWS: usize = 60_000;
-/// Up to this number, matches are always examined one by one, whatever the size of the subtree. In as many
-/// passages of a subtree, only plain forms are looked up.
+/// Number of matches below which they are examined one by one, whatever the size of the subtrees. If the
+/// subtrees have this number of passages or more, only plain forms of words count in them.
 pub const FEW: usize = 256;
-
 /// Words of each vocabulary that are read for the beginning of a word.
 pub const ENDINGS: usize = 32;
 
@@ -56,34 +55,37 @@ pub trait Postings {
     /// Returns true if the query is limited to subtrees.
     fn is_limited(&self) -> bool;
 
-    /// Asks for the newest passages of words.
+    /// Asks for the newest passages of words: [`most`](Start::most) of each form, and
+    /// [`near_most`](Start::near_most) of each word near in meaning.
     ///
-    /// Each form has its newest [`most`](Start::most) passages. If a word has passages, and fewer than
-    /// [`probe`](Start::probe) for each of its forms, the engine may stop at `probe` for all forms. If it
-    /// returns the [`reach`](Started::reach), it may leave out passages that are not in it.
+    /// If one of the words has passages, and each of its forms fewer than [`probe`](Start::probe), the engine
+    /// may return only `probe` passages for each form of all words. If it returns the
+    /// [`reach`](Started::reach), it may leave out passages that are not in it.
     fn start(&mut self, asked: &Start) -> impl Future<Output = Result<Started, Self::Error>> + Send;
 
-    /// Asks for words in some passages.
+    /// Asks which of some passages contain words. See [`Narrowed::words`] for what may be left out.
     fn narrow(&mut self, asked: &Narrow) -> impl Future<Output = Result<Narrowed, Self::Error>> + Send;
 
-    /// Asks for passages, in this order, and for what the query may show of each. Files that are not in
-    /// `files` are judged and added, as long as there is room; the passage of a file for which there is none
-    /// ends the answer. Passages that do not exist any more are left out.
+    /// Asks for passages, in this order, and for what the query may show of each. Passages that do not exist
+    /// any more are left out.
+    ///
+    /// Judges each file that is not in `files`, and adds it there. The answer ends before the first passage
+    /// whose file `files` has no [room](JudgedFiles::room) for.
     fn candidates(
         &mut self,
         ids: &[i64],
         files: &mut JudgedFiles<Self::File>,
     ) -> impl Future<Output = Result<Candidates, Self::Error>> + Send;
 
-    /// Asks for one text for each passage of some files, in their order: what the query may show of it,
-    /// without withheld lines and secrets.
+    /// Asks for one text for each passage of some files, in their order: what the query may show of the
+    /// passage, without withheld lines and secrets.
     fn texts(
         &mut self,
         asked: &[(Self::File, Vec<Passage>)],
     ) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send;
 
-    /// Asks for words of the index that begin like each term, as their forms: of the first
-    /// [`ENDINGS`] of each vocabulary in the order of their bytes, those without a mark of a level.
+    /// Asks for the words of the index that begin like each term: of each vocabulary the first [`ENDINGS`]
+    /// in the order of their bytes, without those that are marked with a level.
     fn beginnings(
         &mut self,
         terms: &[Term],
@@ -95,7 +97,7 @@ pub trait Postings {
 pub struct Start {
     /// Forms of each word.
     pub words: Vec<Vec<WordForm>>,
-    /// Passages of a form that tell that a word is frequent.
+    /// Number of passages of a form from which on a word is frequent.
     pub probe: usize,
     /// Limit on the passages of each form.
     pub most: usize,
@@ -122,9 +124,10 @@ pub struct Started {
     /// Size of the index.
     pub totals: Totals,
     /// All passages that the query can reach, newest first; `None` if they are not asked for, or exceed a
-    /// limit.
+    /// limit. Passages of files that the query may not show can be among them.
     pub reach: Option<Vec<i64>>,
-    /// Passages of each form of each word. Complete ones are fewer than the limit, or all in reach.
+    /// Passages of each form of each word. They are complete if they are fewer than the limit, or all of
+    /// those in reach that contain the form.
     pub words: Vec<Vec<Newest>>,
     /// Passages of each word near in meaning.
     pub near: Vec<Newest>,
@@ -144,10 +147,11 @@ pub struct Narrow {
 pub enum Place {
     /// These passages, newest first.
     Passages(Vec<i64>),
-    /// The passages of the subtrees, if these are within the bound. Otherwise the passages that contain one
-    /// of the rare words, each in the same vocabulary; none if there are no rare words.
+    /// The passages of the subtrees, if `subtree` allows it. Otherwise the passages that contain a form of
+    /// `rare`, which must be of the same vocabulary as the form that is looked up; no passages if there is
+    /// none.
     Matches {
-        /// Limits on the subtrees, if these are asked for.
+        /// Limits on the subtrees; `None` not to look there.
         subtree: Option<SubtreeBound>,
         /// Plain forms of rare words.
         rare: Vec<WordForm>,
@@ -159,9 +163,9 @@ pub enum Place {
 pub struct SubtreeBound {
     /// Limit on the names in the subtrees.
     pub nodes: usize,
-    /// True if more names than that mean not to look there; false to look in a part of them.
-    pub all: bool,
-    /// Limit on the passages; the newest count.
+    /// True to look there only if there are no more names than `nodes`. False to look in any `nodes` of them.
+    pub must_fit: bool,
+    /// Limit on the passages, of which the newest are taken.
     pub passages: usize,
 }
 
@@ -170,8 +174,8 @@ pub struct SubtreeBound {
 pub struct Narrowed {
     /// Passages of the subtrees, if the words were looked up there.
     pub subtree: Option<SubtreePassages>,
-    /// Passages of each form of each word, newest first. Those of the frequency of a word need not be looked
-    /// up in [`FEW`] passages of subtrees or more.
+    /// Passages of each form of each word, in any order. In subtrees with [`FEW`] passages or more, the
+    /// engine may look up plain forms only, and leave the others empty.
     pub words: Vec<Vec<Vec<i64>>>,
 }
 
@@ -180,9 +184,9 @@ pub struct Narrowed {
 pub struct SubtreePassages {
     /// Passages, newest first.
     pub ids: Vec<i64>,
-    /// True if they are of all nodes in the subtrees.
+    /// True if all nodes of the subtrees were looked at.
     pub all_nodes: bool,
-    /// True if they are all of those nodes.
+    /// True if `ids` has all passages of these nodes.
     pub all_passages: bool,
 }
 

@@ -13,6 +13,7 @@ use super::matches::{Matches, rows_of};
 use super::passage::Passage;
 use super::postings::{
     CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
+    SubtreePassages,
 };
 use super::score::{Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated};
 use crate::model::Ino;
@@ -305,32 +306,38 @@ impl<'a, P: Postings> Search<'a, P> {
         }
         let place = Place::Matches { subtree, rare };
         let found = self.postings.narrow(&Narrow { place, words }).await?;
-        let Some(subtree) = found.subtree else {
-            if has_rare {
-                let frequent = self.wanted.iter_mut().filter(|term| !term.matches.complete);
-                for (term, found) in frequent.zip(found.words) {
-                    term.matches.rows = rows_of(&term.forms, found.iter().map(Vec::as_slice));
-                    term.matches.complete = true;
-                }
+        if let Some(subtree) = found.subtree {
+            self.use_subtree(subtree, found.words);
+        } else if has_rare {
+            let frequent = self.wanted.iter_mut().filter(|term| !term.matches.complete);
+            for (term, found) in frequent.zip(found.words) {
+                term.matches.rows = rows_of(&term.forms, found.iter().map(Vec::as_slice));
+                term.matches.complete = true;
             }
-            return Ok(());
-        };
-        let (ids, all, whole) = (subtree.ids, subtree.all_nodes, subtree.all_passages);
-        // The frequency is looked up only where it costs little.
+        }
+        Ok(())
+    }
+
+    /// Adds the passages of the subtrees of the query. `found` has those of each frequent word.
+    fn use_subtree(&mut self, subtree: SubtreePassages, found: Vec<Vec<Vec<i64>>>) {
+        let SubtreePassages { ids, all_nodes, all_passages } = subtree;
+        let is_whole = all_nodes && all_passages;
+        // An engine may return more forms. They count only where each engine looks them up.
         let counted = ids.len() < FEW;
-        let mut found = found.words.into_iter();
+        let mut found = found.into_iter();
         for term in &mut self.wanted {
             if term.matches.complete {
                 // All passages of the subtree are known: matches outside need not be judged one by one.
-                let inside = |id: &i64| ids.binary_search_by(|it| id.cmp(it)).is_ok();
-                term.matches.rows.retain(|(id, _)| !all || !whole || inside(id));
+                if is_whole {
+                    term.matches.keep(&ids);
+                }
                 continue;
             }
             let found = found.next().unwrap_or_default();
             let lists = term.forms.iter().zip(&found);
             let lists = lists.map(|(form, ids)| if counted || form.is_plain() { &ids[..] } else { &[] });
             let rows = rows_of(&term.forms, lists);
-            if all {
+            if all_nodes {
                 term.matches.rows = rows;
                 term.matches.complete = true;
             } else {
@@ -339,11 +346,10 @@ impl<'a, P: Postings> Search<'a, P> {
                 term.matches.settle();
             }
         }
-        self.partial |= !whole;
-        if all && whole {
+        self.partial |= !all_passages;
+        if is_whole {
             self.reach = Some(ids);
         }
-        Ok(())
     }
 
     /// Returns the limits within which the nodes of the subtrees of the query are used: if they are fewer
@@ -357,7 +363,7 @@ impl<'a, P: Postings> Search<'a, P> {
             return None;
         }
         let passages = NAMES / self.wanted.len();
-        Some(SubtreeBound { nodes: few.min(NAMES), all: any_rare, passages })
+        Some(SubtreeBound { nodes: few.min(NAMES), must_fit: any_rare, passages })
     }
 
     /// Computes the weights of all words, where those of the question count `by`. `hidden` has the passages
@@ -513,7 +519,8 @@ impl<'a, P: Postings> Search<'a, P> {
 }
 
 impl Start {
-    /// Leaves what every engine returns: if a word is rare, no more than `probe` passages of each form.
+    /// Drops what an engine may leave out: if a word is rare, all but the newest `probe` passages of each
+    /// form.
     fn cut(&self, found: &mut Started) {
         let is_rare = |word: &Vec<Newest>| {
             word.iter().all(|form| form.complete && form.ids.len() < self.probe)
