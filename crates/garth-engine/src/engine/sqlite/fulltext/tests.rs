@@ -119,6 +119,8 @@ struct Counting {
     within: Option<Vec<u64>>,
     /// Passages wanted of each file; 0 for one.
     per_file: usize,
+    /// True if all text of files is withheld.
+    withholds: bool,
     /// True if passages gain nothing from their neighbours.
     alone: bool,
     /// True if the meaning of passages counts.
@@ -139,7 +141,8 @@ impl Judge for Counting {
     }
 
     fn shows(&mut self, passages: &[(&(), &Passage)]) -> DbResult<Vec<Shown>> {
-        Ok(vec![Shown::All; passages.len()])
+        let shown = if self.withholds { Shown::Nothing } else { Shown::All };
+        Ok(vec![shown; passages.len()])
     }
 
     fn texts(&mut self, files: &[((), Vec<Passage>)]) -> DbResult<Vec<String>> {

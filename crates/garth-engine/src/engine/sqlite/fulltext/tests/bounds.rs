@@ -1,4 +1,4 @@
-//! Bounds on the rows that a search reads: next to a rare word, and in a quick search.
+//! Bounds on the rows that a search reads, and on the files and passages that it judges.
 
 use super::{Counting, crowd};
 use crate::engine::search::SearchParams;
@@ -59,4 +59,24 @@ fn quick_search_reads_few_rows() {
     let (found, rows) = quick(&words);
     assert!(found == 20 && rows <= 500, "{found} in {rows} rows");
     assert_eq!(quick("rare heron1 heron2").0, 10, "the rare word is not passed over");
+}
+
+#[test]
+fn search_ends_after_many_judged_files() {
+    let index = crowd(12_000, "heron");
+    let mut judge = Counting { refused: (1..=12_000).rev().collect(), ..Counting::default() };
+    let answer = index.ask("heron", &mut judge);
+    assert!(answer.found.is_empty() && answer.more);
+    assert_eq!(judge.asked.len(), 10_000);
+}
+
+#[test]
+fn search_ends_after_many_withheld_passages() {
+    let index = crowd(12_000, "heron");
+    // The passages of ten files, one after the other.
+    index.conn.execute_batch("UPDATE passage SET off = 10 * id, ino = id % 10 + 1").unwrap();
+    let mut judge = Counting { withholds: true, ..Counting::default() };
+    let answer = index.ask("heron", &mut judge);
+    assert!(answer.found.is_empty() && answer.more);
+    assert_eq!(judge.asked.len(), 10);
 }
