@@ -6,6 +6,7 @@ pub use crate::one_word::word;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
+use crate::bidi::changes_direction;
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use garth_engine::model::hex;
@@ -200,8 +201,7 @@ fn is_unseen(c: char) -> bool {
 }
 
 fn is_control(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    (c.is_control() && c != '\n' && c != '\t') || changes_direction(c)
 }
 
 #[cfg(test)]
