@@ -256,6 +256,11 @@ mod tests {
     }
 
     #[test]
+    fn control_and_direction_characters_are_replaced() {
+        assert_eq!(harmless("a\u{202e}b\u{2069}c\u{7}d\te\n"), "a\u{fffd}b\u{fffd}c\u{fffd}d\te\n");
+    }
+
+    #[test]
     fn fence_code_covers_source_version_and_text() {
         let whole = answer(&KEY, &[piece("/a", "one\n")]);
         assert_eq!(open(&KEY, &whole), [piece("/a", "one\n")]);

@@ -1,7 +1,6 @@
 //! Gathers the memories and files that may be shown for a question, and the parts of each.
 
 use std::collections::{HashMap, VecDeque};
-use std::iter;
 
 use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
@@ -52,13 +51,14 @@ impl Reach {
     }
 }
 
-/// Candidates, best first.
+/// Candidates, best first once they are limited.
 #[derive(Debug, Default)]
 pub(super) struct RankedCandidates {
     pub(super) candidates: Vec<Candidate>,
     /// Best score of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
-    /// True if one of the candidates fits the question, or a source that a limit left out.
+    /// True if something fits the question that is shown, or that the limit on sources left out. Set with the
+    /// limits of an answer.
     pub(super) fits: bool,
     pub(super) notes: Vec<&'static str>,
     pub(super) more: bool,
@@ -72,14 +72,15 @@ struct Source {
     memory: Option<Uri>,
     /// Directory of the memory, or path of the file.
     path: TreePath,
+    /// Score of the best hit. What is shown of it can score less.
     score: f64,
-    /// Share of the question's words, in it and beside it.
+    /// Largest share of the question's words in a hit, and beside it.
     words: f64,
     hits: Vec<LayerHit>,
 }
 
 impl Recaller<'_> {
-    /// Returns the sources that may be shown, by the scores of the search.
+    /// Returns the sources that may be shown, with the scores of the search.
     pub(super) async fn gather(
         &self,
         asked: &Recall,
@@ -104,48 +105,47 @@ impl Recaller<'_> {
         let time = asked.valid_at.unwrap_or(gathered.now);
         // Files have no time of validity, and their past is not searched.
         let memories_alone = asked.valid_at.is_some() || past.is_some() || asked.prefix.is_some();
-        let is_left_out = |source: &Source| source.memory.is_none() && memories_alone;
         let times = Times { since: asked.since, until: asked.until };
-        let (mut read, mut ahead) = (0, VecDeque::new());
-        let mut sources = VecDeque::from(self.sources(asked, found.hits));
+        let sources = self.sources(asked, found.hits).into_iter();
+        let mut sources: VecDeque<Source> =
+            sources.filter(|source| source.memory.is_some() || !memories_alone).collect();
         // The search does not say that it omitted further passages of a file.
         gathered.more |= sources.iter().any(Source::is_full);
-        while let Some(source) = sources.pop_front() {
+        let mut read = 0;
+        while let Some(next) = sources.front() {
             let least = least_shown(gathered.best, reach);
-            if gathered.candidates.len() == reach.candidates || read == READ || source.score < least {
-                // Sources below `least` would not be shown with a larger limit either.
-                gathered.more |= source.score >= least;
-                sources.push_front(source);
+            // The remaining sources would not be shown with a larger limit either.
+            if next.score < least {
                 break;
             }
-            if is_left_out(&source) {
-                continue;
+            // A source can score less than its best hit, which is not always shown. So a later one has its
+            // place only if the limit is reached without those that score less.
+            let place = gathered.candidates.iter().filter(|one| one.score >= next.score).count();
+            let is_full = place >= reach.candidates;
+            // What the limit leaves out decides whether anything fits, unless a candidate does.
+            let decides = |source: &Source| source.score >= least && source.words >= FITS;
+            let is_decided = gathered.has_fitting(least) || !sources.iter().any(decides);
+            if read == READ || (is_full && is_decided) {
+                gathered.more = true;
+                break;
             }
             // Sources are read in groups: one read of several costs less than one for each.
-            if ahead.is_empty() {
-                // `least` only grows, so the answers stay in step with the sources until the end.
-                let due = AHEAD.min(reach.candidates - gathered.candidates.len()).min(READ - read);
-                let next = iter::once(&source).chain(&sources).filter(|source| !is_left_out(source));
-                let next = next.take_while(|source| source.score >= least).take(due);
-                let wanted: Vec<_> = next.map(Source::wanted).collect();
-                ahead.extend(read::fetched(fs, &wanted).await?);
+            let due = if is_full { AHEAD } else { AHEAD.min(reach.candidates - place) };
+            let due = sources.iter().take(due.min(READ - read)).take_while(|source| source.score >= least);
+            let due = due.count();
+            let group: Vec<Source> = sources.drain(..due).collect();
+            read += due;
+            let wanted: Vec<_> = group.iter().map(Source::wanted).collect();
+            let answers = read::fetched(fs, &wanted).await?;
+            for (source, answers) in group.into_iter().zip(answers) {
+                if source.score < least_shown(gathered.best, reach) {
+                    break;
+                }
+                // The index may be older than the tree.
+                let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
+                gathered.add(parts.and_then(|parts| source.candidate(parts)));
             }
-            let Some(answers) = ahead.pop_front() else { break };
-            read += 1;
-            // The index may be older than the tree.
-            let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
-            let Some(mut parts) = parts.filter(|parts| !parts.units.is_empty()) else { continue };
-            // Sources come best first, so the first one that may be shown has the best score.
-            gathered.best.get_or_insert(source.score);
-            let least = least_shown(gathered.best, reach);
-            gathered.fits |= source.words >= FITS;
-            parts.units.retain(|unit| !unit.is_found || unit.score >= least);
-            gathered.candidates.push(source.candidate(parts));
         }
-        // Those that the limits left out fit, too.
-        let least = least_shown(gathered.best, reach);
-        let fits = |source: &Source| source.score >= least && source.words >= FITS && !is_left_out(source);
-        gathered.fits |= sources.iter().any(fits);
         Ok(gathered)
     }
 
@@ -175,7 +175,7 @@ impl Recaller<'_> {
             if at == sources.len() {
                 sources.push(Source { memory, path, score: 0.0, words: 0.0, hits: Vec::new() });
             }
-            // A memory scores as its best layer; several layers of one text do not add up.
+            // Several layers of one text do not add up.
             sources[at].score = sources[at].score.max(hit.score);
             sources[at].words = sources[at].words.max(hit.parts.words + hit.parts.neighbours);
             sources[at].hits.push((level, hit));
@@ -187,15 +187,27 @@ impl Recaller<'_> {
 }
 
 impl RankedCandidates {
-    /// Applies the limits of an answer to candidates that were gathered for a comparison, and have other
-    /// scores now.
+    fn add(&mut self, candidate: Option<Candidate>) {
+        let Some(candidate) = candidate else { return };
+        self.best = Some(self.best.map_or(candidate.score, |best| best.max(candidate.score)));
+        self.candidates.push(candidate);
+    }
+
+    /// Returns true if a part that was found, and has at least this score, fits the question.
+    fn has_fitting(&self, least: f64) -> bool {
+        let mut found = self.candidates.iter().flat_map(Candidate::found);
+        found.any(|unit| unit.score >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
+    }
+
+    /// Orders the candidates by their scores, and applies the limits of an answer. Whether anything fits is
+    /// judged before the number of sources is limited.
     pub(super) fn limited(mut self, asked: &Recall) -> Self {
         self.candidates.sort_by(|one, other| other.score.total_cmp(&one.score));
         self.best = self.candidates.first().map(|candidate| candidate.score);
         let reach = Reach::shown(asked);
         let least = least_shown(self.best, reach);
         self.candidates.retain(|candidate| candidate.score >= least);
-        self.fits = self.candidates.iter().any(|candidate| candidate.words >= FITS);
+        self.fits = self.has_fitting(least);
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
         for candidate in &mut self.candidates {
@@ -280,26 +292,34 @@ impl Source {
         Ok(parts.filter(|parts| parts.files.first().is_some_and(|file| times.contain(file.time))))
     }
 
-    fn candidate(self, parts: Parts) -> Candidate {
-        let name = |hit: &Hit| hit.path.name().unwrap_or_default().to_owned();
-        let source = match &self.memory {
-            Some(uri) => uri.to_string(),
-            None => self.path.to_string(),
+    /// Returns the candidate with these parts; `None` if nothing that was found is among them. Its score is
+    /// that of its best part: filters and limits can leave out the best hit.
+    fn candidate(self, parts: Parts) -> Option<Candidate> {
+        let found = parts.units.iter().filter(|unit| unit.is_found);
+        // The first of equals, which is the content of a memory.
+        let best = found.reduce(|best, unit| if unit.score > best.score { unit } else { best })?;
+        let (score, score_parts) = (best.score, best.score_parts);
+        let (source, found_in) = match &self.memory {
+            Some(uri) => (uri.to_string(), self.found_in()),
+            None => {
+                let name = self.path.name().unwrap_or_default().to_owned();
+                (self.path.to_string(), vec![(name, score)])
+            }
         };
+        Some(Candidate { source, score, score_parts, found_in, parts })
+    }
+
+    /// Returns the files of a memory that contain words of the question, each with its best score.
+    fn found_in(&self) -> Vec<(String, f64)> {
         let mut found_in: Vec<(String, f64)> = Vec::new();
         for (_, hit) in &self.hits {
-            match found_in.iter_mut().find(|(known, _)| *known == name(hit)) {
+            let name = hit.path.name().unwrap_or_default();
+            match found_in.iter_mut().find(|(known, _)| known == name) {
                 Some((_, score)) => *score = score.max(hit.score),
-                None => found_in.push((name(hit), hit.score)),
+                None => found_in.push((name.to_owned(), hit.score)),
             }
         }
-        // Among equals the content is first.
-        let rank = |level: Option<Level>| level.map_or(2, Level::number);
-        let best = self.hits.iter().max_by(|(one, first), (other, second)| {
-            first.score.total_cmp(&second.score).then(rank(*one).cmp(&rank(*other)))
-        });
-        let score_parts = best.map(|(_, hit)| hit.parts).unwrap_or_default();
-        Candidate { source, score: self.score, score_parts, words: self.words, found_in, parts }
+        found_in
     }
 }
 

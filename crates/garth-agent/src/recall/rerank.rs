@@ -42,7 +42,7 @@ impl Recaller<'_> {
         }
         let mut gathered = self.gather(asked, question, Reach::shown(asked)).await?;
         gathered.notes.extend(failed);
-        Ok(gathered.fitting_or_nearest(asked.mode))
+        Ok(gathered.limited(asked).fitting_or_nearest(asked.mode))
     }
 
     /// Gives the candidates their new scores, and puts them in the new order. Returns a note if that failed.

@@ -14,8 +14,6 @@ pub(super) struct Candidate {
     pub(super) score: f64,
     /// Terms of the score.
     pub(super) score_parts: ScoreParts,
-    /// Share of the question's words, in it and beside it.
-    pub(super) words: f64,
     /// Files with words of the question, and their scores.
     pub(super) found_in: Vec<(String, f64)>,
     pub(super) parts: Parts,

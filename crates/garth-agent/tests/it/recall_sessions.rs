@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use garth_agent::memory::{Memories, Put};
 use garth_agent::recall::fence::{self, Key};
-use garth_agent::recall::{Recall, Recalled, Recaller};
+use garth_agent::recall::{FITS, Recall, Recalled, Recaller};
 use garth_agent::session::{Append, Create, Draft, Sessions};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Op, SearchMode, Timestamp};
@@ -114,6 +114,45 @@ async fn nothing_fits_outside_the_times_asked_for() {
         let answer = account.recall(&outside).await;
         assert_eq!((answer.fits, answer.items.len()), (false, 0), "{}", answer.text);
         assert_eq!(answer.text, "Nothing fits the question.\n");
+    }
+}
+
+/// Question with eight words that matter.
+const EIGHT: &str = "quokka violin harbour lantern meadow railway winter garden";
+
+#[tokio::test]
+async fn fits_is_judged_by_messages_in_time() {
+    let account = Account::new();
+    // No message has five of the words. Many have one.
+    let mut said =
+        vec![(2, "A quokka with a lantern is in the garden."), (27, "Our lantern hangs in the garden.")];
+    said.extend((12..=22).step_by(2).map(|place| (place, "We sat in the garden.")));
+    account.say("zoo", &talk(30, &said)).await;
+    let asked = || Recall::new(EIGHT).mode(SearchMode::Words);
+    let at = |minute: u32| Timestamp::parse_rfc3339(&format!("2026-01-12T07:{minute:02}:00Z")).unwrap();
+    let all = account.recall(&asked()).await;
+    assert!(all.fits && all.text.contains("quokka"), "{}", all.text);
+    let one = account.recall(&asked().since(at(11)).until(at(24))).await;
+    assert_eq!((one.fits, one.items.len()), (false, 0), "{}", one.text);
+    assert!(one.best.is_some_and(|best| 0.0 < best && best < FITS), "{:?}", one.best);
+    let two = account.recall(&asked().since(at(11))).await;
+    assert!(two.fits && two.text.contains("lantern hangs") && !two.text.contains("quokka"), "{}", two.text);
+}
+
+#[tokio::test]
+async fn hidden_best_message_displaces_no_source() {
+    let account = Account::new();
+    let all = "A quokka with a violin, in the harbour by a lantern; a meadow, a railway, a winter garden.";
+    account.say("zoo", &talk(6, &[(1, all), (3, "It is in the garden.")])).await;
+    account.say("pond", &talk(6, &[(3, "There is a railway in the garden, by the meadow.")])).await;
+    let since = Timestamp::parse_rfc3339("2026-01-12T07:02:00Z").unwrap();
+    let asked = Recall::new(EIGHT).mode(SearchMode::Words).since(since);
+    for asked in [asked.clone(), asked.limit(1)] {
+        let answer = account.recall(&asked).await;
+        assert!(answer.fits, "{}", answer.text);
+        let first = answer.items.first().unwrap();
+        assert!(first.source.contains("/pond/") && first.text.contains("a railway in"), "{}", answer.text);
+        assert_eq!((answer.best, first.found_in[0].1), (Some(first.score), first.score));
     }
 }
 
