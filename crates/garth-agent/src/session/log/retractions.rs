@@ -7,17 +7,19 @@ use crate::registry::projections::sessions::{RETRACTED, retracted};
 use crate::retry::yield_now;
 use crate::session::handle::Sessions;
 use crate::session::store::files::Log;
-use garth_engine::error::Result;
+use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::FindLine;
 
 /// Events read at a time.
 const PAGE: usize = 1000;
 
-/// Retractions of a session. Events that retract the same lines again take no memory.
+/// Retractions of a session. Events that retract the same lines again take no memory, and little time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Retractions {
     /// Runs of retracted lines, by their first line. They do not overlap.
     runs: BTreeMap<u64, Run>,
+    /// Last line of each retracted range without gaps, by its first line.
+    ranges: BTreeMap<u64, u64>,
     /// Number of messages of the session.
     messages: u64,
 }
@@ -33,18 +35,38 @@ impl Retractions {
     /// Adds an event, after those before it in the log. Lines that an earlier event retracted stay with that
     /// one.
     fn add(&mut self, lines: RangeInclusive<u64>, event: u64) {
-        let (mut first, last) = lines.into_inner();
-        while first <= last {
-            let before = self.runs.range(..=first).next_back().map(|(_, run)| run.last);
-            let end = before.filter(|end| *end >= first).unwrap_or_else(|| {
-                let next = self.runs.range(first..).next().map(|(start, _)| start - 1);
-                let end = next.map_or(last, |end| end.min(last));
-                self.runs.insert(first, Run { last: end, event });
-                end
-            });
-            let Some(next) = end.checked_add(1) else { return };
-            first = next;
+        // No question is about lines after the last message.
+        let (first, last) = (*lines.start(), self.end_of(&lines));
+        if first > last {
+            return;
         }
+        let (mut joined, mut at) = (first..=last, first);
+        if let Some((start, end)) = self.ranges.range(..=first).next_back().map(|(start, end)| (*start, *end))
+            && end.saturating_add(1) >= first
+        {
+            if end >= last {
+                return;
+            }
+            (joined, at) = (start..=last, end + 1);
+        }
+        // Only gaps get a run of the event. The ranges between them become one, so that no later event passes
+        // them one by one.
+        let next = self.ranges.range(at..=last.saturating_add(1));
+        let next: Vec<(u64, u64)> = next.map(|(start, end)| (*start, *end)).collect();
+        let mut has_rest = true;
+        for (start, end) in next {
+            if at < start {
+                self.runs.insert(at, Run { last: start - 1, event });
+            }
+            self.ranges.remove(&start);
+            joined = *joined.start()..=last.max(end);
+            (at, has_rest) = (end.saturating_add(1), end < last);
+        }
+        if has_rest {
+            self.runs.insert(at, Run { last, event });
+        }
+        let (first, last) = joined.into_inner();
+        self.ranges.insert(first, last);
     }
 
     /// Returns the runs with some of these lines, the last one first.
@@ -61,17 +83,9 @@ impl Retractions {
 
     /// Returns true if all of some messages are retracted.
     pub(crate) fn have_all(&self, lines: &RangeInclusive<u64>) -> bool {
-        let mut last = self.end_of(lines);
-        for (start, run) in self.among(lines) {
-            if run.last < last {
-                return false;
-            }
-            if start <= *lines.start() {
-                return true;
-            }
-            last = start - 1;
-        }
-        false
+        let (first, last) = (*lines.start(), self.end_of(lines));
+        let range = self.ranges.range(..=first).next_back();
+        first <= last && range.is_some_and(|(_, end)| *end >= last)
     }
 
     /// Returns the last event that was the first to retract one of these lines: the position of its first
@@ -104,8 +118,11 @@ impl Sessions<'_> {
                         all.add(lines, bytes.start);
                     }
                 }
-                // An empty answer must not repeat the same read endlessly.
-                read += texts.len().max(1);
+                // To pass an event that was not read would keep text that it removes.
+                if texts.is_empty() {
+                    return Err(Error::new(ErrorKind::Io, "an answer is missing"));
+                }
+                read += texts.len();
             }
             yield_now().await;
         }
@@ -145,6 +162,18 @@ mod tests {
     }
 
     #[test]
+    fn adjacent_runs_are_one_range() {
+        let mut all = all(&[10..=20, 30..=40, 22..=22, 21..=21]);
+        assert_eq!(all.ranges, BTreeMap::from([(10, 22), (30, 40)]));
+        all.add(15..=29, 90);
+        assert_eq!(all.ranges, BTreeMap::from([(10, 40)]));
+        let runs = all.runs.len();
+        all.add(10..=40, 100);
+        all.add(9..=41, 110);
+        assert_eq!((all.ranges.clone(), all.runs.len()), (BTreeMap::from([(9, 41)]), runs + 2));
+    }
+
+    #[test]
     fn retracted_lines_are_told_from_gaps() {
         let all = all(&[1..=20, 22..=30, 31..=200]);
         for (lines, is_all) in [
@@ -164,11 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn events_of_any_numbers_are_added() {
+    fn events_about_no_message_are_ignored() {
         let mut all = all(&[]);
         all.add(u64::MAX - 5..=u64::MAX, 1);
-        all.add(u64::MAX - 9..=u64::MAX, 2);
-        assert_eq!(all.runs.len(), 2);
-        assert_eq!(all.last_event(&(1..=u64::MAX)), None);
+        assert!(all.runs.is_empty() && all.ranges.is_empty());
+        all.add(90..=u64::MAX, 2);
+        assert_eq!(all.ranges, BTreeMap::from([(90, 100)]));
+        assert_eq!(all.last_event(&(1..=u64::MAX)), Some(2));
+        all.messages = u64::MAX;
+        all.add(u64::MAX..=u64::MAX, 3);
+        all.add(80..=u64::MAX, 4);
+        assert_eq!(all.ranges, BTreeMap::from([(80, u64::MAX)]));
+        let runs: Vec<_> = all.runs.iter().map(|(start, run)| (*start, run.last, run.event)).collect();
+        assert_eq!(runs, [(80, 89, 4), (90, 100, 2), (101, u64::MAX - 1, 4), (u64::MAX, u64::MAX, 3)]);
     }
 }
