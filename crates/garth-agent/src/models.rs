@@ -3,6 +3,7 @@
 
 mod answer;
 mod embedder;
+mod pauses;
 mod vectors;
 
 use std::fmt;

@@ -3,10 +3,11 @@
 //! Vectors are never stored: a file of an account keeps its history, so that a vector would outlive its text.
 //! `docs/decisions/embeddings-in-memory.md` has the reasons.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::pauses::Pauses;
 use garth_engine::model::Timestamp;
 
 /// Default size of a cache of vectors, 64 MiB: about 40,000 vectors of 1,536 numbers.
@@ -66,15 +67,21 @@ impl TextKey {
 /// Cache of the vectors that were computed last, of all accounts. Each account has its own, so that neither
 /// an answer nor its time depends on the texts of another. One account uses half of the cache at most.
 /// Vectors are dropped a day after they were computed, by the next use of the cache.
+///
+/// It also knows the accounts that ask nothing for a while, because the service failed.
 pub struct VectorCache {
     budget: usize,
     shelves: Mutex<Shelves>,
+    pauses: Pauses,
 }
 
 /// Vectors of all accounts.
 #[derive(Default)]
 struct Shelves {
-    accounts: HashMap<String, Shelf>,
+    /// Shelves that are not empty.
+    accounts: HashMap<Arc<str>, Shelf>,
+    /// Accounts with the time of their oldest vector, so that no use of the cache passes all accounts.
+    oldest: BTreeSet<(Timestamp, Arc<str>)>,
     bytes: usize,
 }
 
@@ -96,7 +103,7 @@ impl Default for VectorCache {
 impl VectorCache {
     /// Returns a cache of at most `budget` bytes. With 0 it holds nothing.
     pub fn with_budget(budget: usize) -> Self {
-        Self { budget, shelves: Mutex::default() }
+        Self { budget, shelves: Mutex::default(), pauses: Pauses::default() }
     }
 
     /// Returns the number of cached bytes, and of vectors.
@@ -115,19 +122,28 @@ impl VectorCache {
 
     /// Adds vectors of an account. If they do not fit, the oldest ones are dropped.
     pub(crate) fn put(&self, account: &str, now: Timestamp, vectors: &HashMap<TextKey, Vector>) {
+        let account: Arc<str> = Arc::from(account);
         let mut shelves = self.lock();
         shelves.expire(now);
         for (key, vector) in vectors {
-            shelves.put((account, now), *key, vector, self.budget);
+            shelves.put((&account, now), *key, vector, self.budget);
         }
     }
 
     /// Drops all vectors of an account.
     pub(crate) fn forget(&self, account: &str) {
         let mut shelves = self.lock();
-        if let Some(shelf) = shelves.accounts.remove(account) {
+        if let Some((account, shelf)) = shelves.accounts.remove_entry(account) {
             shelves.bytes -= shelf.bytes;
+            if let Some(time) = shelf.oldest() {
+                shelves.oldest.remove(&(time, account));
+            }
         }
+    }
+
+    /// Returns the pauses after failures of the service.
+    pub(crate) fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelves> {
@@ -145,48 +161,62 @@ impl fmt::Debug for VectorCache {
 impl Shelves {
     /// Drops what is too old.
     fn expire(&mut self, now: Timestamp) {
-        let bytes = &mut self.bytes;
-        self.accounts.retain(|_, shelf| {
-            while shelf.order.front().is_some_and(|(time, _)| time.plus_seconds(MAX_AGE) <= now) {
-                *bytes -= shelf.drop_oldest();
-            }
-            !shelf.order.is_empty()
-        });
+        while let Some((time, account)) = self.oldest.first()
+            && time.plus_seconds(MAX_AGE) <= now
+        {
+            let account = Arc::clone(account);
+            self.drop_oldest_of(&account);
+        }
     }
 
-    fn put(&mut self, (account, now): (&str, Timestamp), key: TextKey, vector: &Vector, budget: usize) {
+    fn put(&mut self, (account, now): (&Arc<str>, Timestamp), key: TextKey, vector: &Vector, budget: usize) {
         let size = bytes_of(vector);
         if size > budget / 2 {
             return;
         }
-        let shelf = self.accounts.entry(account.to_owned()).or_default();
+        let shelf = self.accounts.entry(Arc::clone(account)).or_default();
         // Two concurrent recalls can ask for the same text.
         if shelf.vectors.contains_key(&key) {
             return;
+        }
+        if shelf.order.is_empty() {
+            self.oldest.insert((now, Arc::clone(account)));
         }
         shelf.vectors.insert(key, vector.clone());
         shelf.order.push_back((now, key));
         shelf.bytes += size;
         self.bytes += size;
-        while shelf.bytes > budget / 2 {
-            self.bytes -= shelf.drop_oldest();
+        while self.accounts.get(account).is_some_and(|shelf| shelf.bytes > budget / 2) {
+            self.drop_oldest_of(account);
         }
         while self.bytes > budget {
-            let used = self.accounts.values_mut().filter(|shelf| !shelf.order.is_empty());
-            let oldest = used.min_by_key(|shelf| shelf.order.front().map(|(time, _)| *time));
-            let Some(shelf) = oldest else { break };
-            self.bytes -= shelf.drop_oldest();
+            let Some((_, account)) = self.oldest.first() else { break };
+            let account = Arc::clone(account);
+            self.drop_oldest_of(&account);
+        }
+    }
+
+    /// Drops the oldest vector of an account.
+    fn drop_oldest_of(&mut self, account: &Arc<str>) {
+        let Some(shelf) = self.accounts.get_mut(account) else { return };
+        let Some((time, key)) = shelf.order.pop_front() else { return };
+        let size = shelf.vectors.remove(&key).as_ref().map_or(0, bytes_of);
+        shelf.bytes -= size;
+        self.bytes -= size;
+        let next = shelf.oldest();
+        self.oldest.remove(&(time, Arc::clone(account)));
+        if let Some(next) = next {
+            self.oldest.insert((next, Arc::clone(account)));
+        } else {
+            self.accounts.remove(account);
         }
     }
 }
 
 impl Shelf {
-    /// Drops the oldest vector. Returns its bytes.
-    fn drop_oldest(&mut self) -> usize {
-        let Some((_, key)) = self.order.pop_front() else { return 0 };
-        let size = self.vectors.remove(&key).as_ref().map_or(0, bytes_of);
-        self.bytes -= size;
-        size
+    /// Returns the time of the oldest vector.
+    fn oldest(&self) -> Option<Timestamp> {
+        self.order.front().map(|(time, _)| *time)
     }
 }
 
@@ -278,5 +308,7 @@ mod tests {
         cache.forget("one");
         assert!(!has(&cache, "one", NOW, "a") && has(&cache, "two", NOW, "a"));
         assert_eq!(cache.held().1, 1);
+        let shelves = cache.lock();
+        assert_eq!((shelves.accounts.len(), shelves.oldest.len()), (1, 1));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::models::{Allowance, Embedder, TextKey, Vector, VectorCache, embedded};
 use garth_engine::env::Env;
-use garth_engine::error::Result;
+use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::AccountStore;
 
 /// Embedding service that compares texts with a question, instead of the table of the program.
@@ -33,7 +33,8 @@ impl<'a> Embedding<'a> {
     /// Returns the vectors of texts of an account; `None` if the tokens of the day are used up.
     ///
     /// # Errors
-    /// `Unavailable` if the service does not answer, or its answer does not fit the texts; from the storage.
+    /// `Unavailable` if the service does not answer, or its answer does not fit the texts, and during the
+    /// pause after that, unless all vectors are known; from the storage.
     pub(super) async fn vectors(
         &self,
         account: &str,
@@ -52,21 +53,31 @@ impl<'a> Embedding<'a> {
             }
         }
         if !new_texts.is_empty() {
-            let allowance = match self.daily {
-                Some((account, tokens)) => {
-                    Some(Allowance::for_embeddings(account, tokens, env.clone()).await?)
-                }
-                None => None,
-            };
-            let Some(vectors) = embedded(self.embedder, allowance.as_ref(), &new_texts).await? else {
-                return Ok(None);
-            };
+            let Some(vectors) = self.computed(account, env, &new_texts).await? else { return Ok(None) };
             let new: HashMap<TextKey, Vector> = new_keys.into_iter().zip(vectors).collect();
             self.cache.put(account, env.now(), &new);
             known.extend(new);
         }
         // Each key is known now: `embedded` returns a vector for each text.
         Ok(Some(keys.iter().filter_map(|key| known.get(key).cloned()).collect()))
+    }
+
+    /// Asks the service for the vectors of texts, unless the account pauses after a failure.
+    async fn computed(&self, account: &str, env: &Env, texts: &[String]) -> Result<Option<Vec<Vector>>> {
+        let allowance = match self.daily {
+            Some((store, tokens)) => Some(Allowance::for_embeddings(store, tokens, env.clone()).await?),
+            None => None,
+        };
+        let Some(asking) = self.cache.pauses().ask(account, env) else {
+            let message = "the embedding service failed shortly before, and is asked again later";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        };
+        let answer = embedded(self.embedder, allowance.as_ref(), texts).await;
+        // Errors of the storage say nothing about the service.
+        if !answer.as_ref().is_err_and(|error| error.is(ErrorKind::Unavailable)) {
+            asking.answered();
+        }
+        answer
     }
 
     /// Drops the cached vectors of an account.

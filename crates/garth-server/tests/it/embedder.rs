@@ -3,12 +3,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_agent::models::Embedder as _;
+use garth_engine::env::ManualClock;
 use garth_engine::{ErrorKind, FileSystem as _};
 use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 use garth_server::{Limits, Options};
@@ -334,6 +335,36 @@ fn recall_works_without_answer_of_embedding_service() {
     let answer = ask(&server, "which ferry note");
     assert_eq!((shown(&answer), slow.count()), (due, 1));
     assert!(answer["notes"][0].as_str().unwrap().contains("did not answer"), "{answer}");
+}
+
+#[test]
+fn hung_embedding_service_is_seldom_asked() {
+    let (clock, is_hung) = (Arc::new(OnceLock::<ManualClock>::new()), Arc::new(AtomicBool::new(true)));
+    let (own, hung) = (Arc::clone(&clock), Arc::clone(&is_hung));
+    let service = Service::start(move |texts| {
+        if !hung.load(Ordering::Relaxed) {
+            return good(texts);
+        }
+        own.get().unwrap().advance(Duration::from_secs(5));
+        (500, String::new())
+    });
+    let server = service.server(Some(1_000), Limits::default());
+    clock.set(server.clock.clone()).unwrap();
+    notes(&server);
+    let note = |question: &str| ask(&server, question)["notes"][0].as_str().unwrap_or_default().to_owned();
+    for _ in 0..3 {
+        assert!(note("which ferry note").contains("did not answer"));
+    }
+    assert_eq!(service.count(), 1);
+    is_hung.store(false, Ordering::Relaxed);
+    server.clock.advance(Duration::from_secs(59));
+    assert!(note("which ferry note").contains("did not answer"));
+    server.clock.advance(Duration::from_secs(1));
+    assert_eq!((note("which ferry note"), service.count()), (String::new(), 2));
+    // Known vectors are used in a pause as well.
+    is_hung.store(true, Ordering::Relaxed);
+    assert!(note("which note of the ferry").contains("did not answer"));
+    assert_eq!((note("which ferry note"), service.count()), (String::new(), 3));
 }
 
 #[tokio::test]
