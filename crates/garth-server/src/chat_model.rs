@@ -9,7 +9,7 @@ use garth_agent::workspace::Asking;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, Result};
 use serde::Deserialize;
 
-use crate::endpoint::ModelEndpoint;
+use crate::endpoint::{ModelEndpoint, Usage};
 use crate::limits::Limits;
 
 /// The language model of a server.
@@ -77,7 +77,7 @@ impl HttpModel {
         }))?;
         let reply: Reply = serde_json::from_str(&text)
             .map_err(|_| self.endpoint.failed("'s endpoint does not speak chat completions"))?;
-        let tokens = reply.usage.map(|usage| usage.total_tokens);
+        let tokens = reply.usage.and_then(|usage| usage.total_tokens);
         let said = reply.choices.into_iter().next().and_then(|choice| choice.message.content);
         Ok(Answer { text: said.unwrap_or_default(), tokens })
     }
@@ -97,11 +97,6 @@ struct Choice {
 #[derive(Deserialize)]
 struct ChatAnswer {
     content: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    total_tokens: u64,
 }
 
 #[async_trait]

@@ -9,7 +9,7 @@ use garth_agent::recall::Embedding;
 use garth_engine::{AccountStore, Error, ErrorKind, Result};
 use serde::Deserialize;
 
-use crate::endpoint::ModelEndpoint;
+use crate::endpoint::{ModelEndpoint, Usage};
 use crate::limits::Limits;
 
 /// Maximum number of texts of a request. Some services take no more.
@@ -95,11 +95,6 @@ struct Reply {
 struct Item {
     index: usize,
     embedding: Vec<f32>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    total_tokens: Option<u64>,
 }
 
 #[async_trait]

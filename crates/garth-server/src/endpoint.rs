@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use garth_engine::{Error, ErrorKind, Result};
+use serde::Deserialize;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Uri;
@@ -22,6 +23,12 @@ pub(crate) fn check(what: &str, url: &str, instead: &str) -> Result<()> {
         Some(authority) if !authority.host().is_empty() => Ok(()),
         _ => bad("must name a host"),
     }
+}
+
+/// Part of an answer that reports the tokens used. Some endpoints leave out the sum.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Usage {
+    pub(crate) total_tokens: Option<u64>,
 }
 
 /// Endpoint of a model that answers JSON with JSON.

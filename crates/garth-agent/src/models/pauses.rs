@@ -19,7 +19,7 @@ pub(crate) struct Pauses(Mutex<HashMap<String, Range<Timestamp>>>);
 /// Request of an account. If it is dropped before it is answered, a pause begins: a caller who does not wait
 /// for a service that hangs drops it.
 #[derive(Debug)]
-pub(crate) struct Asking<'p> {
+pub(crate) struct PendingRequest<'p> {
     pauses: &'p Pauses,
     account: &'p str,
     env: &'p Env,
@@ -29,12 +29,12 @@ pub(crate) struct Asking<'p> {
 
 impl Pauses {
     /// Begins a request of an account. Returns `None` during a pause.
-    pub(crate) fn ask<'p>(&'p self, account: &'p str, env: &'p Env) -> Option<Asking<'p>> {
+    pub(crate) fn ask<'p>(&'p self, account: &'p str, env: &'p Env) -> Option<PendingRequest<'p>> {
         let begun = env.now();
         if self.lock().get(account).is_some_and(|pause| pause.contains(&begun)) {
             return None;
         }
-        Some(Asking { pauses: self, account, env, begun, is_answered: false })
+        Some(PendingRequest { pauses: self, account, env, begun, is_answered: false })
     }
 
     /// Begins the pause of an account after a request that began at `begun` and failed at `now`.
@@ -54,14 +54,14 @@ impl Pauses {
     }
 }
 
-impl Asking<'_> {
+impl PendingRequest<'_> {
     /// Ends the request without a pause.
     pub(crate) fn answered(mut self) {
         self.is_answered = true;
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.pauses.begin(self.account, self.begun, self.env.now());
@@ -82,10 +82,10 @@ mod tests {
         let (env, clock) = Env::manual(NOW);
         let pauses = Pauses::default();
         let advance = |seconds| clock.advance(Duration::from_secs(seconds));
-        let is_asked = |account: &str| pauses.ask(account, &env).map(Asking::answered).is_some();
-        let asking = pauses.ask("one", &env).unwrap();
+        let is_asked = |account: &str| pauses.ask(account, &env).map(PendingRequest::answered).is_some();
+        let pending = pauses.ask("one", &env).unwrap();
         advance(5);
-        drop(asking);
+        drop(pending);
         assert!(!is_asked("one") && is_asked("two"));
         advance(59);
         assert!(!is_asked("one"));
@@ -95,9 +95,9 @@ mod tests {
         drop(pauses.ask("one", &env).unwrap());
         assert!(is_asked("one"));
         // Neither does one that is answered slowly.
-        let asking = pauses.ask("one", &env).unwrap();
+        let pending = pauses.ask("one", &env).unwrap();
         advance(5);
-        asking.answered();
+        pending.answered();
         assert!(is_asked("one"));
     }
 
@@ -105,7 +105,7 @@ mod tests {
     fn pauses_are_bounded_in_time_and_number() {
         let (env, clock) = Env::manual(NOW);
         let pauses = Pauses::default();
-        let is_asked = |account: &str| pauses.ask(account, &env).map(Asking::answered).is_some();
+        let is_asked = |account: &str| pauses.ask(account, &env).map(PendingRequest::answered).is_some();
         // The clock was set forward by a day during the request.
         pauses.begin("one", NOW.plus_seconds(-86_400), NOW);
         assert!(!is_asked("one"));

@@ -68,14 +68,14 @@ impl<'a> Embedding<'a> {
             Some((store, tokens)) => Some(Allowance::for_embeddings(store, tokens, env.clone()).await?),
             None => None,
         };
-        let Some(asking) = self.cache.pauses().ask(account, env) else {
+        let Some(pending) = self.cache.pauses().ask(account, env) else {
             let message = "the embedding service failed shortly before, and is asked again later";
             return Err(Error::new(ErrorKind::Unavailable, message));
         };
         let answer = embedded(self.embedder, allowance.as_ref(), texts).await;
         // Errors of the storage say nothing about the service.
         if !answer.as_ref().is_err_and(|error| error.is(ErrorKind::Unavailable)) {
-            asking.answered();
+            pending.answered();
         }
         answer
     }

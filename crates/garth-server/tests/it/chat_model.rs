@@ -59,6 +59,18 @@ async fn model_is_asked_by_chat_completions() {
 }
 
 #[tokio::test]
+async fn answers_without_token_sum_are_taken() {
+    let body = |usage: &str| format!(r#"{{"choices":[{{"message":{{"content":"Because."}}}}]{usage}}}"#);
+    let usages = ["", r#","usage":null"#, r#","usage":{}"#, r#","usage":{"prompt_tokens":7}"#];
+    let (url, _told) = endpoint(usages.map(|usage| (200, body(usage))).to_vec());
+    let model = HttpModel::new(&url, "llama", None).unwrap();
+    for usage in usages {
+        let answer = model.ask(&ask()).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.tokens), ("Because.", None), "{usage}");
+    }
+}
+
+#[tokio::test]
 async fn model_errors_never_contain_the_key() {
     let bad = ["", "no JSON", "{}", r#"{"choices":"#, "[]"].map(|body| (200, body.to_owned()));
     let answers: Vec<_> =
