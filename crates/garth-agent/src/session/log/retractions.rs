@@ -34,9 +34,9 @@ struct Run {
 impl Retractions {
     /// Adds an event, after those before it in the log. Lines that an earlier event retracted stay with that
     /// one.
-    fn add(&mut self, lines: RangeInclusive<u64>, event: u64) {
+    fn add(&mut self, lines: &RangeInclusive<u64>, event: u64) {
         // No question is about lines after the last message.
-        let (first, last) = (*lines.start(), self.end_of(&lines));
+        let (first, last) = (*lines.start(), self.end_of(lines));
         if first > last {
             return;
         }
@@ -115,7 +115,7 @@ impl Sessions<'_> {
                 let texts = self.first_texts(session, Log::Events, &ranges[read..]).await?;
                 for (bytes, text) in ranges[read..].iter().zip(&texts) {
                     if let Some(lines) = retracted(text.as_bytes()) {
-                        all.add(lines, bytes.start);
+                        all.add(&lines, bytes.start);
                     }
                 }
                 // To pass an event that was not read would keep text that it removes.
@@ -136,7 +136,7 @@ mod tests {
     fn all(events: &[RangeInclusive<u64>]) -> Retractions {
         let mut all = Retractions { messages: 100, ..Retractions::default() };
         for (event, lines) in (0..).step_by(10).zip(events) {
-            all.add(lines.clone(), event);
+            all.add(lines, event);
         }
         all
     }
@@ -165,11 +165,11 @@ mod tests {
     fn adjacent_runs_are_one_range() {
         let mut all = all(&[10..=20, 30..=40, 22..=22, 21..=21]);
         assert_eq!(all.ranges, BTreeMap::from([(10, 22), (30, 40)]));
-        all.add(15..=29, 90);
+        all.add(&(15..=29), 90);
         assert_eq!(all.ranges, BTreeMap::from([(10, 40)]));
         let runs = all.runs.len();
-        all.add(10..=40, 100);
-        all.add(9..=41, 110);
+        all.add(&(10..=40), 100);
+        all.add(&(9..=41), 110);
         assert_eq!((all.ranges.clone(), all.runs.len()), (BTreeMap::from([(9, 41)]), runs + 2));
     }
 
@@ -195,14 +195,14 @@ mod tests {
     #[test]
     fn events_about_no_message_are_ignored() {
         let mut all = all(&[]);
-        all.add(u64::MAX - 5..=u64::MAX, 1);
+        all.add(&(u64::MAX - 5..=u64::MAX), 1);
         assert!(all.runs.is_empty() && all.ranges.is_empty());
-        all.add(90..=u64::MAX, 2);
+        all.add(&(90..=u64::MAX), 2);
         assert_eq!(all.ranges, BTreeMap::from([(90, 100)]));
         assert_eq!(all.last_event(&(1..=u64::MAX)), Some(2));
         all.messages = u64::MAX;
-        all.add(u64::MAX..=u64::MAX, 3);
-        all.add(80..=u64::MAX, 4);
+        all.add(&(u64::MAX..=u64::MAX), 3);
+        all.add(&(80..=u64::MAX), 4);
         assert_eq!(all.ranges, BTreeMap::from([(80, u64::MAX)]));
         let runs: Vec<_> = all.runs.iter().map(|(start, run)| (*start, run.last, run.event)).collect();
         assert_eq!(runs, [(80, 89, 4), (90, 100, 2), (101, u64::MAX - 1, 4), (u64::MAX, u64::MAX, 3)]);
