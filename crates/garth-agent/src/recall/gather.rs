@@ -294,7 +294,7 @@ impl Source {
 
     /// Returns the candidate with these parts; `None` if nothing that was found is among them. Its score is
     /// that of its best part: filters and limits can leave out the best hit.
-    fn candidate(self, parts: Parts) -> Option<Candidate> {
+    fn candidate(&self, parts: Parts) -> Option<Candidate> {
         let found = parts.units.iter().filter(|unit| unit.is_found);
         // The first of equals, which is the content of a memory.
         let best = found.reduce(|best, unit| if unit.score > best.score { unit } else { best })?;
