@@ -12,7 +12,7 @@ use super::unit::{Candidate, Form, Unit};
 use crate::count::count;
 use garth_engine::model::Timestamp;
 
-/// Share of a found message's score that one beside it counts, as for the words of a neighbour in the search.
+/// Share of a found message's rank that one beside it counts, as for the words of a neighbour in the search.
 const BESIDE: f64 = 0.5;
 const DAY: f64 = 86_400e9;
 
@@ -69,7 +69,7 @@ fn queue(asked: &Recall, gathered: &RankedCandidates) -> Vec<(usize, usize)> {
         for (unit, value) in candidate.parts.units.iter().enumerate() {
             let share = if value.is_found { 1.0 } else { BESIDE };
             let weight = asked.half_life.map_or(1.0, |days| weight(gathered.now, value.time, days));
-            queue.push((value.score * share * weight, place, unit));
+            queue.push((value.rank * share * weight, place, unit));
         }
     }
     // Stable: equals stay in the order of the search.

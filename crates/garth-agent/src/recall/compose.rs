@@ -93,8 +93,8 @@ fn evidence(
 ) -> Evidence {
     let file = &candidate.parts.files[run.file];
     let found = run.forms.iter().filter(|(unit, _)| unit.is_found);
-    let best = found.max_by(|(one, _), (other, _)| one.score.total_cmp(&other.score));
-    let score = best.map_or(candidate.score, |(unit, _)| unit.score);
+    let best = found.max_by(|(one, _), (other, _)| one.rank.total_cmp(&other.rank));
+    let score = best.map_or(candidate.score_parts, |(unit, _)| unit.score_parts).sum();
     let what = best.or(run.forms.first()).map_or("", |(_, form)| form.what.reason());
     let (first, last) = (run.forms.first(), run.forms.last());
     let start = first.map_or(0, |(_, form)| form.bytes.start);

@@ -26,7 +26,7 @@ const MAX_NEAREST: usize = 10;
 const READ: usize = 100;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
 const AHEAD: usize = 16;
-/// Share of the best score below which sources, and parts of them, are omitted.
+/// Share of the best rank below which sources, and parts of them, are omitted.
 const BESIDE: f64 = 0.4;
 
 const PAST: &str = "Searched the current text: memories deleted or changed since are not found.";
@@ -37,12 +37,12 @@ const UNINDEXED: &str = "Some text is not indexed yet; try again later.";
 pub(super) struct Reach {
     /// Maximum number of candidates.
     candidates: usize,
-    /// Share of the best score below which sources, and parts of them, are omitted.
+    /// Share of the best rank below which sources, and parts of them, are omitted.
     least: f64,
 }
 
 impl Reach {
-    /// Reach of a comparison: as many candidates as are read, whatever their scores.
+    /// Reach of a comparison: as many candidates as are read, whatever their ranks.
     pub(super) const COMPARED: Self = Self { candidates: READ, least: 0.0 };
 
     /// Returns the reach of an answer.
@@ -55,7 +55,7 @@ impl Reach {
 #[derive(Debug, Default)]
 pub(super) struct RankedCandidates {
     pub(super) candidates: Vec<Candidate>,
-    /// Best score of a source that may be shown, even if it does not fit.
+    /// Best rank of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
     /// True if something fits the question that is shown, or that the limit on sources left out. Set with the
     /// limits of an answer.
@@ -72,15 +72,15 @@ struct Source {
     memory: Option<Uri>,
     /// Directory of the memory, or path of the file.
     path: TreePath,
-    /// Score of the best hit. What is shown of it can score less.
-    score: f64,
+    /// Rank of the best hit. What is shown of it can have a lower one.
+    rank: f64,
     /// Largest share of the question's words in a hit, and beside it.
     words: f64,
     hits: Vec<LayerHit>,
 }
 
 impl Recaller<'_> {
-    /// Returns the sources that may be shown, with the scores of the search.
+    /// Returns the sources that may be shown, with the ranks of the search.
     pub(super) async fn gather(
         &self,
         asked: &Recall,
@@ -115,15 +115,15 @@ impl Recaller<'_> {
         while let Some(next) = sources.front() {
             let least = least_shown(gathered.best, reach);
             // The remaining sources would not be shown with a larger limit either.
-            if next.score < least {
+            if next.rank < least {
                 break;
             }
-            // A source can score less than its best hit, which is not always shown. So a later one has its
-            // place only if the limit is reached without those that score less.
-            let place = gathered.candidates.iter().filter(|one| one.score >= next.score).count();
+            // A source can rank lower than its best hit, which is not always shown. So a later one has its
+            // place only if the limit is reached without those that rank lower.
+            let place = gathered.candidates.iter().filter(|one| one.rank >= next.rank).count();
             let is_full = place >= reach.candidates;
             // What the limit leaves out decides whether anything fits, unless a candidate does.
-            let decides = |source: &Source| source.score >= least && source.words >= FITS;
+            let decides = |source: &Source| source.rank >= least && source.words >= FITS;
             let is_decided = gathered.has_fitting(least) || !sources.iter().any(decides);
             if read == READ || (is_full && is_decided) {
                 gathered.more = true;
@@ -131,14 +131,14 @@ impl Recaller<'_> {
             }
             // Sources are read in groups: one read of several costs less than one for each.
             let due = if is_full { AHEAD } else { AHEAD.min(reach.candidates - place) };
-            let due = sources.iter().take(due.min(READ - read)).take_while(|source| source.score >= least);
+            let due = sources.iter().take(due.min(READ - read)).take_while(|source| source.rank >= least);
             let due = due.count();
             let group: Vec<Source> = sources.drain(..due).collect();
             read += due;
             let wanted: Vec<_> = group.iter().map(Source::wanted).collect();
             let answers = read::fetched(fs, &wanted).await?;
             for (source, answers) in group.into_iter().zip(answers) {
-                if source.score < least_shown(gathered.best, reach) {
+                if source.rank < least_shown(gathered.best, reach) {
                     break;
                 }
                 // The index may be older than the tree.
@@ -173,15 +173,14 @@ impl Recaller<'_> {
             };
             let at = *known.entry(path.clone()).or_insert(sources.len());
             if at == sources.len() {
-                sources.push(Source { memory, path, score: 0.0, words: 0.0, hits: Vec::new() });
+                sources.push(Source { memory, path, rank: 0.0, words: 0.0, hits: Vec::new() });
             }
             // Several layers of one text do not add up.
-            sources[at].score = sources[at].score.max(hit.score);
+            sources[at].rank = sources[at].rank.max(hit.rank);
             sources[at].words = sources[at].words.max(hit.parts.words + hit.parts.neighbours);
             sources[at].hits.push((level, hit));
         }
-        // By share of the question. The sort is stable, so equals stay in the order of the search.
-        sources.sort_by(|one, other| other.score.total_cmp(&one.score));
+        // The search returns the best hits first, so the sources are in the order of their best hits.
         sources
     }
 }
@@ -189,29 +188,29 @@ impl Recaller<'_> {
 impl RankedCandidates {
     fn add(&mut self, candidate: Option<Candidate>) {
         let Some(candidate) = candidate else { return };
-        self.best = Some(self.best.map_or(candidate.score, |best| best.max(candidate.score)));
+        self.best = Some(self.best.map_or(candidate.rank, |best| best.max(candidate.rank)));
         self.candidates.push(candidate);
     }
 
-    /// Returns true if a part that was found, and has at least this score, fits the question.
+    /// Returns true if a part that was found, and has at least this rank, fits the question.
     fn has_fitting(&self, least: f64) -> bool {
         let mut found = self.candidates.iter().flat_map(Candidate::found);
-        found.any(|unit| unit.score >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
+        found.any(|unit| unit.rank >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
     }
 
-    /// Orders the candidates by their scores, and applies the limits of an answer. Whether anything fits is
+    /// Orders the candidates by their ranks, and applies the limits of an answer. Whether anything fits is
     /// judged before the number of sources is limited.
     pub(super) fn limited(mut self, asked: &Recall) -> Self {
-        self.candidates.sort_by(|one, other| other.score.total_cmp(&one.score));
-        self.best = self.candidates.first().map(|candidate| candidate.score);
+        self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
+        self.best = self.candidates.first().map(|candidate| candidate.rank);
         let reach = Reach::shown(asked);
         let least = least_shown(self.best, reach);
-        self.candidates.retain(|candidate| candidate.score >= least);
+        self.candidates.retain(|candidate| candidate.rank >= least);
         self.fits = self.has_fitting(least);
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
         for candidate in &mut self.candidates {
-            candidate.parts.units.retain(|unit| !unit.is_found || unit.score >= least);
+            candidate.parts.units.retain(|unit| !unit.is_found || unit.rank >= least);
         }
         self
     }
@@ -231,24 +230,24 @@ impl RankedCandidates {
         self.candidates.retain(is_near);
         let of = |candidate: &Candidate| match candidate.is_memory() {
             // Its layers say the same.
-            true => vec![candidate.score],
-            false => candidate.found().map(|unit| unit.score).collect(),
+            true => vec![candidate.rank],
+            false => candidate.found().map(|unit| unit.rank).collect(),
         };
-        let mut scores: Vec<f64> = self.candidates.iter().flat_map(of).collect();
-        scores.sort_by(|one, other| other.total_cmp(one));
-        let least = scores.get(MAX_NEAREST - 1).copied().unwrap_or(0.0);
-        // Several can have the least score.
+        let mut ranks: Vec<f64> = self.candidates.iter().flat_map(of).collect();
+        ranks.sort_by(|one, other| other.total_cmp(one));
+        let least = ranks.get(MAX_NEAREST - 1).copied().unwrap_or(0.0);
+        // Several can have the least rank.
         let mut left = MAX_NEAREST;
-        let mut takes = |score: f64| {
-            let is_taken = score >= least && left > 0;
+        let mut takes = |rank: f64| {
+            let is_taken = rank >= least && left > 0;
             left -= usize::from(is_taken);
             is_taken
         };
         self.candidates.retain_mut(|candidate| {
             if candidate.is_memory() {
-                return takes(candidate.score);
+                return takes(candidate.rank);
             }
-            candidate.parts.units.retain(|unit| unit.is_found && takes(unit.score));
+            candidate.parts.units.retain(|unit| unit.is_found && takes(unit.rank));
             !candidate.parts.units.is_empty()
         });
         // What is omitted does not fit the question.
@@ -292,21 +291,21 @@ impl Source {
         Ok(parts.filter(|parts| parts.files.first().is_some_and(|file| times.contain(file.time))))
     }
 
-    /// Returns the candidate with these parts; `None` if nothing that was found is among them. Its score is
+    /// Returns the candidate with these parts; `None` if nothing that was found is among them. Its rank is
     /// that of its best part: filters and limits can leave out the best hit.
     fn candidate(&self, parts: Parts) -> Option<Candidate> {
         let found = parts.units.iter().filter(|unit| unit.is_found);
         // The first of equals, which is the content of a memory.
-        let best = found.reduce(|best, unit| if unit.score > best.score { unit } else { best })?;
-        let (score, score_parts) = (best.score, best.score_parts);
+        let best = found.reduce(|best, unit| if unit.rank > best.rank { unit } else { best })?;
+        let (rank, score_parts) = (best.rank, best.score_parts);
         let (source, found_in) = match &self.memory {
             Some(uri) => (uri.to_string(), self.found_in()),
             None => {
                 let name = self.path.name().unwrap_or_default().to_owned();
-                (self.path.to_string(), vec![(name, score)])
+                (self.path.to_string(), vec![(name, score_parts.sum())])
             }
         };
-        Some(Candidate { source, score, score_parts, found_in, parts })
+        Some(Candidate { source, rank, score_parts, found_in, parts })
     }
 
     /// Returns the files of a memory that contain words of the question, each with its best score.
@@ -323,7 +322,7 @@ impl Source {
     }
 }
 
-/// Returns the score below which nothing is shown.
+/// Returns the rank below which nothing is shown.
 fn least_shown(best: Option<f64>, reach: Reach) -> f64 {
     best.map_or(0.0, |best| best * reach.least)
 }

@@ -136,18 +136,18 @@ pub(super) fn memory(
     let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
     let best_hit = |level| {
         let hits = of_level(hits, Some(level)).into_iter();
-        hits.max_by(|one, other| one.score.total_cmp(&other.score))
+        hits.max_by(|one, other| one.rank.total_cmp(&other.rank))
     };
-    let best = |level| best_hit(level).map_or(0.0, |hit| hit.score);
+    let best = |level| best_hit(level).map_or(0.0, |hit| hit.rank);
     let layers = [
         (brief.filter(|_| has_brief), ABSTRACT, Level::Abstract, What::Abstract),
         (overview.filter(|_| has_overview), OVERVIEW, Level::Overview, What::Overview),
     ];
-    let content_score = best(Level::Content);
+    let content_rank = best(Level::Content);
     // Several layers of one text do not add up: only the best one was found.
     let found = [Level::Overview, Level::Abstract]
         .into_iter()
-        .filter(|level| best(*level) > content_score)
+        .filter(|level| best(*level) > content_rank)
         .max_by(|one, other| best(*one).total_cmp(&best(*other)));
     for (read, name, level, what) in layers {
         // A layer over the read limit is omitted, not cut.
@@ -168,8 +168,8 @@ pub(super) fn memory(
             // In place of a passage that does not fit the budget.
             parts.units[0].forms.push(form);
         } else if level == Level::Overview && parts.whole.is_none() {
-            let score = content_score.max(best(level));
-            parts.units.push(unit((score, ScoreParts::default()), false, vec![form], entry.mtime));
+            let rank = content_rank.max(best(level));
+            parts.units.push(unit((rank, ScoreParts::default()), false, vec![form], entry.mtime));
         } else {
             continue;
         }
@@ -225,18 +225,18 @@ fn content(
             let text = RegionText { bytes: &bytes, from: region.bytes.start, known: region.known };
             let forms = text.forms(passage, question);
             if !forms.is_empty() {
-                parts.units.push(unit((hit.score, hit.parts), true, forms, time));
+                parts.units.push(unit((hit.rank, hit.parts), true, forms, time));
             }
         }
     }
     // Best first, as the search returned them.
-    parts.units.sort_by(|one, other| other.score.total_cmp(&one.score));
+    parts.units.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     if parts.units.is_empty() && !hits.is_empty() {
         let text = RegionText { bytes: &start, from: 0, known: (0, 1) };
         // Found in another version: the beginning.
         let mut forms = text.forms(0..start.len().min(WHOLE as usize), question);
         if let Some(last) = forms.pop() {
-            parts.units.push(unit((hits[0].score, hits[0].parts), true, vec![last], time));
+            parts.units.push(unit((hits[0].rank, hits[0].parts), true, vec![last], time));
         }
     }
     if let (Some(whole), Some(first)) = (&parts.whole, parts.units.first_mut())
@@ -296,8 +296,8 @@ impl RegionText<'_> {
     }
 }
 
-fn unit((score, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
-    Unit { score, score_parts, is_found, forms, speaker: None, time }
+fn unit((rank, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
+    Unit { rank, score_parts, is_found, forms, speaker: None, time }
 }
 
 fn whole(file: usize, entry: &Entry, bytes: &[u8], what: What) -> Form {

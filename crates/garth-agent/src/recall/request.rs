@@ -160,7 +160,7 @@ impl Recall {
         Self { prefix: Some(uri.into()), ..self }
     }
 
-    /// Prefers what is newer. Half of the score halves each time this number of days passes, 1 to
+    /// Prefers what is newer. Half of the rank halves each time this number of days passes, 1 to
     /// [`MAX_DAYS`]; the other half stays.
     #[must_use]
     pub fn half_life(self, days: u32) -> Self {

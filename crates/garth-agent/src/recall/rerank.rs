@@ -50,7 +50,7 @@ impl Recaller<'_> {
         &self,
         embedding: &Embedding<'_>,
         asked: &Recall,
-        candidates: &mut Vec<Candidate>,
+        candidates: &mut [Candidate],
     ) -> Option<&'static str> {
         let compared = most_likely(candidates);
         if compared.len() < 2 {
@@ -103,8 +103,8 @@ fn most_likely(candidates: &[Candidate]) -> Vec<(usize, usize)> {
         let found = units.filter(|(_, unit)| unit.is_found && !text_of(unit).is_empty());
         places.extend(found.map(|(unit, _)| (place, unit)));
     }
-    let score = |(candidate, unit): &(usize, usize)| candidates[*candidate].parts.units[*unit].score;
-    places.sort_by(|one, other| score(other).total_cmp(&score(one)));
+    let rank = |(candidate, unit): &(usize, usize)| candidates[*candidate].parts.units[*unit].rank;
+    places.sort_by(|one, other| rank(other).total_cmp(&rank(one)));
     places.truncate(COMPARED);
     places
 }
@@ -123,44 +123,36 @@ fn start_of(text: &str) -> &str {
 
 /// Replaces the gain for meaning of all candidates, and orders them and their parts by it. `cosines` are
 /// those of the texts at `compared`; other texts gain nothing.
-fn rank(candidates: &mut Vec<Candidate>, compared: &[(usize, usize)], cosines: &[f64]) {
+fn rank(candidates: &mut [Candidate], compared: &[(usize, usize)], cosines: &[f64]) {
     let Some(gains) = gains(cosines) else { return };
     let mut own: Vec<Vec<f64>> =
         candidates.iter().map(|candidate| vec![0.0; candidate.parts.units.len()]).collect();
     for ((candidate, unit), gain) in compared.iter().zip(&gains) {
         own[*candidate][*unit] = *gain;
     }
-    let mut ranked: Vec<(f64, Candidate)> = Vec::with_capacity(candidates.len());
-    for (mut candidate, own) in candidates.drain(..).zip(own) {
-        ranked.push((add_gains(&mut candidate, &own), candidate));
+    for (candidate, own) in candidates.iter_mut().zip(own) {
+        add_gains(candidate, &own);
     }
-    // By the sum of all gains, which can be more than the largest score. The sort is stable.
-    ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    candidates.extend(ranked.into_iter().map(|(_, candidate)| candidate));
+    // Stable: equals stay in the order of the search.
+    candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
 }
 
-/// Adds the gains of its units to a candidate. Returns the largest sum of a unit's words and gain.
-fn add_gains(candidate: &mut Candidate, own: &[f64]) -> f64 {
-    let units = std::mem::take(&mut candidate.parts.units);
-    let beside = |unit| near(&units, unit).map(|other| own[other]).fold(0.0, f64::max);
+/// Adds the gains of its units to a candidate.
+fn add_gains(candidate: &mut Candidate, own: &[f64]) {
+    let units = &candidate.parts.units;
+    let beside = |unit| near(units, unit).map(|other| own[other]).fold(0.0, f64::max);
     let gained: Vec<f64> =
         own.iter().enumerate().map(|(unit, own)| own + MEANING_BESIDE * beside(unit)).collect();
-    let mut ranked: Vec<(f64, Unit)> = Vec::with_capacity(units.len());
-    for (mut unit, gained) in units.into_iter().zip(gained) {
-        let mut sum = -1.0;
+    for (unit, gained) in candidate.parts.units.iter_mut().zip(gained) {
         if unit.is_found {
             let words = unit.score_parts.words + unit.score_parts.neighbours;
             unit.score_parts.meaning = gained.min((1.0 - words).max(0.0));
-            unit.score = words + unit.score_parts.meaning;
-            sum = words + gained;
+            // The score has an upper limit, the rank has none.
+            unit.rank = words + gained;
         }
-        ranked.push((sum, unit));
     }
-    ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let most = ranked.first().map_or(0.0, |(sum, _)| *sum);
-    candidate.parts.units = ranked.into_iter().map(|(_, unit)| unit).collect();
+    candidate.parts.units.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     settle(candidate);
-    most
 }
 
 /// Returns the gain of each text: by the standard deviations that its cosine is above a floor, which is one
@@ -188,21 +180,20 @@ fn near(units: &[Unit], unit: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Gives a candidate the score of its best unit, which is the first. Gives units that were not found the
-/// score of what they are beside.
+/// Gives a candidate the rank of its best unit. Gives units that were not found the rank of what they are beside.
 fn settle(candidate: &mut Candidate) {
     let Some(best) = candidate.found().next() else { return };
-    (candidate.score, candidate.score_parts) = (best.score, best.score_parts);
+    (candidate.rank, candidate.score_parts) = (best.rank, best.score_parts);
     let units = &candidate.parts.units;
     let best_beside = |unit| {
         let found = near(units, unit).filter(|other| units[*other].is_found);
-        found.map(|other| units[other].score).fold(0.0, f64::max)
+        found.map(|other| units[other].rank).fold(0.0, f64::max)
     };
     let beside: Vec<f64> = (0..units.len()).map(best_beside).collect();
     for (unit, beside) in candidate.parts.units.iter_mut().zip(beside) {
         if !unit.is_found {
             // A layer of a memory belongs to the memory as a whole.
-            unit.score = if unit.speaker.is_some() { beside } else { candidate.score };
+            unit.rank = if unit.speaker.is_some() { beside } else { candidate.rank };
         }
     }
     for (name, score) in &mut candidate.found_in {
@@ -211,7 +202,7 @@ fn settle(candidate: &mut Candidate) {
             let file = unit.forms.first().and_then(|form| files.get(form.file));
             unit.is_found && file.and_then(|file| file.path.name()) == Some(name.as_str())
         };
-        let scores = candidate.parts.units.iter().filter(is_in).map(|unit| unit.score);
+        let scores = candidate.parts.units.iter().filter(is_in).map(|unit| unit.score_parts.sum());
         *score = scores.max_by(f64::total_cmp).unwrap_or(*score);
     }
 }

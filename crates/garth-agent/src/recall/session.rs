@@ -114,24 +114,24 @@ pub(super) async fn session(
         {
             let line = hit.lines.start..hit.lines.start + 1;
             let said = from_snippet(&hit.snippet);
-            let unit = unit(&file, (line, hit.bytes.clone()), said, (hit.score, hit.parts), true);
+            let unit = unit(&file, (line, hit.bytes.clone()), said, (hit.rank, hit.parts), true);
             found.entry(hit.lines.start).or_insert(unit);
             order.push(hit.lines.start);
         }
         for (line, bytes, said) in said {
             let share = share(said.words);
-            let score = hit.score * share;
-            if score == 0.0 || found.get(&line).is_some_and(|unit| unit.score >= score) {
+            let rank = hit.rank * share;
+            if rank == 0.0 || found.get(&line).is_some_and(|unit| unit.rank >= rank) {
                 continue;
             }
-            let score = (score, share_of(hit.parts, share));
-            found.insert(line, unit(&file, (line..line + 1, bytes), said, score, true));
+            let rank = (rank, share_of(hit.parts, share));
+            found.insert(line, unit(&file, (line..line + 1, bytes), said, rank, true));
             order.push(line);
         }
     }
     found.retain(|_, unit| times.contain(unit.time));
     let beside = beside(&file, &found, &lines, (question, times))?;
-    // In the order of the search, which decides among units of equal score.
+    // In the order of the search, which decides among units of equal rank.
     let mut units: Vec<Unit> = order.into_iter().filter_map(|line| found.remove(&line)).collect();
     units.extend(beside);
     Ok(Some(Parts { files: vec![file], units, whole: None }))
@@ -144,21 +144,21 @@ fn beside(
     lines: &ReadLines,
     (question, times): (&Question, Times),
 ) -> Result<Vec<Unit>> {
-    let mut scores: BTreeMap<u64, f64> = BTreeMap::new();
+    let mut ranks: BTreeMap<u64, f64> = BTreeMap::new();
     for (line, unit) in found {
         for next in [line.saturating_sub(1), line + 1] {
             if !found.contains_key(&next) {
-                let score = scores.entry(next).or_insert(0.0);
-                *score = score.max(unit.score);
+                let rank = ranks.entry(next).or_insert(0.0);
+                *rank = rank.max(unit.rank);
             }
         }
     }
     let mut beside = Vec::new();
-    for (line, score) in scores {
+    for (line, rank) in ranks {
         let Some((bytes, text)) = lines.get(&line) else { continue };
         let Some(said) = said(text, question)? else { continue };
-        let score = (score, ScoreParts::default());
-        let unit = unit(file, (line..line + 1, bytes.clone()), said, score, false);
+        let rank = (rank, ScoreParts::default());
+        let unit = unit(file, (line..line + 1, bytes.clone()), said, rank, false);
         beside.extend(times.contain(unit.time).then_some(unit));
     }
     Ok(beside)
@@ -180,7 +180,7 @@ fn unit(
     file: &SourceFile,
     (lines, bytes): (Range<u64>, Range<u64>),
     said: Said,
-    (score, score_parts): (f64, ScoreParts),
+    (rank, score_parts): (f64, ScoreParts),
     is_found: bool,
 ) -> Unit {
     let Said { who, texts, time, .. } = said;
@@ -193,7 +193,7 @@ fn unit(
         Form { file: 0, bytes: bytes.clone(), lines: lines.clone(), is_whole: false, text, what }
     });
     let (forms, time) = (forms.collect(), time.unwrap_or(file.time));
-    Unit { score, score_parts, is_found, forms, speaker: Some(who), time }
+    Unit { rank, score_parts, is_found, forms, speaker: Some(who), time }
 }
 
 /// Adds the lines of a region that are complete.

@@ -11,8 +11,9 @@ use garth_engine::path::TreePath;
 pub(super) struct Candidate {
     /// URI of a memory, or path of a file.
     pub(super) source: String,
-    pub(super) score: f64,
-    /// Terms of the score.
+    /// Rank of the best unit that was found.
+    pub(super) rank: f64,
+    /// Terms of its score.
     pub(super) score_parts: ScoreParts,
     /// Files with words of the question, and their scores.
     pub(super) found_in: Vec<(String, f64)>,
@@ -55,8 +56,9 @@ pub(super) struct SourceFile {
 /// Part of a source that is shown in one of several forms, or not at all.
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
-    /// Score of what was found; of other units, that of what they are beside.
-    pub(super) score: f64,
+    /// Number by which units are ordered: [`Hit::rank`](garth_engine::model::Hit::rank) of what was found; of
+    /// other units, that of what they are beside.
+    pub(super) rank: f64,
     /// Terms of the score of what was found; 0 for other units.
     pub(super) score_parts: ScoreParts,
     /// False for a unit that does not fit the question itself, but belongs to one that does.

@@ -282,6 +282,11 @@ pub struct Hit {
     pub score: f64,
     /// Addends of the score.
     pub parts: ScoreParts,
+    /// Number by which hits are ordered: BM25 of the passage, and what it gains by its neighbours and its
+    /// meaning, divided by the weight of the question. Unlike the score it has no upper limit, and depends on
+    /// how often the passage contains a word and on its length. Those of different stores can be compared.
+    #[doc(hidden)]
+    pub rank: f64,
     /// Short form of the passage, cut at words.
     pub snippet: String,
     /// Position of the passage in bytes.
@@ -301,6 +306,7 @@ impl Hit {
             version: VersionId { seq: Seq(0), ino },
             score: 1.0,
             parts: ScoreParts { words: 1.0, neighbours: 0.0, meaning: 0.0 },
+            rank: 1.0,
             snippet: String::new(),
             bytes: 0..0,
             lines: 0..0,
@@ -320,6 +326,14 @@ pub struct ScoreParts {
     pub neighbours: f64,
     /// Gain of a passage that is near in meaning to the question.
     pub meaning: f64,
+}
+
+impl ScoreParts {
+    /// Returns the score.
+    #[doc(hidden)]
+    pub fn sum(&self) -> f64 {
+        self.words + self.neighbours + self.meaning
+    }
 }
 
 /// Best line of a hit, which contains the largest number of distinct words of the question, with the lines

@@ -1,12 +1,23 @@
 //! Questions in plain words, as tokens to look for. Nothing that a user types may reach the syntax of an
 //! index: words are extracted, everything else is dropped.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::token::{of_word, words};
 
 /// Limit on the tokens of a question; the first ones count. It bounds the work of one search.
 pub const MAX_TERMS: usize = 128;
+/// Tokens up to which a question is not divided.
+const SHORT: usize = 12;
+/// Minimum number of tokens of a part. Fewer, such as a greeting, are no question of their own.
+const LEAST: usize = 4;
+/// Number of tokens at which a part ends without the end of a sentence: more than a question needs.
+const LONGEST: usize = 24;
+/// Limit on the parts of a question. The last one contains the rest.
+const MAX_PARTS: usize = 16;
 
 /// English words that occur in questions and say nothing about their subject: function words, what an
 /// apostrophe leaves over ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
@@ -34,10 +45,20 @@ pub struct Term {
     pub word: String,
 }
 
+/// Part of a question: a sentence, or several short ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Range of its bytes in the question.
+    pub text: Range<usize>,
+    /// Places of its terms among those of the question: one bit for each.
+    pub terms: u128,
+}
+
 /// Words of a question that are worth looking for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     terms: Vec<Term>,
+    parts: Vec<Part>,
 }
 
 impl Question {
@@ -59,11 +80,49 @@ impl Question {
                 }
             }
         }
-        (!terms.is_empty()).then_some(Self { terms })
+        let parts = parts(text, &terms);
+        (!terms.is_empty()).then_some(Self { terms, parts })
     }
 
     /// Returns the terms: each token once, in the order of the words.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
+
+    /// Returns the parts, each of which can be what is asked: a long message says more than its question. A
+    /// question of up to 12 tokens is one part.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+fn parts(text: &str, terms: &[Term]) -> Vec<Part> {
+    let all = Part { text: 0..text.len(), terms: u128::MAX };
+    if terms.len() <= SHORT {
+        return vec![all];
+    }
+    let places: HashMap<&str, usize> = terms.iter().map(|term| term.token.as_str()).zip(0..).collect();
+    let mut sentences = text.split_sentence_bound_indices().map(|(start, _)| start).peekable();
+    let mut parts: Vec<Part> = Vec::new();
+    let mut part = Part { text: 0..0, terms: 0 };
+    for (start, word) in words(text) {
+        let begins = sentences.next_if(|sentence| *sentence <= start).is_some();
+        while sentences.next_if(|sentence| *sentence <= start).is_some() {}
+        let count = part.terms.count_ones() as usize;
+        if parts.len() + 1 < MAX_PARTS && (begins && count >= LEAST || count >= LONGEST) {
+            part.text.end = start;
+            parts.push(std::mem::replace(&mut part, Part { text: start..start, terms: 0 }));
+        }
+        let known = of_word(word).into_iter().filter_map(|token| places.get(token.as_str()).copied());
+        part.terms = known.fold(part.terms, |terms, place| terms | 1 << place);
+    }
+    part.text.end = text.len();
+    match parts.last_mut() {
+        Some(last) if (part.terms.count_ones() as usize) < LEAST => {
+            last.text.end = part.text.end;
+            last.terms |= part.terms;
+        }
+        _ => parts.push(part),
+    }
+    parts
 }

@@ -56,8 +56,7 @@ pub(super) async fn search(
         }
     }
     if several {
-        // Within one store the ranking decides; across stores only scores can be compared.
-        answer.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+        answer.hits.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     }
     answer.more |= answer.hits.len() > query.limit;
     answer.hits.truncate(query.limit);

@@ -72,7 +72,7 @@ impl<'a, F: Files> QueryFilter<'a, F> {
     /// # Errors
     /// Errors of the files.
     pub fn hit(&self, found: PassageHit<FoundFile>) -> Result<Hit, F::Error> {
-        let PassageHit { passage, words, neighbours, meaning, file } = found;
+        let PassageHit { passage, words, neighbours, meaning, rank, file } = found;
         let span = passage.span;
         let lines = self.files.lines(&passage)?;
         let text = hits::shown_whole(self.files, self.rules, &file, (span, lines.start))?;
@@ -83,12 +83,14 @@ impl<'a, F: Files> QueryFilter<'a, F> {
                 Some(hits::context(self.files, self.rules, &file, of, asked)?)
             }
         };
+        let parts = ScoreParts { words, neighbours, meaning };
         Ok(Hit {
             path: file.path,
             ino: file.node.ino,
             version: file.node.version,
-            score: words + neighbours + meaning,
-            parts: ScoreParts { words, neighbours, meaning },
+            score: parts.sum(),
+            rank,
+            parts,
             snippet: snippet(&readable(&text, passage.form), &self.question),
             bytes: span.off..span.end(),
             lines,

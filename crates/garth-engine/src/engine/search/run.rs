@@ -17,8 +17,8 @@ use super::postings::{
 };
 use super::score::{Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated};
 use crate::model::Ino;
-use crate::text::meaning::tokens;
-use crate::text::question::{Question, Term};
+use crate::text::meaning::{Weights, tokens};
+use crate::text::question::{Part, Question, Term};
 use crate::text::token::{of_word, words};
 
 /// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more
@@ -78,6 +78,8 @@ pub struct PassageHit<T> {
     pub neighbours: f64,
     /// Score for its meaning; with the others at most 1.
     pub meaning: f64,
+    /// Number by which hits are ordered.
+    pub rank: f64,
     /// Result of judging its file.
     pub file: T,
 }
@@ -115,14 +117,17 @@ pub async fn search<P: Postings>(
         wanted.iter_mut().for_each(|forms| forms.retain(WordForm::is_plain));
     }
     let near = if asked.meaning { near_words(question) } else { Vec::new() };
+    // A quick search drops and reorders the terms.
+    let whole = [Part { text: 0..asked.text.len(), terms: u128::MAX }];
+    let parts = if asked.quick { &whole } else { question.parts() };
     let falls_back = !asked.quick;
     let search = Search::start(&mut *postings, wanted, &near, asked).await?;
-    if let Some(answer) = search.run(1.0, falls_back, asked).await? {
+    if let Some(answer) = search.run((parts, 1.0), falls_back, asked).await? {
         return Ok(answer);
     }
     let wanted = beginnings(postings, question.terms(), has_words).await?;
     let search = Search::start(postings, wanted, &near, asked).await?;
-    let answer = search.run(BY_BEGINNING, false, asked).await?;
+    let answer = search.run((parts, BY_BEGINNING), false, asked).await?;
     Ok(answer.unwrap_or(Answer { found: Vec::new(), more: false }))
 }
 
@@ -149,6 +154,8 @@ struct TermMatches {
     /// Ways in which a passage may contain it.
     forms: Vec<WordForm>,
     matches: Matches,
+    /// Terms of the question that it stands for: one bit for each.
+    terms: u128,
     /// Part of its weight that counts: less than 1 for a word that is only near in meaning to one of the
     /// question.
     share: f64,
@@ -203,17 +210,17 @@ impl<'a, P: Postings> Search<'a, P> {
             Some(ids) => Matches::of_reach(forms, found, ids),
             None => Matches::of_newest(forms, found, totals),
         };
-        let wanted = asked.words.into_iter().zip(words).map(|(forms, found)| {
+        let wanted = asked.words.into_iter().zip(words).enumerate().map(|(place, (forms, found))| {
             let matches = matches(&forms, &found);
-            TermMatches { forms, matches, share: 1.0, weight: 0.0 }
+            TermMatches { forms, matches, terms: 1 << place, share: 1.0, weight: 0.0 }
         });
         let wanted: Vec<TermMatches> = wanted.collect();
         // A near word that many passages contain would bring too many candidates.
         let near = near.iter().zip(asked.near).zip(near_found).filter_map(|((word, form), found)| {
             let forms = vec![form];
             let matches = matches(&forms, &[found]);
-            let share = NEAR * word.cosine;
-            matches.are_rare().then_some(TermMatches { forms, matches, share, weight: 0.0 })
+            let (terms, share) = (word.terms, NEAR * word.cosine);
+            matches.are_rare().then_some(TermMatches { forms, matches, terms, share, weight: 0.0 })
         });
         let near = near.collect();
         let compares_all = reach.is_some();
@@ -221,11 +228,11 @@ impl<'a, P: Postings> Search<'a, P> {
         Ok(Self { postings, totals, wanted, near, reach, compares_all, files, left, partial: false })
     }
 
-    /// Returns the best passages, where each term counts `by` of its weight. With `falls_back`, returns
-    /// `None` if none of them has a word of the question.
+    /// Returns the best passages for any of the parts of the question, where each term counts `by` of its
+    /// weight. With `falls_back`, returns `None` if none of them has a word of the question.
     async fn run(
         mut self,
-        by: f64,
+        (parts, by): (&[Part], f64),
         falls_back: bool,
         asked: SearchParams<'_>,
     ) -> Result<Option<Answer<P::File>>, P::Error> {
@@ -237,29 +244,29 @@ impl<'a, P: Postings> Search<'a, P> {
         }
         self.partial |= self.wanted.iter().any(|term| !term.matches.complete);
         self.weigh(&[], by);
-        let mut rest = self.candidates();
+        let mut rest = self.candidates(parts);
         let mut found = Vec::new();
         let (mut is_first, mut withheld) = (true, 0);
         // In chunks, best first: mostly the first one fills the page, and the rest is never read.
         while !rest.is_empty() {
-            let mut best = self.judged(&mut rest, &mut withheld).await?;
+            let best = self.judged(&mut rest, &mut withheld).await?;
             let is_first = std::mem::take(&mut is_first);
             if is_first {
                 self.weigh(&best.hidden, by);
             }
-            self.rank(&mut best.shown, asked.neighbours);
-            let has_words = best.shown.iter().any(|it| it.words > 0.0) || rest.iter().any(|it| it.terms != 0);
+            let mut by_part = Vec::with_capacity(parts.len());
+            for part in parts {
+                by_part.push(self.ranked(&best.shown, part.terms, asked.neighbours, by));
+            }
+            let has_words = best.shown.iter().any(|it| it.terms != 0) || rest.iter().any(|it| it.terms != 0);
             if falls_back && is_first && !best.is_limited && !has_words {
                 return Ok(None);
             }
-            let total = self.wanted.iter().map(|term| term.weight).sum::<f64>() / by;
-            let mut ranked = best.shown;
-            ranked.sort_unstable_by(|a, b| b.order(a));
-            ranked.iter_mut().for_each(|it| it.settle(total));
             if asked.meaning && is_first {
-                self.compare(&mut ranked, asked).await?;
-                ranked.sort_unstable_by(|a, b| b.order(a));
+                self.compare(&mut by_part, parts, asked).await?;
             }
+            let mut ranked = best_of(&by_part);
+            ranked.sort_unstable_by(|a, b| b.order(a));
             for it in ranked {
                 let (words, neighbours, meaning) = it.parts();
                 if words + neighbours + meaning < MIN_SCORE {
@@ -273,7 +280,7 @@ impl<'a, P: Postings> Search<'a, P> {
                     && let Some(file) = self.files.get(it.passage.ino).cloned()
                 {
                     *left -= 1;
-                    found.push(PassageHit { passage: it.passage, words, neighbours, meaning, file });
+                    found.push(PassageHit { passage: it.passage, words, neighbours, meaning, rank: it.rank, file });
                 }
             }
             if best.is_limited {
@@ -384,8 +391,13 @@ impl<'a, P: Postings> Search<'a, P> {
         }
     }
 
+    /// Returns the weight of the terms of a part.
+    fn weight_of(&self, part: u128) -> f64 {
+        self.wanted.iter().filter(|term| term.terms & part != 0).map(|term| term.weight).sum()
+    }
+
     /// Returns all passages that contain a term, in no order.
-    fn candidates(&self) -> Vec<Candidate> {
+    fn candidates(&self, parts: &[Part]) -> Vec<Candidate> {
         let mut candidates: HashMap<i64, Candidate> = HashMap::new();
         for (place, term) in self.wanted.iter().chain(&self.near).enumerate() {
             for (id, often) in &term.matches.rows {
@@ -396,9 +408,9 @@ impl<'a, P: Postings> Search<'a, P> {
                 candidate.rank += term.weight * saturated(*often, 1.0);
             }
         }
-        // Those with some everyday word of a long question.
-        let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
-        candidates.retain(|_, candidate| candidate.rank / total >= MIN_SCORE);
+        // Without those that have some everyday word of a long question.
+        let least = parts.iter().map(|part| self.weight_of(part.terms)).fold(f64::INFINITY, f64::min);
+        candidates.retain(|_, candidate| candidate.rank >= MIN_SCORE * least);
         for id in self.reach.iter().flatten().filter(|_| self.compares_all) {
             candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
         }
@@ -457,15 +469,20 @@ impl<'a, P: Postings> Search<'a, P> {
         tokens.filter_map(|token| known.get(token.as_str())).fold(0, |all, terms| all | terms)
     }
 
-    /// Ranks passages by their words and length, and by their neighbours.
-    fn rank(&self, shown: &mut [Ranked], neighbours: bool) {
-        let words: f64 = shown.iter().map(|it| it.length).sum();
-        let average = words / shown.len().max(1) as f64;
-        let places: HashMap<i64, usize> = shown.iter().map(|it| it.passage.id).zip(0..).collect();
+    /// Returns passages as one part of the question ranks them: by their words and length, and by their
+    /// neighbours. Each term counts `by` of its weight.
+    fn ranked(&self, shown: &[Ranked], part: u128, neighbours: bool, by: f64) -> Vec<Ranked> {
+        let mut ranked = shown.to_vec();
+        let words: f64 = ranked.iter().map(|it| it.length).sum();
+        let average = words / ranked.len().max(1) as f64;
+        let places: HashMap<i64, usize> = ranked.iter().map(|it| it.passage.id).zip(0..).collect();
         for (number, term) in self.wanted.iter().chain(&self.near).enumerate() {
+            if term.terms & part == 0 {
+                continue;
+            }
             for (id, often) in &term.matches.rows {
                 let Some(place) = places.get(id) else { continue };
-                let it = &mut shown[*place];
+                let it = &mut ranked[*place];
                 let is_shown = match number < self.wanted.len() {
                     true => it.terms >> number & 1 == 1,
                     false => !it.is_part,
@@ -484,38 +501,68 @@ impl<'a, P: Postings> Search<'a, P> {
             }
         }
         if neighbours {
-            let weights: Vec<f64> = self.wanted.iter().map(|term| term.weight).collect();
-            add_neighbour_scores(shown, &weights);
+            let weight = |term: &TermMatches| if term.terms & part == 0 { 0.0 } else { term.weight };
+            let weights: Vec<f64> = self.wanted.iter().map(weight).collect();
+            add_neighbour_scores(&mut ranked, &weights);
         }
+        let total = self.weight_of(part) / by;
+        ranked.iter_mut().for_each(|it| it.settle(total));
+        ranked
     }
 
-    /// Adds the cosine with the question to the first passages.
-    async fn compare(&mut self, ranked: &mut [Ranked], asked: SearchParams<'_>) -> Result<(), P::Error> {
-        let most = if self.compares_all { SCANNED } else { COMPARED };
-        let first = ranked.len().min(most);
-        let first = &mut ranked[..first];
+    /// Adds the cosine with each part of the question to the passages that are best for any.
+    async fn compare(
+        &mut self,
+        by_part: &mut [Vec<Ranked>],
+        parts: &[Part],
+        asked: SearchParams<'_>,
+    ) -> Result<(), P::Error> {
+        let best = best_of(by_part);
+        let mut places: Vec<usize> = (0..best.len()).collect();
+        places.sort_unstable_by(|a, b| best[*b].order(&best[*a]));
+        places.truncate(if self.compares_all { SCANNED } else { COMPARED });
         // In the order of files, each of which is read once.
-        first.sort_unstable_by_key(|it| (it.passage.ino, it.passage.span.off));
+        let of = |place: &usize| best[*place].passage;
+        places.sort_unstable_by_key(|place| (of(place).ino, of(place).span.off));
         let mut files = Vec::new();
-        for of_file in first.chunk_by(|one, other| one.passage.ino == other.passage.ino) {
+        for of_file in places.chunk_by(|one, other| of(one).ino == of(other).ino) {
             // Only passages of files that may be shown are ranked.
-            let Some(file) = self.files.get(of_file[0].passage.ino) else { continue };
-            files.push((file.clone(), of_file.iter().map(|it| it.passage).collect::<Vec<_>>()));
+            let Some(file) = of_file.first().and_then(|first| self.files.get(of(first).ino)) else { continue };
+            files.push((file.clone(), of_file.iter().map(of).collect::<Vec<_>>()));
         }
         if files.is_empty() {
             return Ok(());
         }
         let texts = self.postings.texts(&files).await?;
-        debug_assert_eq!(first.len(), texts.len(), "a text for each passage");
-        let tokens_of = |text: &String| {
+        debug_assert_eq!(places.len(), texts.len(), "a text for each passage");
+        let tokens_of = |text: &str| {
             let mut all = Vec::new();
             tokens(text, &mut all);
             all
         };
-        let texts: Vec<Vec<u32>> = texts.iter().map(tokens_of).collect();
-        add_cosines(first, asked.text, &texts, asked.neighbours);
+        let texts: Vec<Vec<u32>> = texts.iter().map(|text| tokens_of(text)).collect();
+        // By rarity in these texts alone, so that no other text has a part in the score.
+        let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
+        for (part, ranked) in parts.iter().zip(by_part) {
+            let question = &asked.text[part.text.clone()];
+            add_cosines(ranked, &places, question, (&texts, &weights), asked.neighbours);
+        }
         Ok(())
     }
+}
+
+/// Returns each passage as the part of the question ranks it that fits it best.
+fn best_of(by_part: &[Vec<Ranked>]) -> Vec<Ranked> {
+    let Some((first, others)) = by_part.split_first() else { return Vec::new() };
+    let mut best = first.clone();
+    for other in others {
+        for (best, other) in best.iter_mut().zip(other) {
+            if other.rank > best.rank {
+                *best = *other;
+            }
+        }
+    }
+    best
 }
 
 impl Start {

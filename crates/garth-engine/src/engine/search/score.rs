@@ -115,6 +115,8 @@ impl Ranked {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NearWord {
     pub(super) token: String,
+    /// Terms of the question that it is near to: one bit for each.
+    pub(super) terms: u128,
     pub(super) cosine: f64,
 }
 
@@ -124,13 +126,15 @@ pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
     let mut near: Vec<NearWord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut known = HashSet::new();
-    for term in question.terms().iter().filter(|term| known.insert(term.word.as_str())).take(EXPANDED) {
+    let terms = question.terms().iter().enumerate().filter(|(_, term)| known.insert(term.word.as_str()));
+    for (number, term) in terms.take(EXPANDED) {
         for (word, cosine) in nearest(&term.word, NEAREST, LEAST) {
             for token in of_word(word).into_iter().filter(|token| !own.contains(token.as_str())) {
                 let place = *places.entry(token.clone()).or_insert_with(|| {
-                    near.push(NearWord { token, cosine: 0.0 });
+                    near.push(NearWord { token, terms: 0, cosine: 0.0 });
                     near.len() - 1
                 });
+                near[place].terms |= 1 << number;
                 near[place].cosine = near[place].cosine.max(f64::from(cosine));
             }
         }
@@ -140,25 +144,31 @@ pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
     near
 }
 
-/// Adds the meaning of passages, whose texts are given as tokens. Tokens are weighted by their rarity in
-/// these texts alone, so that no other text has a part in the score.
-pub(super) fn add_cosines(ranked: &mut [Ranked], question: &str, texts: &[Vec<u32>], neighbours: bool) {
-    let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
+/// Adds the meaning of the passages at `places`, whose texts are given as tokens with their weights.
+pub(super) fn add_cosines(
+    ranked: &mut [Ranked],
+    places: &[usize],
+    question: &str,
+    (texts, weights): (&[Vec<u32>], &Weights),
+    neighbours: bool,
+) {
     let mut asked = Vec::new();
     tokens(question, &mut asked);
-    let asked = Embedding::new(&asked, &weights);
-    let cosine = |text: &Vec<u32>| f64::from(Embedding::new(text, &weights).cosine(&asked));
+    let asked = Embedding::new(&asked, weights);
+    let cosine = |text: &Vec<u32>| f64::from(Embedding::new(text, weights).cosine(&asked));
     let cosines: Vec<f64> = texts.iter().map(|text| (cosine(text) - UNRELATED).max(0.0)).collect();
-    let ends: HashMap<(Ino, u64), usize> =
-        ranked.iter().map(|it| (it.passage.ino, it.passage.span.end())).zip(0..).collect();
-    let mut beside = vec![0.0_f64; ranked.len()];
-    for (place, it) in ranked.iter().enumerate() {
+    let end = |place: &usize| (ranked[*place].passage.ino, ranked[*place].passage.span.end());
+    let ends: HashMap<(Ino, u64), usize> = places.iter().map(end).zip(0..).collect();
+    let mut beside = vec![0.0_f64; places.len()];
+    for (number, place) in places.iter().enumerate() {
+        let it = &ranked[*place];
         if let Some(previous) = ends.get(&(it.passage.ino, it.passage.span.off)) {
-            beside[place] = beside[place].max(cosines[*previous]);
-            beside[*previous] = beside[*previous].max(cosines[place]);
+            beside[number] = beside[number].max(cosines[*previous]);
+            beside[*previous] = beside[*previous].max(cosines[number]);
         }
     }
-    for ((it, cosine), beside) in ranked.iter_mut().zip(cosines).zip(beside) {
+    for ((place, cosine), beside) in places.iter().zip(cosines).zip(beside) {
+        let it = &mut ranked[*place];
         let beside = if neighbours { MEANING_BESIDE * beside } else { 0.0 };
         let gain = MEANING * (cosine + beside);
         it.meaning += gain;
