@@ -19,6 +19,8 @@ use garth_engine::path::TreePath;
 /// Extension of an archive.
 pub(super) const ENDING: &str = ".jsonl.gz";
 
+/// Metadata of an archive: id of its session.
+pub(super) const SESSION_ID: &str = "sessionId";
 /// Custom metadata of an archive: audience of its session.
 pub(super) const AUDIENCE: &str = "garth.audience";
 /// Custom metadata of an archive: class of its session.
@@ -99,7 +101,7 @@ pub(super) fn metadata(meta: &Meta, messages: u64, now: Timestamp) -> BTreeMap<&
     BTreeMap::from([
         // A session without a key is identified by its id.
         ("sessionKey", meta.session_key.clone().unwrap_or_else(|| meta.id.clone())),
-        ("sessionId", meta.id.clone()),
+        (SESSION_ID, meta.id.clone()),
         ("agentId", meta.agent.clone()),
         (AUDIENCE, meta.user.clone()),
         (CLASS, meta.class.to_string()),

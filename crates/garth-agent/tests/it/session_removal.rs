@@ -4,9 +4,10 @@ use garth_agent::media::{Media, MediaKey};
 use garth_agent::session::{Append, ChildStatus, Draft, Export, Sessions, Spawn, State, TranscriptFormat};
 use garth_agent::workspace::Reset;
 use garth_engine::model::quota::Limits;
+use garth_engine::model::{Batch, Op};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _};
 
-use super::reset::{as_pi, path, reset, session, show, talk, tree, unpacked, workspace};
+use super::reset::{as_pi, path, reset, session, settings, show, talk, tree, unpacked, workspace};
 
 const DIR: &str = "/users/default/agents/coder/session/work";
 
@@ -64,6 +65,36 @@ async fn removal_moves_archived_media_to_the_archive() {
     workspace(&fs, &env).remove_session("default", "work").await.unwrap();
     let (kept, _) = Media::new(&fs).env(env.clone()).open(&key).await.unwrap();
     assert_eq!(kept.path.as_str(), format!("/agents/coder/sessions/{id}/media/{}", key.name()));
+}
+
+#[tokio::test]
+async fn copied_session_leaves_media_of_its_original() {
+    for policy in ["keep", "delete"] {
+        let (fs, env, _) = tree();
+        settings(&fs, &format!(r#"{{"reset":{{"media":"{policy}"}}}}"#)).await;
+        let sessions = session(&fs, &env, "main").await;
+        let early = show(&sessions, "work", "aGk=").await;
+        for name in ["copy", "copy-of-all"] {
+            let to = path(&format!("/users/default/agents/coder/session/{name}"));
+            fs.commit(Batch::new([Op::copy_tree(path(DIR), to)]).overriding_rules()).await.unwrap();
+        }
+        // The copies do not refer to it.
+        let late = show(&sessions, "work", "bGF0ZQ==").await;
+        let (workspace, media) = (workspace(&fs, &env), Media::new(&fs).env(env.clone()));
+        reset(&workspace, "copy", &Reset::default()).await;
+        for key in [&early, &late] {
+            assert_eq!(media.get(key).await.unwrap().path, key.path(), "{policy}");
+        }
+        // Now the archive of the original refers to them.
+        let kept = reset(&workspace, "work", &Reset::default()).await.archive.unwrap();
+        for name in ["work", "copy-of-all", "copy"] {
+            workspace.remove_session("default", name).await.unwrap();
+        }
+        assert_eq!(unpacked(&fs, &kept).await.len(), 2);
+        for key in [&early, &late] {
+            assert_eq!(media.get(key).await.unwrap().path, key.path(), "{policy}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use crate::registry::projections;
 use crate::registry::projections::sessions::{id_key, open_key};
 use crate::retry::{ATTEMPTS_AT_NAMES, retry};
 use crate::session::handle::Sessions;
+use crate::session::store::files::META;
 use crate::session::store::list::Listed;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
@@ -87,6 +88,17 @@ impl Sessions<'_> {
         let found = self.fs.find(&query).await?;
         let dir = found.items.first().and_then(|item| item.path.parent()).ok_or_else(missing)?;
         self.get(dir.name().unwrap_or_default()).await
+    }
+
+    /// Returns true if another session of the account has this id: a copy that was made as files, or the
+    /// session that was copied. Media belong to both.
+    pub(crate) async fn shares_id(&self, session: &str, id: &str) -> Result<bool> {
+        let own = self.file(session, META)?;
+        // Of two sessions, at least one is another.
+        let query = FindQuery::new(projections::SESSION).equal(&id_key(id)).limit(2);
+        let found = self.whole().find(&query).await?;
+        // Without the end of the list, there may be another.
+        Ok(found.next.is_some() || found.items.iter().any(|item| item.path != own))
     }
 
     /// Returns the current session of a key, or creates one, and true if it was created. Without a name in
