@@ -14,7 +14,7 @@ use garth_engine::rule::{Constraint, Registry, Rule};
 
 /// Version of the set. Increment it with each change of a rule, or of the keys that a projection derives. An
 /// older garth then no longer writes to the account, and a newer one derives all keys again.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 
 /// Limit on the bytes of a value of the key-value interface: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -29,11 +29,22 @@ pub fn registry() -> Registry {
     REGISTRY.clone()
 }
 
+/// Reason for refusing an event that retracts messages.
+const RETRACTION_REFUSED: &str = "has a line that retracts messages, which garth alone appends, in the commit that \
+                                  removes what was derived from them; use `garth session retract` or POST \
+                                  /v1/sessions/retract";
+
+/// Refuses an event that retracts messages: written as text, it would leave what was derived from them.
+fn refuse_retraction(event: &[u8]) -> Result<(), String> {
+    projections::sessions::retracted(event).map_or(Ok(()), |_| Err(RETRACTION_REFUSED.to_owned()))
+}
+
 /// Returns the built-in rules.
 ///
 /// - Values of the key-value interface are JSON, and settings can be read.
 /// - Instruction fragments, messages and events match their schemas.
 /// - Messages, events and native lines are append-only.
+/// - Only garth appends events that retract messages.
 /// - Only garth writes the fields that decide who owns a session and what it belongs to.
 /// - No session writes settings and shared skills.
 fn rules() -> Vec<Rule> {
@@ -53,6 +64,7 @@ fn rules() -> Vec<Rule> {
         Rule::built_in(fragments, Constraint::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
         Rule::built_in(session_lines::MESSAGES, Constraint::lines(session_lines::MESSAGE, None)),
         Rule::built_in(session_lines::EVENTS, Constraint::lines(session_lines::EVENT, None)),
+        Rule::built_in(session_lines::EVENTS, Constraint::own_lines(refuse_retraction)),
         Rule::built_in(session_lines::NATIVE, Constraint::JsonLines { schema: None, unique: None }),
     ];
     let growing = only_grow.map(|class| Rule::built_in(class, Constraint::AppendOnly));

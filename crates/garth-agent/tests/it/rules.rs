@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_agent::kv::MAX_VALUE;
+use garth_agent::kv::{Kv, MAX_VALUE};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Batch, Op, SetAttrs};
@@ -173,6 +173,21 @@ async fn rejects_links_to_unchecked_content() {
             refusal(fs, vec![way]).await;
         }
         given(fs, [Op::symlink(at("/agents/a/link"), "/text")]).await;
+    }
+}
+
+#[tokio::test]
+async fn key_values_are_not_read_through_links() {
+    for (fs, _folder) in engines() {
+        let fs = &*fs;
+        filled(fs).await;
+        given(fs, [Op::mkdir(at("/stuff")), Op::write(at("/stuff/x.json"), "2")]).await;
+        // A link above the paths of a rule is allowed, and commands follow it.
+        given(fs, [Op::symlink(at("/agents/b/kv"), "/stuff")]).await;
+        for (agent, readable) in [("a", true), ("b", false)] {
+            let value = Kv::new(fs, agent).unwrap().get("/x").await.unwrap();
+            assert_eq!(value.is_some(), readable, "{agent}");
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use garth_agent::session::{Create, Sessions};
-use garth_engine::FileSystem;
+use garth_engine::model::{Batch, Op};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use garth_testkit::fs::counting::Counting;
+use serde_json::json;
 
-use super::sessions::{account, engines, sessions};
+use super::sessions::{account, engines, path, sessions};
 use super::sessions_retracted::{fact_ids, facts, say, source};
 
 #[tokio::test]
@@ -33,6 +35,39 @@ async fn repeat_of_a_long_retraction_keeps_later_entries() {
         assert_eq!(fact_ids(&*fs, "other").await, ["last", "part"]);
         retract("messages:1202").await;
         assert_eq!(fact_ids(&*fs, "other").await, ["last", "part"]);
+    }
+}
+
+#[tokio::test]
+async fn retraction_written_as_file_is_refused() {
+    let line = |kind: &str| {
+        let (id, created_at) = (format!("ev-{kind}"), "2026-01-27T09:30:00Z");
+        let event = json!({"id": id, "run": "r", "type": kind, "created_at": created_at, "source": "messages:1-1"});
+        format!("{event}\n")
+    };
+    let new = TreePath::parse("/users/default/agents/coder/session/new/events.jsonl").unwrap();
+    let beside = TreePath::parse("/beside.jsonl").unwrap();
+    for (fs, _kept) in engines().await {
+        let (sessions, events) = (sessions(&*fs).await, path("events.jsonl"));
+        say(&sessions, "default", ["Said.".to_owned()]).await;
+        sessions.derive("default", &facts(&[("f1", "messages:1")])).await.unwrap();
+        let after_another = line("tool.call") + &line("message.withdrawn");
+        let unfinished = line("message.withdrawn").trim_end().to_owned();
+        for lines in [line("message.withdrawn"), after_another, unfinished] {
+            let write = Op::write(beside.clone(), lines.clone());
+            let renamed = [write, Op::rename(beside.clone(), new.clone()).with_parents()];
+            for ops in [vec![Op::append(events.clone(), lines)], renamed.to_vec()] {
+                let refused = fs.commit(Batch::new(ops)).await.unwrap_err();
+                assert!(refused.is(ErrorKind::RuleViolation), "{refused}");
+                assert!(refused.message().contains("garth session retract"), "{refused}");
+            }
+        }
+        assert_eq!(fact_ids(&*fs, "default").await, ["f1"]);
+        // A retraction by garth, earlier in the file, does not stop other events.
+        sessions.retract("default", &source("messages:1"), None).await.unwrap();
+        fs.commit(Batch::new([Op::append(events.clone(), line("tool.call"))])).await.unwrap();
+        assert!(fact_ids(&*fs, "default").await.is_empty());
+        assert!(fs.read_to_string(&events).await.unwrap().ends_with(&line("tool.call")));
     }
 }
 

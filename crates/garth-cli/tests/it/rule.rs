@@ -78,7 +78,7 @@ fn rule_is_enforced_until_removed() {
     assert_eq!(violation["path"], "/data/bad.json");
     let said = text(&output.stderr);
     assert!(said.contains("not set") && said.contains("--force"), "{said}");
-    assert_eq!(garth.lines(&["rule", "list"]).len(), 16, "those of every account");
+    assert_eq!(garth.lines(&["rule", "list"]).len(), 17, "those of every account");
     let lines = garth.lines(&[&set[..], &["--force"]].concat());
     assert_eq!(
         (&lines[1]["set"], &lines[1]["terms"]),

@@ -56,6 +56,9 @@ pub enum Constraint {
     /// The file is a JSON object in which only garth changes these fields. Only garth creates, renames and
     /// removes it.
     OwnFields(Vec<String>),
+    /// Only garth appends lines that this function of the program refuses. Rules of the program alone have
+    /// this constraint, because a function cannot be stored.
+    OwnLines(JsonCheck),
     /// Search does not see the content.
     NotSearchable,
     /// Treatment of text that looks like a secret, in addition to leaving it out of the index.
@@ -115,7 +118,13 @@ impl Constraint {
         Self::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned) }
     }
 
-    /// Names of all constraints.
+    /// Returns the constraint that only garth appends lines that a function of the program refuses. The
+    /// function returns in words what to do in place of appending the line.
+    pub fn own_lines(check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
+        Self::OwnLines(JsonCheck(check))
+    }
+
+    /// Names of all constraints that can be set.
     pub const NAMES: [&str; 9] = [
         "json",
         "json-lines",
@@ -137,6 +146,7 @@ impl Constraint {
             Self::ReadOnly { .. } => "read-only",
             Self::NotInSessions => "not-in-sessions",
             Self::OwnFields(_) => "own-fields",
+            Self::OwnLines(_) => "own-lines",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
             Self::Secrets(_) => "secrets",
@@ -159,7 +169,9 @@ impl Constraint {
             Self::JsonLines { schema: given, unique } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
-            Self::AppendOnly | Self::NotInSessions | Self::NotSearchable => Terms::default(),
+            Self::AppendOnly | Self::OwnLines(_) | Self::NotInSessions | Self::NotSearchable => {
+                Terms::default()
+            }
         };
         // This text is what is stored and hashed of a rule: an empty one would make different rules equal.
         serde_json::to_string(&terms).expect("terms are numbers, texts and JSON, so they have a JSON form")
@@ -217,7 +229,7 @@ impl Constraint {
     /// Returns true if the constraint is about the change that a commit makes at a path, not about the state
     /// that it leaves.
     pub(super) fn is_about_change(&self) -> bool {
-        matches!(self, Self::AppendOnly | Self::OwnFields(_)) || self.keeps_names()
+        matches!(self, Self::AppendOnly | Self::OwnFields(_) | Self::OwnLines(_)) || self.keeps_names()
     }
 
     /// Returns true if readers rely on the content to be as the constraint says. Bounds and secrets are for
@@ -296,6 +308,7 @@ impl Constraint {
             | Self::ReadOnly { .. }
             | Self::NotInSessions
             | Self::OwnFields(_)
+            | Self::OwnLines(_)
             // No content to read: the size was enough, the change is judged (`Judging::change`), or search
             // asks the rule.
             | Self::NotSearchable

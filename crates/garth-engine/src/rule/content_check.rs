@@ -2,7 +2,7 @@
 //! search for existing violations read files in different ways.
 
 use super::json;
-use super::json_check::JsonCheck;
+use super::json_check::{JsonCheck, LinesCheck};
 use super::lines::{Lines, Place, WrongLine};
 use super::schema::{Budget, SchemaText};
 use super::secrets::Secrets;
@@ -18,6 +18,8 @@ pub(super) enum ContentCheck<'a> {
     },
     /// Each line is a value.
     Lines(Lines<'a>),
+    /// A function of the program accepts each line.
+    EachLine(LinesCheck),
     /// No text looks like a secret.
     Secrets(Secrets),
 }
@@ -35,6 +37,7 @@ impl ContentCheck<'_> {
                 Ok(())
             }
             Self::Lines(lines) => lines.feed(piece, budget).map_err(|wrong| no_lines(&wrong)),
+            Self::EachLine(lines) => lines.feed(piece),
             Self::Secrets(secrets) => secrets.feed(piece),
         }
     }
@@ -61,6 +64,7 @@ impl ContentCheck<'_> {
                 check.map_or(Ok(()), |JsonCheck(check)| check(&text)).map(|()| None)
             }
             Self::Lines(lines) => lines.finish(budget).map(Some).map_err(|wrong| no_lines(&wrong)),
+            Self::EachLine(lines) => lines.finish().map(|()| None),
             Self::Secrets(secrets) => secrets.finish().map(Some),
         }
     }

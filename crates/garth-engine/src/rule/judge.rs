@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::constraint::{APPEND_ONLY_REFUSED, Constraint, SYMLINK_REFUSED};
 use super::content_check::ContentCheck;
+use super::json_check::{JsonCheck, LinesCheck};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -56,7 +57,7 @@ impl<'a> Caller<'a> {
     /// Returns true if a rule applies to commits of this origin.
     fn is_bound(&self, rule: &Rule) -> bool {
         match &rule.constraint {
-            Constraint::OwnFields(_) => !self.by_garth,
+            Constraint::OwnFields(_) | Constraint::OwnLines(_) => !self.by_garth,
             constraint => constraint.binds(self.key, self.class),
         }
     }
@@ -264,7 +265,10 @@ impl<'a, L: JudgedState> Judging<'a, L> {
                         Some(fate) => fate,
                         None => fate.insert(self.fate(path)?),
                     };
-                    self.change(rule, touched, fate)?
+                    match &rule.constraint {
+                        Constraint::OwnLines(check) => self.own_lines(*check, path, (touched, fate))?,
+                        _ => self.change(rule, touched, fate)?,
+                    }
                 }
                 (_, Some((ino, Kind::File))) => self.content(rule, path, ino)?,
                 // Readers of the path read the target of the link, to which no rule of the path applies.
@@ -331,6 +335,30 @@ impl<'a, L: JudgedState> Judging<'a, L> {
             Some((_, Kind::Symlink)) if !same => Ok(Some(SYMLINK_REFUSED.to_owned())),
             _ => Ok(None),
         }
+    }
+
+    /// Returns the violation by lines that only garth appends.
+    fn own_lines(
+        &mut self,
+        check: JsonCheck,
+        path: &TreePath,
+        (touched, fate): (&CommitEffects, &Fate),
+    ) -> Result<Option<String>> {
+        let Some((ino, Kind::File)) = fate.now else { return Ok(None) };
+        let same = fate.before.map(|(ino, _)| ino) == Some(ino);
+        if same && !touched.written.contains_key(&ino) {
+            return Ok(None);
+        }
+        let size = self.left.file(ino)?.map_or(0, |file| file.size);
+        // Earlier lines may be garth's. A last line without an end is a JSON value already, as `json-lines`
+        // requires there, so that an append only adds lines to it.
+        let from = if same { self.left.size_before(ino)?.min(size) } else { 0 };
+        if size - from > self.bytes {
+            return Err(self.too_long(path, size - from));
+        }
+        self.bytes -= size - from;
+        let checking = ContentCheck::EachLine(LinesCheck::new(check));
+        Ok(self.checked(checking, ino, from..size)?.err())
     }
 
     /// Returns the violation by the new content of a file of which only garth changes some fields.
