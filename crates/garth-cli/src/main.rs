@@ -19,6 +19,8 @@ mod host_text;
 mod lines;
 mod logs;
 mod model_args;
+#[cfg(test)]
+mod named_commands;
 mod out;
 mod patch;
 mod pattern;

@@ -9,7 +9,7 @@ use garth_agent::session::{
     Sessions, Spawn, State,
 };
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::model::{Author, Batch, LogPosition, Moment, Op, SetAttrs, Timestamp, VersionId};
+use garth_engine::model::{Author, Batch, LogPosition, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
@@ -280,9 +280,8 @@ async fn collection_matches_its_dry_run() {
         if fs.capabilities(&TreePath::root()).history {
             let error = sessions.replay("default", None).await.unwrap_err();
             assert!(error.is(ErrorKind::NotFound), "{error}");
-            let version = error.message().split("--of ").nth(1).unwrap().split('`').next().unwrap();
-            let version: VersionId = version.parse().unwrap();
-            check(&sessions.replay("default", Some(&Moment::Seq(version.seq))).await.unwrap());
+            let at = error.message().split("--at ").nth(1).unwrap().split('`').next().unwrap();
+            check(&sessions.replay("default", Some(&Moment::Seq(Seq(at.parse().unwrap())))).await.unwrap());
         }
         check(&sessions.pack("default", &budget(1000)).await.unwrap());
     }

@@ -262,7 +262,9 @@ impl Sessions<'_> {
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let id = bare_id(id);
         self.shown_of_swap(session, id).await?.ok_or_else(|| {
-            let message = format!("{id}: the messages were retracted; `garth session lines` reads them");
+            let message = format!(
+                "{id}: the messages were retracted; `garth session messages {session} --retracted` shows them"
+            );
             Error::new(ErrorKind::NotFound, message)
         })
     }

@@ -59,8 +59,9 @@ impl Sessions<'_> {
         });
         let message = match last {
             Some(version) => format!(
-                "{session}: its pack was collected; replay it as of its version (`--of {version}`, over HTTP `at`), \
-                 or pack the session again"
+                "{session}: its pack was collected; rebuild it as of its version with `garth context replay \
+                 {session} --at {}` (over HTTP `at`), or pack the session again",
+                version.seq
             ),
             None => format!("{session} has no pack; `pack` builds one"),
         };
