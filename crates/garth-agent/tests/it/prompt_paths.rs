@@ -48,6 +48,11 @@ async fn prompt_names_paths_of_its_tree() {
     let access = account.access(&scout()).await;
     let main = access.workspace().prompt(&PromptOptions::default()).await.unwrap().text;
     assert!(main.contains("lasting facts in `/.agent/MEMORY.md`") && !main.contains("/agents/"), "{main}");
+    // The manifest is for people who look after the account, so it names paths of the account.
+    let parts = access.workspace().prompt(&PromptOptions::default()).await.unwrap().parts;
+    let files: Vec<String> = parts.iter().filter_map(|part| Some(part.file.as_ref()?.to_string())).collect();
+    assert!(files.iter().any(|file| file == "/agents/scout/SOUL.md"), "{files:?}");
+    assert!(files.iter().all(|file| !file.starts_with("/.agent")), "{files:?}");
     let at_root = access.workspace().paths_of(PathsOf::Account);
     assert_eq!(at_root.prompt(&PromptOptions::default()).await.unwrap().text.find("/.agent"), None);
     let prompt_of = async |key: &str| {

@@ -1,6 +1,7 @@
-//! Tool names in archives, and extracted memories when a day has no room.
+//! Tool names in archives, extracted memories when a day has no room, and text that outlasts retractions.
 
-use garth_agent::session::{Export, Import, TranscriptFormat};
+use garth_agent::memory::{Level, Memories, Uri};
+use garth_agent::session::{Derive, Export, Import, TranscriptFormat};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +88,34 @@ async fn full_day_stops_neither_compaction_nor_reset() {
         assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{how}: {text}");
         assert_eq!(fs.read_to_string("/agents/coder/elsewhere.md").await.unwrap(), "notes");
     }
+}
+
+#[tokio::test]
+async fn text_outside_the_session_outlasts_retractions() {
+    let (fs, env, _clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
+    talk(&sessions, "work", 1..=3).await;
+    let mut derive = Derive::default();
+    let fact = serde_json::json!({"id": "f1", "text": "Ann asked question 1.", "source": "messages:1"});
+    derive.facts = Some(fact.to_string());
+    sessions.derive("work", &derive).await.unwrap();
+    let uri: Uri = "ctx://default/users/default/memories/events/question".parse().unwrap();
+    let memories = Memories::new(&fs, "default").env(env.clone());
+    memories.put(&uri, &sessions.to_publish("work", "f1").await.unwrap()).await.unwrap();
+    let (workspace, model) = (workspace(&fs, &env), Says(Some("- Ann asked question 1")));
+    let done = trim(&workspace, &Trim::default().asking(asking(&model))).await.unwrap();
+    let day = done.memory.unwrap();
+    let (noted, archived) = (fs.read_to_string(&day).await.unwrap(), unpacked(&fs, &done.part).await);
+    assert!(noted.contains("- Ann asked question 1\n"), "{noted}");
+    assert_eq!(archived[0]["content"], "question 1");
+    sessions.retract("work", &"messages:1".parse().unwrap(), None).await.unwrap();
+    // A memory leads to the lines; the other two do not name them.
+    let kept = memories.get(&uri, Level::Content).await.unwrap();
+    assert!(kept.text.contains("Ann asked question 1."), "{}", kept.text);
+    assert_eq!(kept.meta.provenance.unwrap().sources, ["work#messages:1-1"]);
+    assert_eq!(fs.read_to_string(&day).await.unwrap(), noted);
+    assert_eq!(unpacked(&fs, &done.part).await, archived);
 }
 
 #[tokio::test]

@@ -371,6 +371,44 @@ fn rm_deletes_a_session_and_keeps_its_archive() {
 }
 
 #[test]
+fn messages_of_nearly_16_mib_are_taken() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work"]);
+    let append = ["session", "append", "work", "--role", "user", "--json"];
+    let import = ["session", "import", "work", "--format", "openai", "--part", "--json"];
+    let line = |text: &str| format!("{}\n", json!({"role": "user", "content": text}));
+    let [long, longer] = [(16 << 20) - 4096, 17 << 20].map(|length: usize| "word ".repeat(length / 5));
+    let done = garth.feed(&append, &long);
+    assert!(done.contains("\"messages:1-1\""), "{done}");
+    let done = garth.feed(&import, &line(&long));
+    assert!(done.contains("\"messages:2-2\""), "{done}");
+    let refused = garth.run(&append, longer.as_bytes());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("more than 16777216 bytes"), "{}", text(&refused.stderr));
+    let refused = garth.run(&import, line(&longer).as_bytes());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("media"), "{}", text(&refused.stderr));
+    let done = garth.feed(&append, "Go on.");
+    assert!(done.contains("\"messages:3-3\""), "{done}");
+}
+
+#[test]
+fn import_warns_if_a_repeat_would_double() {
+    let garth = Garth::new();
+    let line = "{\"role\":\"user\",\"content\":\"hi\"}\n";
+    let import = ["session", "import", "work", "--format", "openai", "--part", "--create"];
+    let warned = |more: &[&str]| {
+        let done = garth.run(&[&import[..], more].concat(), line.as_bytes());
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        text(&done.stderr).contains("would append it again; --after ID prevents that")
+    };
+    assert!(warned(&[]));
+    let last = garth.json(&["session", "append", "work", "ho"]);
+    let last = last["messages"][0].as_str().expect("an id");
+    assert!(!warned(&["--after", last]));
+}
+
+#[test]
 fn import_rewind_is_shown_without_a_change() {
     let garth = Garth::unmade();
     let old = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"assistant\",\"content\":\"b\"}\n";

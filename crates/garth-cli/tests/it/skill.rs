@@ -170,6 +170,11 @@ fn broken_skill_exits_with_1() {
     assert!(garth.ok(&["skill", "show", "good"]).ends_with("First.\nSecond.\n"));
     garth.ok(&["skill", "rm", "bad"]);
     garth.fails(3, &["skill", "rm", "bad"]);
+}
+
+#[test]
+fn only_writing_commands_accept_a_new_agent() {
+    let garth = Garth::new();
     assert!(garth.fails(3, &["agent", "prompt", "--agent", "typo"]).contains("no such agent"));
     garth.fails(3, &["skill", "list", "--agent", "typo"]);
     for way in ["--raw", "--override-rules"] {
@@ -178,4 +183,6 @@ fn broken_skill_exits_with_1() {
             "{way}"
         );
     }
+    garth.ok(&["daily", "add", "Ann likes tea.", "--agent", "new"]);
+    garth.ok(&["skill", "list", "--agent", "new"]);
 }

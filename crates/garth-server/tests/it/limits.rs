@@ -102,6 +102,21 @@ fn append_accepts_messages_of_nearly_16_mib() {
 }
 
 #[test]
+fn import_accepts_messages_of_nearly_16_mib() {
+    let server = Server::start();
+    let import = |length: usize| {
+        let line = json!({"role": "user", "content": "word ".repeat(length / 5)});
+        let mut body = json!({"agent": "coder", "name": "work", "format": "openai", "mode": "part"});
+        (body["create"], body["transcript"]) = (json!(true), json!(line.to_string()));
+        body.to_string()
+    };
+    assert_eq!(server.ok("sessions/import", import((16 << 20) - 4096))["lines"], json!([1, 1]));
+    let said = server.post("sessions/import", import(17 << 20)).refused(400, "VALIDATION_ERROR");
+    assert!(said.contains("media"), "{said}");
+    assert_eq!(server.ok("sessions/import", import(100))["lines"], json!([2, 2]));
+}
+
+#[test]
 fn too_long_message_error_names_media_route() {
     let server = Server::start();
     server.ok("sessions/create", r#"{"agent":"coder","name":"work"}"#);

@@ -186,6 +186,21 @@ fn transcripts_are_imported_and_exported() {
 }
 
 #[test]
+fn import_under_an_idempotency_key_has_no_warning() {
+    let server = Server::start();
+    // A part without an id, so a repeat is only recognized by its key.
+    let part = of(json!({"name": "parts", "create": true, "format": "pi", "mode": "part",
+        "transcript": r#"{"role":"user","content":"hi","timestamp":1708300000000}"#}));
+    let headers = format!("authorization: Bearer {}\r\nidempotency-key: once\r\n", server.key);
+    for _ in 0..2 {
+        let done = server.request("POST", "/v1/sessions/import", &headers, part.as_bytes()).json();
+        assert_eq!((&done["lines"], done.get("warning")), (&json!([1, 1]), None), "{done}");
+    }
+    let done = server.ok("sessions/import", &part);
+    assert_eq!((&done["lines"], done["warning"].is_string()), (&json!([2, 2]), true), "{done}");
+}
+
+#[test]
 fn context_is_packed_swapped_and_collected() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));
