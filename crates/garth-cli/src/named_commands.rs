@@ -14,9 +14,10 @@ struct Named {
     text: String,
 }
 
-/// Adds the texts that begin with `start`, which includes the backtick, of the files below a path.
+/// Adds the texts that begin with `start`, which includes the backtick, of the files below a path. Folders of
+/// tests may contain anything.
 fn collect(path: &Path, start: &str, into: &mut Vec<Named>) {
-    if path.is_dir() {
+    if path.is_dir() && !path.ends_with("tests") {
         for entry in fs::read_dir(path).unwrap() {
             collect(&entry.unwrap().path(), start, into);
         }
@@ -116,8 +117,7 @@ fn has_option(command: &Command, word: &str) -> bool {
 fn every_named_command_exists() {
     let (root, named) = (root(), named(&["crates", "docs", "README.md"], "`garth "));
     assert!(named.len() > 300, "{}", named.len());
-    let wrong = named.iter().filter(|named| !named.file.contains("/tests/"));
-    let wrong = wrong.filter_map(|Named { file, text }| {
+    let wrong = named.iter().filter_map(|Named { file, text }| {
         let word = unknown(&root, text)?;
         Some(format!("{file}: `garth {text}`: {word}"))
     });

@@ -42,7 +42,8 @@ async fn repeat_of_a_long_retraction_keeps_later_entries() {
 async fn retraction_written_as_file_is_refused() {
     let line = |kind: &str| {
         let (id, created_at) = (format!("ev-{kind}"), "2026-01-27T09:30:00Z");
-        let event = json!({"id": id, "run": "r", "type": kind, "created_at": created_at, "source": "messages:1-1"});
+        let mut event = json!({"id": id, "run": "r", "type": kind, "created_at": created_at});
+        event["source"] = json!("messages:1-1");
         format!("{event}\n")
     };
     let new = TreePath::parse("/users/default/agents/coder/session/new/events.jsonl").unwrap();

@@ -183,6 +183,7 @@ fn only_writing_commands_accept_a_new_agent() {
             "{way}"
         );
     }
+    garth.fails(3, &["skill", "rm", "pdf", "--agent", "typo"]);
     garth.ok(&["daily", "add", "Ann likes tea.", "--agent", "new"]);
     garth.ok(&["skill", "list", "--agent", "new"]);
 }
