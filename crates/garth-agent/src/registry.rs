@@ -30,8 +30,8 @@ pub fn registry() -> Registry {
 }
 
 /// Reason for refusing an event that retracts messages.
-const RETRACTION_REFUSED: &str = "has a line that retracts messages, which garth alone appends, in the commit that removes what was derived \
-     from them; use `garth session retract` or POST /v1/sessions/retract";
+const RETRACTION_REFUSED: &str = "has a line that retracts messages, which garth alone appends, in the commit \
+     that removes what was derived from them; use `garth session retract` or POST /v1/sessions/retract";
 
 /// Refuses an event that retracts messages: written as text, it would leave what was derived from them.
 fn refuse_retraction(event: &[u8]) -> Result<(), String> {

@@ -26,7 +26,7 @@ const MAX_NEAREST: usize = 10;
 const READ: usize = 100;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
 const AHEAD: usize = 16;
-/// Share of the best rank below which sources, and parts of them, are omitted.
+/// Share of the best score below which sources, and parts of them, are omitted.
 const BESIDE: f64 = 0.4;
 
 const PAST: &str = "Searched the current text: memories deleted or changed since are not found.";
@@ -37,12 +37,12 @@ const UNINDEXED: &str = "Some text is not indexed yet; try again later.";
 pub(super) struct Reach {
     /// Maximum number of candidates.
     candidates: usize,
-    /// Share of the best rank below which sources, and parts of them, are omitted.
+    /// Share of the best score below which sources, and parts of them, are omitted.
     least: f64,
 }
 
 impl Reach {
-    /// Reach of a comparison: as many candidates as are read, whatever their ranks.
+    /// Reach of a comparison: as many candidates as are read, whatever their scores.
     pub(super) const COMPARED: Self = Self { candidates: READ, least: 0.0 };
 
     /// Returns the reach of an answer.
@@ -55,7 +55,7 @@ impl Reach {
 #[derive(Debug, Default)]
 pub(super) struct RankedCandidates {
     pub(super) candidates: Vec<Candidate>,
-    /// Best rank of a source that may be shown, even if it does not fit.
+    /// Best score of a source that may be shown, even if it does not fit.
     pub(super) best: Option<f64>,
     /// True if something fits the question that is shown, or that the limit on sources left out. Set with the
     /// limits of an answer.
@@ -72,8 +72,9 @@ struct Source {
     memory: Option<Uri>,
     /// Directory of the memory, or path of the file.
     path: TreePath,
-    /// Rank of the best hit. What is shown of it can have a lower one.
+    /// Rank and score of the best hits. What is shown of it can have lower ones.
     rank: f64,
+    score: f64,
     /// Largest share of the question's words in a hit, and beside it.
     words: f64,
     hits: Vec<LayerHit>,
@@ -112,18 +113,17 @@ impl Recaller<'_> {
         // The search does not say that it omitted further passages of a file.
         gathered.more |= sources.iter().any(Source::is_full);
         let mut read = 0;
-        while let Some(next) = sources.front() {
+        loop {
             let least = least_shown(gathered.best, reach);
-            // The remaining sources would not be shown with a larger limit either.
-            if next.rank < least {
-                break;
-            }
+            // The others would not be shown with a larger limit either.
+            sources.retain(|source| source.score >= least);
+            let Some(next) = sources.front() else { break };
             // A source can rank lower than its best hit, which is not always shown. So a later one has its
             // place only if the limit is reached without those that rank lower.
             let place = gathered.candidates.iter().filter(|one| one.rank >= next.rank).count();
             let is_full = place >= reach.candidates;
             // What the limit leaves out decides whether anything fits, unless a candidate does.
-            let decides = |source: &Source| source.rank >= least && source.words >= FITS;
+            let decides = |source: &Source| source.words >= FITS;
             let is_decided = gathered.has_fitting(least) || !sources.iter().any(decides);
             if read == READ || (is_full && is_decided) {
                 gathered.more = true;
@@ -131,15 +131,14 @@ impl Recaller<'_> {
             }
             // Sources are read in groups: one read of several costs less than one for each.
             let due = if is_full { AHEAD } else { AHEAD.min(reach.candidates - place) };
-            let due = sources.iter().take(due.min(READ - read)).take_while(|source| source.rank >= least);
-            let due = due.count();
+            let due = due.min(READ - read).min(sources.len());
             let group: Vec<Source> = sources.drain(..due).collect();
             read += due;
             let wanted: Vec<_> = group.iter().map(Source::wanted).collect();
             let answers = read::fetched(fs, &wanted).await?;
             for (source, answers) in group.into_iter().zip(answers) {
-                if source.rank < least_shown(gathered.best, reach) {
-                    break;
+                if source.score < least_shown(gathered.best, reach) {
+                    continue;
                 }
                 // The index may be older than the tree.
                 let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
@@ -173,10 +172,11 @@ impl Recaller<'_> {
             };
             let at = *known.entry(path.clone()).or_insert(sources.len());
             if at == sources.len() {
-                sources.push(Source { memory, path, rank: 0.0, words: 0.0, hits: Vec::new() });
+                sources.push(Source { memory, path, rank: 0.0, score: 0.0, words: 0.0, hits: Vec::new() });
             }
             // Several layers of one text do not add up.
             sources[at].rank = sources[at].rank.max(hit.rank);
+            sources[at].score = sources[at].score.max(hit.score);
             sources[at].words = sources[at].words.max(hit.parts.words + hit.parts.neighbours);
             sources[at].hits.push((level, hit));
         }
@@ -188,29 +188,30 @@ impl Recaller<'_> {
 impl RankedCandidates {
     fn add(&mut self, candidate: Option<Candidate>) {
         let Some(candidate) = candidate else { return };
-        self.best = Some(self.best.map_or(candidate.rank, |best| best.max(candidate.rank)));
+        self.best = Some(self.best.map_or(candidate.best_score(), |best| best.max(candidate.best_score())));
         self.candidates.push(candidate);
     }
 
-    /// Returns true if a part that was found, and has at least this rank, fits the question.
+    /// Returns true if a part that was found, and has at least this score, fits the question.
     fn has_fitting(&self, least: f64) -> bool {
         let mut found = self.candidates.iter().flat_map(Candidate::found);
-        found.any(|unit| unit.rank >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
+        found
+            .any(|unit| unit.score() >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
     }
 
     /// Orders the candidates by their ranks, and applies the limits of an answer. Whether anything fits is
     /// judged before the number of sources is limited.
     pub(super) fn limited(mut self, asked: &Recall) -> Self {
         self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
-        self.best = self.candidates.first().map(|candidate| candidate.rank);
+        self.best = self.candidates.iter().map(Candidate::best_score).reduce(f64::max);
         let reach = Reach::shown(asked);
         let least = least_shown(self.best, reach);
-        self.candidates.retain(|candidate| candidate.rank >= least);
+        self.candidates.retain(|candidate| candidate.best_score() >= least);
         self.fits = self.has_fitting(least);
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
         for candidate in &mut self.candidates {
-            candidate.parts.units.retain(|unit| !unit.is_found || unit.rank >= least);
+            candidate.parts.units.retain(|unit| !unit.is_found || unit.score() >= least);
         }
         self
     }
@@ -322,7 +323,7 @@ impl Source {
     }
 }
 
-/// Returns the rank below which nothing is shown.
+/// Returns the score below which nothing is shown.
 fn least_shown(best: Option<f64>, reach: Reach) -> f64 {
     best.map_or(0.0, |best| best * reach.least)
 }

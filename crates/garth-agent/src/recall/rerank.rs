@@ -180,7 +180,8 @@ fn near(units: &[Unit], unit: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Gives a candidate the rank of its best unit. Gives units that were not found the rank of what they are beside.
+/// Gives a candidate the rank of its best unit. Gives units that were not found the rank of what they are
+/// beside.
 fn settle(candidate: &mut Candidate) {
     let Some(best) = candidate.found().next() else { return };
     (candidate.rank, candidate.score_parts) = (best.rank, best.score_parts);

@@ -25,6 +25,11 @@ impl Candidate {
         self.parts.files.first().is_some_and(|file| file.level.is_some())
     }
 
+    /// Returns the best score of what was found.
+    pub(super) fn best_score(&self) -> f64 {
+        self.found().map(Unit::score).fold(0.0, f64::max)
+    }
+
     /// Returns the parts that were found.
     pub(super) fn found(&self) -> impl Iterator<Item = &Unit> {
         self.parts.units.iter().filter(|unit| unit.is_found)
@@ -69,6 +74,14 @@ pub(super) struct Unit {
     pub(super) speaker: Option<String>,
     /// Time of a message, or of the last change of the file.
     pub(super) time: Timestamp,
+}
+
+impl Unit {
+    /// Returns its score: how well it fits the question, while its rank says which units come first. A long
+    /// text can contain all that is asked, and still have a low rank.
+    pub(super) fn score(&self) -> f64 {
+        self.score_parts.sum()
+    }
 }
 
 /// Returns a share of the terms of a score.

@@ -16,6 +16,8 @@ const SHORT: usize = 12;
 const LEAST: usize = 4;
 /// Number of tokens at which a part ends without the end of a sentence: more than a question needs.
 const LONGEST: usize = 24;
+/// Marks at the end of a question: Latin, Arabic, Greek, full width.
+const QUESTION_MARKS: [char; 4] = ['?', '؟', '\u{37e}', '？'];
 /// Limit on the parts of a question. The last one contains the rest.
 const MAX_PARTS: usize = 16;
 
@@ -52,6 +54,8 @@ pub struct Part {
     pub text: Range<usize>,
     /// Places of its terms among those of the question: one bit for each.
     pub terms: u128,
+    /// False for a statement beside a part with a question mark.
+    pub asks: bool,
 }
 
 /// Words of a question that are worth looking for.
@@ -97,21 +101,21 @@ impl Question {
 }
 
 fn parts(text: &str, terms: &[Term]) -> Vec<Part> {
-    let all = Part { text: 0..text.len(), terms: u128::MAX };
+    let all = Part { text: 0..text.len(), terms: u128::MAX, asks: true };
     if terms.len() <= SHORT {
         return vec![all];
     }
     let places: HashMap<&str, usize> = terms.iter().map(|term| term.token.as_str()).zip(0..).collect();
     let mut sentences = text.split_sentence_bound_indices().map(|(start, _)| start).peekable();
     let mut parts: Vec<Part> = Vec::new();
-    let mut part = Part { text: 0..0, terms: 0 };
+    let mut part = Part { text: 0..0, terms: 0, asks: false };
     for (start, word) in words(text) {
         let begins = sentences.next_if(|sentence| *sentence <= start).is_some();
         while sentences.next_if(|sentence| *sentence <= start).is_some() {}
         let count = part.terms.count_ones() as usize;
         if parts.len() + 1 < MAX_PARTS && (begins && count >= LEAST || count >= LONGEST) {
             part.text.end = start;
-            parts.push(std::mem::replace(&mut part, Part { text: start..start, terms: 0 }));
+            parts.push(std::mem::replace(&mut part, Part { text: start..start, terms: 0, asks: false }));
         }
         let known = of_word(word).into_iter().filter_map(|token| places.get(token.as_str()).copied());
         part.terms = known.fold(part.terms, |terms, place| terms | 1 << place);
@@ -124,5 +128,8 @@ fn parts(text: &str, terms: &[Term]) -> Vec<Part> {
         }
         _ => parts.push(part),
     }
+    let has_mark = |part: &Part| text[part.text.clone()].contains(QUESTION_MARKS);
+    let any = parts.iter().any(has_mark);
+    parts.iter_mut().for_each(|part| part.asks = !any || has_mark(part));
     parts
 }

@@ -82,6 +82,23 @@ proptest! {
     }
 
     #[test]
+    fn parts_divide_the_question(text in prop_oneof!["\\PC{0,900}", prose()]) {
+        let Some(question) = Question::parse(&text) else { return Ok(()) };
+        let mut end = 0;
+        let mut terms = 0;
+        for part in question.parts() {
+            prop_assert_eq!(part.text.start, end);
+            prop_assert!(text.get(part.text.clone()).is_some());
+            (end, terms) = (part.text.end, terms | part.terms);
+        }
+        prop_assert_eq!(end, text.len());
+        prop_assert!(question.parts().len() <= 16);
+        for place in 0..question.terms().len() {
+            prop_assert!(terms >> place & 1 == 1, "{} of {:?}", place, question);
+        }
+    }
+
+    #[test]
     fn every_word_is_found_by_itself(text in "\\PC{0,200}", word in "\\PC{1,9}") {
         let tokens = tokens(&format!("{text} {word}"));
         for term in Question::parse(&word).iter().flat_map(Question::terms) {
@@ -205,6 +222,25 @@ fn question_drops_stop_words() {
     assert_eq!(Question::parse("?! \0 \"* 😀"), None);
     let many: String = (0..1000).map(|n| format!("word{n} ")).collect();
     assert_eq!(asked(&many).len(), MAX_TERMS);
+}
+
+#[test]
+fn long_questions_are_divided_at_sentences() {
+    let parts = |text: &str| -> Vec<String> {
+        Question::parse(text).unwrap().parts().iter().map(|part| text[part.text.clone()].to_owned()).collect()
+    };
+    let short = "Is the lamp broken? The one in the shed, beside the ladder.";
+    assert_eq!(parts(short), [short]);
+    let long = "Thanks again. The train stopped twice between Lisbon and Porto yesterday evening. \
+        Which lamp in the garden shed needs repair? Bye.";
+    let expected = [
+        "Thanks again. The train stopped twice between Lisbon and Porto yesterday evening. ",
+        "Which lamp in the garden shed needs repair? Bye.",
+    ];
+    assert_eq!(parts(long), expected);
+    let endless: String = (0..60).map(|n| format!("word{n} ")).collect();
+    let lengths: Vec<usize> = parts(&endless).iter().map(|part| part.split_whitespace().count()).collect();
+    assert_eq!(lengths, [24, 24, 12]);
 }
 
 /// Returns the tokens of a question.

@@ -235,7 +235,7 @@ fn repeated_question_needs_no_vectors() {
 fn embedding_service_gets_no_secrets() {
     let service = Service::start(good);
     let server = service.server(None, Limits::default());
-    let planted: Vec<_> = each(&mut Random::new(8)).into_iter().step_by(3).take(60).collect();
+    let planted = each(&mut Random::new(8));
     for (number, secret) in planted.iter().enumerate() {
         let text = format!("The harbour keeper number{number} has {} in a drawer.\n", secret.text());
         put(&server, &format!("ctx://acme/users/ann/memories/entities/k{number}"), &text);

@@ -45,6 +45,8 @@ const SCANNED: usize = 256;
 /// Minimum number of words of a question for its meaning to count. One or two are a name or a key that
 /// somebody looks up, and say too little of what is meant.
 const SENTENCE: usize = 3;
+/// Weight of the statements in a message that asks something.
+const BESIDE_QUESTION: f64 = 0.5;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: a long question shares some word with any text by chance.
@@ -118,7 +120,7 @@ pub async fn search<P: Postings>(
     }
     let near = if asked.meaning { near_words(question) } else { Vec::new() };
     // A quick search drops and reorders the terms.
-    let whole = [Part { text: 0..asked.text.len(), terms: u128::MAX }];
+    let whole = [Part { text: 0..asked.text.len(), terms: u128::MAX, asks: true }];
     let parts = if asked.quick { &whole } else { question.parts() };
     let falls_back = !asked.quick;
     let search = Search::start(&mut *postings, wanted, &near, asked).await?;
@@ -265,7 +267,7 @@ impl<'a, P: Postings> Search<'a, P> {
             if asked.meaning && is_first {
                 self.compare(&mut by_part, parts, asked).await?;
             }
-            let mut ranked = best_of(&by_part);
+            let mut ranked = best_of(&by_part, parts);
             ranked.sort_unstable_by(|a, b| b.order(a));
             for it in ranked {
                 let (words, neighbours, meaning) = it.parts();
@@ -524,7 +526,7 @@ impl<'a, P: Postings> Search<'a, P> {
         parts: &[Part],
         asked: SearchParams<'_>,
     ) -> Result<(), P::Error> {
-        let best = best_of(by_part);
+        let best = best_of(by_part, parts);
         let mut places: Vec<usize> = (0..best.len()).collect();
         places.sort_unstable_by(|a, b| best[*b].order(&best[*a]));
         places.truncate(if self.compares_all { SCANNED } else { COMPARED });
@@ -561,13 +563,18 @@ impl<'a, P: Postings> Search<'a, P> {
 }
 
 /// Returns each passage as the part of the question ranks it that fits it best.
-fn best_of(by_part: &[Vec<Ranked>]) -> Vec<Ranked> {
-    let Some((first, others)) = by_part.split_first() else { return Vec::new() };
-    let mut best = first.clone();
-    for other in others {
-        for (best, other) in best.iter_mut().zip(other) {
+fn best_of(by_part: &[Vec<Ranked>], parts: &[Part]) -> Vec<Ranked> {
+    let mut best: Vec<Ranked> = Vec::new();
+    for (ranked, part) in by_part.iter().zip(parts) {
+        let share = if part.asks { 1.0 } else { BESIDE_QUESTION };
+        let ranked = ranked.iter().map(|it| Ranked { rank: it.rank * share, ..*it });
+        if best.is_empty() {
+            best.extend(ranked);
+            continue;
+        }
+        for (best, other) in best.iter_mut().zip(ranked) {
             if other.rank > best.rank {
-                *best = *other;
+                *best = other;
             }
         }
     }

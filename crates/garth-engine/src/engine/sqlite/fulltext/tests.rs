@@ -3,6 +3,7 @@
 
 mod bounds;
 mod edits;
+mod parts;
 mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,39 @@
+//! Long questions: the part that a passage fits best decides.
+
+use super::*;
+
+const STORY: &str = "Sorry for the late reply, the train to Porto stopped twice between two tunnels. ";
+const QUESTION: &str = "Which lamp in the garden shed needs a new bulb? ";
+const REST: &str = "My colleague repainted the kitchen and burned the lentils again.";
+
+fn index() -> Index {
+    let mut index = Index::new();
+    index.put(1, b"The lamp above the ladder of the garden shed needs another bulb.");
+    for file in 2..80 {
+        index.put(file, format!("Report {file} about the harbour, its cranes and the tide.").as_bytes());
+    }
+    index
+}
+
+#[test]
+fn story_around_a_question_costs_no_score() {
+    let index = index();
+    let alone = index.score(QUESTION);
+    assert!(alone > 0.8, "{alone}");
+    for message in [format!("{STORY}{QUESTION}{REST}"), format!("{QUESTION}{STORY}{REST}")] {
+        let found = index.search(&message).found;
+        assert_eq!(found.first().map(|it| it.passage.ino), Some(Ino(1)), "{message}");
+        let score = index.score(&message);
+        assert!((score - alone).abs() < 1e-9, "{score} is not {alone}");
+    }
+}
+
+#[test]
+fn passages_are_compared_with_the_best_part() {
+    let index = index();
+    let judge = || Counting { meaning: true, ..Counting::default() };
+    let meaning = |answer: &Answer<()>| answer.found.first().map_or(0.0, |it| it.words + it.meaning);
+    let alone = meaning(&index.ask(QUESTION, &mut judge()));
+    let long = meaning(&index.ask(&format!("{STORY}{QUESTION}{REST}"), &mut judge()));
+    assert!(long >= 0.95 * alone, "{long} of {alone}");
+}
