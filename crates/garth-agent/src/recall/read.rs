@@ -136,18 +136,20 @@ pub(super) fn memory(
     let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
     let best_hit = |level| {
         let hits = of_level(hits, Some(level)).into_iter();
-        hits.max_by(|one, other| one.rank.total_cmp(&other.rank))
+        hits.max_by(|one, other| one.score.total_cmp(&other.score))
     };
-    let best = |level| best_hit(level).map_or(0.0, |hit| hit.rank);
+    // By score: a short layer ranks higher than a content that says the same.
+    let best = |level| best_hit(level).map_or(0.0, |hit| hit.score);
+    let rank = |level| best_hit(level).map_or(0.0, |hit| hit.rank);
     let layers = [
         (brief.filter(|_| has_brief), ABSTRACT, Level::Abstract, What::Abstract),
         (overview.filter(|_| has_overview), OVERVIEW, Level::Overview, What::Overview),
     ];
-    let content_rank = best(Level::Content);
+    let content_score = best(Level::Content);
     // Several layers of one text do not add up: only the best one was found.
     let found = [Level::Overview, Level::Abstract]
         .into_iter()
-        .filter(|level| best(*level) > content_rank)
+        .filter(|level| best(*level) > content_score)
         .max_by(|one, other| best(*one).total_cmp(&best(*other)));
     for (read, name, level, what) in layers {
         // A layer over the read limit is omitted, not cut.
@@ -163,12 +165,12 @@ pub(super) fn memory(
         };
         if found == Some(level) {
             let score_parts = best_hit(level).map(|hit| hit.parts).unwrap_or_default();
-            parts.units.insert(0, unit((best(level), score_parts), true, vec![form], entry.mtime));
+            parts.units.insert(0, unit((rank(level), score_parts), true, vec![form], entry.mtime));
         } else if level == Level::Abstract && !parts.units.is_empty() {
             // In place of a passage that does not fit the budget.
             parts.units[0].forms.push(form);
         } else if level == Level::Overview && parts.whole.is_none() {
-            let rank = content_rank.max(best(level));
+            let rank = rank(Level::Content).max(rank(level));
             parts.units.push(unit((rank, ScoreParts::default()), false, vec![form], entry.mtime));
         } else {
             continue;
