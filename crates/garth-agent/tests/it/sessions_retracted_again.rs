@@ -3,13 +3,29 @@
 use std::sync::Arc;
 
 use garth_agent::session::{Create, Sessions};
-use garth_engine::model::{Batch, Op};
+use garth_engine::model::{At, Batch, Op};
+use garth_engine::view::overlay::{LowerLayer, Side, StoredOverlay};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use garth_testkit::fs::counting::Counting;
 use serde_json::json;
 
 use super::sessions::{account, engines, path, sessions};
 use super::sessions_retracted::{fact_ids, facts, say, source};
+
+/// Events of a session that does not exist.
+const NEW_EVENTS: &str = "/users/default/agents/coder/session/new/events.jsonl";
+
+fn at(path: &str) -> TreePath {
+    TreePath::parse(path).unwrap()
+}
+
+/// Returns the line of an event about the first message.
+fn line(kind: &str) -> String {
+    let (id, created_at) = (format!("ev-{kind}"), "2026-01-27T09:30:00Z");
+    let mut event = json!({"id": id, "run": "r", "type": kind, "created_at": created_at});
+    event["source"] = json!("messages:1-1");
+    format!("{event}\n")
+}
 
 #[tokio::test]
 async fn repeat_of_a_long_retraction_keeps_later_entries() {
@@ -40,14 +56,7 @@ async fn repeat_of_a_long_retraction_keeps_later_entries() {
 
 #[tokio::test]
 async fn retraction_written_as_file_is_refused() {
-    let line = |kind: &str| {
-        let (id, created_at) = (format!("ev-{kind}"), "2026-01-27T09:30:00Z");
-        let mut event = json!({"id": id, "run": "r", "type": kind, "created_at": created_at});
-        event["source"] = json!("messages:1-1");
-        format!("{event}\n")
-    };
-    let new = TreePath::parse("/users/default/agents/coder/session/new/events.jsonl").unwrap();
-    let beside = TreePath::parse("/beside.jsonl").unwrap();
+    let (new, beside) = (at(NEW_EVENTS), at("/beside.jsonl"));
     for (fs, _kept) in engines().await {
         let (sessions, events) = (sessions(&*fs).await, path("events.jsonl"));
         say(&sessions, "default", ["Said.".to_owned()]).await;
@@ -70,6 +79,56 @@ async fn retraction_written_as_file_is_refused() {
         assert!(fact_ids(&*fs, "default").await.is_empty());
         assert!(fs.read_to_string(&events).await.unwrap().ends_with(&line("tool.call")));
     }
+}
+
+#[tokio::test]
+async fn no_operation_writes_retractions_as_text() {
+    let (new, new_events, text) = (at(NEW_EVENTS).parent().unwrap(), at(NEW_EVENTS), at("/t/events.jsonl"));
+    let (events, retraction) = (path("events.jsonl"), line("message.withdrawn"));
+    for (fs, _kept) in engines().await {
+        let _sessions = sessions(&*fs).await;
+        let setup = [
+            Op::append(events.clone(), line("tool.call")),
+            Op::link(events.clone(), at("/name.jsonl")),
+            Op::write(text.clone(), retraction.clone()).with_parents(),
+        ];
+        fs.commit(Batch::new(setup)).await.unwrap();
+        let past = fs.head().await.unwrap().seq;
+        let entry = fs.stat(&At::Path(events.clone())).await.unwrap();
+        let ways = [
+            Op::append(At::Node(entry.ino), retraction.clone()),
+            Op::append(at("/name.jsonl"), retraction.clone()),
+            Op::patch(events.clone(), entry.size, retraction.clone()),
+            Op::copy_range(text.clone(), 0, retraction.len() as u64, events.clone(), entry.size),
+            Op::write(new_events.clone(), retraction.clone()).with_parents(),
+            Op::link(text.clone(), new_events.clone()).with_parents(),
+            Op::copy(text.clone(), new_events.clone()).with_parents(),
+            Op::copy(text.clone(), new_events.clone()).as_of(past).with_parents(),
+            Op::copy_tree(at("/t"), new.clone()),
+            Op::rename(at("/t"), new.clone()),
+        ];
+        for op in ways {
+            let asked = format!("{op:?}");
+            let refused = fs.commit(Batch::new([op])).await.expect_err(&asked);
+            assert!(refused.is(ErrorKind::RuleViolation), "{asked}: {refused}");
+            assert!(refused.message().contains("garth session retract"), "{asked}: {refused}");
+        }
+        assert_eq!(fs.head().await.unwrap().seq, past);
+    }
+}
+
+#[tokio::test]
+async fn only_garth_applies_retractions_of_an_overlay() {
+    let (account, _folder) = account().await;
+    let lower = LowerLayer { root: TreePath::root(), as_of: None };
+    StoredOverlay::create(&*account, "o", &lower, &Batch::default()).await.unwrap();
+    let stored = StoredOverlay::open(&*account, "o").await.unwrap();
+    let write = Op::write(at(NEW_EVENTS), line("message.withdrawn")).with_parents();
+    stored.tree().commit(Batch::new([write])).await.unwrap();
+    let refused = stored.apply(Side::Ours, &Batch::default()).await.unwrap_err();
+    assert!(refused.is(ErrorKind::RuleViolation), "{refused}");
+    let applied = stored.apply(Side::Ours, &Batch::default().by_garth()).await.unwrap();
+    assert!(applied.commit.is_some());
 }
 
 #[tokio::test]

@@ -143,7 +143,8 @@ pub struct Batch {
     #[doc(hidden)]
     pub read_only: Option<Within>,
     /// True if garth itself made the batch. Then it may set attributes named `garth.*`, and change what rules
-    /// reserve for garth (see [`Constraint::OwnFields`](crate::rule::Constraint::OwnFields)).
+    /// reserve for garth (see [`Constraint::OwnFields`](crate::rule::Constraint::OwnFields) and
+    /// [`Constraint::OwnLines`](crate::rule::Constraint::OwnLines)).
     #[serde(skip)]
     #[doc(hidden)]
     pub by_garth: bool,
