@@ -6,7 +6,7 @@
 //! another machine can answer each round with few statements. The result does not depend on how it does so.
 //!
 //! - `postings`: the trait, with the questions and answers of each round;
-//! - `run`, `forms`, `matches`, `score`: the search itself, without I/O;
+//! - `run`, `forms`, `matches`, `parts`, `score`: the search itself, without I/O;
 //! - `judge`, `filter`, `withheld`: the files and passages that a query may show, read through [`Files`];
 //! - `hits`: the content of hits, which is read after the rounds;
 //! - `local`: [`Postings`] for an engine that reads one row after the other;
@@ -23,6 +23,7 @@ pub(crate) mod indexing;
 pub(crate) mod judge;
 pub(crate) mod local;
 mod matches;
+mod parts;
 mod passage;
 mod postings;
 mod run;

@@ -59,6 +59,20 @@ impl Matches {
     }
 }
 
+/// A term in one pass of a search.
+pub(super) struct TermMatches {
+    /// Ways in which a passage may contain it.
+    pub(super) forms: Vec<WordForm>,
+    pub(super) matches: Matches,
+    /// Terms of the question that it stands for: one bit for each.
+    pub(super) terms: u128,
+    /// Part of its weight that counts: less than 1 for a word that is only near in meaning to one of the
+    /// question.
+    pub(super) share: f64,
+    /// Inverse document frequency, times the share.
+    pub(super) weight: f64,
+}
+
 /// Returns the rows of forms, each once, newest first, with the highest frequency that is known of it.
 pub(super) fn rows_of<'a>(forms: &[WordForm], found: impl IntoIterator<Item = &'a [i64]>) -> Vec<(i64, f64)> {
     let rows = forms.iter().zip(found);

@@ -9,15 +9,15 @@ use std::collections::HashMap;
 
 use super::forms::{Newest, Totals, WordForm, exactly};
 use super::judge::Shown;
-use super::matches::{Matches, rows_of};
+use super::matches::{Matches, TermMatches, rows_of};
+use super::parts::{ByPart, weight_of};
 use super::passage::Passage;
 use super::postings::{
     CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
     SubtreePassages,
 };
-use super::score::{Candidate, NearWord, Ranked, add_cosines, add_neighbour_scores, near_words, saturated};
+use super::score::{Candidate, NearWord, Ranked, near_words, saturated};
 use crate::model::Ino;
-use crate::text::meaning::{Weights, tokens};
 use crate::text::question::{Part, Question, Term};
 use crate::text::token::{of_word, words};
 
@@ -45,8 +45,6 @@ const SCANNED: usize = 256;
 /// Minimum number of words of a question for its meaning to count. One or two are a name or a key that
 /// somebody looks up, and say too little of what is meant.
 const SENTENCE: usize = 3;
-/// Weight of the statements in a message that asks something.
-const BESIDE_QUESTION: f64 = 0.5;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: a long question shares some word with any text by chance.
@@ -151,20 +149,6 @@ async fn beginnings<P: Postings>(
     Ok(forms.collect())
 }
 
-/// A term in one pass of a search.
-struct TermMatches {
-    /// Ways in which a passage may contain it.
-    forms: Vec<WordForm>,
-    matches: Matches,
-    /// Terms of the question that it stands for: one bit for each.
-    terms: u128,
-    /// Part of its weight that counts: less than 1 for a word that is only near in meaning to one of the
-    /// question.
-    share: f64,
-    /// Inverse document frequency, times the share.
-    weight: f64,
-}
-
 /// One pass of a search: with the words of the question, or with words that begin like them.
 struct Search<'a, P: Postings> {
     postings: &'a mut P,
@@ -256,18 +240,16 @@ impl<'a, P: Postings> Search<'a, P> {
             if is_first {
                 self.weigh(&best.hidden, by);
             }
-            let mut by_part = Vec::with_capacity(parts.len());
-            for part in parts {
-                by_part.push(self.ranked(&best.shown, part.terms, asked.neighbours, by));
-            }
+            let terms = (&self.wanted[..], &self.near[..]);
+            let mut by_part = ByPart::new((parts, by), &best.shown, terms, asked.neighbours);
             let has_words = best.shown.iter().any(|it| it.terms != 0) || rest.iter().any(|it| it.terms != 0);
             if falls_back && is_first && !best.is_limited && !has_words {
                 return Ok(None);
             }
             if asked.meaning && is_first {
-                self.compare(&mut by_part, parts, asked).await?;
+                self.compare(&mut by_part, asked).await?;
             }
-            let mut ranked = best_of(&by_part, parts);
+            let mut ranked = by_part.best();
             ranked.sort_unstable_by(|a, b| b.order(a));
             for it in ranked {
                 let (words, neighbours, meaning) = it.parts();
@@ -400,11 +382,6 @@ impl<'a, P: Postings> Search<'a, P> {
         }
     }
 
-    /// Returns the weight of the terms of a part.
-    fn weight_of(&self, part: u128) -> f64 {
-        self.wanted.iter().filter(|term| term.terms & part != 0).map(|term| term.weight).sum()
-    }
-
     /// Returns all passages that contain a term, in no order.
     fn candidates(&self, parts: &[Part]) -> Vec<Candidate> {
         let mut candidates: HashMap<i64, Candidate> = HashMap::new();
@@ -418,7 +395,7 @@ impl<'a, P: Postings> Search<'a, P> {
             }
         }
         // Without those that have some everyday word of a long question.
-        let least = parts.iter().map(|part| self.weight_of(part.terms)).fold(f64::INFINITY, f64::min);
+        let least = parts.iter().map(|part| weight_of(&self.wanted, part.terms)).fold(f64::INFINITY, f64::min);
         candidates.retain(|_, candidate| candidate.rank >= MIN_SCORE * least);
         for id in self.reach.iter().flatten().filter(|_| self.compares_all) {
             candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
@@ -478,107 +455,31 @@ impl<'a, P: Postings> Search<'a, P> {
         tokens.filter_map(|token| known.get(token.as_str())).fold(0, |all, terms| all | terms)
     }
 
-    /// Returns passages as one part of the question ranks them: by their words and length, and by their
-    /// neighbours. Each term counts `by` of its weight.
-    fn ranked(&self, shown: &[Ranked], part: u128, neighbours: bool, by: f64) -> Vec<Ranked> {
-        let mut ranked = shown.to_vec();
-        let words: f64 = ranked.iter().map(|it| it.length).sum();
-        let average = words / ranked.len().max(1) as f64;
-        let places: HashMap<i64, usize> = ranked.iter().map(|it| it.passage.id).zip(0..).collect();
-        for (number, term) in self.wanted.iter().chain(&self.near).enumerate() {
-            if term.terms & part == 0 {
-                continue;
-            }
-            for (id, often) in &term.matches.rows {
-                let Some(place) = places.get(id) else { continue };
-                let it = &mut ranked[*place];
-                let is_shown = match number < self.wanted.len() {
-                    true => it.terms >> number & 1 == 1,
-                    false => !it.is_part,
-                };
-                if !is_shown {
-                    continue;
-                }
-                // How often a word occurs is known of complete passages.
-                let often = if it.is_part { 1.0 } else { *often };
-                let gain = term.weight * saturated(often, it.length / average);
-                it.rank += gain;
-                match number < self.wanted.len() {
-                    true => it.words += term.weight,
-                    false => it.meaning += gain,
-                }
-            }
-        }
-        if neighbours {
-            let weight = |term: &TermMatches| if term.terms & part == 0 { 0.0 } else { term.weight };
-            let weights: Vec<f64> = self.wanted.iter().map(weight).collect();
-            add_neighbour_scores(&mut ranked, &weights);
-        }
-        let total = self.weight_of(part) / by;
-        ranked.iter_mut().for_each(|it| it.settle(total));
-        ranked
-    }
-
     /// Adds the cosine with each part of the question to the passages that are best for any.
     async fn compare(
         &mut self,
-        by_part: &mut [Vec<Ranked>],
-        parts: &[Part],
+        by_part: &mut ByPart<'_>,
         asked: SearchParams<'_>,
     ) -> Result<(), P::Error> {
-        let best = best_of(by_part, parts);
-        let mut places: Vec<usize> = (0..best.len()).collect();
-        places.sort_unstable_by(|a, b| best[*b].order(&best[*a]));
-        places.truncate(if self.compares_all { SCANNED } else { COMPARED });
-        // In the order of files, each of which is read once.
-        let of = |place: &usize| best[*place].passage;
-        places.sort_unstable_by_key(|place| (of(place).ino, of(place).span.off));
+        let first = by_part.first(if self.compares_all { SCANNED } else { COMPARED });
         let mut files = Vec::new();
-        for of_file in places.chunk_by(|one, other| of(one).ino == of(other).ino) {
+        // In the order of files, each of which is read once.
+        for of_file in first.chunk_by(|(_, one), (_, other)| one.ino == other.ino) {
             // Only passages of files that may be shown are ranked.
-            let Some(file) = of_file.first().and_then(|first| self.files.get(of(first).ino)) else {
+            let Some(file) = of_file.first().and_then(|(_, passage)| self.files.get(passage.ino)) else {
                 continue;
             };
-            files.push((file.clone(), of_file.iter().map(of).collect::<Vec<_>>()));
+            files.push((file.clone(), of_file.iter().map(|(_, passage)| *passage).collect::<Vec<_>>()));
         }
         if files.is_empty() {
             return Ok(());
         }
         let texts = self.postings.texts(&files).await?;
-        debug_assert_eq!(places.len(), texts.len(), "a text for each passage");
-        let tokens_of = |text: &str| {
-            let mut all = Vec::new();
-            tokens(text, &mut all);
-            all
-        };
-        let texts: Vec<Vec<u32>> = texts.iter().map(|text| tokens_of(text)).collect();
-        // By rarity in these texts alone, so that no other text has a part in the score.
-        let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
-        for (part, ranked) in parts.iter().zip(by_part) {
-            let question = &asked.text[part.text.clone()];
-            add_cosines(ranked, &places, question, (&texts, &weights), asked.neighbours);
-        }
+        debug_assert_eq!(first.len(), texts.len(), "a text for each passage");
+        let places: Vec<usize> = first.into_iter().map(|(place, _)| place).collect();
+        by_part.add_meaning(&places, &texts, asked.text, asked.neighbours);
         Ok(())
     }
-}
-
-/// Returns each passage as the part of the question ranks it that fits it best.
-fn best_of(by_part: &[Vec<Ranked>], parts: &[Part]) -> Vec<Ranked> {
-    let mut best: Vec<Ranked> = Vec::new();
-    for (ranked, part) in by_part.iter().zip(parts) {
-        let share = if part.asks { 1.0 } else { BESIDE_QUESTION };
-        let ranked = ranked.iter().map(|it| Ranked { rank: it.rank * share, ..*it });
-        if best.is_empty() {
-            best.extend(ranked);
-            continue;
-        }
-        for (best, other) in best.iter_mut().zip(ranked) {
-            if other.rank > best.rank {
-                *best = other;
-            }
-        }
-    }
-    best
 }
 
 impl Start {

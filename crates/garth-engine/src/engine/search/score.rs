@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::passage::Passage;
 use crate::model::Ino;
-use crate::text::meaning::{Embedding, Weights, nearest, tokens};
+use crate::text::meaning::{Embedding, nearest};
 use crate::text::question::Question;
 use crate::text::token::of_word;
 
@@ -95,6 +95,12 @@ impl Ranked {
         self.rank.total_cmp(&other.rank).then(place(self).cmp(&place(other)))
     }
 
+    /// Adds what it gains from the other passages of its file. `weight` returns that of some terms.
+    pub(super) fn add_neighbours(&mut self, others: &TermsOfOthers, weight: impl Fn(u128) -> f64) {
+        self.beside = BESIDE * weight(others.beside) + IN_FILE * weight(others.in_file);
+        self.rank += self.beside;
+    }
+
     /// Divides all weights by that of the question.
     pub(super) fn settle(&mut self, total: f64) {
         self.rank /= total;
@@ -144,18 +150,15 @@ pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
     near
 }
 
-/// Adds the meaning of the passages at `places`, whose texts are given as tokens with their weights.
+/// Adds the meaning of the passages at `places`, which have these texts.
 pub(super) fn add_cosines(
     ranked: &mut [Ranked],
     places: &[usize],
-    question: &str,
-    (texts, weights): (&[Vec<u32>], &Weights),
+    texts: &[Embedding],
+    asked: &Embedding,
     neighbours: bool,
 ) {
-    let mut asked = Vec::new();
-    tokens(question, &mut asked);
-    let asked = Embedding::new(&asked, weights);
-    let cosine = |text: &Vec<u32>| f64::from(Embedding::new(text, weights).cosine(&asked));
+    let cosine = |text: &Embedding| f64::from(text.cosine(asked));
     let cosines: Vec<f64> = texts.iter().map(|text| (cosine(text) - UNRELATED).max(0.0)).collect();
     let end = |place: &usize| (ranked[*place].passage.ino, ranked[*place].passage.span.end());
     let ends: HashMap<(Ino, u64), usize> = places.iter().map(end).zip(0..).collect();
@@ -182,11 +185,18 @@ pub(super) fn saturated(often: f64, length: f64) -> f64 {
     often * (K1 + 1.0) / (often + K1 * (1.0 - B + B * length))
 }
 
-/// Lets each passage gain from the others of its file: a term that it does not contain counts [`BESIDE`] of
-/// one that it contains once if a neighbour contains it, and [`IN_FILE`] if another passage does. `weights`
-/// are those of the terms. Only passages in `best` count: the others contain no term, or too little to
-/// matter, and need not be read.
-pub(super) fn add_neighbour_scores(best: &mut [Ranked], weights: &[f64]) {
+/// Terms that a passage lacks and others of its file contain: one bit for each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TermsOfOthers {
+    /// Those of the passage before or after it, each of which counts [`BESIDE`] of one that it contains once.
+    beside: u128,
+    /// Those of further passages alone, each of which counts [`IN_FILE`].
+    in_file: u128,
+}
+
+/// Returns for each passage the terms of the others of its file. Only passages in `best` count: the others
+/// contain no term, or too little to matter, and need not be read.
+pub(super) fn terms_of_others(best: &[Ranked]) -> Vec<TermsOfOthers> {
     let starts: HashMap<(Ino, u64), usize> =
         best.iter().zip(0..).map(|(it, place)| ((it.passage.ino, it.passage.span.off), place)).collect();
     let mut around = vec![0_u128; best.len()];
@@ -199,15 +209,10 @@ pub(super) fn add_neighbour_scores(best: &mut [Ranked], weights: &[f64]) {
             around[*next] |= it.terms;
         }
     }
-    // The sum of no numbers is -0.0, which would be visible in the score.
-    let sum = |terms: u128| {
-        let weights = weights.iter().enumerate().filter(|(term, _)| terms >> term & 1 == 1);
-        weights.fold(0.0, |sum, (_, weight)| sum + weight)
+    let of_others = |(it, around): (&Ranked, u128)| {
+        let beside = around & !it.terms;
+        let in_file = files.get(&it.passage.ino).copied().unwrap_or(0) & !it.terms & !beside;
+        TermsOfOthers { beside, in_file }
     };
-    for (it, around) in best.iter_mut().zip(around) {
-        let around = around & !it.terms;
-        let in_file = files.get(&it.passage.ino).copied().unwrap_or(0) & !it.terms & !around;
-        it.beside = BESIDE * sum(around) + IN_FILE * sum(in_file);
-        it.rank += it.beside;
-    }
+    best.iter().zip(around).map(of_others).collect()
 }

@@ -27,13 +27,3 @@ fn story_around_a_question_costs_no_score() {
         assert!((score - alone).abs() < 1e-9, "{score} is not {alone}");
     }
 }
-
-#[test]
-fn passages_are_compared_with_the_best_part() {
-    let index = index();
-    let judge = || Counting { meaning: true, ..Counting::default() };
-    let meaning = |answer: &Answer<()>| answer.found.first().map_or(0.0, |it| it.words + it.meaning);
-    let alone = meaning(&index.ask(QUESTION, &mut judge()));
-    let long = meaning(&index.ask(&format!("{STORY}{QUESTION}{REST}"), &mut judge()));
-    assert!(long >= 0.95 * alone, "{long} of {alone}");
-}

@@ -1,0 +1,188 @@
+//! Passages as each part of a question ranks them, and as the part ranks them that they fit best.
+//!
+//! Parts have words in common, and there are many of them in a long question. So what does not depend on a
+//! part is computed once for all.
+
+use std::collections::HashMap;
+
+use super::matches::TermMatches;
+use super::passage::Passage;
+use super::score::{Ranked, add_cosines, saturated, terms_of_others};
+use crate::text::meaning::{Embedding, Weights, tokens};
+use crate::text::question::Part;
+
+/// Weight of the statements in a message that asks something.
+const BESIDE_QUESTION: f64 = 0.5;
+
+/// Some passages, as each part of a question ranks them.
+pub(super) struct ByPart<'a> {
+    parts: &'a [Part],
+    /// For each part all passages, in the same order.
+    ranked: Vec<Vec<Ranked>>,
+}
+
+impl<'a> ByPart<'a> {
+    /// Ranks passages by their words and length, and by their neighbours. Each term counts `by` of its
+    /// weight.
+    pub(super) fn new(
+        (parts, by): (&'a [Part], f64),
+        shown: &[Ranked],
+        (wanted, near): (&[TermMatches], &[TermMatches]),
+        neighbours: bool,
+    ) -> Self {
+        let gains = gains(shown, wanted, near);
+        let others = if neighbours { terms_of_others(shown) } else { Vec::new() };
+        let ranked_by = |part: &Part| {
+            let mut ranked = shown.to_vec();
+            let terms = wanted.iter().chain(near).zip(&gains).enumerate();
+            for (number, (term, gains)) in terms.filter(|(_, (term, _))| term.terms & part.terms != 0) {
+                for (place, gain) in gains {
+                    let it = &mut ranked[*place];
+                    it.rank += gain;
+                    match number < wanted.len() {
+                        true => it.words += term.weight,
+                        false => it.meaning += gain,
+                    }
+                }
+            }
+            for (it, others) in ranked.iter_mut().zip(&others) {
+                it.add_neighbours(others, |terms| weight_of(wanted, terms & part.terms));
+            }
+            let total = weight_of(wanted, part.terms) / by;
+            ranked.iter_mut().for_each(|it| it.settle(total));
+            ranked
+        };
+        Self { parts, ranked: parts.iter().map(ranked_by).collect() }
+    }
+
+    /// Returns each passage as the part ranks it that it fits best.
+    pub(super) fn best(&self) -> Vec<Ranked> {
+        let mut best: Vec<Ranked> = Vec::new();
+        for (ranked, part) in self.ranked.iter().zip(self.parts) {
+            let share = if part.asks { 1.0 } else { BESIDE_QUESTION };
+            let ranked = ranked.iter().map(|it| Ranked { rank: it.rank * share, ..*it });
+            if best.is_empty() {
+                best.extend(ranked);
+                continue;
+            }
+            for (best, other) in best.iter_mut().zip(ranked) {
+                if other.rank > best.rank {
+                    *best = other;
+                }
+            }
+        }
+        best
+    }
+
+    /// Returns the best `most` passages with their places, in the order of files.
+    pub(super) fn first(&self, most: usize) -> Vec<(usize, Passage)> {
+        let mut best: Vec<(usize, Ranked)> = self.best().into_iter().enumerate().collect();
+        best.sort_unstable_by(|(_, one), (_, other)| other.order(one));
+        best.truncate(most);
+        best.sort_unstable_by_key(|(_, it)| (it.passage.ino, it.passage.span.off));
+        best.into_iter().map(|(place, it)| (place, it.passage)).collect()
+    }
+
+    /// Compares the passages at `places`, which have these texts, with each part of the question.
+    pub(super) fn add_meaning(
+        &mut self,
+        places: &[usize],
+        texts: &[String],
+        question: &str,
+        neighbours: bool,
+    ) {
+        let tokens_of = |text: &str| {
+            let mut all = Vec::new();
+            tokens(text, &mut all);
+            all
+        };
+        let texts: Vec<Vec<u32>> = texts.iter().map(|text| tokens_of(text)).collect();
+        // By rarity in these texts alone, so that no other text has a part in the score.
+        let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
+        let texts: Vec<Embedding> = texts.iter().map(|text| Embedding::new(text, &weights)).collect();
+        for (part, ranked) in self.parts.iter().zip(&mut self.ranked) {
+            let asked = Embedding::new(&tokens_of(&question[part.text.clone()]), &weights);
+            add_cosines(ranked, places, &texts, &asked, neighbours);
+        }
+    }
+}
+
+/// Returns for each term the places of the passages that contain it, with their gains. None of these depends
+/// on the part of the question.
+fn gains(shown: &[Ranked], wanted: &[TermMatches], near: &[TermMatches]) -> Vec<Vec<(usize, f64)>> {
+    let words: f64 = shown.iter().map(|it| it.length).sum();
+    let average = words / shown.len().max(1) as f64;
+    let places: HashMap<i64, usize> = shown.iter().map(|it| it.passage.id).zip(0..).collect();
+    let of_term = |(number, term): (usize, &TermMatches)| {
+        let rows = term.matches.rows.iter();
+        let gains = rows.filter_map(|(id, often)| {
+            let place = *places.get(id)?;
+            let it = &shown[place];
+            let is_shown = match number < wanted.len() {
+                true => it.terms >> number & 1 == 1,
+                false => !it.is_part,
+            };
+            // How often a word occurs is known of complete passages.
+            let often = if it.is_part { 1.0 } else { *often };
+            is_shown.then(|| (place, term.weight * saturated(often, it.length / average)))
+        });
+        gains.collect()
+    };
+    wanted.iter().chain(near).enumerate().map(of_term).collect()
+}
+
+/// Returns the weight of some terms: one bit for each.
+pub(super) fn weight_of(wanted: &[TermMatches], terms: u128) -> f64 {
+    // The sum of no numbers is -0.0, which would be visible in the score.
+    let (mut sum, mut left) = (0.0, terms);
+    while left != 0 {
+        // A question that is not divided has more bits than terms.
+        let Some(term) = wanted.get(left.trailing_zeros() as usize) else { break };
+        sum += term.weight;
+        left &= left - 1;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::search::matches::Matches;
+    use crate::model::Ino;
+    use crate::text::passage::{Form, Span};
+    use crate::text::question::Question;
+
+    const STORY: &str = "Sorry for the late reply, the train to Porto stopped twice between two tunnels. ";
+    const REST: &str = "My colleague repainted the kitchen and burned the lentils again. ";
+    const QUESTION: &str = "Which drink does Alice take without milk in the morning?";
+
+    fn term(place: usize, rows: &[(i64, f64)]) -> TermMatches {
+        let matches = Matches { rows: rows.to_vec(), complete: true, passages: rows.len() as f64 };
+        TermMatches { forms: Vec::new(), matches, terms: 1 << place, share: 1.0, weight: 1.0 }
+    }
+
+    fn passage(id: u32, terms: u128) -> Ranked {
+        let span = Span { off: 0, len: 60, newline: false };
+        let (form, ino) = (Form::Text, Ino(u64::from(id)));
+        Ranked::new(Passage { id: id.into(), ino, span, line_feeds: 0, form, words: 10 }, terms)
+    }
+
+    #[test]
+    fn passages_are_compared_with_the_best_part() {
+        let texts = ["Alice takes her coffee without milk.", "The harbour has two cranes."];
+        let texts = texts.map(str::to_owned);
+        let meaning = |message: &str| {
+            let question = Question::parse(message).unwrap();
+            let wanted: Vec<TermMatches> =
+                (0..question.terms().len()).map(|place| term(place, &[])).collect();
+            let shown = [passage(1, 0), passage(2, 0)];
+            let mut by_part = ByPart::new((question.parts(), 1.0), &shown, (&wanted, &[]), false);
+            by_part.add_meaning(&[0, 1], &texts, message, false);
+            by_part.best()[0].meaning
+        };
+        let alone = meaning(QUESTION);
+        assert!(alone > 0.0, "{alone}");
+        assert_eq!(meaning(&format!("{STORY}{QUESTION}")), alone);
+        assert_eq!(meaning(&format!("{STORY}{REST}{QUESTION}")), alone);
+    }
+}
