@@ -202,6 +202,18 @@ async fn recall_counts_memory_layers_once() {
 }
 
 #[tokio::test]
+async fn statement_beside_a_question_drops_no_answer() {
+    let account = Account::new();
+    let story = "Sorry for the late reply, the train to Porto stopped twice between two tunnels.";
+    account.write("/story.md", format!("{story}\n")).await;
+    account.write("/lamp.md", "The lamp of the shed is broken.\n").await;
+    let asked = words(&format!("{story} Which lamp in the garden shed needs a new bulb?"));
+    let answer = account.recall(&asked).await;
+    // The answer has less than 0.4 of its question, and the story all of its own words.
+    assert!(answer.fits && sources(&answer).contains(&"/lamp.md"), "{answer:?}");
+}
+
+#[tokio::test]
 async fn recall_returns_found_lines_of_files() {
     let account = Account::new();
     let mut random = Random::new(4);

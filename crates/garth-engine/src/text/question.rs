@@ -47,14 +47,14 @@ pub struct Term {
     pub word: String,
 }
 
-/// Part of a question: a sentence, or several short ones.
+/// Part of a question: a sentence, several short ones, or a piece of a very long one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Range of its bytes in the question.
     pub text: Range<usize>,
     /// Places of its terms among those of the question: one bit for each.
     pub terms: u128,
-    /// False for a statement beside a part with a question mark.
+    /// False for a statement in a text that has a question mark elsewhere.
     pub asks: bool,
 }
 
@@ -109,12 +109,16 @@ fn parts(text: &str, terms: &[Term]) -> Vec<Part> {
     let mut sentences = text.split_sentence_bound_indices().map(|(start, _)| start).peekable();
     let mut parts: Vec<Part> = Vec::new();
     let mut part = Part { text: 0..0, terms: 0, asks: false };
+    let mut cut = Vec::new();
     for (start, word) in words(text) {
         let begins = sentences.next_if(|sentence| *sentence <= start).is_some();
         while sentences.next_if(|sentence| *sentence <= start).is_some() {}
         let count = part.terms.count_ones() as usize;
         if parts.len() + 1 < MAX_PARTS && (begins && count >= LEAST || count >= LONGEST) {
             part.text.end = start;
+            if !begins {
+                cut.push(parts.len());
+            }
             parts.push(std::mem::replace(&mut part, Part { text: start..start, terms: 0, asks: false }));
         }
         let known = of_word(word).into_iter().filter_map(|token| places.get(token.as_str()).copied());
@@ -131,5 +135,9 @@ fn parts(text: &str, terms: &[Term]) -> Vec<Part> {
     let has_mark = |part: &Part| text[part.text.clone()].contains(QUESTION_MARKS);
     let any = parts.iter().any(has_mark);
     parts.iter_mut().for_each(|part| part.asks = !any || has_mark(part));
+    // The mark is only in the last piece of a sentence that was cut.
+    for place in cut.into_iter().rev() {
+        parts[place].asks |= parts.get(place + 1).is_some_and(|next| next.asks);
+    }
     parts
 }

@@ -243,6 +243,17 @@ fn long_questions_are_divided_at_sentences() {
     assert_eq!(lengths, [24, 24, 12]);
 }
 
+#[test]
+fn all_pieces_of_a_question_ask() {
+    let asks = |text: &str| -> Vec<bool> {
+        Question::parse(text).unwrap().parts().iter().map(|part| part.asks).collect()
+    };
+    let endless: String = (0..60).map(|n| format!(" word{n}")).collect();
+    let story = "The train to Porto stopped twice yesterday.";
+    assert_eq!(asks(&format!("{story} Which{endless}? {story}")), [false, true, true, true, false]);
+    assert_eq!(asks(&format!("{story} Which{endless}. {story}")), [true; 5]);
+}
+
 /// Returns the tokens of a question.
 fn asked(question: &str) -> Vec<String> {
     Question::parse(question).unwrap().terms().iter().map(|term| term.token.clone()).collect()

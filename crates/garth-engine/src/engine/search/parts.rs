@@ -60,7 +60,7 @@ impl<'a> ByPart<'a> {
         let mut best: Vec<Ranked> = Vec::new();
         for (ranked, part) in self.ranked.iter().zip(self.parts) {
             let share = if part.asks { 1.0 } else { BESIDE_QUESTION };
-            let ranked = ranked.iter().map(|it| Ranked { rank: it.rank * share, ..*it });
+            let ranked = ranked.iter().map(|it| it.share(share));
             if best.is_empty() {
                 best.extend(ranked);
                 continue;
@@ -148,6 +148,7 @@ pub(super) fn weight_of(wanted: &[TermMatches], terms: u128) -> f64 {
 mod tests {
     use super::*;
     use crate::engine::search::matches::Matches;
+    use crate::engine::search::score::near_words;
     use crate::model::Ino;
     use crate::text::passage::{Form, Span};
     use crate::text::question::Question;
@@ -184,5 +185,30 @@ mod tests {
         assert!(alone > 0.0, "{alone}");
         assert_eq!(meaning(&format!("{STORY}{QUESTION}")), alone);
         assert_eq!(meaning(&format!("{STORY}{REST}{QUESTION}")), alone);
+    }
+
+    #[test]
+    fn story_takes_no_near_words_of_question() {
+        let near = |message: &str| -> Vec<(String, f64)> {
+            let near = near_words(&Question::parse(message).unwrap());
+            near.into_iter().map(|word| (word.token, word.cosine)).collect()
+        };
+        let alone = near(QUESTION);
+        assert!(!alone.is_empty());
+        assert_eq!(near(&format!("{STORY}{REST}{QUESTION}")), alone);
+        assert_eq!(near(&format!("I had coffee and tea in that kitchen. {STORY}{QUESTION}")), alone);
+    }
+
+    #[test]
+    fn statement_counts_half_in_every_number() {
+        let part = |terms, asks| Part { text: 0..0, terms, asks };
+        let parts = [part(0b0011, false), part(0b1100, true)];
+        let wanted: Vec<TermMatches> = (0..4).map(|place| term(place, &[(place as i64 / 2, 1.0)])).collect();
+        let shown = [passage(0, 0b0011), passage(1, 0b1100), passage(2, 0)];
+        let best = ByPart::new((&parts, 1.0), &shown, (&wanted, &[]), false).best();
+        let [statement, asked, other] = best[..] else { panic!("{best:?}") };
+        assert_eq!((asked.rank, asked.parts()), (1.0, (1.0, 0.0, 0.0)));
+        assert_eq!((statement.rank, statement.parts()), (0.5, (0.5, 0.0, 0.0)));
+        assert_eq!((other.rank, other.parts()), (0.0, (0.0, 0.0, 0.0)));
     }
 }

@@ -109,6 +109,14 @@ impl Ranked {
         self.meaning /= total;
     }
 
+    /// Returns it with this share of its rank and of its score.
+    pub(super) fn share(&self, share: f64) -> Self {
+        // Before they are shared, so that a share of 0.5 leaves a score of at most 0.5.
+        let (words, beside, meaning) = self.parts();
+        let (rank, words) = (self.rank * share, words * share);
+        Self { rank, words, beside: beside * share, meaning: meaning * share, ..*self }
+    }
+
     /// Returns the score with its parts `words`, `neighbours` and `meaning`. Together they are at most 1.
     pub(super) fn parts(&self) -> (f64, f64, f64) {
         let words = self.words.min(1.0);
@@ -126,13 +134,16 @@ pub(super) struct NearWord {
     pub(super) cosine: f64,
 }
 
-/// Returns words near in meaning to those of a question.
+/// Returns words near in meaning to those of a question. Statements beside a question have none: they would
+/// take the place of its words.
 pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
-    let own: HashSet<&str> = question.terms().iter().map(|term| term.token.as_str()).collect();
+    let asking = question.parts().iter().filter(|part| part.asks).fold(0_u128, |all, part| all | part.terms);
+    let terms = question.terms().iter().enumerate().filter(|(number, _)| asking >> number & 1 == 1);
+    let own: HashSet<&str> = terms.clone().map(|(_, term)| term.token.as_str()).collect();
     let mut near: Vec<NearWord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut known = HashSet::new();
-    let terms = question.terms().iter().enumerate().filter(|(_, term)| known.insert(term.word.as_str()));
+    let terms = terms.filter(|(_, term)| known.insert(term.word.as_str()));
     for (number, term) in terms.take(EXPANDED) {
         for (word, cosine) in nearest(&term.word, NEAREST, LEAST) {
             for token in of_word(word).into_iter().filter(|token| !own.contains(token.as_str())) {

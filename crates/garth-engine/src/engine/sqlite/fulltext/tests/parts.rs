@@ -27,3 +27,18 @@ fn story_around_a_question_costs_no_score() {
         assert!((score - alone).abs() < 1e-9, "{score} is not {alone}");
     }
 }
+
+#[test]
+fn statement_beside_a_question_counts_half() {
+    let mut index = index();
+    index.put(100, STORY.as_bytes());
+    let found = |message: &str| -> Vec<(u64, f64)> {
+        index.search(message).found.iter().map(|it| (it.passage.ino.0, it.words)).collect()
+    };
+    let beside = found(&format!("{STORY}{QUESTION}"));
+    assert_eq!(beside.iter().map(|(ino, _)| *ino).collect::<Vec<_>>(), [1, 100]);
+    assert!((beside[1].1 - 0.5).abs() < 1e-9, "{beside:?}");
+    let without = found(&format!("{STORY}{}", QUESTION.replace('?', ".")));
+    assert_eq!(without.iter().map(|(ino, _)| *ino).collect::<Vec<_>>(), [100, 1]);
+    assert!((without[0].1 - 1.0).abs() < 1e-9, "{without:?}");
+}
