@@ -39,10 +39,10 @@ pub struct Evidence {
     pub lines: Range<u64>,
     /// True if it covers the complete file.
     pub whole: bool,
-    /// Score, 0 to 1: the best of what was found in it, see
+    /// Score, 0 to 1: of what was found in it, that with the best rank, see
     /// [`Hit::score`](garth_engine::model::Hit::score).
     pub score: f64,
-    /// Terms of the score of the best passage of the source.
+    /// Terms of the score of the passage of the source with the best rank.
     pub parts: ScoreParts,
     /// Files of the source that contain words of the question, each with its score.
     pub found_in: Vec<(String, f64)>,

@@ -120,7 +120,9 @@ impl Recaller<'_> {
             let Some(next) = sources.front() else { break };
             // A source can rank lower than its best hit, which is not always shown. So a later one has its
             // place only if the limit is reached without those that rank lower.
-            let place = gathered.candidates.iter().filter(|one| one.rank >= next.rank).count();
+            let rank = |one: &Candidate| one.parts.best(least).map(|unit| unit.rank);
+            let before = gathered.candidates.iter().filter_map(rank).filter(|rank| *rank >= next.rank);
+            let place = before.count();
             let is_full = place >= reach.candidates;
             // What the limit leaves out decides whether anything fits, unless a candidate does.
             let decides = |source: &Source| source.words >= FITS;
@@ -199,20 +201,18 @@ impl RankedCandidates {
             .any(|unit| unit.score() >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
     }
 
-    /// Orders the candidates by their ranks, and applies the limits of an answer. Whether anything fits is
+    /// Applies the limits of an answer, and orders the candidates by their ranks. Whether anything fits is
     /// judged before the number of sources is limited.
     pub(super) fn limited(mut self, asked: &Recall) -> Self {
-        self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
         self.best = self.candidates.iter().map(Candidate::best_score).reduce(f64::max);
         let reach = Reach::shown(asked);
         let least = least_shown(self.best, reach);
-        self.candidates.retain(|candidate| candidate.best_score() >= least);
+        // Before they are ordered: what is left out must not raise the rank of its source.
+        self.candidates.retain_mut(|candidate| candidate.keep(least));
+        self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
         self.fits = self.has_fitting(least);
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
-        for candidate in &mut self.candidates {
-            candidate.parts.units.retain(|unit| !unit.is_found || unit.score() >= least);
-        }
         self
     }
 
@@ -295,9 +295,7 @@ impl Source {
     /// Returns the candidate with these parts; `None` if nothing that was found is among them. Its rank is
     /// that of its best part: filters and limits can leave out the best hit.
     fn candidate(&self, parts: Parts) -> Option<Candidate> {
-        let found = parts.units.iter().filter(|unit| unit.is_found);
-        // The first of equals, which is the content of a memory.
-        let best = found.reduce(|best, unit| if unit.rank > best.rank { unit } else { best })?;
+        let best = parts.best(0.0)?;
         let (rank, score_parts) = (best.rank, best.score_parts);
         let (source, found_in) = match &self.memory {
             Some(uri) => (uri.to_string(), self.found_in()),

@@ -30,6 +30,15 @@ impl Candidate {
         self.found().map(Unit::score).fold(0.0, f64::max)
     }
 
+    /// Leaves out the parts that were found with a smaller score. Its rank is that of the best one left.
+    /// Returns false if none is left.
+    pub(super) fn keep(&mut self, least: f64) -> bool {
+        self.parts.units.retain(|unit| !unit.is_found || unit.score() >= least);
+        let Some(best) = self.parts.best(least) else { return false };
+        (self.rank, self.score_parts) = (best.rank, best.score_parts);
+        true
+    }
+
     /// Returns the parts that were found.
     pub(super) fn found(&self) -> impl Iterator<Item = &Unit> {
         self.parts.units.iter().filter(|unit| unit.is_found)
@@ -43,6 +52,15 @@ pub(super) struct Parts {
     pub(super) units: Vec<Unit>,
     /// Complete text of the first file, if it is short. It is shown in place of its units.
     pub(super) whole: Option<Form>,
+}
+
+impl Parts {
+    /// Returns the unit with the best rank among those that were found and have at least this score. Of
+    /// equals it is the first, which is the content of a memory.
+    pub(super) fn best(&self, least: f64) -> Option<&Unit> {
+        let found = self.units.iter().filter(|unit| unit.is_found && unit.score() >= least);
+        found.reduce(|best, unit| if unit.rank > best.rank { unit } else { best })
+    }
 }
 
 /// File that was read.
@@ -132,5 +150,28 @@ impl What {
             Self::Beside => "a message beside one that was found",
             Self::Whole => "all of it, as it is short",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(rank: f64, words: f64) -> Unit {
+        let mut score_parts = share_of(ScoreParts::default(), 1.0);
+        score_parts.words = words;
+        Unit { rank, score_parts, is_found: true, forms: Vec::new(), speaker: None, time: Timestamp(0) }
+    }
+
+    #[test]
+    fn omitted_parts_raise_no_rank() {
+        let parts = Parts { units: vec![unit(1.0, 0.2), unit(0.8, 0.9)], ..Parts::default() };
+        let score_parts = parts.units[0].score_parts;
+        let (source, found_in) = (String::new(), Vec::new());
+        let mut candidate = Candidate { source, rank: 1.0, score_parts, found_in, parts };
+        assert!(candidate.keep(0.36));
+        assert_eq!((candidate.rank, candidate.score_parts.words), (0.8, 0.9));
+        assert_eq!(candidate.parts.units.len(), 1);
+        assert!(!candidate.keep(1.0));
     }
 }

@@ -202,6 +202,34 @@ async fn recall_counts_memory_layers_once() {
 }
 
 #[tokio::test]
+async fn short_layer_is_not_shown_beside_content() {
+    let account = Account::new();
+    let front = "Alice drinks espresso in Trieste.";
+    let mut put = Put::new(format!("{front}\n{}\n", prose(&mut Random::new(6), 60)));
+    put.brief = LayerText::Given("Espresso of Alice in Trieste".to_owned());
+    account.put_as(COFFEE, &put).await;
+    let answer = account.recall(&words("espresso Alice Trieste")).await;
+    let layers: Vec<_> = answer.items.iter().map(|item| item.layer).collect();
+    assert_eq!(layers, [Some(2)], "{answer:?}");
+}
+
+#[tokio::test]
+async fn recall_orders_by_rank_and_omits_by_score() {
+    let account = Account::new();
+    for n in 0..5 {
+        account.write(&format!("/ferry{n}.md"), "Ferry, ferry.\n").await;
+        account.write(&format!("/trieste{n}.md"), "Trieste, Trieste.\n").await;
+    }
+    let long = format!("{}\nThe ferry to Trieste.\n", prose(&mut Random::new(5), 200));
+    account.write("/long.md", long).await;
+    let answer = account.recall(&words("ferry Trieste")).await;
+    // The long text has both words, and ranks below 0.4 of the short ones.
+    let (first, last) = (answer.items.first().unwrap(), answer.items.last().unwrap());
+    assert_eq!((answer.items.len(), last.source.as_str(), last.score), (11, "/long.md", 1.0), "{answer:?}");
+    assert!(first.score < 0.6, "{first:?}");
+}
+
+#[tokio::test]
 async fn statement_beside_a_question_drops_no_answer() {
     let account = Account::new();
     let story = "Sorry for the late reply, the train to Porto stopped twice between two tunnels.";

@@ -59,7 +59,7 @@ pub(crate) struct Recall {
     /// Search only messages said, and files modified, before this time
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     until: Option<String>,
-    /// Prefer newer text: half of the score halves each time this number of days passes, 1 to 36500
+    /// Prefer newer text: half of the rank halves each time this number of days passes, 1 to 36500
     /// [default: age does not count]
     #[arg(long, value_name = "DAYS")]
     half_life: Option<u32>,

@@ -56,6 +56,7 @@ pub(super) async fn search(
         }
     }
     if several {
+        // Ranks are divided by the weight of the question in the store, so they can be compared.
         answer.hits.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     }
     answer.more |= answer.hits.len() > query.limit;

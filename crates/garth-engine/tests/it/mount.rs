@@ -324,6 +324,24 @@ async fn mount_limits_changes_search_and_past() {
 }
 
 #[tokio::test]
+async fn hits_of_several_stores_are_ordered_by_rank() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/often.md", "Tomatoes, tomatoes, tomatoes.").await.unwrap();
+    for n in 0..4 {
+        account.other.write(format!("/short{n}.md").as_str(), "garden").await.unwrap();
+    }
+    let long = format!("{}tomatoes in the garden", "much more ".repeat(100));
+    account.other.write("/long.md", long).await.unwrap();
+    let hits = tree.search(&SearchQuery::new("tomatoes garden")).await.unwrap().hits;
+    let (first, last) = (hits.first().unwrap(), hits.last().unwrap());
+    let paths = (hits.len(), first.path.to_string(), last.path.to_string());
+    assert_eq!(paths, (6, "/often.md".to_owned(), "/skills/o/long.md".to_owned()), "{hits:?}");
+    // A search by score would have the opposite order.
+    assert!(first.score < last.score, "{hits:?}");
+}
+
+#[tokio::test]
 async fn mount_walk_order_is_independent_of_pages() {
     let account = Account::new().await;
     let tree = account.tree().await;

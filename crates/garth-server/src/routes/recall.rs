@@ -36,7 +36,7 @@ fields! {
         since: Option<Timestamp> = time();
         /// Only messages said, and files modified, before this time. Default: any time.
         until: Option<Timestamp> = end_time();
-        /// Days in which half of the score of older text halves. Default: age does not count.
+        /// Days in which half of the rank of older text halves. Default: age does not count.
         half_life: Option<u64> = integer(1, MAX_DAYS as u64);
         /// Features by which texts are compared with the question: its words, or words and meaning.
         mode: Cow<'a, str> = words(&["words", "meaning"]), or Cow::Borrowed("meaning");
