@@ -101,7 +101,9 @@ impl<'a> ByPart<'a> {
         let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
         let texts: Vec<Embedding> = texts.iter().map(|text| Embedding::new(text, &weights)).collect();
         for (part, ranked) in self.parts.iter().zip(&mut self.ranked) {
-            let asked = Embedding::new(&tokens_of(&question[part.text.clone()]), &weights);
+            // The caller gives text and parts apart.
+            let asked = question.get(part.text.clone()).unwrap_or(question);
+            let asked = Embedding::new(&tokens_of(asked), &weights);
             add_cosines(ranked, places, &texts, &asked, neighbours);
         }
     }

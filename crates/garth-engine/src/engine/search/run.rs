@@ -395,7 +395,8 @@ impl<'a, P: Postings> Search<'a, P> {
             }
         }
         // Without those that have some everyday word of a long question.
-        let least = parts.iter().map(|part| weight_of(&self.wanted, part.terms)).fold(f64::INFINITY, f64::min);
+        let least =
+            parts.iter().map(|part| weight_of(&self.wanted, part.terms)).fold(f64::INFINITY, f64::min);
         candidates.retain(|_, candidate| candidate.rank >= MIN_SCORE * least);
         for id in self.reach.iter().flatten().filter(|_| self.compares_all) {
             candidates.entry(*id).or_insert_with(|| Candidate::new(*id));
@@ -456,11 +457,7 @@ impl<'a, P: Postings> Search<'a, P> {
     }
 
     /// Adds the cosine with each part of the question to the passages that are best for any.
-    async fn compare(
-        &mut self,
-        by_part: &mut ByPart<'_>,
-        asked: SearchParams<'_>,
-    ) -> Result<(), P::Error> {
+    async fn compare(&mut self, by_part: &mut ByPart<'_>, asked: SearchParams<'_>) -> Result<(), P::Error> {
         let first = by_part.first(if self.compares_all { SCANNED } else { COMPARED });
         let mut files = Vec::new();
         // In the order of files, each of which is read once.
