@@ -254,8 +254,8 @@ pub enum SearchMode {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SearchAnswer {
-    /// Hits, the best first: by [`Hit::rank`], then those of files that were created later. Each file has its best passages,
-    /// one unless [more](SearchQuery::per_file) are asked for.
+    /// Hits, the best first: by [`Hit::rank`], then those of files that were created later. Each file has its
+    /// best passages, one unless [more](SearchQuery::per_file) are asked for.
     pub hits: Vec<Hit>,
     /// True if there may be more: the limit was reached, or there are more matches than one search examines.
     pub more: bool,
@@ -276,16 +276,17 @@ pub struct Hit {
     /// Share of the question that the passage contains, above 0 and up to 1: the weight of its words, divided
     /// by the weight of all words of the question. A long question is divided at its sentences, and the one
     /// that the passage fits best counts: completely, or half if it asks nothing and another one has a
-    /// question mark. A word that only a passage next to it contains counts half. A word weighs `ln(1 + N / n)`, where `n` of all `N` passages contain it, so rare words count
-    /// most, even those that no passage contains. 1 means that the passage contains every word, however
-    /// common the words are. Scores of different questions can be compared. A word that was found by its
-    /// beginning alone counts half.
+    /// question mark. A word that only a passage next to it contains counts half. A word weighs
+    /// `ln(1 + N / n)`, where `n` of all `N` passages contain it, so rare words count most, even those that no
+    /// passage contains. 1 means that the passage contains every word, however common the words are. Scores
+    /// of different questions can be compared. A word that was found by its beginning alone counts half.
     pub score: f64,
     /// Addends of the score.
     pub parts: ScoreParts,
     /// Number by which hits are ordered: BM25 of the passage, and what it gains by its neighbours and its
-    /// meaning, divided by the weight of the question, or of the part of it that counts. Unlike the score it has no upper limit, and depends on
-    /// how often the passage contains a word and on its length. Those of different stores can be compared.
+    /// meaning, divided by the weight of the question, or of the part of it that counts. Unlike the score it
+    /// has no upper limit, and depends on how often the passage contains a word and on its length. Those of
+    /// different stores can be compared.
     #[doc(hidden)]
     pub rank: f64,
     /// Short form of the passage, cut at words.

@@ -199,9 +199,9 @@ pub(super) fn saturated(often: f64, length: f64) -> f64 {
 /// Terms that a passage lacks and others of its file contain: one bit for each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TermsOfOthers {
-    /// Those of the passage before or after it, each of which counts [`BESIDE`] of one that it contains once.
+    /// Terms of the passage before or after it, each of which counts [`BESIDE`] of one that it contains once.
     beside: u128,
-    /// Those of further passages alone, each of which counts [`IN_FILE`].
+    /// Terms of further passages alone, each of which counts [`IN_FILE`].
     in_file: u128,
 }
 
