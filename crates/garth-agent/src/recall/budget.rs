@@ -29,6 +29,8 @@ pub(super) struct Choice<'a> {
     /// Tokens of forms that were counted, by candidate, unit and form. The complete text is the unit after
     /// the last.
     counted: HashMap<(usize, usize, usize), usize>,
+    /// Tokens of the lines of the head that were counted, by candidate and file.
+    heads: HashMap<(usize, usize), usize>,
     /// Tokens of a fence without lines.
     fence: usize,
     /// Tokens left.
@@ -94,6 +96,7 @@ impl<'a> Choice<'a> {
             whole: vec![false; candidates.len()],
             costs: vec![0; candidates.len()],
             counted: HashMap::new(),
+            heads: HashMap::new(),
             fence: count(&begin) + count(&end),
             room,
             steps: Vec::new(),
@@ -229,7 +232,8 @@ impl<'a> Choice<'a> {
         let (mut cost, mut last) = (0, None);
         for run in self.runs(candidate) {
             if last != Some(run.file) {
-                cost += count(&named(10, &piece_of(value, run.file).piece()));
+                let tokens = || count(&named(10, &piece_of(value, run.file).piece()));
+                cost += *self.heads.entry((candidate, run.file)).or_insert_with(tokens);
                 last = Some(run.file);
             }
             cost += self.fence + tokens_of(&run.lines());

@@ -1,18 +1,47 @@
 //! Excerpt of a passage that is too long to show: the part that answers the question best.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use garth_engine::text::question::Question;
 use garth_engine::text::token::{of_word, words};
 
+/// Words of a question in a text. They are looked for once, however many excerpts there are.
+#[derive(Debug)]
+pub(super) struct FoundTerms {
+    /// Start of each word in the text, and the index of its term.
+    places: Vec<(usize, usize)>,
+    /// Number of terms of the question.
+    terms: usize,
+}
+
+impl FoundTerms {
+    /// Finds the words of a question in a text.
+    pub(super) fn of(text: &str, question: &Question) -> Self {
+        let mut places = Vec::new();
+        for (at, word) in words(text) {
+            for token in of_word(word) {
+                let term = question.terms().iter().position(|term| token.starts_with(&term.token));
+                places.extend(term.map(|term| (at, term)));
+            }
+        }
+        Self { places, terms: question.terms().len() }
+    }
+
+    /// Returns the number of different words of the question.
+    pub(super) fn different(&self) -> usize {
+        self.places.iter().map(|(_, term)| term).collect::<HashSet<_>>().len()
+    }
+}
+
 /// Returns a range of at most `most` bytes around the place with the largest number of distinct words of the
 /// question. It begins and ends with a line, or else with a word.
-pub(super) fn excerpt(text: &str, question: &Question, most: usize) -> Range<usize> {
+pub(super) fn excerpt(text: &str, found: &FoundTerms, most: usize) -> Range<usize> {
     if text.len() <= most {
         return 0..text.len();
     }
     // A quarter of the excerpt precedes the place, as context.
-    let best = best_place(text, question, most - most / 4);
+    let best = best_place(found, most - most / 4);
     let lead = text.floor_char_boundary(best.saturating_sub(most / 4));
     let before = &text[lead..best];
     let start = match (before.rfind('\n'), before.find(' ')) {
@@ -34,19 +63,13 @@ pub(super) fn excerpt(text: &str, question: &Question, most: usize) -> Range<usi
 }
 
 /// Returns the start of the `length` bytes that have the most different terms.
-fn best_place(text: &str, question: &Question, length: usize) -> usize {
-    let mut found = Vec::new();
-    for (at, word) in words(text) {
-        for token in of_word(word) {
-            let term = question.terms().iter().position(|term| token.starts_with(&term.token));
-            found.extend(term.map(|term| (at, term)));
-        }
-    }
-    let (mut counts, mut different, mut last) = (vec![0_u32; question.terms().len()], 0, 0);
+fn best_place(found: &FoundTerms, length: usize) -> usize {
+    let FoundTerms { places, terms } = found;
+    let (mut counts, mut different, mut last) = (vec![0_u32; *terms], 0, 0);
     let mut best = (0, 0);
     // A window over the found terms: `counts` has those from `first` to `last`.
-    for (first, (at, term)) in found.iter().enumerate() {
-        while let Some((next, term)) = found.get(last).filter(|(next, _)| next - at < length) {
+    for (first, (at, term)) in places.iter().enumerate() {
+        while let Some((next, term)) = places.get(last).filter(|(next, _)| next - at < length) {
             debug_assert!(next >= at);
             counts[*term] += 1;
             different += usize::from(counts[*term] == 1);
@@ -69,8 +92,12 @@ mod tests {
 
     use super::*;
 
+    fn found(text: &str, asked: &str) -> FoundTerms {
+        FoundTerms::of(text, &Question::parse(asked).unwrap())
+    }
+
     fn of(text: &str, asked: &str, most: usize) -> String {
-        text[excerpt(text, &Question::parse(asked).unwrap(), most)].to_owned()
+        text[excerpt(text, &found(text, asked), most)].to_owned()
     }
 
     #[test]
@@ -85,7 +112,7 @@ mod tests {
     proptest! {
         #[test]
         fn excerpt_is_bounded_and_valid_utf8(text in "(\\PC|[ab \n]){0,80}", most in 1_usize..60) {
-            let range = excerpt(&text, &Question::parse("a b").unwrap(), most);
+            let range = excerpt(&text, &found(&text, "a b"), most);
             prop_assert!(text.get(range.clone()).is_some() && range.len() <= most, "{range:?}");
         }
     }

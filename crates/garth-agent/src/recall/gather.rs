@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
 use super::request::Recall;
+use super::retracted::may_be_retracted;
 use super::session::Times;
 use super::unit::{Candidate, Parts};
 use super::{read, session};
@@ -138,11 +139,13 @@ impl Recaller<'_> {
             read += due;
             let wanted: Vec<_> = group.iter().map(Source::wanted).collect();
             let answers = read::fetched(fs, &wanted).await?;
+            let may_withhold = may_withhold(fs, &group).await?;
             for (source, answers) in group.into_iter().zip(answers) {
                 if source.score < least_shown(gathered.best, reach) {
                     continue;
                 }
                 // The index may be older than the tree.
+                let answers = (answers, may_withhold);
                 let parts = gone(source.parts(fs, time, (question, times), answers).await)?;
                 gathered.add(parts.and_then(|parts| source.candidate(parts)));
             }
@@ -263,12 +266,17 @@ impl Source {
         of_level(Some(Level::Content)).max(of_level(None)) >= MAX_PER_FILE
     }
 
+    /// Returns its path if it is the messages of a session.
+    fn log(&self) -> Option<&TreePath> {
+        (self.memory.is_none() && session::is_log(&self.path)).then_some(&self.path)
+    }
+
     /// Returns the parts of its files that are read to show it.
     fn wanted(&self) -> Wanted {
         let hits = of_level(&self.hits, None);
         match &self.memory {
             Some(uri) => read::wanted_of_memory(uri, &self.path, &self.hits),
-            None if session::is_log(&self.path) => session::wanted(&self.path, &hits),
+            None if self.log().is_some() => session::wanted(&self.path, &hits),
             None => read::wanted_of_file(&self.path, &hits),
         }
     }
@@ -279,12 +287,13 @@ impl Source {
         fs: &dyn FileSystem,
         time: Timestamp,
         (question, times): (&Question, Times),
-        answers: Answers,
+        (answers, may_withhold): (Answers, bool),
     ) -> Result<Option<Parts>> {
         let hits = of_level(&self.hits, None);
         let parts = match &self.memory {
             Some(uri) => read::memory((uri, &self.path), time, (&self.hits, question), answers)?,
-            None if session::is_log(&self.path) => {
+            None if self.log().is_some() => {
+                let answers = (answers, may_withhold);
                 return session::session(fs, &self.path, &hits, (question, times), answers).await;
             }
             None => read::file(&self.path, (&hits, question), answers)?,
@@ -319,6 +328,13 @@ impl Source {
         }
         found_in
     }
+}
+
+/// Returns true if messages of one of these sources may be retracted. To be asked after they were read: they
+/// may have been retracted after the search.
+async fn may_withhold(fs: &dyn FileSystem, group: &[Source]) -> Result<bool> {
+    let logs: Vec<&TreePath> = group.iter().filter_map(Source::log).collect();
+    may_be_retracted(fs, &logs).await
 }
 
 /// Returns the score below which nothing is shown.

@@ -1,17 +1,17 @@
 //! Messages of a session as text: `role: text`, never as JSON. Each is complete or an excerpt of what was
 //! said; calls and results of tools are short.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
-use super::excerpt::excerpt;
+use super::excerpt::{FoundTerms, excerpt};
 use super::fence::{harmless, word};
 use crate::session::{Block, Message, Role};
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::Timestamp;
+use garth_engine::text::json::decode;
 use garth_engine::text::question::Question;
 use garth_engine::text::secret::masked;
-use garth_engine::text::token::{of_word, words};
+use garth_engine::text::snippet::snippet;
 
 /// Limit on the bytes of a message that is shown completely, 8 KiB.
 const COMPLETE: usize = 8 << 10;
@@ -39,17 +39,7 @@ pub(super) struct Said {
 /// # Errors
 /// `TimedOut` if the time to compute is over.
 pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
-    let Ok(line) = std::str::from_utf8(line) else { return Ok(None) };
-    let message = match Message::parse(line) {
-        Err(error) if error.is(ErrorKind::TimedOut) => return Err(error),
-        message => message.ok(),
-    };
-    let Some(message) = message else { return Ok(None) };
-    let parts: Vec<String> = message.content.iter().filter_map(|block| text_of(block, question)).collect();
-    let text = parts.join("\n");
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
+    let Some((message, text)) = parsed(line, question)? else { return Ok(None) };
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -61,17 +51,18 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
         Some(name) => harmless(&format!("{role} {}", word(name))).trim_end().to_owned(),
         None => role.to_owned(),
     };
+    let found = FoundTerms::of(&text, question);
     let mut texts = Vec::new();
     if text.len() <= COMPLETE {
         texts.push(body(&text));
     } else {
-        texts.push(body(&part(&text, question, PART)));
+        texts.push(body(&part(&text, &found, PART)));
     }
     if text.len() > SHORT + SHORT / 2 {
-        texts.push(body(&part(&text, question, SHORT)));
+        texts.push(body(&part(&text, &found, SHORT)));
     }
     let time = Timestamp::parse_rfc3339(&message.created_at).ok();
-    Ok(Some(Said { who, texts, time, words: words_in(&text, question) }))
+    Ok(Some(Said { who, texts, time, words: found.different() }))
 }
 
 /// Returns the number of different words of the question in the message in a line; 0 if the line is none.
@@ -79,13 +70,28 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
 /// # Errors
 /// `TimedOut` if the time to compute is over.
 pub(crate) fn words_said(line: &[u8], question: &Question) -> Result<usize> {
-    Ok(said(line, question)?.map_or(0, |said| said.words))
+    Ok(parsed(line, question)?.map_or(0, |(_, text)| FoundTerms::of(&text, question).different()))
 }
 
-/// Returns a found part of a message that is too long to be read, from the snippet of its hit.
-pub(super) fn from_snippet(snippet: &str) -> Said {
-    // A rule can allow secrets in snippets.
-    Said { who: "message".to_owned(), texts: vec![body(&masked(snippet))], time: None, words: 1 }
+/// Returns the message in a line, and its text with secrets masked; `None` if the line is none, or nothing
+/// was said in it.
+fn parsed(line: &[u8], question: &Question) -> Result<Option<(Message, String)>> {
+    let Ok(line) = std::str::from_utf8(line) else { return Ok(None) };
+    let message = match Message::parse(line) {
+        Err(error) if error.is(ErrorKind::TimedOut) => return Err(error),
+        message => message.ok(),
+    };
+    let Some(message) = message else { return Ok(None) };
+    let parts: Vec<String> = message.content.iter().filter_map(|block| text_of(block, question)).collect();
+    let text = parts.join("\n");
+    Ok((!text.trim().is_empty()).then_some((message, text)))
+}
+
+/// Returns a found part of a message that is too long to be read, from a passage in which secrets are masked.
+pub(super) fn from_passage(passage: &str, question: &Question) -> Said {
+    // A passage of so long a message is no complete JSON.
+    let text = snippet(&decode(passage), question);
+    Said { who: "message".to_owned(), texts: vec![body(&masked(&text))], time: None, words: 1 }
 }
 
 /// Returns a text that cannot pass for other messages: it begins after the speaker, and its other lines begin
@@ -104,8 +110,8 @@ fn body(text: &str) -> String {
 }
 
 /// Returns the part of a text with most words of the question. `…` stands for what is left out.
-fn part(text: &str, question: &Question, most: usize) -> String {
-    let Range { start, end } = excerpt(text, question, most);
+fn part(text: &str, found: &FoundTerms, most: usize) -> String {
+    let Range { start, end } = excerpt(text, found, most);
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
     format!("{before}{}{after}", text[start..end].trim())
 }
@@ -113,7 +119,12 @@ fn part(text: &str, question: &Question, most: usize) -> String {
 /// Returns the text of a block, with secrets masked.
 fn text_of(block: &Block, question: &Question) -> Option<String> {
     // Masked before it is cut: a part of a secret is not recognized.
-    let short = |text: &str, most| part(masked(text).trim(), question, most);
+    let short = |text: &str, most| {
+        let text = masked(text);
+        let text = text.trim();
+        // Most are short already, so no words need to be found.
+        if text.len() <= most { text.to_owned() } else { part(text, &FoundTerms::of(text, question), most) }
+    };
     let text = match block {
         Block::Text(text) => masked(text).trim().to_owned(),
         Block::Image { mime_type, .. } => format!("(image {})", word(mime_type)),
@@ -138,17 +149,6 @@ fn text_of(block: &Block, question: &Question) -> Option<String> {
         }
     };
     (!text.is_empty()).then_some(text)
-}
-
-/// Returns the number of different words of the question in a text.
-fn words_in(text: &str, question: &Question) -> usize {
-    let mut found = HashSet::new();
-    for (_, word) in words(text) {
-        for token in of_word(word) {
-            found.extend(question.terms().iter().position(|term| token.starts_with(&term.token)));
-        }
-    }
-    found.len()
 }
 
 #[cfg(test)]
@@ -180,8 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn snippets_are_masked() {
-        let said = from_snippet(&format!("… the staging {}: x7Kq9mZ2pL …", "password"));
+    fn parts_of_long_messages_are_masked() {
+        let passage = format!("of the staging {}: x7Kq9mZ2pL and\\nmore", "password");
+        let said = from_passage(&passage, &Question::parse("staging").unwrap());
         assert!(said.texts[0].contains("[secret: password]"), "{said:?}");
     }
 

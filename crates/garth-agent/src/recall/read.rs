@@ -5,20 +5,22 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::excerpt::excerpt;
+use super::excerpt::{FoundTerms, excerpt};
 use super::unit::{Form, Parts, SourceFile, Unit, What};
 use crate::memory::{
     ABSTRACT, Layer, Layers, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of,
 };
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Entry, Hit, ScoreParts, Timestamp};
+use garth_engine::model::{At, ByteRange, Entry, Hit, ScoreParts, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
 
 /// Limit on a text that may be shown completely, 8 KiB: about 2,000 tokens.
 const WHOLE: u64 = 8 << 10;
+/// Number of bytes that are read of the beginning of a file.
+const START: u64 = WHOLE + CONTEXT as u64;
 /// Limit on a text that is not divided, 1 KiB.
 const UNDIVIDED: u64 = 1 << 10;
 /// Limit on the bytes that are read of an abstract, overview or meta.
@@ -53,6 +55,34 @@ impl Region {
     /// Returns the range to read.
     pub(super) fn wanted(&self, path: &TreePath) -> (At, ByteRange) {
         (At::from(path), ByteRange::from(self.bytes.clone()))
+    }
+
+    /// Returns true if a hit is in it.
+    pub(super) fn contains(&self, hit: &Hit) -> bool {
+        self.bytes.start <= hit.bytes.start && hit.bytes.end <= self.bytes.end
+    }
+
+    /// Returns the place of a range of the file in the `length` bytes that were read.
+    pub(super) fn place(&self, bytes: &Range<u64>, length: usize) -> Range<usize> {
+        let place = |at: u64| usize::try_from(at - self.bytes.start).unwrap_or(usize::MAX).min(length);
+        place(bytes.start)..place(bytes.end)
+    }
+
+    /// Returns true if it is in the beginning of a file, which is read anyway.
+    fn is_in_start(&self) -> bool {
+        self.bytes.end <= START
+    }
+
+    /// Returns its bytes, and the version that has them: from the beginning of the file, or else from the
+    /// next answer.
+    fn text(&self, start: &(Entry, Bytes), answers: &mut Answers) -> Result<(VersionId, Bytes)> {
+        if !self.is_in_start() {
+            let (entry, bytes) = answers.due()?;
+            return Ok((entry.version, bytes));
+        }
+        let (entry, bytes) = start;
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+        Ok((entry.version, bytes.slice(place(self.bytes.start)..place(self.bytes.end))))
     }
 }
 
@@ -180,11 +210,12 @@ pub(super) fn memory(
     Ok(Some(parts))
 }
 
-/// Returns the ranges that [`file()`] needs: the beginning, and the surroundings of the hits.
+/// Returns the ranges that [`file()`] needs: the beginning, and the surroundings of the hits behind it.
 pub(super) fn wanted_of_file(path: &TreePath, hits: &[&Hit]) -> Wanted {
-    let start = (At::from(path), ByteRange { offset: 0, length: WHOLE + CONTEXT as u64 });
+    let start = (At::from(path), ByteRange { offset: 0, length: START });
     let around = regions(hits, CONTEXT as u64);
-    std::iter::once(start).chain(around.iter().map(|region| region.wanted(path))).collect()
+    let behind = around.iter().filter(|region| !region.is_in_start());
+    std::iter::once(start).chain(behind.map(|region| region.wanted(path))).collect()
 }
 
 /// Returns the parts of a file that belongs to no memory.
@@ -203,29 +234,27 @@ fn content(
     (hits, question): (&[&Hit], &Question),
     mut answers: Answers,
 ) -> Result<(Parts, Option<String>)> {
-    let (entry, start) = answers.due()?;
+    let first = answers.due()?;
+    let (entry, start) = &first;
     let (version, time) = (entry.version, entry.mtime);
     let mut parts = Parts {
         files: vec![SourceFile { path: path.clone(), level, version, time, is_log: false }],
         ..Parts::default()
     };
     let is_short = entry.size <= WHOLE;
-    let checksum = is_short.then(|| sha256(&start));
+    let checksum = is_short.then(|| sha256(start));
     if is_short && !start.is_empty() {
-        parts.whole = Some(whole(0, &entry, &start, What::Whole));
+        parts.whole = Some(whole(0, entry, start, What::Whole));
     }
+    let undivided = parts.whole.clone().filter(|_| entry.size <= UNDIVIDED);
     for region in regions(hits, CONTEXT as u64) {
-        let (read, bytes) = answers.due()?;
+        let (read, bytes) = region.text(&first, &mut answers)?;
         // The positions of a hit are only valid in its own version.
-        let inside = |hit: &&&Hit| region.bytes.start <= hit.bytes.start && hit.bytes.end <= region.bytes.end;
-        for hit in
-            hits.iter().filter(inside).filter(|hit| read.version == hit.version && version == hit.version)
-        {
-            let place =
-                |at: u64| usize::try_from(at - region.bytes.start).unwrap_or(usize::MAX).min(bytes.len());
-            let passage = place(hit.bytes.start)..place(hit.bytes.end);
+        let is_valid = |hit: &Hit| read == hit.version && version == hit.version;
+        for hit in hits.iter().filter(|hit| region.contains(hit) && is_valid(hit)) {
+            let passage = region.place(&hit.bytes, bytes.len());
             let text = RegionText { bytes: &bytes, from: region.bytes.start, known: region.known };
-            let forms = text.forms(passage, question);
+            let forms = text.forms(passage, question, undivided.as_ref());
             if !forms.is_empty() {
                 parts.units.push(unit((hit.rank, hit.parts), true, forms, time));
             }
@@ -234,18 +263,16 @@ fn content(
     // Best first, as the search returned them.
     parts.units.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     if parts.units.is_empty() && !hits.is_empty() {
-        let text = RegionText { bytes: &start, from: 0, known: (0, 1) };
+        let text = RegionText { bytes: start, from: 0, known: (0, 1) };
         // Found in another version: the beginning.
-        let mut forms = text.forms(0..start.len().min(WHOLE as usize), question);
+        let mut forms = text.forms(0..start.len().min(WHOLE as usize), question, undivided.as_ref());
         if let Some(last) = forms.pop() {
             parts.units.push(unit((hits[0].rank, hits[0].parts), true, vec![last], time));
         }
     }
-    if let (Some(whole), Some(first)) = (&parts.whole, parts.units.first_mut())
-        && entry.size <= UNDIVIDED
-    {
+    if let (Some(whole), Some(first)) = (undivided, parts.units.first_mut()) {
         let shortest = first.forms.pop().filter(|form| form.what == What::Excerpt);
-        first.forms = std::iter::once(whole.clone()).chain(shortest).collect();
+        first.forms = std::iter::once(whole).chain(shortest).collect();
         parts.units.truncate(1);
     }
     Ok((parts, checksum))
@@ -259,16 +286,18 @@ struct RegionText<'a> {
 }
 
 impl RegionText<'_> {
-    /// Returns a passage, and the best lines of it if it is long.
-    fn forms(&self, passage: Range<usize>, question: &Question) -> Vec<Form> {
+    /// Returns a passage, and the best lines of it if it is long. A text that is `undivided` stands for each
+    /// of its passages.
+    fn forms(&self, passage: Range<usize>, question: &Question, undivided: Option<&Form>) -> Vec<Form> {
         if passage.is_empty() {
             return Vec::new();
         }
-        let mut forms = vec![self.cut(passage.clone(), What::Passage)];
+        let first = undivided.cloned();
+        let mut forms = vec![first.unwrap_or_else(|| self.cut(passage.clone(), What::Passage))];
         if passage.len() > EXCERPT + EXCERPT / 2
             && let Ok(text) = std::str::from_utf8(&self.bytes[passage.clone()])
         {
-            let best = excerpt(text, question, EXCERPT);
+            let best = excerpt(text, &FoundTerms::of(text, question), EXCERPT);
             let best = passage.start + best.start..passage.start + best.end;
             forms.extend((!best.is_empty()).then(|| self.cut(best, What::Excerpt)));
         }
@@ -277,9 +306,7 @@ impl RegionText<'_> {
 
     fn cut(&self, inside: Range<usize>, what: What) -> Form {
         let (start, end) = (inside.start, inside.end);
-        let front = &self.bytes[start.saturating_sub(CONTEXT)..start];
-        let behind = &self.bytes[end..(end + CONTEXT).min(self.bytes.len())];
-        let text = &self.bytes[inside];
+        let text = &self.bytes[inside.clone()];
         let known = usize::try_from(self.known.0 - self.from).unwrap_or(usize::MAX).min(self.bytes.len());
         let line = match known <= start {
             true => self.known.1 + line_feeds(&self.bytes[known..start]),
@@ -291,11 +318,19 @@ impl RegionText<'_> {
             bytes: self.from + start as u64..self.from + end as u64,
             lines,
             is_whole: false,
-            // Masked with its surroundings, because a secret may be cut at the edge of the piece.
-            text: String::from_utf8_lossy(&masked_in_context(front, text, behind)).into_owned(),
+            text: masked_piece(self.bytes, inside),
             what,
         }
     }
+}
+
+/// Returns a piece of a text with its secrets masked. It is judged with its surroundings, because a secret
+/// may be cut at the edge of the piece.
+pub(super) fn masked_piece(bytes: &[u8], inside: Range<usize>) -> String {
+    let (start, end) = (inside.start, inside.end);
+    let front = &bytes[start.saturating_sub(CONTEXT)..start];
+    let behind = &bytes[end..(end + CONTEXT).min(bytes.len())];
+    String::from_utf8_lossy(&masked_in_context(front, &bytes[inside], behind)).into_owned()
 }
 
 fn unit((rank, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {

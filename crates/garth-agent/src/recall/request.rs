@@ -208,7 +208,9 @@ impl Recall {
         let query = SearchQuery::new(self.question.as_str()).within_any(self.within.iter().cloned());
         // Not `until`: a session that was continued after that time has messages from before.
         let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since);
-        let mut query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE).mode(self.mode);
+        let query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE).mode(self.mode);
+        // Recall reads the text of the hits itself.
+        let mut query = query.snippets(false);
         query.metadata = self.metadata.clone();
         query.patterns = self.patterns.clone();
         query

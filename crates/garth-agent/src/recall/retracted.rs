@@ -10,6 +10,18 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::FindQuery;
 use garth_engine::path::TreePath;
 
+/// Returns true if messages of one of these sessions may be retracted.
+pub(super) async fn may_be_retracted(fs: &dyn FileSystem, messages: &[&TreePath]) -> Result<bool> {
+    if messages.is_empty() {
+        return Ok(false);
+    }
+    let events = messages.iter().map(|messages| events_beside(messages));
+    let query = FindQuery::new(SESSION_LINE).equal(RETRACTED).within_any(events).limit(1);
+    let found = fs.find(&query).await?;
+    // A page without items is not always the last one.
+    Ok(!found.items.is_empty() || found.next.is_some())
+}
+
 /// Returns which of these lines of a session's messages are retracted.
 pub(crate) async fn retracted(
     fs: &dyn FileSystem,
@@ -17,7 +29,7 @@ pub(crate) async fn retracted(
     lines: &BTreeSet<u64>,
 ) -> Result<HashSet<u64>> {
     let mut retracted = HashSet::new();
-    let events = TreePath::from_row(messages.parent().unwrap_or_default().key(), "events.jsonl");
+    let events = events_beside(messages);
     let has = async |key: &str| -> Result<bool> {
         let query = FindQuery::new(SESSION_LINE).equal(key).within(events.clone()).limit(1);
         Ok(!fs.find(&query).await?.items.is_empty())
@@ -43,4 +55,9 @@ pub(crate) async fn retracted(
         }
     }
     Ok(retracted)
+}
+
+/// Returns the path of the events of the session with these messages.
+fn events_beside(messages: &TreePath) -> TreePath {
+    TreePath::from_row(messages.parent().unwrap_or_default().key(), "events.jsonl")
 }

@@ -1,13 +1,13 @@
 //! Reads the messages of a session that were found, with those beside them. The unit is a message, however
 //! the passages of the search divide the file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::messages::{Said, from_snippet, said};
-use super::read::{Answers, Region, Wanted, fetched, line_feeds, regions};
+use super::messages::{Said, from_passage, said};
+use super::read::{Answers, Region, Wanted, fetched, line_feeds, masked_piece, regions};
 use super::retracted::retracted;
 use super::unit::{Form, Parts, SourceFile, Unit, What, share_of};
 use garth_engine::error::Result;
@@ -15,17 +15,21 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{Entry, Hit, ScoreParts, Timestamp};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
+use garth_engine::text::secret::CONTEXT;
 
 /// Bytes that are read on each side of a hit, 8 KiB: a message beside it is rarely longer.
 const AROUND: u64 = 8 << 10;
 /// Bytes that are read on each side of a hit in a longer message, 256 KiB. Of a message that is longer still,
-/// the snippet of the search is shown.
+/// a few words of the passage that was found are shown.
 const WIDE: u64 = 256 << 10;
 /// Limit on the hits of one session for which so much is read.
 const MAX_WIDE: usize = 4;
 
 /// Lines of a log that were read completely, by number: their bytes in the file, and the text.
 pub(crate) type ReadLines = BTreeMap<u64, (Range<u64>, Bytes)>;
+
+/// Messages in the lines that were parsed, by number: hits can share a line, and have others beside them.
+type Parsed = BTreeMap<u64, Option<Said>>;
 
 /// Limits on the times of messages.
 #[derive(Clone, Copy, Debug)]
@@ -85,18 +89,28 @@ fn is_read(lines: &ReadLines, hit: &Hit) -> bool {
     hit.lines.clone().any(|line| lines.contains_key(&line))
 }
 
-/// Returns the found messages of a session that are not retracted, and those beside them.
+/// Returns the found messages of a session that are not retracted, and those beside them. Without
+/// `may_withhold`, none is retracted.
 pub(super) async fn session(
     fs: &dyn FileSystem,
     path: &TreePath,
     hits: &[&Hit],
     (question, times): (&Question, Times),
-    mut answers: Answers,
+    (mut answers, may_withhold): (Answers, bool),
 ) -> Result<Option<Parts>> {
     let Some((entry, mut lines)) = read_lines(fs, path, hits, &mut answers).await? else { return Ok(None) };
-    let shown = hits.iter().flat_map(|hit| hit.lines.start.saturating_sub(1)..=hit.lines.end);
-    let withheld = retracted(fs, path, &shown.collect::<BTreeSet<u64>>()).await?;
+    let withheld = match may_withhold {
+        true => {
+            let shown = hits.iter().flat_map(|hit| hit.lines.start.saturating_sub(1)..=hit.lines.end);
+            retracted(fs, path, &shown.collect::<BTreeSet<u64>>()).await?
+        }
+        false => HashSet::new(),
+    };
     lines.retain(|line, _| !withheld.contains(line));
+    let is_withheld = |hit: &Hit| hit.lines.clone().any(|line| withheld.contains(&line));
+    let unread = hits.iter().copied().filter(|hit| !is_read(&lines, hit) && !is_withheld(hit));
+    let unread: Vec<&Hit> = unread.collect();
+    let mut unread = said_in_unread(fs, path, &unread, question).await?;
     let file = SourceFile {
         path: path.clone(),
         level: None,
@@ -105,19 +119,18 @@ pub(super) async fn session(
         is_log: true,
     };
     let (mut found, mut order): (BTreeMap<u64, Unit>, _) = (BTreeMap::new(), Vec::new());
+    let mut parsed = Parsed::new();
     for hit in hits {
-        let said = in_hit(hit, &lines, question)?;
+        if let Some(said) = unread.remove(&hit.bytes.start) {
+            let line = hit.lines.start..hit.lines.start + 1;
+            let unit = unit(&file, (line, hit.bytes.clone()), said, (hit.rank, hit.parts), true);
+            found.insert(hit.lines.start, unit);
+            order.push(hit.lines.start);
+        }
+        let said = in_hit(hit, &lines, (question, &mut parsed))?;
         // The passage of a hit can have messages without a word of the question.
         let most = said.iter().map(|(_, _, said)| said.words).max().unwrap_or(0);
         let share = |words: usize| if most == 0 { 1.0 } else { words as f64 / most as f64 };
-        if said.is_empty() && !hit.lines.clone().any(|line| withheld.contains(&line)) && !is_read(&lines, hit)
-        {
-            let line = hit.lines.start..hit.lines.start + 1;
-            let said = from_snippet(&hit.snippet);
-            let unit = unit(&file, (line, hit.bytes.clone()), said, (hit.rank, hit.parts), true);
-            found.entry(hit.lines.start).or_insert(unit);
-            order.push(hit.lines.start);
-        }
         for (line, bytes, said) in said {
             let share = share(said.words);
             let rank = hit.rank * share;
@@ -130,7 +143,7 @@ pub(super) async fn session(
         }
     }
     found.retain(|_, unit| times.contain(unit.time));
-    let beside = beside(&file, &found, &lines, (question, times))?;
+    let beside = beside(&file, &found, &lines, (question, times, &mut parsed))?;
     // In the order of the search, which decides among units of equal rank.
     let mut units: Vec<Unit> = order.into_iter().filter_map(|line| found.remove(&line)).collect();
     units.extend(beside);
@@ -142,7 +155,7 @@ fn beside(
     file: &SourceFile,
     found: &BTreeMap<u64, Unit>,
     lines: &ReadLines,
-    (question, times): (&Question, Times),
+    (question, times, parsed): (&Question, Times, &mut Parsed),
 ) -> Result<Vec<Unit>> {
     let mut ranks: BTreeMap<u64, f64> = BTreeMap::new();
     for (line, unit) in found {
@@ -156,7 +169,7 @@ fn beside(
     let mut beside = Vec::new();
     for (line, rank) in ranks {
         let Some((bytes, text)) = lines.get(&line) else { continue };
-        let Some(said) = said(text, question)? else { continue };
+        let Some(said) = message(line, text, (question, &mut *parsed))? else { continue };
         let rank = (rank, ScoreParts::default());
         let unit = unit(file, (line..line + 1, bytes.clone()), said, rank, false);
         beside.extend(times.contain(unit.time).then_some(unit));
@@ -165,12 +178,63 @@ fn beside(
 }
 
 /// Returns the messages in the lines of a hit.
-fn in_hit(hit: &Hit, lines: &ReadLines, question: &Question) -> Result<Vec<(u64, Range<u64>, Said)>> {
+fn in_hit(
+    hit: &Hit,
+    lines: &ReadLines,
+    (question, parsed): (&Question, &mut Parsed),
+) -> Result<Vec<(u64, Range<u64>, Said)>> {
     let mut all = Vec::new();
     for (line, (bytes, text)) in lines.range(hit.lines.clone()) {
         // The last line of a hit may only be touched by its line feed.
         if bytes.start < hit.bytes.end {
-            all.extend(said(text, question)?.map(|said| (*line, bytes.clone(), said)));
+            let said = message(*line, text, (question, &mut *parsed))?;
+            all.extend(said.map(|said| (*line, bytes.clone(), said)));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the message in a line; `None` if there is none. A line is parsed once.
+fn message(
+    line: u64,
+    text: &[u8],
+    (question, parsed): (&Question, &mut Parsed),
+) -> Result<Option<Said>> {
+    if let Some(known) = parsed.get(&line) {
+        return Ok(known.clone());
+    }
+    let said = said(text, question)?;
+    parsed.insert(line, said.clone());
+    Ok(said)
+}
+
+/// Returns a few words of the best hit in each message that is too long to be read, by the start of the hit.
+async fn said_in_unread(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    unread: &[&Hit],
+    question: &Question,
+) -> Result<BTreeMap<u64, Said>> {
+    let mut lines = BTreeSet::new();
+    // The search returns the best hits first.
+    let best = unread.iter().copied().filter(|hit| lines.insert(hit.lines.start));
+    let best: Vec<&Hit> = best.collect();
+    let around = regions(&best, CONTEXT as u64);
+    let mut all = BTreeMap::new();
+    if around.is_empty() {
+        return Ok(all);
+    }
+    let wanted: Wanted = around.iter().map(|region| region.wanted(path)).collect();
+    for mut answers in fetched(fs, &[wanted]).await? {
+        for region in &around {
+            let (_, bytes) = answers.due()?;
+            for hit in best.iter().filter(|hit| region.contains(hit)) {
+                let passage = masked_piece(&bytes, region.place(&hit.bytes, bytes.len()));
+                // Empty if the file is shorter than it was.
+                if !passage.trim().is_empty() {
+                    all.insert(hit.bytes.start, from_passage(&passage, question));
+                }
+            }
         }
     }
     Ok(all)

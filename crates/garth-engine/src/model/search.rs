@@ -83,6 +83,9 @@ pub struct SearchQuery {
     /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
     #[doc(hidden)]
     pub layers: bool,
+    /// False for hits with empty snippets: the text of the passages is then not read once more.
+    #[doc(hidden)]
+    pub snippets: bool,
 }
 
 /// Glob pattern of paths, relative to a directory.
@@ -195,6 +198,13 @@ impl SearchQuery {
         Self { layers, ..self }
     }
 
+    /// Sets whether hits have snippets (default: true).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn snippets(self, snippets: bool) -> Self {
+        Self { snippets, ..self }
+    }
+
     /// Checks the limits.
     ///
     /// # Errors
@@ -235,6 +245,7 @@ impl Default for SearchQuery {
             neighbours: true,
             quick: false,
             layers: false,
+            snippets: true,
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'a, F: Files> QueryFilter<'a, F> {
         &self.question
     }
 
-    /// Returns a passage as a hit, with its text.
+    /// Returns a passage as a hit, with its text if the query asks for it.
     ///
     /// # Errors
     /// Errors of the files.
@@ -75,7 +75,13 @@ impl<'a, F: Files> QueryFilter<'a, F> {
         let PassageHit { passage, words, neighbours, meaning, rank, file } = found;
         let span = passage.span;
         let lines = self.files.lines(&passage)?;
-        let text = hits::shown_whole(self.files, self.rules, &file, (span, lines.start))?;
+        let snippet = match self.query.snippets {
+            true => {
+                let text = hits::shown_whole(self.files, self.rules, &file, (span, lines.start))?;
+                snippet(&readable(&text, passage.form), &self.question)
+            }
+            false => String::new(),
+        };
         let context = match self.query.context {
             0 => None,
             most => {
@@ -91,7 +97,7 @@ impl<'a, F: Files> QueryFilter<'a, F> {
             score: parts.sum(),
             rank,
             parts,
-            snippet: snippet(&readable(&text, passage.form), &self.question),
+            snippet,
             bytes: span.off..span.end(),
             lines,
             context,
