@@ -195,11 +195,7 @@ fn in_hit(
 }
 
 /// Returns the message in a line; `None` if there is none. A line is parsed once.
-fn message(
-    line: u64,
-    text: &[u8],
-    (question, parsed): (&Question, &mut Parsed),
-) -> Result<Option<Said>> {
+fn message(line: u64, text: &[u8], (question, parsed): (&Question, &mut Parsed)) -> Result<Option<Said>> {
     if let Some(known) = parsed.get(&line) {
         return Ok(known.clone());
     }

@@ -14,6 +14,7 @@ use garth_engine::model::{At, Body, ByteRange, Moment, Op, SearchMode, Timestamp
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
+use garth_testkit::fs::counting::Counting;
 use garth_testkit::tools::p as path;
 
 const COFFEE: &str = "ctx://default/users/alice/memories/preferences/coffee";
@@ -177,6 +178,32 @@ async fn recall_fills_but_never_exceeds_budget() {
         let recaller = Recaller::new(&*account.fs, "default").env(account.env.clone());
         let error = recaller.recall(&wrong, &key()).await.unwrap_err();
         assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn recall_reads_short_files_once() {
+    for count in [2, 12] {
+        let account = Account::new();
+        let mut size = 0;
+        for n in 0..count {
+            let memory = format!("ctx://default/users/alice/memories/events/e{n}");
+            account.put(&memory, "The quokka sleeps in the shade.\n".repeat(20)).await;
+            account.write(&format!("/notes/{n}.md"), "A quokka sleeps in the sun.\n".repeat(20)).await;
+            let layers = [".meta.json", ".abstract.md", ".overview.md", "content.md"];
+            let layers = layers.map(|name| format!("{}/{name}", uri(&memory).dir()));
+            for file in layers.into_iter().chain([format!("/notes/{n}.md")]) {
+                size += account.fs.stat(&At::Path(path(&file))).await.map_or(0, |entry| entry.size);
+            }
+        }
+        let fs: Arc<dyn FileSystem> = account.fs.clone();
+        let counting = Counting::new(fs);
+        let asked = Recall { limit: 50, ..words("quokka") };
+        let recaller = Recaller::new(&counting, "default").env(account.env.clone());
+        let answer = recaller.recall(&asked, &key()).await.unwrap();
+        assert_eq!(answer, account.recall(&asked).await);
+        // Nothing twice, and no snippets.
+        assert_eq!(counting.bytes_since() as u64, size, "{count} memories and files");
     }
 }
 

@@ -9,8 +9,9 @@ use garth_agent::recall::{FITS, Recall, Recalled, Recaller};
 use garth_agent::session::{Append, Create, Draft, Sessions};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Op, SearchMode, Timestamp};
-use garth_engine::{Env, FileSystemExt};
+use garth_engine::{Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
+use garth_testkit::fs::counting::Counting;
 use garth_testkit::tools::p as path;
 
 struct Account {
@@ -177,6 +178,24 @@ async fn adjacent_messages_are_one_piece() {
     account.say("zoo", &talk(30, &others)).await;
     let answer = account.recall(&Recall::new("quokka")).await;
     assert_eq!((answer.items.len(), answer.items[0].lines.clone()), (1, 10..16), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn recall_reads_many_sessions_at_once() {
+    let mut reads = Vec::new();
+    for count in [2, 12] {
+        let account = Account::new();
+        for number in 0..count {
+            account.say(&format!("s{number}"), &["Good morning.", "The quokka hops."]).await;
+        }
+        let fs: Arc<dyn FileSystem> = account.fs.clone();
+        let counting = Counting::new(fs);
+        let asked = Recall::new("quokka").budget(4_000);
+        let answer = Recaller::new(&counting, "default").recall(&asked, &Key::new([9; 32])).await.unwrap();
+        assert_eq!((answer.items.len(), &answer), (count, &account.recall(&asked).await));
+        reads.push(counting.reads_since());
+    }
+    assert_eq!(reads[0], reads[1], "reads of 2 sessions, and of 12");
 }
 
 #[tokio::test]

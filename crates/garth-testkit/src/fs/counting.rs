@@ -6,25 +6,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth_engine::model::{
-    At, Blame, ByteRange, Entry, Fetched, FindAnswer, FindQuery, Listing, Moment, NamesPage, Page, Walk,
-    WalkPage,
+    At, Blame, ByteRange, Entry, Fetched, FindAnswer, FindQuery, Listing, Moment, NamesPage, Page,
+    SearchAnswer, SearchQuery, Walk, WalkPage,
 };
 use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, ViewBase};
 
 use super::forward::forward_filesystem;
 
-/// Counts the reads of another filesystem and of its past, and the names that they look at.
+/// Counts the reads of another filesystem and of its past, the names that they look at, and the bytes of text
+/// that fetches and searches return.
 #[derive(Debug)]
 pub struct Counting {
     inner: Arc<dyn FileSystem>,
     reads: Arc<AtomicUsize>,
     names: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
 }
 
 impl Counting {
     /// Wraps a filesystem.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
-        Self { inner, reads: Arc::default(), names: Arc::default() }
+        Self { inner, reads: Arc::default(), names: Arc::default(), bytes: Arc::default() }
     }
 
     /// Returns the number of reads since the last call of this method.
@@ -37,6 +39,11 @@ impl Counting {
         self.names.swap(0, Ordering::Relaxed)
     }
 
+    /// Returns the number of bytes of files and snippets since the last call of this method.
+    pub fn bytes_since(&self) -> usize {
+        self.bytes.swap(0, Ordering::Relaxed)
+    }
+
     fn called(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
@@ -44,12 +51,16 @@ impl Counting {
     fn add(&self, names: usize) {
         self.names.fetch_add(names, Ordering::Relaxed);
     }
+
+    fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 #[async_trait]
 impl FileSystem for Counting {
     forward_filesystem!(inner: capabilities head open_version history changes wait confined
-        snapshots search stage commit committed recorded sync);
+        snapshots stage commit committed recorded sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.called();
@@ -83,12 +94,22 @@ impl FileSystem for Counting {
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         self.called();
-        self.inner.fetch(at, range).await
+        let (entry, bytes) = self.inner.fetch(at, range).await?;
+        self.add_bytes(bytes.len());
+        Ok((entry, bytes))
     }
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         self.called();
-        self.inner.fetch_many(items).await
+        let fetched = self.inner.fetch_many(items).await?;
+        self.add_bytes(fetched.items.iter().flatten().map(|(_, bytes)| bytes.len()).sum());
+        Ok(fetched)
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        let answer = self.inner.search(query).await?;
+        self.add_bytes(answer.hits.iter().map(|hit| hit.snippet.len()).sum());
+        Ok(answer)
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
@@ -109,7 +130,8 @@ impl FileSystem for Counting {
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         let inner = self.inner.as_of(moment).await?;
         // The past shares the counters, so its reads count as well.
-        Ok(Arc::new(Self { inner, reads: Arc::clone(&self.reads), names: Arc::clone(&self.names) }))
+        let (reads, names) = (Arc::clone(&self.reads), Arc::clone(&self.names));
+        Ok(Arc::new(Self { inner, reads, names, bytes: Arc::clone(&self.bytes) }))
     }
 
     fn view_base(&self) -> &dyn ViewBase {

@@ -14,7 +14,7 @@ use self::calls::Costs;
 use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
 use crate::model::quota::{Limits, MAX_QUOTAS};
-use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
+use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SearchQuery, SetAttrs, Timestamp};
 use crate::rule::sample::{FIRST_WORD, WORDS};
 use crate::rule::{Constraint, PathPattern, Rule};
 use crate::sqlite::steps;
@@ -427,6 +427,27 @@ fn find_in_a_file_ignores_other_keys() {
         steps::of_call(|_| drop([found(id()), found(ends()), found(users())]))
     });
     assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+#[test]
+fn search_without_snippets_reads_no_text() {
+    let saved = |count: usize| {
+        let text = "The quokka sleeps in the shade.\n".repeat(20);
+        let (account, ()) = Account::grown(|account| {
+            account.commit((0..count).map(|n| Op::write(path(&format!("/d/zoo-{n}")), text.clone())));
+        });
+        let query = |snippets| SearchQuery::new("quokka").limit(count).snippets(snippets);
+        let found = |snippets| block_on(account.fs.search(&query(snippets))).expect("an answer").hits;
+        let mut hits = found(true);
+        assert!(hits.len() == count && hits.iter().all(|hit| hit.snippet.contains("quokka")), "{hits:?}");
+        hits.iter_mut().for_each(|hit| hit.snippet.clear());
+        assert_eq!(found(false), hits);
+        let [with, without] = [true, false].map(|snippets| steps::of_call(|_| drop(found(snippets))));
+        with.saturating_sub(without)
+    };
+    let [few, many] = [FEW, 10 * FEW].map(saved);
+    // At least one row of each hit.
+    assert!(few >= FEW as u64 && many >= 9 * few, "{few} steps of {FEW} hits, {many} of ten times as many");
 }
 
 #[test]
