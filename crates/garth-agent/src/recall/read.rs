@@ -246,7 +246,7 @@ fn content(
     if is_short && !start.is_empty() {
         parts.whole = Some(whole(0, entry, start, What::Whole));
     }
-    let undivided = parts.whole.clone().filter(|_| entry.size <= UNDIVIDED);
+    let undivided = parts.whole.as_ref().filter(|_| entry.size <= UNDIVIDED).cloned();
     for region in regions(hits, CONTEXT as u64) {
         let (read, bytes) = region.text(&first, &mut answers)?;
         // The positions of a hit are only valid in its own version.

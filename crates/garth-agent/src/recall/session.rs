@@ -107,10 +107,7 @@ pub(super) async fn session(
         false => HashSet::new(),
     };
     lines.retain(|line, _| !withheld.contains(line));
-    let is_withheld = |hit: &Hit| hit.lines.clone().any(|line| withheld.contains(&line));
-    let unread = hits.iter().copied().filter(|hit| !is_read(&lines, hit) && !is_withheld(hit));
-    let unread: Vec<&Hit> = unread.collect();
-    let mut unread = said_in_unread(fs, path, &unread, question).await?;
+    let mut unread = said_in(fs, path, &unread(hits, &lines, &withheld), question).await?;
     let file = SourceFile {
         path: path.clone(),
         level: None,
@@ -204,18 +201,24 @@ fn message(line: u64, text: &[u8], (question, parsed): (&Question, &mut Parsed))
     Ok(said)
 }
 
-/// Returns a few words of the best hit in each message that is too long to be read, by the start of the hit.
-async fn said_in_unread(
+/// Returns the best hit in each message that is too long to be read, and is not withheld.
+fn unread<'a>(hits: &[&'a Hit], lines: &ReadLines, withheld: &HashSet<u64>) -> Vec<&'a Hit> {
+    let mut starts = BTreeSet::new();
+    let mut unread: Vec<&'a Hit> = hits.to_vec();
+    unread.retain(|hit| !is_read(lines, hit) && !hit.lines.clone().any(|line| withheld.contains(&line)));
+    // The search returns the best hits first.
+    unread.retain(|hit| starts.insert(hit.lines.start));
+    unread
+}
+
+/// Returns a few words of each of these hits, as of a message, by the start of the hit.
+async fn said_in(
     fs: &dyn FileSystem,
     path: &TreePath,
-    unread: &[&Hit],
+    hits: &[&Hit],
     question: &Question,
 ) -> Result<BTreeMap<u64, Said>> {
-    let mut lines = BTreeSet::new();
-    // The search returns the best hits first.
-    let best = unread.iter().copied().filter(|hit| lines.insert(hit.lines.start));
-    let best: Vec<&Hit> = best.collect();
-    let around = regions(&best, CONTEXT as u64);
+    let around = regions(hits, CONTEXT as u64);
     let mut all = BTreeMap::new();
     if around.is_empty() {
         return Ok(all);
@@ -224,7 +227,7 @@ async fn said_in_unread(
     for mut answers in fetched(fs, &[wanted]).await? {
         for region in &around {
             let (_, bytes) = answers.due()?;
-            for hit in best.iter().filter(|hit| region.contains(hit)) {
+            for hit in hits.iter().filter(|hit| region.contains(hit)) {
                 let passage = masked_piece(&bytes, region.place(&hit.bytes, bytes.len()));
                 // Empty if the file is shorter than it was.
                 if !passage.trim().is_empty() {
