@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::fence::{harmless, lines_of, named};
+use super::fence::{lines_of, named};
 use super::gather::RankedCandidates;
 use super::request::Recall;
 use super::run::{Run, piece_of, tokens_of};
@@ -26,9 +26,6 @@ pub(super) struct Choice<'a> {
     whole: Vec<bool>,
     /// Tokens of each candidate.
     costs: Vec<usize>,
-    /// Tokens of forms that were counted, by candidate, unit and form. The complete text is the unit after
-    /// the last.
-    counted: HashMap<(usize, usize, usize), usize>,
     /// Tokens of the lines of the head that were counted, by candidate and file.
     heads: HashMap<(usize, usize), usize>,
     /// Tokens of a fence without lines.
@@ -95,7 +92,6 @@ impl<'a> Choice<'a> {
             taken: candidates.iter().map(|candidate| vec![None; candidate.parts.units.len()]).collect(),
             whole: vec![false; candidates.len()],
             costs: vec![0; candidates.len()],
-            counted: HashMap::new(),
             heads: HashMap::new(),
             fence: count(&begin) + count(&end),
             room,
@@ -193,21 +189,21 @@ impl<'a> Choice<'a> {
     /// Returns the runs of a candidate that are shown, in the order of its files.
     pub(super) fn runs(&self, candidate: usize) -> Vec<Run<'a>> {
         let parts = &self.candidates[candidate].parts;
-        let mut shown: Vec<(&Unit, &Form, (usize, usize))> = Vec::new();
+        let mut shown: Vec<(&Unit, &Form)> = Vec::new();
         for (place, unit) in parts.units.iter().enumerate() {
             let Some(form) = self.taken[candidate][place] else { continue };
             let value = &unit.forms[form];
             // The complete text stands for its units in any form, such as the abstract.
             if !self.whole[candidate] || unit.forms[0].file > 0 {
-                shown.push((unit, value, (place, form)));
+                shown.push((unit, value));
             }
         }
         if let (true, Some(whole), Some(unit)) = (self.whole[candidate], &parts.whole, parts.units.first()) {
-            shown.push((unit, whole, (parts.units.len(), 0)));
+            shown.push((unit, whole));
         }
-        shown.sort_by_key(|(_, form, _)| (form.file, form.bytes.start));
+        shown.sort_by_key(|(_, form)| (form.file, form.bytes.start));
         let mut runs: Vec<Run<'a>> = Vec::new();
-        for (unit, form, key) in shown {
+        for (unit, form) in shown {
             let touches = |run: &&mut Run<'_>| {
                 let last = run.forms.last().map(|(_, last)| *last);
                 last.is_some_and(|last| match parts.files[form.file].is_log {
@@ -216,11 +212,8 @@ impl<'a> Choice<'a> {
                 })
             };
             match runs.last_mut().filter(touches) {
-                Some(run) => {
-                    run.forms.push((unit, form));
-                    run.keys.push(key);
-                }
-                None => runs.push(Run { file: form.file, forms: vec![(unit, form)], keys: vec![key] }),
+                Some(run) => run.forms.push((unit, form)),
+                None => runs.push(Run { file: form.file, forms: vec![(unit, form)] }),
             }
         }
         runs
@@ -228,26 +221,24 @@ impl<'a> Choice<'a> {
 
     /// Returns the tokens of what is shown of a candidate, with its lines of the head.
     fn cost(&mut self, candidate: usize) -> usize {
-        let value = &self.candidates[candidate];
         let (mut cost, mut last) = (0, None);
         for run in self.runs(candidate) {
             if last != Some(run.file) {
-                let tokens = || count(&named(10, &piece_of(value, run.file).piece()));
-                cost += *self.heads.entry((candidate, run.file)).or_insert_with(tokens);
+                cost += self.head(candidate, run.file);
                 last = Some(run.file);
             }
             cost += self.fence + tokens_of(&run.lines());
-            for (place, stamp) in self.stamps.of(&run).into_iter().enumerate() {
-                let (unit, form) = run.forms[place];
-                let key = (candidate, run.keys[place].0, run.keys[place].1);
-                let tokens = || match &unit.speaker {
-                    Some(speaker) => count(&format!("{speaker}{}", form.text)),
-                    None => count(&harmless(&form.text)),
-                };
-                cost += *self.counted.entry(key).or_insert_with(tokens);
+            for (stamp, (unit, form)) in self.stamps.of(&run).iter().zip(&run.forms) {
+                cost += form.tokens(unit.speaker.as_deref());
                 cost += if stamp.is_empty() { 0 } else { self.stamps.tokens() };
             }
         }
         cost
+    }
+
+    /// Returns the tokens of the line of the head that names a file of a candidate.
+    fn head(&mut self, candidate: usize, file: usize) -> usize {
+        let names = piece_of(&self.candidates[candidate], file);
+        *self.heads.entry((candidate, file)).or_insert_with(|| count(&named(10, &names.piece())))
     }
 }

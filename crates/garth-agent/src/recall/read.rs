@@ -2,6 +2,7 @@
 //! Secrets are masked here, before anything else sees the text.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -320,6 +321,7 @@ impl RegionText<'_> {
             is_whole: false,
             text: masked_piece(self.bytes, inside),
             what,
+            tokens: OnceLock::new(),
         }
     }
 }
@@ -340,7 +342,15 @@ fn unit((rank, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>
 fn whole(file: usize, entry: &Entry, bytes: &[u8], what: What) -> Form {
     let text = String::from_utf8_lossy(bytes);
     let lines = 1..1 + text.lines().count().max(1) as u64;
-    Form { file, bytes: 0..entry.size, lines, is_whole: true, text: masked(&text).into_owned(), what }
+    Form {
+        file,
+        bytes: 0..entry.size,
+        lines,
+        is_whole: true,
+        text: masked(&text).into_owned(),
+        what,
+        tokens: OnceLock::new(),
+    }
 }
 
 /// Returns the number of line feeds in a text.

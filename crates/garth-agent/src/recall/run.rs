@@ -10,8 +10,6 @@ use crate::memory::Level;
 pub(super) struct Run<'a> {
     pub(super) file: usize,
     pub(super) forms: Vec<(&'a Unit, &'a Form)>,
-    /// Token counts of the forms' keys.
-    pub(super) keys: Vec<(usize, usize)>,
 }
 
 impl Run<'_> {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -253,7 +254,8 @@ fn unit(
             (true, 0) => What::Message,
             (true, _) => What::PartOfMessage,
         };
-        Form { file: 0, bytes: bytes.clone(), lines: lines.clone(), is_whole: false, text, what }
+        let (bytes, lines) = (bytes.clone(), lines.clone());
+        Form { file: 0, bytes, lines, is_whole: false, text, what, tokens: OnceLock::new() }
     });
     let (forms, time) = (forms.collect(), time.unwrap_or(file.time));
     Unit { rank, score_parts, is_found, forms, speaker: Some(who), time }

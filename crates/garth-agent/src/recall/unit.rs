@@ -1,7 +1,10 @@
 //! Units: the parts of a memory or file among which a recall chooses.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
+use super::fence::harmless;
+use crate::count::count;
 use crate::memory::Level;
 use garth_engine::model::{ScoreParts, Timestamp, VersionId};
 use garth_engine::path::TreePath;
@@ -122,6 +125,19 @@ pub(super) struct Form {
     /// Text with masked secrets.
     pub(super) text: String,
     pub(super) what: What,
+    /// Tokens of the text, once they are counted.
+    pub(super) tokens: OnceLock<usize>,
+}
+
+impl Form {
+    /// Returns the tokens of the text as it is shown, with the speaker of its unit and without a time. They
+    /// are counted once: the budget is tried several times while sources are read.
+    pub(super) fn tokens(&self, speaker: Option<&str>) -> usize {
+        *self.tokens.get_or_init(|| match speaker {
+            Some(speaker) => count(&format!("{speaker}{}", self.text)),
+            None => count(&harmless(&self.text)),
+        })
+    }
 }
 
 /// Kind of text that a form shows of a source.
