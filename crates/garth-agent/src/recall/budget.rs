@@ -1,9 +1,10 @@
 //! Spends the token budget of a recall: on what was found, best first, and on the messages beside it; then on
-//! longer forms of what is shown.
+//! longer forms of what is shown. Tries the budget while sources are read.
 
 use std::collections::HashMap;
 
-use super::fence::{lines_of, named};
+use super::answer::head;
+use super::fence::{PREAMBLE, Piece, lines_of, named, word};
 use super::gather::RankedCandidates;
 use super::request::Recall;
 use super::run::{Run, piece_of, tokens_of};
@@ -45,35 +46,69 @@ struct Step {
     before: Option<usize>,
 }
 
+/// Unit that may be shown.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    /// Number by which units are offered, the largest first.
+    rank: f64,
+    candidate: usize,
+    unit: usize,
+}
+
 /// Spends `room` tokens on the gathered candidates.
 pub(super) fn spend<'a>(asked: &Recall, gathered: &'a RankedCandidates, room: usize) -> Choice<'a> {
     let mut choice = Choice::new(asked, gathered, room);
     let queue = queue(asked, gathered);
-    for (candidate, unit) in queue.iter().copied() {
-        choice.offer(candidate, unit);
-    }
-    for (candidate, unit) in queue {
-        choice.lengthen(candidate, unit);
-    }
-    for candidate in 0..gathered.candidates.len() {
-        choice.complete(candidate);
-    }
+    choice.offer_all(&queue);
+    choice.improve(&queue);
     choice
 }
 
+/// Tokens that an answer of the gathered candidates leaves for sources that were not read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leftover {
+    tokens: usize,
+    /// Tokens of a fence without lines.
+    fence: usize,
+    /// True if some of the candidates are not shown completely.
+    pub(super) is_partial: bool,
+}
+
+impl Leftover {
+    /// Spends the budget on the gathered candidates, of which one fits. Other sources are offered tokens after
+    /// the units of at least this rank.
+    pub(super) fn after(rank: f64, asked: &Recall, gathered: &RankedCandidates) -> Self {
+        let before = count(&head(PREAMBLE, &gathered.notes, asked.budget));
+        let mut choice = Choice::new(asked, gathered, asked.budget.saturating_sub(before));
+        let queue = queue(asked, gathered);
+        let (first, others) = queue.split_at(queue.partition_point(|offer| offer.rank >= rank));
+        choice.offer_all(first);
+        let tokens = choice.room;
+        choice.offer_all(others);
+        choice.improve(&queue);
+        Self { tokens, fence: choice.fence, is_partial: choice.is_partial() }
+    }
+
+    /// Returns true if it is enough for a source, with its line of the head and a token of text.
+    pub(super) fn has_room_for(&self, source: &str, version: &str) -> bool {
+        let piece = Piece { source: &word(source), layer: "", version, lines: "", text: "" };
+        self.fence + count(&named(10, &piece)) < self.tokens
+    }
+}
+
 /// Returns the units of all candidates, best first.
-fn queue(asked: &Recall, gathered: &RankedCandidates) -> Vec<(usize, usize)> {
+fn queue(asked: &Recall, gathered: &RankedCandidates) -> Vec<Offer> {
     let mut queue = Vec::new();
     for (place, candidate) in gathered.candidates.iter().enumerate() {
         for (unit, value) in candidate.parts.units.iter().enumerate() {
             let share = if value.is_found { 1.0 } else { BESIDE };
             let weight = asked.half_life.map_or(1.0, |days| weight(gathered.now, value.time, days));
-            queue.push((value.rank * share * weight, place, unit));
+            queue.push(Offer { rank: value.rank * share * weight, candidate: place, unit });
         }
     }
     // Stable: equals stay in the order of the search.
-    queue.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
-    queue.into_iter().map(|(_, candidate, unit)| (candidate, unit)).collect()
+    queue.sort_by(|one, other| other.rank.total_cmp(&one.rank));
+    queue
 }
 
 /// Returns the weight of what is as old as this, 0.5 to 1.
@@ -96,6 +131,23 @@ impl<'a> Choice<'a> {
             fence: count(&begin) + count(&end),
             room,
             steps: Vec::new(),
+        }
+    }
+
+    /// Takes each unit that fits.
+    fn offer_all(&mut self, queue: &[Offer]) {
+        for offer in queue {
+            self.offer(offer.candidate, offer.unit);
+        }
+    }
+
+    /// Spends what is left on longer forms of what is shown.
+    fn improve(&mut self, queue: &[Offer]) {
+        for offer in queue {
+            self.lengthen(offer.candidate, offer.unit);
+        }
+        for candidate in 0..self.candidates.len() {
+            self.complete(candidate);
         }
     }
 
@@ -147,6 +199,13 @@ impl<'a> Choice<'a> {
 
     /// Takes a unit in this form, or the complete text, if that costs at most `most` more.
     fn take(&mut self, candidate: usize, unit: Option<usize>, form: Option<usize>, most: usize) -> bool {
+        if let (0, Some(unit), Some(form)) = (self.costs[candidate], unit, form) {
+            // Before its text is counted: a large answer tries many units when little is left.
+            let file = self.candidates[candidate].parts.units[unit].forms[form].file;
+            if self.fence + self.head(candidate, file) > most {
+                return false;
+            }
+        }
         let before = unit.and_then(|unit| self.taken[candidate][unit]);
         self.set(candidate, unit, form, true);
         let cost = self.cost(candidate);

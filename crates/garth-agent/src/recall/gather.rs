@@ -1,10 +1,12 @@
 //! Gathers the memories and files that may be shown for a question, and the parts of each.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 
+use super::budget::Leftover;
 use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
-use super::request::Recall;
+use super::request::{MAX_SOURCES, Recall};
 use super::retracted::may_be_retracted;
 use super::session::Times;
 use super::unit::{Candidate, Parts};
@@ -21,10 +23,13 @@ use garth_engine::text::question::Question;
 /// most, so one common word next to two of these scores lower. Meaning does not count: texts that have
 /// nothing to do with a question are as near to it as those that answer it in other words.
 pub const FITS: f64 = 0.15;
-/// Limit on the parts of sources that are shown if nothing fits, because they are nearest in meaning.
-const MAX_NEAREST: usize = 10;
+/// Bounds of the number of parts that are shown if nothing fits, because they are nearest in meaning. They may
+/// have nothing to do with the question, so they are few.
+const NEAREST: RangeInclusive<usize> = 10..=20;
+/// Tokens of the budget for each of them. A short text takes about half as many.
+const TOKENS_PER_NEAREST: usize = 200;
 /// Limit on the memories and files that are read: about 80 KiB of each.
-const READ: usize = 100;
+const READ: usize = MAX_SOURCES;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
 const AHEAD: usize = 16;
 /// Share of the best score below which sources, and parts of them, are omitted.
@@ -38,17 +43,27 @@ const UNINDEXED: &str = "Some text is not indexed yet; try again later.";
 pub(super) struct Reach {
     /// Maximum number of candidates.
     candidates: usize,
+    /// Number of candidates among which the nearest are, if nothing fits.
+    near: usize,
     /// Share of the best score below which sources, and parts of them, are omitted.
     least: f64,
+    /// True if no more sources are read than the budget has tokens for.
+    is_in_budget: bool,
 }
 
 impl Reach {
     /// Reach of a comparison: as many candidates as are read, whatever their scores.
-    pub(super) const COMPARED: Self = Self { candidates: READ, least: 0.0 };
+    pub(super) const COMPARED: Self = Self { candidates: READ, near: READ, least: 0.0, is_in_budget: false };
 
     /// Returns the reach of an answer.
     pub(super) fn shown(asked: &Recall) -> Self {
-        Self { candidates: asked.limit, least: BESIDE }
+        Self {
+            candidates: asked.limit.unwrap_or(READ),
+            // The first ones may have no part that is near in meaning.
+            near: asked.limit.unwrap_or(2 * most_nearest(asked)),
+            least: BESIDE,
+            is_in_budget: true,
+        }
     }
 }
 
@@ -64,6 +79,8 @@ pub(super) struct RankedCandidates {
     pub(super) notes: Vec<&'static str>,
     pub(super) more: bool,
     pub(super) missing: u64,
+    /// Limit on the parts that are nearest in meaning, if nothing fits. Set with the limits of an answer.
+    nearest: usize,
     /// Time of the state that was read.
     pub(super) now: Timestamp,
 }
@@ -118,22 +135,23 @@ impl Recaller<'_> {
             let least = least_shown(gathered.best, reach);
             // The others would not be shown with a larger limit either.
             sources.retain(|source| source.score >= least);
+            gathered.omit(least);
             let Some(next) = sources.front() else { break };
+            // What the limit leaves out decides whether anything fits, unless a candidate does.
+            let fits = gathered.has_fitting();
+            let is_decided = fits || !sources.iter().any(|source| source.words >= FITS);
+            let most = if fits || !is_decided { reach.candidates } else { reach.near };
             // A source can rank lower than its best hit, which is not always shown. So a later one has its
             // place only if the limit is reached without those that rank lower.
-            let rank = |one: &Candidate| one.parts.best(least).map(|unit| unit.rank);
-            let before = gathered.candidates.iter().filter_map(rank).filter(|rank| *rank >= next.rank);
-            let place = before.count();
-            let is_full = place >= reach.candidates;
-            // What the limit leaves out decides whether anything fits, unless a candidate does.
-            let decides = |source: &Source| source.words >= FITS;
-            let is_decided = gathered.has_fitting(least) || !sources.iter().any(decides);
-            if read == READ || (is_full && is_decided) {
+            let place = gathered.candidates.iter().filter(|one| one.rank >= next.rank).count();
+            let is_full = place >= most;
+            let is_over = is_full || (fits && reach.is_in_budget && is_spent(asked, &gathered, &sources));
+            if read == READ || (is_over && is_decided) {
                 gathered.more = true;
                 break;
             }
             // Sources are read in groups: one read of several costs less than one for each.
-            let due = if is_full { AHEAD } else { AHEAD.min(reach.candidates - place) };
+            let due = if is_full { AHEAD } else { AHEAD.min(most - place) };
             let due = due.min(READ - read).min(sources.len());
             let group: Vec<Source> = sources.drain(..due).collect();
             read += due;
@@ -197,11 +215,18 @@ impl RankedCandidates {
         self.candidates.push(candidate);
     }
 
-    /// Returns true if a part that was found, and has at least this score, fits the question.
-    fn has_fitting(&self, least: f64) -> bool {
+    /// Omits the parts that were found with a smaller score, and orders the candidates by the ranks of those
+    /// left.
+    fn omit(&mut self, least: f64) {
+        // Before they are ordered: what is left out must not raise the rank of its source.
+        self.candidates.retain_mut(|candidate| candidate.keep(least));
+        self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
+    }
+
+    /// Returns true if a part that was found fits the question.
+    fn has_fitting(&self) -> bool {
         let mut found = self.candidates.iter().flat_map(Candidate::found);
-        found
-            .any(|unit| unit.score() >= least && unit.score_parts.words + unit.score_parts.neighbours >= FITS)
+        found.any(|unit| unit.score_parts.words + unit.score_parts.neighbours >= FITS)
     }
 
     /// Applies the limits of an answer, and orders the candidates by their ranks. Whether anything fits is
@@ -209,13 +234,11 @@ impl RankedCandidates {
     pub(super) fn limited(mut self, asked: &Recall) -> Self {
         self.best = self.candidates.iter().map(Candidate::best_score).reduce(f64::max);
         let reach = Reach::shown(asked);
-        let least = least_shown(self.best, reach);
-        // Before they are ordered: what is left out must not raise the rank of its source.
-        self.candidates.retain_mut(|candidate| candidate.keep(least));
-        self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
-        self.fits = self.has_fitting(least);
+        self.omit(least_shown(self.best, reach));
+        self.fits = self.has_fitting();
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
+        self.nearest = most_nearest(asked);
         self
     }
 
@@ -239,9 +262,9 @@ impl RankedCandidates {
         };
         let mut ranks: Vec<f64> = self.candidates.iter().flat_map(of).collect();
         ranks.sort_by(|one, other| other.total_cmp(one));
-        let least = ranks.get(MAX_NEAREST - 1).copied().unwrap_or(0.0);
+        let mut left = self.nearest;
         // Several can have the least rank.
-        let mut left = MAX_NEAREST;
+        let least = ranks.get(left.saturating_sub(1)).copied().unwrap_or(0.0);
         let mut takes = |rank: f64| {
             let is_taken = rank >= least && left > 0;
             left -= usize::from(is_taken);
@@ -264,6 +287,16 @@ impl Source {
     fn is_full(&self) -> bool {
         let of_level = |level| self.hits.iter().filter(|(own, _)| *own == level).count();
         of_level(Some(Level::Content)).max(of_level(None)) >= MAX_PER_FILE
+    }
+
+    /// Returns its URI, or the path of a file.
+    fn name(&self) -> String {
+        self.memory.as_ref().map_or_else(|| self.path.to_string(), Uri::to_string)
+    }
+
+    /// Returns the version of what was found first.
+    fn version(&self) -> String {
+        self.hits.first().map(|(_, hit)| hit.version.to_string()).unwrap_or_default()
     }
 
     /// Returns its path if it is the messages of a session.
@@ -306,14 +339,11 @@ impl Source {
     fn candidate(&self, parts: Parts) -> Option<Candidate> {
         let best = parts.best(0.0)?;
         let (rank, score_parts) = (best.rank, best.score_parts);
-        let (source, found_in) = match &self.memory {
-            Some(uri) => (uri.to_string(), self.found_in()),
-            None => {
-                let name = self.path.name().unwrap_or_default().to_owned();
-                (self.path.to_string(), vec![(name, score_parts.sum())])
-            }
+        let found_in = match &self.memory {
+            Some(_) => self.found_in(),
+            None => vec![(self.path.name().unwrap_or_default().to_owned(), score_parts.sum())],
         };
-        Some(Candidate { source, rank, score_parts, found_in, parts })
+        Some(Candidate { source: self.name(), rank, score_parts, found_in, parts })
     }
 
     /// Returns the files of a memory that contain words of the question, each with its best score.
@@ -335,6 +365,19 @@ impl Source {
 async fn may_withhold(fs: &dyn FileSystem, group: &[Source]) -> Result<bool> {
     let logs: Vec<&TreePath> = group.iter().filter_map(Source::log).collect();
     may_be_retracted(fs, &logs).await
+}
+
+/// Returns true if the budget has no tokens for one of these sources after the candidates that rank higher than
+/// the first of them, and does not even show all that was found in the candidates.
+fn is_spent(asked: &Recall, gathered: &RankedCandidates, sources: &VecDeque<Source>) -> bool {
+    let Some(next) = sources.front() else { return false };
+    let left = Leftover::after(next.rank, asked, gathered);
+    left.is_partial && !sources.iter().any(|source| left.has_room_for(&source.name(), &source.version()))
+}
+
+/// Returns the maximum number of parts that are nearest in meaning.
+fn most_nearest(asked: &Recall) -> usize {
+    (asked.budget / TOKENS_PER_NEAREST).clamp(*NEAREST.start(), *NEAREST.end())
 }
 
 /// Returns the score below which nothing is shown.

@@ -12,8 +12,8 @@ pub const BUDGET: usize = 2_000;
 pub const MAX_BUDGET: usize = 32_000;
 /// Smallest token budget: about one sentence with its fence.
 pub const MIN_BUDGET: usize = 100;
-/// Limit on the sources of an answer.
-pub const MAX_SOURCES: usize = 50;
+/// Limit on the sources of an answer, which is also that on the sources that are read.
+pub const MAX_SOURCES: usize = 100;
 /// Limit on the bytes of a question.
 pub const MAX_QUESTION: usize = 8 << 10;
 
@@ -66,9 +66,9 @@ pub struct Recall {
     /// Limit on the tokens of the complete answer, fences included; [`MIN_BUDGET`] to [`MAX_BUDGET`].
     #[doc(hidden)]
     pub budget: usize,
-    /// Limit on the sources, 1 to [`MAX_SOURCES`].
+    /// Limit on the sources, 1 to [`MAX_SOURCES`]. `None`: only the budget limits them.
     #[doc(hidden)]
-    pub limit: usize,
+    pub limit: Option<usize>,
     /// Recalls memories that were valid at this time, instead of now. Restricts the answer to memories.
     #[doc(hidden)]
     pub valid_at: Option<Timestamp>,
@@ -101,7 +101,7 @@ impl Recall {
             until: None,
             mode: SearchMode::default(),
             budget: BUDGET,
-            limit: 20,
+            limit: None,
             valid_at: None,
             as_of: None,
         }
@@ -185,10 +185,11 @@ impl Recall {
         Self { mode, ..self }
     }
 
-    /// Sets the limit on the sources.
+    /// Sets the limit on the sources, 1 to [`MAX_SOURCES`]. Without it, sources are added while the budget
+    /// has tokens for them.
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
-        Self { limit, ..self }
+        Self { limit: Some(limit), ..self }
     }
 
     /// Recalls memories that were valid at this time. Restricts the answer to memories.
@@ -228,7 +229,7 @@ impl Recall {
             )
         } else if self.half_life.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
             format!("a half-life is 1 to {MAX_DAYS} days")
-        } else if !(1..=MAX_SOURCES).contains(&self.limit) {
+        } else if self.limit.is_some_and(|limit| !(1..=MAX_SOURCES).contains(&limit)) {
             format!("a recall has 1 to {MAX_SOURCES} sources")
         } else if self.question.len() > MAX_QUESTION {
             format!("a question has at most {MAX_QUESTION} bytes")

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use garth_agent::memory::{LayerText, Memories, Put, Uri};
 use garth_agent::recall::fence::{self, Key};
-use garth_agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recaller};
+use garth_agent::recall::{FITS, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recalled, Recaller};
 use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
@@ -165,15 +165,16 @@ async fn recall_fills_but_never_exceeds_budget() {
         assert!(budget < 500 || answer.items[0].text.contains("The ferry left at"), "{budget}: {answer:?}");
         before = now;
     }
-    assert!(before.0 == 20 && before.1 > 10_000, "{before:?}");
-    let few = account.recall(&Recall { limit: 3, ..Recall::new("ferry of Alice") }).await;
+    assert!(before.0 == 30 && before.1 > 10_000, "{before:?}");
+    let few = account.recall(&Recall::new("ferry of Alice").limit(3)).await;
     let mut sources = sources(&few);
     sources.dedup();
     assert!(sources.len() == 3 && few.more, "{sources:?}");
     for wrong in [
         Recall::new("x").budget(MIN_BUDGET - 1),
         Recall::new("x").budget(MAX_BUDGET + 1),
-        Recall { limit: 0, ..Recall::new("x") },
+        Recall::new("x").limit(0),
+        Recall::new("x").limit(MAX_SOURCES + 1),
     ] {
         let recaller = Recaller::new(&*account.fs, "default").env(account.env.clone());
         let error = recaller.recall(&wrong, &key()).await.unwrap_err();
@@ -198,7 +199,7 @@ async fn recall_reads_short_files_once() {
         }
         let fs: Arc<dyn FileSystem> = account.fs.clone();
         let counting = Counting::new(fs);
-        let asked = Recall { limit: 50, ..words("quokka") };
+        let asked = words("quokka").budget(MAX_BUDGET);
         let recaller = Recaller::new(&counting, "default").env(account.env.clone());
         let answer = recaller.recall(&asked, &key()).await.unwrap();
         assert_eq!(answer, account.recall(&asked).await);

@@ -17,8 +17,8 @@ use crate::verb::set::parse_pair;
 /// Prints what matches best until the budget is spent: short memories in full, passages of longer texts, and
 /// messages of sessions as `role: text` with the messages beside them. Memories that were replaced or are not
 /// valid now are left out. Matching compares words and their meaning; no model is needed. If no text has
-/// enough words of the question, the answer begins with `Nothing fits the question.`; up to ten texts that
-/// are nearest in meaning may follow. The exit status is 0.
+/// enough words of the question, the answer begins with `Nothing fits the question.`; a few texts that are
+/// nearest in meaning may follow. The exit status is 0.
 ///
 /// The first lines number the sources. Each piece is enclosed by two lines that name its source by number and
 /// carry a code, so that a model can tell evidence from instructions. No stored text can imitate these lines.
@@ -66,9 +66,9 @@ pub(crate) struct Recall {
     /// Compare texts by words alone, or also by meaning
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// Maximum number of memories and files, 1 to 50
-    #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
-    limit: usize,
+    /// Maximum number of memories and files, 1 to 100 [default: as many as the budget has tokens for]
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<usize>,
     /// Return memories that were valid at this time, including replaced ones; no files
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     valid_at: Option<String>,

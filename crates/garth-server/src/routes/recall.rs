@@ -14,8 +14,6 @@ use crate::fields::{end_time, fields, integer, string, string_of, strings, time,
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
-/// Sources of an answer unless the call sets a limit.
-const DEFAULT_SOURCES: usize = 20;
 
 fields! {
     /// Returns memories, messages and files relevant to a question, for a model, within a token budget.
@@ -24,8 +22,8 @@ fields! {
         question: Cow<'a, str> = string();
         /// Limit on the tokens of the text.
         budget: usize = integer(MIN_BUDGET as u64, MAX_BUDGET as u64), or BUDGET;
-        /// Limit on the sources.
-        limit: usize = integer(1, MAX_SOURCES as u64), or DEFAULT_SOURCES;
+        /// Limit on the sources. Default: as many as the budget has tokens for.
+        limit: Option<usize> = integer(1, MAX_SOURCES as u64);
         /// Only sources below one of these paths. An empty array is no filter.
         within: Vec<String> = strings().of("path").at_most(MAX_PATHS), or Vec::new();
         /// Only sources with at least one of these tags. An empty array is no filter.

@@ -41,7 +41,6 @@ fn reference_defaults_match_the_library() {
     assert_eq!(default("/v1/sessions/list", "limit"), session::List::default().limit);
     assert_eq!(default("/v1/context/compact", "max_tokens"), Compact::default().max_tokens);
     assert_eq!(default("/v1/context/compact", "keep"), Compact::default().keep);
-    assert_eq!(default("/v1/recall", "limit"), Recall::new("").limit);
     assert_eq!(default("/v1/recall", "budget"), Recall::new("").budget);
 }
 
