@@ -1,7 +1,7 @@
 //! Spends the token budget of a recall: on what was found, best first, and on the messages beside it; then on
 //! longer forms of what is shown. Tries the budget while sources are read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::answer::head;
 use super::fence::{PREAMBLE, Piece, lines_of, named, word};
@@ -70,13 +70,15 @@ pub(super) struct Leftover {
     tokens: usize,
     /// Tokens of a fence without lines.
     fence: usize,
+    /// Number of candidates since the last one that took tokens.
+    pub(super) in_vain: usize,
     /// True if some of the candidates are not shown completely.
     pub(super) is_partial: bool,
 }
 
 impl Leftover {
-    /// Spends the budget on the gathered candidates, of which one fits. Other sources are offered tokens after
-    /// the units of at least this rank.
+    /// Spends the budget on the gathered candidates, which fit and are in the order of their ranks. Sources
+    /// that were not read are offered tokens after the units of at least this rank.
     pub(super) fn after(rank: f64, asked: &Recall, gathered: &RankedCandidates) -> Self {
         let before = count(&head(PREAMBLE, &gathered.notes, asked.budget));
         let mut choice = Choice::new(asked, gathered, asked.budget.saturating_sub(before));
@@ -84,9 +86,11 @@ impl Leftover {
         let (first, others) = queue.split_at(queue.partition_point(|offer| offer.rank >= rank));
         choice.offer_all(first);
         let tokens = choice.room;
+        let offered: BTreeSet<usize> = first.iter().map(|offer| offer.candidate).collect();
+        let in_vain = offered.iter().rev().take_while(|candidate| choice.costs[**candidate] == 0).count();
         choice.offer_all(others);
         choice.improve(&queue);
-        Self { tokens, fence: choice.fence, is_partial: choice.is_partial() }
+        Self { tokens, fence: choice.fence, in_vain, is_partial: choice.is_partial() }
     }
 
     /// Returns true if it is enough for a source, with its line of the head and a token of text.

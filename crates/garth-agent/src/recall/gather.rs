@@ -23,8 +23,8 @@ use garth_engine::text::question::Question;
 /// most, so one common word next to two of these scores lower. Meaning does not count: texts that have
 /// nothing to do with a question are as near to it as those that answer it in other words.
 pub const FITS: f64 = 0.15;
-/// Bounds of the number of parts that are shown if nothing fits, because they are nearest in meaning. They may
-/// have nothing to do with the question, so they are few.
+/// Bounds of the number of parts that are shown if nothing fits, because they are nearest in meaning. They
+/// may have nothing to do with the question, so they are few.
 const NEAREST: RangeInclusive<usize> = 10..=20;
 /// Tokens of the budget for each of them. A short text takes about half as many.
 const TOKENS_PER_NEAREST: usize = 200;
@@ -32,6 +32,8 @@ const TOKENS_PER_NEAREST: usize = 200;
 const READ: usize = MAX_SOURCES;
 /// Number of memories and files that are read together: they fit into one answer, and few are read in vain.
 const AHEAD: usize = 16;
+/// Number of sources in a row that find no room in the budget, after which no more are read.
+const IN_VAIN: usize = 8;
 /// Share of the best score below which sources, and parts of them, are omitted.
 const BESIDE: f64 = 0.4;
 
@@ -367,12 +369,14 @@ async fn may_withhold(fs: &dyn FileSystem, group: &[Source]) -> Result<bool> {
     may_be_retracted(fs, &logs).await
 }
 
-/// Returns true if the budget has no tokens for one of these sources after the candidates that rank higher than
-/// the first of them, and does not even show all that was found in the candidates.
+/// Returns true if these sources need not be read, because the candidates leave too few tokens of the budget
+/// for them.
 fn is_spent(asked: &Recall, gathered: &RankedCandidates, sources: &VecDeque<Source>) -> bool {
     let Some(next) = sources.front() else { return false };
     let left = Leftover::after(next.rank, asked, gathered);
-    left.is_partial && !sources.iter().any(|source| left.has_room_for(&source.name(), &source.version()))
+    let has_room = |source: &Source| left.has_room_for(&source.name(), &source.version());
+    // If the candidates are shown completely, only another source can tell whether there is more.
+    left.is_partial && (left.in_vain >= IN_VAIN || !sources.iter().any(has_room))
 }
 
 /// Returns the maximum number of parts that are nearest in meaning.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use garth_agent::memory::{LayerText, Memories, Put, Uri};
 use garth_agent::recall::fence::{self, Key};
-use garth_agent::recall::{FITS, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recalled, Recaller};
+use garth_agent::recall::{Evidence, FITS, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recalled, Recaller};
 use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
@@ -209,6 +209,26 @@ async fn recall_reads_short_files_once() {
 }
 
 #[tokio::test]
+async fn recall_reads_no_more_than_the_budget_shows() {
+    let account = Account::new();
+    let text = "A quokka sleeps in the sun.\n".repeat(30);
+    for n in 0..60 {
+        account.write(&format!("/notes/{n}.md"), text.clone()).await;
+    }
+    let fs: Arc<dyn FileSystem> = account.fs.clone();
+    let counting = Counting::new(fs);
+    let recaller = Recaller::new(&counting, "default").env(account.env.clone());
+    let mut read = Vec::new();
+    for asked in [words("quokka").budget(400), words("quokka").budget(MAX_BUDGET)] {
+        let answer = recaller.recall(&asked, &key()).await.unwrap();
+        assert_eq!(answer.more, asked.budget == 400, "{answer:?}");
+        read.push(counting.bytes_since() / text.len());
+    }
+    // Files are read in groups. The budget shows two of the first group.
+    assert_eq!(read, [16, 60]);
+}
+
+#[tokio::test]
 async fn recall_counts_memory_layers_once() {
     let account = Account::new();
     let mut put = Put::new(prose(&mut Random::new(3), 30));
@@ -317,7 +337,7 @@ async fn recall_reports_when_nothing_fits() {
 }
 
 #[tokio::test]
-async fn at_most_ten_texts_are_nearest() {
+async fn few_texts_are_nearest() {
     let account = Account::new();
     // Each record is a passage, and the file is too long to be shown completely.
     let line = |n: u64| {
@@ -336,6 +356,11 @@ async fn at_most_ten_texts_are_nearest() {
     let answer = account.ask("which hot beverage does she prefer").await;
     let sources: BTreeSet<&str> = sources(&answer).into_iter().collect();
     assert!(!answer.fits && (1..=10).contains(&sources.len()), "{sources:?}");
+    let answer = account.recall(&Recall::new("which hot beverage does she prefer").budget(8_000)).await;
+    // A memory is one text, and each line of the file.
+    let texts = |item: &Evidence| if item.layer.is_some() { 1 } else { item.lines.end - item.lines.start };
+    let shown: u64 = answer.items.iter().map(texts).sum();
+    assert!(!answer.fits && !answer.more && (11..=20).contains(&shown), "{shown}: {answer:?}");
 }
 
 #[tokio::test]

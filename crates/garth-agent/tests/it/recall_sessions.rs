@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use garth_agent::memory::{Memories, Put};
 use garth_agent::recall::fence::{self, Key};
-use garth_agent::recall::{FITS, Recall, Recalled, Recaller};
+use garth_agent::recall::{FITS, MAX_SOURCES, Recall, Recalled, Recaller};
 use garth_agent::session::{Append, Create, Draft, Sessions};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Op, SearchMode, Timestamp};
@@ -292,6 +292,49 @@ async fn budget_is_spent_while_something_fits() {
         assert_eq!(texts(&other), texts(&answer));
     }
     assert_eq!(known, found.len());
+}
+
+/// Returns an account with 20 memories and 40 files, and the text of each.
+async fn short_texts() -> (Account, Vec<String>) {
+    let account = Account::new();
+    let text = |number: usize| format!("Quokka n{number:02} hops{}.\n", " about".repeat(number % 7));
+    for number in 0..60 {
+        if number % 3 == 0 {
+            let uri = format!("ctx://default/users/ann/memories/events/n{number:02}").parse().unwrap();
+            let memories = Memories::new(&*account.fs, "default");
+            memories.put(&uri, &Put::new(text(number))).await.unwrap();
+        } else {
+            let file = path(&format!("/notes/n{number:02}.md"));
+            account.fs.apply(Op::write(file, text(number)).with_parents()).await.unwrap();
+        }
+    }
+    (account, (0..60).map(text).collect())
+}
+
+#[tokio::test]
+async fn short_sources_fill_the_budget() {
+    let (account, all) = short_texts().await;
+    let mut shown = Vec::new();
+    for budget in [150, 300, 700, 1_100, 1_500, 2_000, 5_000] {
+        let answer = account.recall(&Recall::new("quokka").budget(budget)).await;
+        let left = all.iter().filter(|text| !answer.text.contains(text.as_str())).count();
+        assert_eq!(answer.more, left > 0, "{budget}: {left} of {}", answer.text);
+        // The longest one has fewer tokens with its line of the head and its fence.
+        assert!(left == 0 || answer.tokens + 90 > budget, "{budget}: {left} of {}", answer.text);
+        shown.push(all.len() - left);
+    }
+    assert!(shown.is_sorted() && shown[4] > 20 && shown[6] == all.len(), "{shown:?}");
+}
+
+#[tokio::test]
+async fn limit_applies_whatever_the_budget_is() {
+    let (account, all) = short_texts().await;
+    for limit in [1, 5, 59, 60, MAX_SOURCES] {
+        let answer = account.recall(&Recall::new("quokka").budget(5_000).limit(limit)).await;
+        let number = answer.items.iter().map(|item| item.number).max();
+        assert_eq!(number, Some(limit.min(all.len())), "{}", answer.text);
+        assert_eq!(answer.more, limit < all.len(), "{limit}");
+    }
 }
 
 #[tokio::test]
