@@ -224,7 +224,7 @@ async fn recall_reads_no_more_than_the_budget_shows() {
         assert_eq!(answer.more, asked.budget == 400, "{answer:?}");
         read.push(counting.bytes_since() / text.len());
     }
-    // Files are read in groups. The budget shows two of the first group.
+    // Files are read in groups. The smaller budget shows few of the first group.
     assert_eq!(read, [16, 60]);
 }
 
