@@ -13,6 +13,7 @@
 //! | random numbers, generated and public data sets | [`data`] |
 //! | the binary `proof-worker`, second process of some proofs | [`worker`] |
 //! | what a process logs, with its spans | [`logs`] |
+//! | an embedding service that answers as a test says | [`embedding_service`] |
 //! | short names for paths, operations and assertions | [`tools`] |
 //!
 //! Proofs that need the features of agents or the server are in the crate `garth-proofs`.
@@ -20,6 +21,7 @@
 pub mod contract;
 pub mod crash;
 pub mod data;
+pub mod embedding_service;
 pub mod fs;
 pub mod isolation;
 pub mod logs;

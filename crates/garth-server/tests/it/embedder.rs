@@ -1,10 +1,8 @@
 //! An embedding service behind an HTTP endpoint: its requests, the order that it gives a recall, the texts
 //! that it never gets, and recalls without its answer.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -15,6 +13,7 @@ use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 use garth_server::{Limits, Options};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
+use garth_testkit::embedding_service::{EmbeddingService as Service, reply};
 use serde_json::{Value, json};
 
 use super::harness::Server;
@@ -24,45 +23,20 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Status and body of an answer to some texts.
 type Answer = Box<dyn Fn(&[String]) -> (u16, String) + Send + Sync>;
-/// Requests: each as it was sent, and the texts in its body.
-type Requests = Mutex<Vec<(String, Vec<String>)>>;
 
-/// An embedding service of this process.
-struct Service {
-    url: String,
-    requests: Arc<Requests>,
-}
-
-impl Service {
-    fn start(answer: impl Fn(&[String]) -> (u16, String) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let requests: Arc<Requests> = Arc::default();
-        let (seen, answer) = (Arc::clone(&requests), Arc::new(answer));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                std::thread::spawn(move || serve(stream.unwrap(), &seen, &*answer));
-            }
-        });
-        Self { url, requests }
-    }
-
-    /// Returns the number of requests so far.
-    fn count(&self) -> usize {
-        self.requests.lock().unwrap().len()
-    }
-
-    /// Returns the texts of all requests so far.
-    fn inputs(&self) -> Vec<String> {
-        self.requests.lock().unwrap().iter().flat_map(|(_, texts)| texts.clone()).collect()
-    }
-
-    fn client(&self) -> HttpEmbedder {
-        HttpEmbedder::new(&self.url, "small", Some("sk-1".to_owned())).unwrap()
-    }
+/// Clients of an embedding service.
+trait Clients {
+    fn client(&self) -> HttpEmbedder;
 
     /// Starts a server that uses the service.
+    fn server(&self, daily_tokens: Option<u64>, limits: Limits) -> Server;
+}
+
+impl Clients for Service {
+    fn client(&self) -> HttpEmbedder {
+        HttpEmbedder::new(self.url(), "small", Some("sk-1".to_owned())).unwrap()
+    }
+
     fn server(&self, daily_tokens: Option<u64>, limits: Limits) -> Server {
         let embedder = Arc::new(self.client().limits(&limits));
         let embedder = ServedEmbedder { embedder, daily_tokens };
@@ -70,41 +44,10 @@ impl Service {
     }
 }
 
-fn serve(mut stream: TcpStream, seen: &Requests, answer: &dyn Fn(&[String]) -> (u16, String)) {
-    let (mut read, mut piece) = (Vec::new(), [0; 4096]);
-    let body = loop {
-        let length = stream.read(&mut piece).unwrap();
-        assert!(length > 0, "closed within a request");
-        read.extend_from_slice(&piece[..length]);
-        let Some(end) = read.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8_lossy(&read[..end]).to_lowercase();
-        let due = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        if read.len() - end - 4 >= due.unwrap().parse::<usize>().unwrap() {
-            break end + 4;
-        }
-    };
-    let json: Value = serde_json::from_slice(&read[body..]).unwrap();
-    let texts: Vec<String> = serde_json::from_value(json["input"].clone()).unwrap();
-    seen.lock().unwrap().push((String::from_utf8(read).unwrap(), texts.clone()));
-    let (status, body) = answer(&texts);
-    let length = body.len();
-    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-    // The client may have given up.
-    stream.write_all(format!("{head}{body}").as_bytes()).ok();
-}
-
 /// Returns an answer that is the same for all texts.
 fn fixed(status: u16, body: impl Into<String>) -> Answer {
     let body = body.into();
     Box::new(move |_| (status, body.clone()))
-}
-
-/// Returns an answer with these vectors, in the reverse order.
-fn reply(vectors: impl IntoIterator<Item = Vec<f64>>, tokens: u64) -> (u16, String) {
-    let item = |(index, embedding): (usize, Vec<f64>)| json!({"index": index, "embedding": embedding});
-    let mut data: Vec<Value> = vectors.into_iter().enumerate().map(item).collect();
-    data.reverse();
-    (200, json!({"data": data, "usage": {"total_tokens": tokens}}).to_string())
 }
 
 /// Returns the vector of a text: each name has an axis of its own, and each question one of a name.
@@ -155,7 +98,7 @@ async fn texts_are_embedded_in_batches() {
     let answer = service.client().embed(&texts).await.unwrap();
     let due: Vec<Vec<f32>> = (0_u8..70).map(|number| vec![f32::from(number), 1.0]).collect();
     assert_eq!((answer.vectors, answer.tokens, service.count()), (due, Some(21), 3));
-    let (request, _) = service.requests.lock().unwrap()[0].clone();
+    let (request, _) = service.requests()[0].clone();
     assert!(request.starts_with("POST /v1/embeddings HTTP/1.1"), "{request}");
     assert!(request.contains("Bearer sk-1") && request.contains("\"model\":\"small\""), "{request}");
     assert!(!format!("{:?}", service.client()).contains("sk-1"));
