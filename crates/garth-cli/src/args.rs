@@ -218,7 +218,7 @@ pub(crate) struct LongHelp {
 }
 
 /// Features by which a search compares texts.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// The words of the question
     Words,

@@ -13,7 +13,7 @@ mod setting;
 mod settings;
 mod table;
 
-pub(crate) use self::flags::{ModelFlags, ServeFlags, SinkFlags};
+pub(crate) use self::flags::{EmbedderFlags, ModelFlags, ServeFlags, SinkFlags};
 pub(crate) use self::kind::{Value, shown_file};
 pub(crate) use self::log_filter::log_filter;
 pub(crate) use self::resolve::{Config, Resolved};

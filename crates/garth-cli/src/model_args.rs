@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use garth_agent::models::Allowance;
+use garth_agent::models::{Allowance, VECTOR_BUDGET, VectorCache};
+use garth_agent::recall::Embedding;
+use garth_engine::AccountStore;
 use garth_server::chat_model::{HttpModel, ServedModel};
 use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 
 use crate::app::App;
-use crate::config::{Config, ModelFlags, Settings};
+use crate::config::{Config, EmbedderFlags, ModelFlags, Settings};
 use crate::fail::{Failure, Result};
 use crate::host_text::secret_file;
 
@@ -25,6 +27,49 @@ impl ModelArgs {
     pub(crate) fn open(self, app: &App) -> Result<Option<ServedModel>> {
         let config = Config::load(&self.flags.given, &app.folder()?)?;
         open(&config, &config.settings()?)
+    }
+}
+
+/// Options of the embedding service.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct EmbedderArgs {
+    #[command(flatten)]
+    flags: EmbedderFlags,
+}
+
+impl EmbedderArgs {
+    /// Returns true if a flag sets an option of the service.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.flags.given.is_empty()
+    }
+
+    /// Opens the service that flags, environment or file name; `None` if none is named.
+    pub(crate) fn open(&self, app: &App) -> Result<Option<OwnEmbedder>> {
+        let config = Config::load(&self.flags.given, &app.folder()?)?;
+        let settings = config.settings()?;
+        let Some(served) = open_embedder(&config, &settings)? else { return Ok(None) };
+        let budget = settings.limits.get("embedder_cache").and_then(|bytes| usize::try_from(bytes).ok());
+        let vectors = VectorCache::with_budget(budget.unwrap_or(VECTOR_BUDGET));
+        Ok(Some(OwnEmbedder { served, vectors }))
+    }
+}
+
+/// Embedding service of a command, with the vectors that it computed for the command.
+#[derive(Debug)]
+pub(crate) struct OwnEmbedder {
+    served: ServedEmbedder,
+    vectors: VectorCache,
+}
+
+impl OwnEmbedder {
+    /// Returns the service for recalls from an account, within the tokens that the account may use in a day.
+    pub(crate) fn embedding<'a>(&'a self, account: &'a dyn AccountStore) -> Embedding<'a> {
+        self.served.embedding(&self.vectors, account)
+    }
+
+    /// Returns the service without a limit on tokens.
+    pub(crate) fn unlimited(&self) -> Embedding<'_> {
+        Embedding::new(&*self.served.embedder, &self.vectors)
     }
 }
 

@@ -25,8 +25,8 @@ pub struct ServedEmbedder {
 }
 
 impl ServedEmbedder {
-    /// Returns the service for recalls from an account.
-    pub(crate) fn embedding<'a>(
+    /// Returns the service for recalls from an account, with a cache for its vectors.
+    pub fn embedding<'a>(
         &'a self,
         cache: &'a VectorCache,
         account: &'a dyn AccountStore,

@@ -8,7 +8,7 @@ use super::conversation::Conversation;
 use super::report::{HITS, QuestionResult, Report};
 use super::store::{Group, Store, places, store};
 use crate::boxed;
-use crate::recall::{Key, Recall, Recaller};
+use crate::recall::{Embedding, Key, Recall, Recaller, is_without_service};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -55,6 +55,8 @@ pub struct Evaluation<'a> {
     env: Env,
     store: Store,
     mode: SearchMode,
+    /// Service that compares texts with the questions.
+    embedding: Option<Embedding<'a>>,
     budgets: Vec<usize>,
     /// Number of conversations that were added.
     conversations: usize,
@@ -83,6 +85,7 @@ impl<'a> Evaluation<'a> {
             env: Env::system(),
             store,
             mode: SearchMode::default(),
+            embedding: None,
             budgets: BUDGETS.to_vec(),
             conversations: 0,
             users: HashMap::new(),
@@ -100,6 +103,13 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub fn mode(self, mode: SearchMode) -> Self {
         Self { mode, ..self }
+    }
+
+    /// Sets the embedding service of the recalls, which use it in the mode [`SearchMode::Meaning`]. A text is
+    /// sent once while its cache has the vector.
+    #[must_use]
+    pub fn embedding(self, embedding: Option<Embedding<'a>>) -> Self {
+        Self { embedding, ..self }
     }
 
     /// Sets the token budgets of the answers. Each question is asked once for each of them.
@@ -152,6 +162,7 @@ impl<'a> Evaluation<'a> {
     pub async fn report(&self) -> Result<Report> {
         self.wait_for_index().await?;
         let mut report = Report::new(self.store, self.budgets.clone());
+        report.with_embedder = self.embedding.is_some() && self.mode == SearchMode::Meaning;
         for asked in &self.asked {
             let result = self.ask(asked, &mut report).await?;
             report.results.push(result);
@@ -179,6 +190,7 @@ impl<'a> Evaluation<'a> {
 
     async fn ask(&self, asked: &Asked, report: &mut Report) -> Result<QuestionResult> {
         let recaller = Recaller::new(self.fs, &self.account).env(self.env.clone());
+        let recaller = recaller.embedding(self.embedding);
         let mut result = QuestionResult {
             id: asked.id.clone(),
             conversation: asked.conversation.clone(),
@@ -187,6 +199,7 @@ impl<'a> Evaluation<'a> {
             shown: Vec::new(),
             hits: 0.0,
             is_nothing_found: true,
+            embedder_failed: false,
         };
         for budget in &self.budgets {
             let mut recall = Recall::new(&asked.question).budget(*budget).mode(self.mode);
@@ -197,6 +210,7 @@ impl<'a> Evaluation<'a> {
             let texts: Vec<&str> = answer.items.iter().map(|item| &*item.text).collect();
             result.shown.push(share(&asked.evidence, &texts));
             result.is_nothing_found &= !answer.fits;
+            result.embedder_failed |= answer.notes.iter().any(|note| is_without_service(note));
         }
         let query = SearchQuery::new(&asked.question).within_any(asked.within.clone());
         let query = query.mode(self.mode).per_file(HITS).limit(HITS);

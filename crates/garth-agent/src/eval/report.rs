@@ -29,6 +29,8 @@ pub struct QuestionResult {
     pub hits: f64,
     /// True if nothing fits the question in any answer.
     pub is_nothing_found: bool,
+    /// True if the embedding service did not compare the texts of one of the answers.
+    pub embedder_failed: bool,
 }
 
 /// Figures of an evaluation. `Display` prints a row under [`Report::header`].
@@ -45,11 +47,20 @@ pub struct Report {
     pub recall: Vec<Duration>,
     /// Durations of the searches, the shortest first.
     pub search: Vec<Duration>,
+    /// True if the recalls used an embedding service.
+    pub with_embedder: bool,
 }
 
 impl Report {
     pub(super) fn new(store: Store, budgets: Vec<usize>) -> Self {
-        Self { store, budgets, results: Vec::new(), recall: Vec::new(), search: Vec::new() }
+        Self {
+            store,
+            budgets,
+            results: Vec::new(),
+            recall: Vec::new(),
+            search: Vec::new(),
+            with_embedder: false,
+        }
     }
 
     pub(super) fn sort(&mut self) {
@@ -75,6 +86,12 @@ impl Report {
         mean(&self.results, |result| (!result.has_evidence).then(|| nothing(result)))
     }
 
+    /// Returns the number of questions with an answer whose texts the embedding service did not compare: it
+    /// failed, or its tokens were used up. `None` if the recalls used no service.
+    pub fn embedder_failed(&self) -> Option<usize> {
+        self.with_embedder.then(|| self.results.iter().filter(|result| result.embedder_failed).count())
+    }
+
     /// Returns the heads of the columns.
     pub fn header(budgets: &[usize]) -> String {
         let budgets: String = budgets.iter().map(|budget| format!("{budget:>8}")).collect();
@@ -85,7 +102,7 @@ impl Report {
     }
 
     /// Returns the figures as an object: `store`, `questions`, `evidence` by budget, `hits`, `unknown`,
-    /// `kinds`, and `recall` and `search` with `p50_ms` and `p95_ms`.
+    /// `kinds`, `recall` and `search` with `p50_ms` and `p95_ms`, and `embedder_failed`.
     pub fn to_json(&self) -> Value {
         let mut kinds: BTreeMap<&str, Vec<&QuestionResult>> = BTreeMap::new();
         for result in self.results.iter().filter(|result| result.has_evidence) {
@@ -121,6 +138,7 @@ impl Report {
             "kinds": kinds,
             "recall": times(&self.recall),
             "search": times(&self.search),
+            "embedder_failed": self.embedder_failed(),
         })
     }
 }
@@ -140,7 +158,13 @@ impl fmt::Display for Report {
             };
             write!(f, "{:>16}", format!("{}/{} ms", ms(50), ms(95)))?;
         }
-        Ok(())
+        // Such a row says nothing about the service.
+        match self.embedder_failed() {
+            Some(failed) if failed > 0 => {
+                write!(f, "  (embedding service failed: {failed} of {} questions)", self.results.len())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -26,6 +26,11 @@ const UNANSWERED: &str = "The embedding service did not answer; meaning was comp
 const USED_UP: &str =
     "The account's tokens for embeddings are used up for today; meaning was compared without them.";
 
+/// Returns true for the notes of answers that an embedding service should have compared, but did not.
+pub(crate) fn is_without_service(note: &str) -> bool {
+    [UNANSWERED, USED_UP].contains(&note)
+}
+
 impl Recaller<'_> {
     /// Returns the candidates for a question, compared by the embedding service, if there is one. If it does
     /// not answer, they are the same as without it.

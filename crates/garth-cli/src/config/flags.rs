@@ -25,6 +25,11 @@ impl FlagValues {
         self.values.iter().find(|(given, _)| *given == key).map(|(_, value)| value.as_str())
     }
 
+    /// Returns true if no option was given. The file that `--config` names does not count.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     #[cfg(test)]
     pub(crate) fn of(values: &[(&str, &str)]) -> Self {
         let value = |(key, text): &(&str, &str)| Some((super::table::find(key)?.key, (*text).to_owned()));
@@ -46,6 +51,9 @@ pub(crate) struct OfSink;
 /// Options of the language model.
 #[derive(Clone, Debug)]
 pub(crate) struct OfModel;
+/// Options of the embedding service.
+#[derive(Clone, Debug)]
+pub(crate) struct OfEmbedder;
 
 impl Has for Everything {
     const GROUPS: &'static [Group] = &Group::ALL;
@@ -59,12 +67,18 @@ impl Has for OfModel {
     const GROUPS: &'static [Group] = &[Group::Model];
 }
 
+impl Has for OfEmbedder {
+    const GROUPS: &'static [Group] = &[Group::Embedder];
+}
+
 /// Flags of `garth serve` and `garth config`.
 pub(crate) type ServeFlags = Flags<Everything>;
 /// Flags of verbs that deliver events.
 pub(crate) type SinkFlags = Flags<OfSink>;
 /// Flags of verbs that ask a model.
 pub(crate) type ModelFlags = Flags<OfModel>;
+/// Flags of verbs that use an embedding service.
+pub(crate) type EmbedderFlags = Flags<OfEmbedder>;
 
 /// Flags of groups of options, and `--config`, for clap.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::args::Mode;
 use crate::data_folder::builder;
 use crate::fail::{Failure, Result};
+use crate::model_args::{EmbedderArgs, OwnEmbedder};
 use crate::progress;
 use crate::size::parse_tokens;
 
@@ -23,15 +24,22 @@ use crate::size::parse_tokens;
 /// Reads conversations and questions whose evidence is known, stores them in a temporary folder, asks each
 /// question, and prints the mean share of the evidence that the answers contain: one row per --store, one
 /// column per --tokens. R@10 is the share in the first ten hits of a search, and `unknown` the share of
-/// questions without evidence for which nothing fits. Your data folder is neither read nor changed.
+/// questions without evidence for which nothing fits. The accounts of your data folder are neither read nor
+/// changed.
+///
+/// --with-embedder also compares texts by the embedding service that garth.toml or the environment names, as
+/// a server does; --embedder and the other options of the service imply it. Compare a run without and a run
+/// with it to judge the service. Each text is sent once per --store, without a limit on tokens.
 ///
 /// FILE has one conversation a line, as JSON: name, sessions (name, time, messages with id, role, content and
 /// name), memories (id, user, text) and questions (id, question, evidence: a list of ids, user, kind).
 ///
 /// With --json, prints one object per --store: store, questions, evidence (by budget), hits, unknown, kinds
-/// (questions and evidence of each), recall and search (p50_ms, p95_ms).
+/// (questions and evidence of each), recall and search (p50_ms, p95_ms), embedder_failed (questions for which
+/// the embedding service failed; null without it).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth eval questions.jsonl\n  \
+                        garth eval questions.jsonl --with-embedder\n  \
                         garth eval questions.jsonl --store turns --store nodes --tokens 1000")]
 pub(crate) struct Eval {
     /// File of conversations, JSON Lines; `-` for standard input
@@ -50,6 +58,11 @@ pub(crate) struct Eval {
     /// Token limit for the answers, 100 to 32000 (repeatable) [default: 500, 1000, 2000 and 4000]
     #[arg(long = "tokens", value_name = "TOKENS", value_parser = parse_tokens)]
     budgets: Vec<u64>,
+    /// Compare texts by the configured embedding service, too
+    #[arg(long)]
+    with_embedder: bool,
+    #[command(flatten)]
+    embedder: EmbedderArgs,
 }
 
 impl Eval {
@@ -60,15 +73,18 @@ impl Eval {
             true => Box::new(io::stdin().lock()),
             false => Box::new(BufReader::new(open(&self.from)?)),
         };
+        let embedder = self.embedder(app)?;
         let folder = TemporaryFolder::new(app)?;
         let data_dir =
             builder().env(app.env.clone()).open(&folder.0).map_err(Failure::data_dir(&folder.0))?;
         let trees = self.trees(&data_dir).await?;
+        // An evaluation has accounts of its own, whose tokens of the day are nobody's.
+        let embedding = embedder.as_ref().map(OwnEmbedder::unlimited);
         let mut evaluations: Vec<Evaluation<'_>> = trees
             .iter()
             .map(|(store, fs)| {
                 let evaluation = Evaluation::new(fs, store.name(), *store).env(app.env.clone());
-                evaluation.mode(self.mode.into()).budgets(budgets.clone())
+                evaluation.mode(self.mode.into()).budgets(budgets.clone()).embedding(embedding)
             })
             .collect();
         let mut questions = 0;
@@ -88,6 +104,23 @@ impl Eval {
             app.out.item(&report.to_json(), &report)?;
         }
         Ok(())
+    }
+
+    /// Returns the embedding service to compare by; `None` if the options ask for none.
+    fn embedder(&self, app: &App) -> Result<Option<OwnEmbedder>> {
+        if !self.with_embedder && !self.embedder.is_given() {
+            return Ok(None);
+        }
+        if self.mode == Mode::Words {
+            let message = "--mode words compares no meaning: remove it, or the embedding service";
+            return Err(Failure::Usage(message.into()));
+        }
+        let opened = self.embedder.open(app)?;
+        opened.map(Some).ok_or_else(|| {
+            let message = "--with-embedder needs an embedding service: set embedder_endpoint and embedder in \
+                           garth.toml, or name one with --embedder-endpoint and --embedder";
+            Failure::Usage(message.into())
+        })
     }
 
     /// Returns the budgets, each once.

@@ -9,6 +9,7 @@ use garth_engine::model::PatternBelow;
 use crate::app::{App, stat_path};
 use crate::args::{Mode, TREE_PATH};
 use crate::fail::{Failure, Result};
+use crate::model_args::EmbedderArgs;
 use crate::size::parse_tokens;
 use crate::verb::set::parse_pair;
 
@@ -19,6 +20,10 @@ use crate::verb::set::parse_pair;
 /// valid now are left out. Matching compares words and their meaning; no model is needed. If no text has
 /// enough words of the question, the answer begins with `Nothing fits the question.`; a few texts that are
 /// nearest in meaning may follow. The exit status is 0.
+///
+/// If garth.toml, the environment or an option names an embedding service, meaning is compared by it, as by
+/// the server: each recall sends it the question and up to 100 texts. Without its answer, recall works as
+/// without a service, and says so.
 ///
 /// The first lines number the sources. Each piece is enclosed by two lines that name its source by number and
 /// carry a code, so that a model can tell evidence from instructions. No stored text can imitate these lines.
@@ -75,6 +80,8 @@ pub(crate) struct Recall {
     /// Return memories as they were stored at this time, if they are still found now; no files
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     as_of: Option<String>,
+    #[command(flatten)]
+    embedder: EmbedderArgs,
 }
 
 impl Recall {
@@ -83,6 +90,7 @@ impl Recall {
             let message = "recall needs a question: `garth recall 'how does Alice take her coffee'`";
             return Err(Failure::Usage(message.into()));
         }
+        let embedder = self.embedder.open(app)?;
         let tree = app.tree().await?;
         let fs = &*tree.fs;
         let mut asked = Asked::new(&self.question).budget(usize::try_from(self.budget).unwrap_or(usize::MAX));
@@ -109,6 +117,9 @@ impl Recall {
             Some(access) => access.recaller(fs, &app.global.account),
             None => Recaller::new(fs, &app.global.account).env(app.env.clone()),
         };
+        // The tokens are counted in the account, also those of recalls in a tree or from the past.
+        let account = app.account_for(false).await?;
+        let recaller = recaller.embedding(embedder.as_ref().map(|embedder| embedder.embedding(&*account)));
         // A new key for each answer, so that stored text cannot contain its codes.
         let key = Key::random(&app.env)?;
         let answer = recaller.recall(&asked, &key).await?;
