@@ -9,6 +9,7 @@ mod it {
     mod changes;
     mod config;
     mod data_folder;
+    mod embedder;
     mod errors;
     mod eval;
     mod examples;

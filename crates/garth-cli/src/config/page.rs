@@ -10,8 +10,9 @@ const HEAD: &str = r#"# Configuration
 
 Options of `garth serve`. Each can be set by a flag, an environment variable or a line of the file `garth.toml`. A flag
 overrides the variable, the variable overrides the file, and the file overrides the default. Commands that deliver
-events (`garth outbox run`) or use a language model (`garth context compact`, `garth session archive`, `garth daily
-jobs`) read the options of the sink and the model from the same places.
+events (`garth outbox run`), use a language model (`garth context compact`, `garth session archive`, `garth daily
+jobs`) or an embedding service (`garth recall`, `garth eval --with-embedder`) read the options of the sink, the model
+and the service from the same places.
 
 ```toml
 # garth.toml

@@ -109,6 +109,8 @@ pub(crate) fn bare(args: &[&str]) -> Command {
         "GARTH_USER",
         "GARTH_LOG",
         "GARTH_SINK",
+        "GARTH_EMBEDDER",
+        "GARTH_EMBEDDER_ENDPOINT",
         "XDG_DATA_HOME",
     ] {
         command.env_remove(name);
