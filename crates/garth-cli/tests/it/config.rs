@@ -113,7 +113,7 @@ fn a_key_in_place_of_its_file_is_not_shown() {
 fn mistakes_in_file_are_refused_by_every_command() {
     let garth = Garth::new();
     let file = configure(&garth, "# ours\nmax_bodi = 1\n");
-    for verb in [&["serve"][..], &["config"], &["outbox", "run", "--once"]] {
+    for verb in [&["serve"][..], &["config"], &["outbox", "run", "--once"], &["recall", "tea"]] {
         let said = garth.fails(2, verb);
         assert!(
             said.contains(&format!("{file}:2: there is no option \"max_bodi\"; did you mean max_body?")),
