@@ -2,7 +2,9 @@
 //! an answer that is checked like any input, and the number of tokens that an account may use in a day.
 
 mod answer;
+mod corrections;
 mod embedder;
+mod failure;
 mod pauses;
 mod vectors;
 
@@ -13,8 +15,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub use self::answer::{MAX_ANSWER, answer_in, object_in};
+use self::corrections::Corrections;
 use self::embedder::vectors_in;
 pub use self::embedder::{Embedder, Embeddings, MAX_DIMENSIONS};
+pub(crate) use self::failure::NoVectors;
+pub use self::failure::ServiceError;
 pub(crate) use self::vectors::{TextKey, Vector};
 pub use self::vectors::{VECTOR_BUDGET, VectorCache};
 use super::small_file::{as_read, pretty, read_all};
@@ -107,11 +112,23 @@ impl Allowance {
     /// From the storage.
     #[boxed]
     pub async fn take(&self, tokens: u64) -> Result<bool> {
+        self.take_corrected(tokens, 0).await
+    }
+
+    /// Takes tokens, and corrects the count before, in one commit. Returns false if not enough are left: then
+    /// it corrects nothing.
+    #[boxed]
+    async fn take_corrected(&self, tokens: u64, correction: i64) -> Result<bool> {
         self.change(|spent| {
-            let sum = spent.checked_add(tokens)?;
+            let sum = spent.saturating_add_signed(correction).checked_add(tokens)?;
             (sum <= self.cap).then_some(sum)
         })
         .await
+    }
+
+    /// Returns the day whose tokens are counted, such as `2026-01-27`.
+    fn today(&self) -> String {
+        self.env.now().to_rfc3339()[..10].to_owned()
     }
 
     /// Corrects the count after a call: `taken` tokens were reserved, `needed` were used.
@@ -130,7 +147,7 @@ impl Allowance {
             let known = file.as_ref().and_then(|file| file.bytes.as_deref());
             let spent: TokenUse =
                 known.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
-            let date = self.env.now().to_rfc3339()[..10].to_owned();
+            let date = self.today();
             // The count starts again on another day.
             let today = if spent.date == date { spent.tokens } else { 0 };
             let Some(tokens) = to(today) else { return Ok(false) };
@@ -171,27 +188,39 @@ pub(crate) async fn asked(
     Ok(Some(answer?.text))
 }
 
-/// Returns the vectors of texts within the day's allowance; `None` if that is used up.
+/// Daily allowance of an account for embeddings, with corrections that are not committed yet.
+pub(crate) struct EmbeddingAllowance<'c> {
+    pub(crate) allowance: Allowance,
+    pub(crate) corrections: &'c Corrections,
+    pub(crate) account: &'c str,
+}
+
+/// Returns the vectors of texts within the day's allowance.
 ///
 /// # Errors
-/// `Unavailable` if the service does not answer, or its answer does not fit the texts; from the storage.
+/// `UsedUp`; from the service, also if its answer does not fit the texts; from the storage.
 pub(crate) async fn embedded(
     embedder: &dyn Embedder,
-    allowance: Option<&Allowance>,
+    allowed: Option<&EmbeddingAllowance<'_>>,
     texts: &[String],
-) -> Result<Option<Vec<Vector>>> {
-    let Some(allowance) = allowance else {
-        return vectors_in(&embedder.embed(texts).await?, texts.len()).map(Some);
+) -> Result<Vec<Vector>, NoVectors> {
+    let Some(EmbeddingAllowance { allowance, corrections, account }) = allowed else {
+        return Ok(vectors_in(&embedder.embed(texts).await?, texts.len())?);
     };
     let due: u64 = texts.iter().map(|text| count(text) as u64).sum();
-    // Reserved before the call, as for a language model.
-    if !allowance.take(due).await? {
-        return Ok(None);
+    let mut correction = corrections.take(account, allowance.today());
+    // Reserved before the call, as for a language model: not even a restart, or another process on the data
+    // folder, lets an account exceed its day.
+    if !allowance.take_corrected(due, correction.tokens()).await? {
+        correction.put_back();
+        return Err(NoVectors::UsedUp);
     }
+    correction.committed();
     let answer = embedder.embed(texts).await;
     // A token has at least one byte. A higher number reported by a service is wrong.
     let most = texts.iter().map(|text| text.len() as u64).sum::<u64>().max(due);
     let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
-    allowance.settle(due, needed).await?;
-    vectors_in(&answer?, texts.len()).map(Some)
+    // Committed with the next request, unlike for language models: recalls are frequent.
+    correction.settle(&allowance.today(), due, needed);
+    Ok(vectors_in(&answer?, texts.len())?)
 }

@@ -29,7 +29,6 @@ pub use self::request::{BUDGET, MAX_BUDGET, MAX_DAYS, MAX_QUESTION, MAX_SOURCES,
 
 pub(crate) use self::messages::words_said;
 pub(crate) use self::read::{Answers, Wanted, fetched};
-pub(crate) use self::rerank::is_without_service;
 pub(crate) use self::retracted::retracted;
 pub(crate) use self::session::{ReadLines, read_lines, wanted as wanted_lines};
 

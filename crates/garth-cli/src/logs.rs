@@ -2,9 +2,12 @@
 
 use garth_engine::{Error, ErrorKind};
 use tracing::Span;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::Global;
-use crate::config::{LogFormat, log_filter};
+use crate::config::{LogFormat, log_filter, may_be_logged};
 use crate::fail::Result;
 use crate::terminal;
 
@@ -23,9 +26,11 @@ pub(crate) fn start(filter: &str, format: LogFormat, access_log: bool) -> Result
     // No colours: the writer cannot tell them from escape sequences in a logged name.
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(terminal::stderr).with_ansi(false);
+    // A filter of its own, because a directive such as `ureq_proto::util=trace` would win over any other one.
+    let cap = filter_fn(may_be_logged);
     match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).init(),
+        LogFormat::Text => log.finish().with(cap).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).finish().with(cap).init(),
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ pub(crate) struct OwnEmbedder {
 impl OwnEmbedder {
     /// Returns the service for recalls from an account, within the tokens that the account may use in a day.
     pub(crate) fn embedding<'a>(&'a self, account: &'a dyn AccountStore) -> Embedding<'a> {
-        self.served.embedding(&self.vectors, account)
+        self.served.limited(self.unlimited(), account)
     }
 
     /// Returns the service without a limit on tokens.

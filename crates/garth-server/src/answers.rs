@@ -1,6 +1,7 @@
-//! Memory for answers that wait for their clients, and for long bodies that arrive. Clients that ask for long
-//! answers and do not read them, or send long bodies and do not finish them, hold a bounded part of the
-//! server's memory, and one account leaves room for the others.
+//! Memory for answers that wait for their clients, for long bodies that arrive, and for recalls that wait for
+//! the embedding service. Clients that ask for long answers and do not read them, or send long bodies and do
+//! not finish them, hold a bounded part of the server's memory, and one account leaves room for the others. So
+//! does a service that hangs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,25 +17,25 @@ use crate::limits::Limits;
 
 /// Longest answer in bytes that takes no room. Each connection has at most one, and costs as much itself.
 const SMALL: usize = 16 << 10;
-/// Bytes reserved for a page of values while it is built: the values and their JSON.
+/// Bytes reserved for a page of values while it is built: the values and their JSON. A recall reads as much.
 pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 
 /// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
-/// Room of one server, for answers or for bodies.
+/// Room of one server, for answers, for bodies or for recalls.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,
     /// Limit on the bytes of one account.
     share: usize,
-    /// Time that an answer or body waits for room.
+    /// Time that an answer, body or recall waits for room.
     wait: Duration,
     /// Shares of the accounts that hold or wait for room.
     accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// Room for one answer or body, until dropped.
+/// Room for one answer, body or recall, until dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     of_account: OwnedSemaphorePermit,
@@ -50,6 +51,12 @@ impl Rooms {
     /// Returns the room for long bodies. One account uses a third of it at most.
     pub(crate) fn for_bodies(limits: &Limits) -> Self {
         Self::new(limits.body_room, limits.body_room / 3, limits.room_wait)
+    }
+
+    /// Returns the room for recalls that may wait for the embedding service. One account uses half of it at
+    /// most.
+    pub(crate) fn for_recalls(limits: &Limits) -> Self {
+        Self::new(limits.embedder_room, limits.embedder_room / 2, limits.room_wait)
     }
 
     fn new(bytes: usize, share: usize, wait: Duration) -> Self {
@@ -75,6 +82,12 @@ impl Rooms {
     pub(crate) async fn answer(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
         let message = "too many long answers wait to be taken; take them, or try again later";
         self.room(account, bytes, message).await
+    }
+
+    /// Waits for room for a recall of an account: what it reads, until it is answered. Returns `None` after
+    /// `room_wait`.
+    pub(crate) async fn recall(&self, account: &str) -> Option<Room> {
+        self.room(account, PAGE, "too many recalls wait for the embedding service").await.ok()
     }
 
     /// Waits for room for `bytes` of an account. Fails with `Unavailable` and `message` after `room_wait`.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garth_agent::models::{Allowance, Answer, Ask, ChatModel};
+use garth_agent::models::{Allowance, Answer, Ask, ChatModel, ServiceError};
 use garth_agent::workspace::Asking;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, Result};
 use serde::Deserialize;
@@ -71,12 +71,13 @@ impl HttpModel {
 
     /// Sends a question and waits for the answer. Blocks the thread.
     fn send(&self, ask: &Ask) -> Result<Answer> {
-        let text = self.endpoint.post(&serde_json::json!({
+        let body = serde_json::json!({
             "model": self.model, "max_completion_tokens": ask.max_tokens,
             "messages": [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}],
-        }))?;
-        let reply: Reply = serde_json::from_str(&text)
-            .map_err(|_| self.endpoint.failed("'s endpoint does not speak chat completions"))?;
+        });
+        let text = self.endpoint.post(&body).map_err(|error| self.endpoint.failed(error))?;
+        let other = ServiceError::Invalid("something else than chat completions");
+        let reply: Reply = serde_json::from_str(&text).map_err(|_| self.endpoint.failed(other))?;
         let tokens = reply.usage.and_then(|usage| usage.total_tokens);
         let said = reply.choices.into_iter().next().and_then(|choice| choice.message.content);
         Ok(Answer { text: said.unwrap_or_default(), tokens })

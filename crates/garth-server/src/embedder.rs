@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garth_agent::models::{Embedder, Embeddings, VectorCache};
+use futures::future::join_all;
+use garth_agent::models::{Embedder, Embeddings, ServiceError};
 use garth_agent::recall::Embedding;
-use garth_engine::{AccountStore, Error, ErrorKind, Result};
+use garth_engine::{AccountStore, Result};
 use serde::Deserialize;
+use tracing::Instrument as _;
 
+use crate::answers::Room;
 use crate::endpoint::{ModelEndpoint, Usage};
 use crate::limits::Limits;
 
@@ -25,17 +28,44 @@ pub struct ServedEmbedder {
 }
 
 impl ServedEmbedder {
-    /// Returns the service for recalls from an account, with a cache for its vectors.
-    pub fn embedding<'a>(
-        &'a self,
-        cache: &'a VectorCache,
-        account: &'a dyn AccountStore,
-    ) -> Embedding<'a> {
-        let embedding = Embedding::new(&*self.embedder, cache);
+    /// Returns the service for one recall, with its room. Without room, the service is not asked.
+    pub(crate) fn within(&self, room: Option<Room>) -> EmbedderInRoom {
+        EmbedderInRoom { embedder: Arc::clone(&self.embedder), room: room.map(Arc::new) }
+    }
+
+    /// Returns the comparison with the limit on the tokens of an account.
+    pub fn limited<'a>(&self, embedding: Embedding<'a>, account: &'a dyn AccountStore) -> Embedding<'a> {
         match self.daily_tokens {
             Some(tokens) => embedding.daily_tokens(account, tokens),
             None => embedding,
         }
+    }
+}
+
+/// Embedding service for one recall. It holds the room of the recall, which may wait for the service.
+#[derive(Debug)]
+pub(crate) struct EmbedderInRoom {
+    embedder: Arc<dyn Embedder>,
+    room: Option<Arc<Room>>,
+}
+
+#[async_trait]
+impl Embedder for EmbedderInRoom {
+    fn model(&self) -> &str {
+        self.embedder.model()
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Embeddings, ServiceError> {
+        let room = self.room.clone().ok_or(ServiceError::Busy)?;
+        let (embedder, texts) = (Arc::clone(&self.embedder), texts.to_vec());
+        let request = async move {
+            let answer = embedder.embed(&texts).await;
+            drop(room);
+            answer
+        };
+        // A task of its own, so that the room is held to the end of the request even if the caller goes away:
+        // the request occupies threads until then, and the room bounds their number.
+        tokio::spawn(request.in_current_span()).await.unwrap_or(Err(ServiceError::Unreachable))
     }
 }
 
@@ -66,21 +96,21 @@ impl HttpEmbedder {
     }
 
     /// Sends texts and waits for their vectors. Blocks the thread.
-    fn send(&self, texts: &[String]) -> Result<Embeddings> {
+    fn send(&self, texts: &[String]) -> Result<Embeddings, ServiceError> {
         let text = self.endpoint.post(&serde_json::json!({"model": self.model, "input": texts}))?;
-        let reply: Reply = serde_json::from_str(&text)
-            .map_err(|_| self.endpoint.failed("'s endpoint does not speak embeddings"))?;
+        let other = ServiceError::Invalid("something else than vectors");
+        let reply: Reply = serde_json::from_str(&text).map_err(|_| other)?;
         let mut vectors: Vec<Option<Vec<f32>>> = vec![None; texts.len()];
         for item in reply.data {
             // The order is that of the indexes, whatever the order of the answer.
             let missing = vectors.get_mut(item.index).filter(|vector| vector.is_none());
             let Some(vector) = missing else {
-                return Err(self.endpoint.failed(" answered with a vector for no text"));
+                return Err(ServiceError::Invalid("a vector for no text"));
             };
             *vector = Some(item.embedding);
         }
         let vectors: Option<Vec<Vec<f32>>> = vectors.into_iter().collect();
-        let vectors = vectors.ok_or_else(|| self.endpoint.failed(" left out the vector of a text"))?;
+        let vectors = vectors.ok_or(ServiceError::Invalid("no vector for a text"))?;
         Ok(Embeddings { vectors, tokens: reply.usage.and_then(|usage| usage.total_tokens) })
     }
 }
@@ -104,7 +134,7 @@ impl Embedder for HttpEmbedder {
     }
 
     /// Sends the texts in several requests at the same time, if they are too many for one.
-    async fn embed(&self, texts: &[String]) -> Result<Embeddings> {
+    async fn embed(&self, texts: &[String]) -> Result<Embeddings, ServiceError> {
         let mut batches = Vec::new();
         for batch in texts.chunks(BATCH) {
             let (service, batch) = (self.clone(), batch.to_vec());
@@ -113,9 +143,9 @@ impl Embedder for HttpEmbedder {
             batches.push(sent);
         }
         let mut all = Embeddings { vectors: Vec::with_capacity(texts.len()), tokens: Some(0) };
-        for sent in batches {
-            let lost = |_| Error::new(ErrorKind::Unavailable, "the embedding service was not asked");
-            let answer = sent.await.map_err(lost)??;
+        // All end before the first failure is returned: until then, each occupies a thread.
+        for sent in join_all(batches).await {
+            let answer = sent.unwrap_or(Err(ServiceError::Unreachable))?;
             all.vectors.extend(answer.vectors);
             all.tokens = all.tokens.zip(answer.tokens).map(|(sum, tokens)| sum.saturating_add(tokens));
         }
@@ -127,5 +157,46 @@ impl fmt::Debug for HttpEmbedder {
     /// Leaves out URL and key, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpEmbedder").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::answers::Rooms;
+
+    /// Service that answers once it is notified.
+    #[derive(Debug, Default)]
+    struct Slow(Notify);
+
+    #[async_trait]
+    impl Embedder for Slow {
+        fn model(&self) -> &str {
+            "slow"
+        }
+
+        async fn embed(&self, _: &[String]) -> Result<Embeddings, ServiceError> {
+            self.0.notified().await;
+            Ok(Embeddings::default())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn abandoned_request_keeps_its_room() {
+        // Room for one recall of an account.
+        let limits = Limits::default().embedder_room(16 << 20);
+        let (rooms, slow) = (Rooms::for_recalls(&limits), Arc::new(Slow::default()));
+        let served = ServedEmbedder { embedder: Arc::<Slow>::clone(&slow), daily_tokens: None };
+        let service = served.within(rooms.recall("a").await);
+        assert!(service.embed(&[]).now_or_never().is_none());
+        drop(service);
+        assert!(rooms.recall("a").await.is_none() && rooms.recall("b").await.is_some());
+        let without = served.within(None).embed(&[]).await;
+        assert_eq!(without, Err(ServiceError::Busy));
+        slow.0.notify_one();
+        assert!(rooms.recall("a").await.is_some());
     }
 }

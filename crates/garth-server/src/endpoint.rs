@@ -1,7 +1,9 @@
 //! Endpoints that garth sends to: the URLs of sinks and models, and requests to models.
 
+use std::io;
 use std::time::Duration;
 
+use garth_agent::models::ServiceError;
 use garth_engine::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,30 +77,49 @@ impl ModelEndpoint {
     }
 
     /// Returns the error of a request that failed for this reason.
-    pub(crate) fn failed(&self, why: &str) -> Error {
-        Error::new(ErrorKind::Unavailable, format!("the {}{why}; try again", self.what))
+    pub(crate) fn failed(&self, why: ServiceError) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("the {} {why}; try again", self.what))
     }
 
     /// Sends a request and waits for the answer. Blocks the thread.
     ///
     /// # Errors
-    /// `Unavailable` without an answer, and for one that is no success or too long.
-    pub(crate) fn post(&self, body: &Value) -> Result<String> {
+    /// The reason why there is no answer, or one that is no success or too long.
+    pub(crate) fn post(&self, body: &Value) -> Result<String, ServiceError> {
         let request = self.agent.post(&self.url).config().timeout_global(Some(self.timeout)).build();
         let mut request = request.header("content-type", "application/json");
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        // The cause is left out of the message, because it may quote the URL.
         let sent = request.send(body.to_string());
-        let mut answer = sent.map_err(|_| self.failed(" cannot be reached"))?;
-        let status = answer.status().as_u16();
-        // The message leaves out the body, which could repeat the key.
+        let mut answer = sent.map_err(|error| why(&error))?;
+        // The reason leaves out the body, which could repeat the key.
         if !answer.status().is_success() {
-            return Err(self.failed(&format!("'s endpoint answered {status}")));
+            return Err(ServiceError::Refused(answer.status().as_u16()));
         }
         // An endpoint could send without end.
         let text = answer.body_mut().with_config().limit(self.max_answer as u64).read_to_string();
-        text.map_err(|_| self.failed("'s answer broke off or is too long"))
+        text.map_err(|error| match why(&error) {
+            ServiceError::Unreachable => ServiceError::Invalid("an answer that broke off"),
+            error => error,
+        })
+    }
+}
+
+/// Returns the reason of a failure. The error itself may quote the URL.
+fn why(error: &ureq::Error) -> ServiceError {
+    match error {
+        ureq::Error::Timeout(_) => ServiceError::TimedOut,
+        // A timeout of the socket, not of the request.
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => ServiceError::TimedOut,
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+            ServiceError::Invalid("something else than text")
+        }
+        ureq::Error::BodyExceedsLimit(_) => ServiceError::Invalid("an answer that is too long"),
+        ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
+            ServiceError::Invalid("something else than HTTP")
+        }
+        // The rest fails before an answer, such as TLS.
+        _ => ServiceError::Unreachable,
     }
 }

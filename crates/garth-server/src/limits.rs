@@ -231,6 +231,9 @@ limits! {
     embedder_max_answer: usize, Bytes = 16 * MIB, 64 * KIB => 256 * MIB;
     /// Memory for vectors of the last day. One account uses half of it at most.
     embedder_cache: usize, Bytes = VECTOR_BUDGET as u64, 0 => 64 * GIB;
+    /// Memory for recalls that may wait for the embedding service, 8 MiB for each. One account uses half of
+    /// it at most. A recall that waits for its turn longer than `room_wait` is answered without the service.
+    embedder_room: usize, Bytes = 128 * MIB, 16 * MIB => 64 * GIB;
 }
 
 impl Limits {

@@ -282,6 +282,8 @@ impl<'a> Admission<'a> {
             model: served.model.as_ref(),
             embedder: served.embedder.as_ref(),
             vectors: &served.vectors,
+            answers: &served.answers,
+            recalls: &served.recalls,
             compactions: &served.compactions,
             limits: &served.limits,
             hydrator: &served.hydrator,
@@ -306,7 +308,8 @@ impl<'a> Admission<'a> {
             return Ok(room.hold(run().await?));
         }
         let answer = run().await?;
-        if !is_long(&answer) {
+        // An answer of `Own` is in its room already.
+        if length == Length::Own || !is_long(&answer) {
             return Ok(answer);
         }
         if let Some(room) = answers.room_now(account, answer.len()) {
@@ -324,7 +327,7 @@ impl<'a> Admission<'a> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {
             Length::Long => Some(answers.answer(account, PAGE).await?),
-            Length::Passed | Length::Short => None,
+            Length::Passed | Length::Short | Length::Own => None,
         };
         let answer = run.await?;
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));

@@ -8,7 +8,7 @@ use super::conversation::Conversation;
 use super::report::{HITS, QuestionResult, Report};
 use super::store::{Group, Store, places, store};
 use crate::boxed;
-use crate::recall::{Embedding, Key, Recall, Recaller, is_without_service};
+use crate::recall::{Embedding, Key, Recall, Recaller};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -210,7 +210,7 @@ impl<'a> Evaluation<'a> {
             let texts: Vec<&str> = answer.items.iter().map(|item| &*item.text).collect();
             result.shown.push(share(&asked.evidence, &texts));
             result.is_nothing_found &= !answer.fits;
-            result.embedder_failed |= answer.notes.iter().any(|note| is_without_service(note));
+            result.embedder_failed |= answer.is_without_service;
         }
         let query = SearchQuery::new(&asked.question).within_any(asked.within.clone());
         let query = query.mode(self.mode).per_file(HITS).limit(HITS);

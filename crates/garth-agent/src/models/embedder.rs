@@ -4,8 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+use super::failure::ServiceError;
 use super::vectors::Vector;
-use garth_engine::error::{Error, ErrorKind, Result};
 
 /// Limit on the numbers of a vector.
 pub const MAX_DIMENSIONS: usize = 8192;
@@ -28,28 +28,25 @@ pub trait Embedder: fmt::Debug + Send + Sync {
     /// Returns a vector for each text.
     ///
     /// # Errors
-    /// `Unavailable` if the service does not answer.
-    async fn embed(&self, texts: &[String]) -> Result<Embeddings>;
+    /// The reason why the service returned none.
+    async fn embed(&self, texts: &[String]) -> Result<Embeddings, ServiceError>;
 }
 
 /// Returns the vectors of an answer about this number of texts.
 ///
 /// # Errors
-/// `Unavailable` for another number of vectors, for vectors of different lengths, and for a vector that has
-/// no direction, too many numbers, or one that is not finite.
-pub(super) fn vectors_in(answer: &Embeddings, texts: usize) -> Result<Vec<Vector>> {
-    let wrong = |why: &str| {
-        Err(Error::new(ErrorKind::Unavailable, format!("the embedding service returned {why}; try again")))
-    };
+/// `Invalid` for another number of vectors, for vectors of different lengths, and for a vector that has no
+/// direction, too many numbers, or one that is not finite.
+pub(super) fn vectors_in(answer: &Embeddings, texts: usize) -> Result<Vec<Vector>, ServiceError> {
     if answer.vectors.len() != texts {
-        return wrong("another number of vectors than of texts");
+        return Err(ServiceError::Invalid("another number of vectors than of texts"));
     }
     let length = answer.vectors.first().map_or(0, Vec::len);
     if length > MAX_DIMENSIONS || answer.vectors.iter().any(|numbers| numbers.len() != length) {
-        return wrong("vectors of a wrong length");
+        return Err(ServiceError::Invalid("vectors of a wrong length"));
     }
     let vectors: Option<Vec<Vector>> = answer.vectors.iter().map(|numbers| Vector::of(numbers)).collect();
-    vectors.map_or_else(|| wrong("a vector of zeros, or with a number that is not finite"), Ok)
+    vectors.ok_or(ServiceError::Invalid("a vector of zeros, or with a number that is not finite"))
 }
 
 #[cfg(test)]
@@ -74,7 +71,7 @@ mod tests {
             (vec![vec![1.0, f32::INFINITY], good()], "not finite"),
         ] {
             let error = checked(vectors).unwrap_err();
-            assert!(error.is(ErrorKind::Unavailable) && error.message().contains(why), "{why}: {error}");
+            assert!(matches!(error, ServiceError::Invalid(found) if found.contains(why)), "{why}: {error}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::corrections::Corrections;
 use super::pauses::Pauses;
 use garth_engine::model::Timestamp;
 
@@ -68,11 +69,13 @@ impl TextKey {
 /// an answer nor its time depends on the texts of another. One account uses half of the cache at most.
 /// Vectors are dropped a day after they were computed, by the next use of the cache.
 ///
-/// It also knows the accounts that ask nothing for a while, because the service failed.
+/// It also knows the accounts that ask nothing for a while, because the service failed, and corrections of
+/// their counted tokens.
 pub struct VectorCache {
     budget: usize,
     shelves: Mutex<Shelves>,
     pauses: Pauses,
+    corrections: Corrections,
 }
 
 /// Vectors of all accounts.
@@ -103,7 +106,12 @@ impl Default for VectorCache {
 impl VectorCache {
     /// Returns a cache of at most `budget` bytes. With 0 it holds nothing.
     pub fn with_budget(budget: usize) -> Self {
-        Self { budget, shelves: Mutex::default(), pauses: Pauses::default() }
+        Self {
+            budget,
+            shelves: Mutex::default(),
+            pauses: Pauses::default(),
+            corrections: Corrections::default(),
+        }
     }
 
     /// Returns the number of cached bytes, and of vectors.
@@ -144,6 +152,11 @@ impl VectorCache {
     /// Returns the pauses after failures of the service.
     pub(crate) fn pauses(&self) -> &Pauses {
         &self.pauses
+    }
+
+    /// Returns the corrections of counted tokens.
+    pub(crate) fn corrections(&self) -> &Corrections {
+        &self.corrections
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelves> {

@@ -1,5 +1,6 @@
 //! Answer of a recall.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -72,7 +73,9 @@ pub struct Recalled {
     /// Score of the best source that may be shown, even if it does not fit.
     pub best: Option<f64>,
     /// Remarks on the answer.
-    pub notes: Vec<&'static str>,
+    pub notes: Vec<Cow<'static, str>>,
+    /// True if the embedding service should have compared the candidates, but did not.
+    pub(crate) is_without_service: bool,
     /// True if something that fits the question is not shown, or only a part of it.
     pub more: bool,
     /// Number of files with text that is not indexed yet, counted up to 1,000.
@@ -105,6 +108,7 @@ impl Recalled {
             text,
             best: gathered.best,
             notes: gathered.notes.clone(),
+            is_without_service: gathered.is_without_service,
             more: gathered.more,
             missing: gathered.missing,
         }
@@ -140,7 +144,7 @@ impl Evidence {
 }
 
 /// Returns the text before the sources: `first`, and the notes while they take at most half of the budget.
-pub(super) fn head(first: &str, notes: &[&str], budget: usize) -> String {
+pub(super) fn head(first: &str, notes: &[Cow<'_, str>], budget: usize) -> String {
     let mut head = first.to_owned();
     for note in notes {
         let longer = format!("{head}{note}\n");

@@ -65,6 +65,7 @@ fn compose(
         fits: gathered.fits,
         best: gathered.best,
         notes: gathered.notes.clone(),
+        is_without_service: gathered.is_without_service,
         more: gathered.more || choice.is_partial(),
         missing: gathered.missing,
     }

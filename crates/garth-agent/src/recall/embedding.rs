@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::models::{Allowance, Embedder, TextKey, Vector, VectorCache, embedded};
+use crate::models::{
+    Allowance, Embedder, EmbeddingAllowance, NoVectors, TextKey, Vector, VectorCache, embedded,
+};
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::AccountStore;
 
 /// Embedding service that compares texts with a question, instead of the table of the program.
@@ -30,17 +31,17 @@ impl<'a> Embedding<'a> {
         Self { daily: Some((account, tokens)), ..self }
     }
 
-    /// Returns the vectors of texts of an account; `None` if the tokens of the day are used up.
+    /// Returns the vectors of texts of an account.
     ///
     /// # Errors
-    /// `Unavailable` if the service does not answer, or its answer does not fit the texts, and during the
-    /// pause after that, unless all vectors are known; from the storage.
+    /// The reason why vectors are missing that are not known: the tokens of the day are used up, the service
+    /// failed or its answer does not fit the texts, the account pauses after that, or the storage failed.
     pub(super) async fn vectors(
         &self,
         account: &str,
         env: &Env,
         texts: &[String],
-    ) -> Result<Option<Vec<Vector>>> {
+    ) -> Result<Vec<Vector>, NoVectors> {
         let keys: Vec<TextKey> = texts.iter().map(|text| TextKey::new(self.embedder.model(), text)).collect();
         let mut known = self.cache.get(account, env.now(), &keys);
         let mut asked = HashSet::new();
@@ -53,28 +54,28 @@ impl<'a> Embedding<'a> {
             }
         }
         if !new_texts.is_empty() {
-            let Some(vectors) = self.computed(account, env, &new_texts).await? else { return Ok(None) };
+            let vectors = self.computed(account, env, &new_texts).await?;
             let new: HashMap<TextKey, Vector> = new_keys.into_iter().zip(vectors).collect();
             self.cache.put(account, env.now(), &new);
             known.extend(new);
         }
         // Each key is known now: `embedded` returns a vector for each text.
-        Ok(Some(keys.iter().filter_map(|key| known.get(key).cloned()).collect()))
+        Ok(keys.iter().filter_map(|key| known.get(key).cloned()).collect())
     }
 
     /// Asks the service for the vectors of texts, unless the account pauses after a failure.
-    async fn computed(&self, account: &str, env: &Env, texts: &[String]) -> Result<Option<Vec<Vector>>> {
-        let allowance = match self.daily {
-            Some((store, tokens)) => Some(Allowance::for_embeddings(store, tokens, env.clone()).await?),
+    async fn computed(&self, account: &str, env: &Env, texts: &[String]) -> Result<Vec<Vector>, NoVectors> {
+        let allowed = match self.daily {
+            Some((store, tokens)) => {
+                let allowance = Allowance::for_embeddings(store, tokens, env.clone()).await?;
+                Some(EmbeddingAllowance { allowance, corrections: self.cache.corrections(), account })
+            }
             None => None,
         };
-        let Some(pending) = self.cache.pauses().ask(account, env) else {
-            let message = "the embedding service failed shortly before, and is asked again later";
-            return Err(Error::new(ErrorKind::Unavailable, message));
-        };
-        let answer = embedded(self.embedder, allowance.as_ref(), texts).await;
+        let pending = self.cache.pauses().ask(account, env).ok_or(NoVectors::Paused)?;
+        let answer = embedded(self.embedder, allowed.as_ref(), texts).await;
         // Errors of the storage say nothing about the service.
-        if !answer.as_ref().is_err_and(|error| error.is(ErrorKind::Unavailable)) {
+        if !answer.as_ref().is_err_and(NoVectors::is_failure_of_service) {
             pending.answered();
         }
         answer

@@ -1,5 +1,6 @@
 //! Gathers the memories and files that may be shown for a question, and the parts of each.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 
@@ -78,7 +79,9 @@ pub(super) struct RankedCandidates {
     /// True if something fits the question that is shown, or that the limit on sources left out. Set with the
     /// limits of an answer.
     pub(super) fits: bool,
-    pub(super) notes: Vec<&'static str>,
+    pub(super) notes: Vec<Cow<'static, str>>,
+    /// True if the embedding service should have compared the candidates, but did not.
+    pub(super) is_without_service: bool,
     pub(super) more: bool,
     pub(super) missing: u64,
     /// Limit on the parts that are nearest in meaning, if nothing fits. Set with the limits of an answer.
@@ -116,8 +119,8 @@ impl Recaller<'_> {
             Some(moment) => Some(self.fs.as_of(moment).await?),
             None => None,
         };
-        gathered.notes.extend(past.is_some().then_some(PAST));
-        gathered.notes.extend((found.missing > 0).then_some(UNINDEXED));
+        gathered.notes.extend(past.is_some().then_some(Cow::Borrowed(PAST)));
+        gathered.notes.extend((found.missing > 0).then_some(Cow::Borrowed(UNINDEXED)));
         let fs = past.as_deref().unwrap_or(self.fs);
         gathered.now = match &past {
             Some(past) => past.head().await?.time,

@@ -1,12 +1,15 @@
 //! Comparison of candidates with the question by an embedding service. Its vectors replace the part of the
 //! scores that the search takes from the table of the program.
 
+use std::borrow::Cow;
+
 use super::embedding::Embedding;
 use super::gather::{RankedCandidates, Reach};
 use super::recaller::Recaller;
 use super::request::Recall;
 use super::unit::{Candidate, Unit};
-use garth_engine::error::{Error, ErrorKind, Result};
+use crate::models::{NoVectors, ServiceError};
+use garth_engine::error::Result;
 use garth_engine::model::SearchMode;
 use garth_engine::text::question::Question;
 use garth_engine::text::secret::masked;
@@ -21,15 +24,6 @@ const MEANING: f64 = 0.1;
 const MEANING_BESIDE: f64 = 0.3;
 /// Standard deviation below which the cosines say nothing: numbers of one byte are not more exact.
 const LEAST_DEVIATION: f64 = 0.005;
-
-const UNANSWERED: &str = "The embedding service did not answer; meaning was compared without it.";
-const USED_UP: &str =
-    "The account's tokens for embeddings are used up for today; meaning was compared without them.";
-
-/// Returns true for the notes of answers that an embedding service should have compared, but did not.
-pub(crate) fn is_without_service(note: &str) -> bool {
-    [UNANSWERED, USED_UP].contains(&note)
-}
 
 impl Recaller<'_> {
     /// Returns the candidates for a question, compared by the embedding service, if there is one. If it does
@@ -46,6 +40,7 @@ impl Recaller<'_> {
             }
         }
         let mut gathered = self.gather(asked, question, Reach::shown(asked)).await?;
+        gathered.is_without_service = failed.is_some();
         gathered.notes.extend(failed);
         Ok(gathered.limited(asked).fitting_or_nearest(asked.mode))
     }
@@ -56,7 +51,7 @@ impl Recaller<'_> {
         embedding: &Embedding<'_>,
         asked: &Recall,
         candidates: &mut [Candidate],
-    ) -> Option<&'static str> {
+    ) -> Option<Cow<'static, str>> {
         let compared = most_likely(candidates);
         if compared.len() < 2 {
             // The gain is relative to the other texts.
@@ -69,33 +64,27 @@ impl Recaller<'_> {
             texts.push(text_of(&candidates[*candidate].parts.units[*unit]).to_owned());
         }
         match self.cosines(embedding, &texts).await {
-            Ok(Some(cosines)) => {
+            Ok(cosines) => {
                 rank(candidates, &compared, &cosines);
                 None
             }
-            Ok(None) => Some(USED_UP),
-            Err(error) => {
-                tracing::warn!(%error, "texts are compared without the embedding service");
-                Some(UNANSWERED)
+            Err(reason) => {
+                reason.log();
+                Some(Cow::Owned(reason.note()))
             }
         }
     }
 
-    /// Returns the cosine of the first text with each of the others; `None` if the tokens of the day are used
-    /// up.
-    async fn cosines(&self, embedding: &Embedding<'_>, texts: &[String]) -> Result<Option<Vec<f64>>> {
-        let Some(vectors) = embedding.vectors(&self.paths.account, &self.env, texts).await? else {
-            return Ok(None);
-        };
-        let Some((question, others)) = vectors.split_first() else { return Ok(Some(Vec::new())) };
+    /// Returns the cosine of the first text with each of the others.
+    async fn cosines(&self, embedding: &Embedding<'_>, texts: &[String]) -> Result<Vec<f64>, NoVectors> {
+        let vectors = embedding.vectors(&self.paths.account, &self.env, texts).await?;
+        let Some((question, others)) = vectors.split_first() else { return Ok(Vec::new()) };
         let cosines: Option<Vec<f64>> = others.iter().map(|other| question.cosine(other)).collect();
-        if cosines.is_none() {
+        cosines.ok_or_else(|| {
             // Another model has the name now. The next recall computes all vectors again.
             embedding.forget(&self.paths.account);
-            let message = "the vectors of the embedding service have another length than before";
-            return Err(Error::new(ErrorKind::Unavailable, message));
-        }
-        Ok(cosines)
+            ServiceError::Invalid("vectors of another length than before").into()
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Filter of the log: a level, or levels of parts, separated by commas.
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 
 /// Levels, from none to all.
@@ -29,6 +30,21 @@ pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
         }
     }
     EnvFilter::try_new(items.join(",")).map_err(|error| error.to_string())
+}
+
+/// Returns true if an event or span may be logged, whatever the filter says. The libraries log what garth
+/// never does: the HTTP client writes requests with their headers, thus the keys of endpoints, and texts at
+/// `trace`, and URLs, which may contain a token, at `debug`.
+pub(crate) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    // The first segment of a target is its crate.
+    let name = metadata.target().split("::").next().unwrap_or_default();
+    let most = match name {
+        "garth" | "garth_agent" | "garth_engine" | "garth_server" => Level::TRACE,
+        "ureq" | "ureq_proto" => Level::INFO,
+        // Of TLS, `trace` contains whole handshakes. Other libraries may begin to log with a new version.
+        _ => Level::DEBUG,
+    };
+    *metadata.level() <= most
 }
 
 /// Returns true for a crate, or a module of one such as `garth_server::access`.

@@ -1,12 +1,14 @@
 //! `garth serve`, and the command line on the same data folder.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, string, text};
+use super::garth::{Garth, string, text, utf8};
 
 /// A server that runs until it is dropped.
 pub(crate) struct Server {
@@ -264,6 +266,69 @@ fn access_log_has_no_secrets() {
             assert!(line.starts_with("20") && line.contains("request_id=\"req_"), "{line}");
             assert!(parts.iter().all(|part| line.contains(part)), "{line}");
         }
+    }
+}
+
+/// Starts an endpoint that refuses all requests. Returns its address, and the heads of the requests in lower
+/// case.
+fn refusing_endpoint() -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (sender, heads) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.expect("a connection");
+            let (mut request, mut head) = (BufReader::new(&stream), String::new());
+            while !head.ends_with("\r\n\r\n") {
+                assert!(request.read_line(&mut head).expect("a line") > 0, "closed within a head");
+            }
+            head.make_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.map_or(0, |length| length.parse().expect("a length"));
+            request.read_exact(&mut vec![0; length]).expect("a body");
+            let answer = b"HTTP/1.1 500 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            (&stream).write_all(answer).expect("the answer is sent");
+            // The test may have ended.
+            if sender.send(head).is_err() {
+                return;
+            }
+        }
+    });
+    (address, heads)
+}
+
+#[test]
+fn log_has_no_keys_of_endpoints() {
+    // A dump divides a request into rows, each with a part of the key.
+    let key = "xyzzy".repeat(8);
+    for filter in ["trace", "debug", "info,ureq=trace,ureq_proto=trace,ureq_proto::util=trace,rustls=trace"] {
+        let garth = Garth::new();
+        let (secret, path) = (garth.beside("secret"), garth.beside("log"));
+        std::fs::write(&secret, "0123456789abcdef\n").expect("a file");
+        let (address, heads) = refusing_endpoint();
+        // The path of a URL can be secret as well.
+        let [sink, model] = ["sink", "model"].map(|name| format!("http://{address}/{name}/{key}"));
+        let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.args(["--sink", &sink, "--sink-secret-file", utf8(&secret)]);
+        command.args(["--embedder-endpoint", &model, "--embedder", "m"]);
+        // A pipe could fill up.
+        command.stderr(std::fs::File::create(&path).expect("a file"));
+        let server = Server::of(command.env("GARTH_LOG", filter).env("GARTH_EMBEDDER_KEY", &key));
+        for name in ["alpha", "beta"] {
+            let memory = json!({"text": format!("The ferry note about {name}.")});
+            server.post(&server.key(), "remember", &memory);
+        }
+        let answer = server.post(&server.key(), "recall", &json!({"question": "which ferry note"}));
+        assert!(string(&answer["notes"][0]).contains("status 500"), "{answer}");
+        let mut waiting = vec!["post /sink/xyzzy", "post /model/xyzzy"];
+        while !waiting.is_empty() {
+            let head = heads.recv_timeout(Duration::from_secs(60)).expect("a request");
+            assert_eq!(head.starts_with("post /model"), head.contains("bearer xyzzy"), "{head}");
+            waiting.retain(|start| !head.starts_with(start));
+        }
+        server.stop("TERM");
+        let log = std::fs::read_to_string(&path).expect("the log");
+        assert!(log.contains("embedding service") && !log.contains("xyzzy"), "{filter}: {log}");
     }
 }
 

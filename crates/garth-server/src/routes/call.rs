@@ -7,7 +7,6 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use garth_agent::media::Hydrator;
 use garth_agent::models::VectorCache;
-use garth_agent::recall::Embedding;
 use garth_agent::workspace::PromptCache;
 use garth_agent::{self as agent, Access, Once};
 use garth_engine::datadir::{ApiKey, Scope};
@@ -19,6 +18,7 @@ use super::identity::Caller;
 use super::retry::Retry;
 use super::tree::Tree;
 use super::twins::{Turn, Twins};
+use crate::answers::Rooms;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::embedder::ServedEmbedder;
@@ -53,6 +53,10 @@ pub(super) struct Call<'a> {
     pub(super) embedder: Option<&'a ServedEmbedder>,
     /// Cache of vectors of texts.
     pub(super) vectors: &'a VectorCache,
+    /// Room for answers, for a call that takes it by itself.
+    pub(super) answers: &'a Rooms,
+    /// Room for recalls that may wait for the embedding service.
+    pub(super) recalls: &'a Rooms,
     pub(super) compactions: &'a Compactions,
     pub(super) limits: &'a Limits,
     /// Cache of media that messages refer to.
@@ -130,11 +134,6 @@ impl Call<'_> {
     pub(super) fn argument(&self, name: &str) -> &str {
         let found = self.arguments.iter().find(|(argument, _)| argument == name);
         found.map_or("", |(_, value)| value)
-    }
-
-    /// Returns the embedding service for recalls, if the operator has set one.
-    pub(super) fn embedding(&self) -> Option<Embedding<'_>> {
-        self.embedder.map(|embedder| embedder.embedding(self.vectors, &**self.account))
     }
 
     /// Returns the model to ask: the model of the server, if any, unless `by_model` is false.

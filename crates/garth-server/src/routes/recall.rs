@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall};
+use garth_agent::recall::{BUDGET, Embedding, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall};
 use garth_engine::TreePath;
 use garth_engine::model::{SearchMode, Timestamp};
 
 use super::call::Call;
 use super::open::Opened;
+use crate::answers::{PAGE, is_long};
 use crate::errors::Refusal;
 use crate::fields::{end_time, fields, integer, string, string_of, strings, time, words};
 
@@ -52,11 +53,32 @@ pub(super) async fn recall(
     fields: RecallFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
+    let account = &call.key.account;
+    let served = call.embedder.filter(|_| asked.mode == SearchMode::Meaning);
+    let waiting = match served {
+        Some(_) => call.recalls.recall(account).await,
+        None => None,
+    };
+    // A service that hangs must not take the account's room for answers: a recall that may wait for it has
+    // another one, and takes this one for the finished answer. The others wait for nobody.
+    let room = match waiting {
+        Some(_) => None,
+        None => Some(call.answers.answer(account, PAGE).await?),
+    };
+    let embedder = served.map(|served| (served, served.within(waiting)));
+    let embedding = embedder.as_ref().map(|(served, embedder)| {
+        served.limited(Embedding::new(embedder, call.vectors), &**call.account)
+    });
     // A new key for each answer, so that stored text cannot contain its codes.
     let key = Key::random(&recalled.env)?;
-    let recaller = recalled.recaller().embedding(call.embedding());
+    let recaller = recalled.recaller().embedding(embedding);
     let json = serde_json::to_vec(&recaller.recall(&asked, &key).await?.to_json(&key));
-    Ok(json.map_err(|_| Refusal::validation("the answer is not valid JSON"))?.into())
+    let answer: Bytes = json.map_err(|_| Refusal::validation("the answer is not valid JSON"))?.into();
+    match room {
+        Some(room) => Ok(room.hold(answer)),
+        None if is_long(&answer) => Ok(call.answers.answer(account, answer.len()).await?.hold(answer)),
+        None => Ok(answer),
+    }
 }
 
 async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {

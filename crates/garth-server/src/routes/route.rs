@@ -54,6 +54,9 @@ pub(super) enum Length {
     Short,
     /// Long. Room in memory is reserved before the call runs.
     Long,
+    /// Long, of a read that may wait for another service. It reserves the room by itself: while it waits, it
+    /// must hold none, because other calls of the account need it.
+    Own,
 }
 
 impl Route {

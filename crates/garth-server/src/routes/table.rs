@@ -140,7 +140,7 @@ static CALLS: &[Route] = routes! {
     Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
     Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
 
-    Read  "/v1/recall" SearchRead, Long Recall(recall::recall, recall::RecallFields);
+    Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields);
 };
 
 /// Path of the call that stores a media file of a session.

@@ -2,13 +2,13 @@
 //! that it never gets, and recalls without its answer.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, mpsc};
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth_agent::models::Embedder as _;
+use garth_agent::models::{Embedder as _, ServiceError};
+use garth_engine::FileSystem as _;
 use garth_engine::env::ManualClock;
-use garth_engine::{ErrorKind, FileSystem as _};
 use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 use garth_server::{Limits, Options};
 use garth_testkit::data::random::Random;
@@ -38,10 +38,14 @@ impl Clients for Service {
     }
 
     fn server(&self, daily_tokens: Option<u64>, limits: Limits) -> Server {
-        let embedder = Arc::new(self.client().limits(&limits));
-        let embedder = ServedEmbedder { embedder, daily_tokens };
-        Server::start_with(Options::default().limits(limits).embedder(Some(embedder)))
+        server(&self.client(), daily_tokens, limits)
     }
+}
+
+fn server(client: &HttpEmbedder, daily_tokens: Option<u64>, limits: Limits) -> Server {
+    let embedder = Arc::new(client.clone().limits(&limits));
+    let embedder = ServedEmbedder { embedder, daily_tokens };
+    Server::start_with(Options::default().limits(limits).embedder(Some(embedder)))
 }
 
 /// Returns an answer that is the same for all texts.
@@ -84,6 +88,11 @@ fn ask(server: &Server, question: &str) -> Value {
 fn shown(answer: &Value) -> Vec<(Value, Value, Value)> {
     let items = answer["items"].as_array().unwrap();
     items.iter().map(|item| (item["source"].clone(), item["score"].clone(), item["text"].clone())).collect()
+}
+
+/// Returns the first note of an answer; empty without one.
+fn note(answer: &Value) -> &str {
+    answer["notes"][0].as_str().unwrap_or_default()
 }
 
 fn first(answer: &Value) -> String {
@@ -243,41 +252,84 @@ fn recall_works_without_answer_of_embedding_service() {
     let mut twice = all(json!([1.0, 0.5]));
     twice[5] = item(4, &json!([1.0, 0.5]));
     let too_few: Answer = Box::new(|texts| good(&texts[1..]));
-    for (why, answer) in [
-        ("status", fixed(500, "oops sk-1")),
-        ("redirect", fixed(302, "")),
-        ("no JSON", fixed(200, "no JSON")),
-        ("not a number", fixed(200, r#"{"data":[{"index":0,"embedding":[NaN]}]}"#)),
-        ("no data", fixed(200, "{}")),
-        ("too few", too_few),
-        ("beyond the texts", data(vec![item(6, &json!([1.0]))])),
-        ("twice", data(twice)),
-        ("of another length", data(longer)),
-        ("infinite", data(all(json!([1e300, 1.0])))),
-        ("zero", data(all(json!([0.0, 0.0])))),
-        ("empty", data(all(json!([])))),
-        ("null", data(all(json!([null, 1.0])))),
-        ("too long", fixed(200, " ".repeat(70_000))),
+    for (noted, answer) in [
+        ("refused the request (status 500)", fixed(500, "oops sk-1")),
+        ("refused the request (status 302)", fixed(302, "")),
+        ("something else than vectors", fixed(200, "no JSON sk-1")),
+        ("something else than vectors", fixed(200, r#"{"data":[{"index":0,"embedding":[NaN]}]}"#)),
+        ("something else than vectors", fixed(200, "{}")),
+        ("no vector for a text", too_few),
+        ("a vector for no text", data(vec![item(6, &json!([1.0]))])),
+        ("a vector for no text", data(twice)),
+        ("vectors of a wrong length", data(longer)),
+        ("a number that is not finite", data(all(json!([1e300, 1.0])))),
+        ("a vector of zeros", data(all(json!([0.0, 0.0])))),
+        ("a vector of zeros", data(all(json!([])))),
+        ("something else than vectors", data(all(json!([null, 1.0])))),
+        ("an answer that is too long", fixed(200, " ".repeat(70_000))),
     ] {
         let service = Service::start(answer);
         let server = service.server(None, Limits::default().embedder_max_answer(65_536));
         notes(&server);
         let answer = ask(&server, "which ferry note");
-        assert_eq!(shown(&answer), due, "{why}");
-        assert!(answer["notes"][0].as_str().unwrap().contains("did not answer"), "{why}: {answer}");
-        assert_eq!(service.count(), 1, "{why}");
-        assert!(!answer.to_string().contains("sk-1"), "{why}");
+        assert_eq!(shown(&answer), due, "{noted}");
+        assert!(note(&answer).contains(noted), "{noted}: {answer}");
+        assert_eq!(service.count(), 1, "{noted}");
+        assert!(!answer.to_string().contains("sk-1"), "{noted}");
     }
     let slow = Service::start(|_| {
         loop {
             std::thread::park();
         }
     });
-    let server = slow.server(None, Limits::default().embedder_timeout(Duration::from_millis(100)));
+    let nobody = HttpEmbedder::new("http://127.0.0.1:1/v1", "m", None).unwrap();
+    for (noted, client) in [("did not answer in time", slow.client()), ("could not be reached", nobody)] {
+        let server = server(&client, None, Limits::default().embedder_timeout(Duration::from_millis(100)));
+        notes(&server);
+        let answer = ask(&server, "which ferry note");
+        assert!(shown(&answer) == due && note(&answer).contains(noted), "{noted}: {answer}");
+    }
+    assert_eq!(slow.count(), 1);
+}
+
+#[test]
+fn waiting_recalls_leave_room_for_other_calls() {
+    // As many as may wait for the service. Fewer long answers of an account have room.
+    const WAITING: usize = 8;
+    let (gate, (sender, asked)) = (Arc::new(RwLock::new(())), mpsc::channel());
+    let own = Arc::clone(&gate);
+    let closed = gate.write().unwrap();
+    let service = Service::start(move |texts| {
+        sender.send(()).ok();
+        drop(own.read().unwrap());
+        good(texts)
+    });
+    // A call without room is refused at once.
+    let limits = Limits::default().embedder_timeout(Duration::from_secs(300)).room_wait(Duration::ZERO);
+    let server = service.server(None, limits);
     notes(&server);
-    let answer = ask(&server, "which ferry note");
-    assert_eq!((shown(&answer), slow.count()), (due, 1));
-    assert!(answer["notes"][0].as_str().unwrap().contains("did not answer"), "{answer}");
+    std::thread::scope(|scope| {
+        let server = &server;
+        let recall = |n| scope.spawn(move || ask(server, &format!("which ferry note {n}")));
+        let recalls: Vec<_> = (0..WAITING).map(recall).collect();
+        for _ in 0..WAITING {
+            // Not measured: it ends a test that fails.
+            asked.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        server.ok("search", json!({"query": "ferry", "kinds": []}).to_string());
+        server.ok("memories/list", json!({"prefix": "ctx://acme/users/ann"}).to_string());
+        let by_words = json!({"question": "which ferry note", "mode": "words"});
+        assert_eq!(server.ok("recall", by_words.to_string())["notes"], json!([]));
+        // One more would wait for its turn, here for no time.
+        let over = ask(server, "which ferry note");
+        assert!(note(&over).contains("too many requests") && shown(&over).len() == 5, "{over}");
+        assert_eq!(service.count(), WAITING);
+        drop(closed);
+        for recall in recalls {
+            assert_eq!(recall.join().unwrap()["notes"], json!([]));
+        }
+    });
+    assert_eq!(ask(&server, "which ferry note")["notes"], json!([]));
 }
 
 #[test]
@@ -294,19 +346,19 @@ fn hung_embedding_service_is_seldom_asked() {
     let server = service.server(Some(1_000), Limits::default());
     clock.set(server.clock.clone()).unwrap();
     notes(&server);
-    let note = |question: &str| ask(&server, question)["notes"][0].as_str().unwrap_or_default().to_owned();
-    for _ in 0..3 {
-        assert!(note("which ferry note").contains("did not answer"));
+    let note = |question: &str| note(&ask(&server, question)).to_owned();
+    for noted in ["status 500", "failed shortly before", "failed shortly before"] {
+        assert!(note("which ferry note").contains(noted), "{noted}");
     }
     assert_eq!(service.count(), 1);
     is_hung.store(false, Ordering::Relaxed);
     server.clock.advance(Duration::from_secs(59));
-    assert!(note("which ferry note").contains("did not answer"));
+    assert!(note("which ferry note").contains("failed shortly before"));
     server.clock.advance(Duration::from_secs(1));
     assert_eq!((note("which ferry note"), service.count()), (String::new(), 2));
     // Known vectors are used in a pause as well.
     is_hung.store(true, Ordering::Relaxed);
-    assert!(note("which note of the ferry").contains("did not answer"));
+    assert!(note("which note of the ferry").contains("status 500"));
     assert_eq!((note("which ferry note"), service.count()), (String::new(), 3));
 }
 
@@ -314,9 +366,11 @@ fn hung_embedding_service_is_seldom_asked() {
 async fn embedding_errors_never_contain_the_key() {
     let service = Service::start(fixed(500, "oops sk-1"));
     let nobody = HttpEmbedder::new("http://127.0.0.1:1/v1", "m", Some("sk-1".to_owned())).unwrap();
-    for client in [service.client(), nobody] {
+    for (client, due) in
+        [(service.client(), ServiceError::Refused(500)), (nobody, ServiceError::Unreachable)]
+    {
         let error = client.embed(&["text".to_owned()]).await.unwrap_err();
-        assert!(error.is(ErrorKind::Unavailable) && !error.to_string().contains("sk-1"), "{error}");
+        assert!(error == due && !error.to_string().contains("sk-1"), "{error}");
     }
 }
 
@@ -337,11 +391,33 @@ fn other_model_of_same_name_is_noticed() {
     assert!(first(&ask(&server, "which ferry note")).ends_with("/delta"));
     length.store(7, Ordering::Relaxed);
     let mixed = ask(&server, "which note of the ferry");
-    assert!(mixed["notes"][0].as_str().unwrap().contains("did not answer"), "{mixed}");
+    assert!(note(&mixed).contains("another length than before"), "{mixed}");
     // The next recall computes all of them again.
     let answer = ask(&server, "which note of the ferry");
     assert!(first(&answer).ends_with("/beta") && answer["notes"] == json!([]), "{answer}");
     assert_eq!(service.inputs().len(), 6 + 1 + 6);
+}
+
+#[test]
+fn recall_counts_tokens_in_one_commit() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let own = Arc::clone(&is_down);
+    let service = Service::start(move |texts| match own.load(Ordering::Relaxed) {
+        true => (500, String::new()),
+        false => good(texts),
+    });
+    let server = service.server(Some(80), Limits::default());
+    notes(&server);
+    let account = block_on(server.home.account("acme")).unwrap();
+    let head = || block_on(account.head()).unwrap().seq.0;
+    let before = head();
+    // The tokens of two calls are beyond the limit, but a failed call counts nothing.
+    for _ in 0..3 {
+        assert!(note(&ask(&server, "which ferry note")).contains("status 500"));
+    }
+    is_down.store(false, Ordering::Relaxed);
+    assert_eq!(ask(&server, "which ferry note")["notes"], json!([]));
+    assert_eq!(head(), before + 4);
 }
 
 #[test]
@@ -352,7 +428,7 @@ fn recall_respects_daily_embedding_tokens() {
     let answer = ask(&server, "which ferry note");
     assert_eq!((&answer["notes"], service.count()), (&json!([]), 1));
     let over = ask(&server, "which note of the ferry");
-    assert!(over["notes"][0].as_str().unwrap().contains("used up for today"), "{over}");
+    assert!(note(&over).contains("used up for today"), "{over}");
     assert_eq!((shown(&over).len(), service.count()), (5, 1));
     // Known vectors cost nothing.
     assert_eq!(ask(&server, "which ferry note")["notes"], json!([]));
