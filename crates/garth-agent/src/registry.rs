@@ -8,12 +8,14 @@ pub mod session_lines;
 
 use std::sync::LazyLock;
 
+use self::projections::sessions::check_retraction;
 use crate::identity::MAX_SETTINGS;
 use crate::settings::Settings;
 use garth_engine::rule::{Constraint, Registry, Rule};
 
 /// Version of the set. Increment it with each change of a rule, or of the keys that a projection derives. An
-/// older garth then no longer writes to the account, and a newer one derives all keys again.
+/// older garth then no longer writes to the account, and a newer one derives all keys again. A check that
+/// only refuses more new lines, and changes no key, needs no increment: older lines are read as before.
 const VERSION: u64 = 11;
 
 /// Limit on the bytes of a value of the key-value interface: the largest request of the HTTP interface.
@@ -42,6 +44,7 @@ fn refuse_retraction(event: &[u8]) -> Result<(), String> {
 ///
 /// - Values of the key-value interface are JSON, and settings can be read.
 /// - Instruction fragments, messages and events match their schemas.
+/// - An event that retracts messages has keys that lead to all of them.
 /// - Messages, events and native lines are append-only.
 /// - Only garth appends events that retract messages.
 /// - Only garth writes the fields that decide who owns a session and what it belongs to.
@@ -62,9 +65,12 @@ fn rules() -> Vec<Rule> {
         Rule::built_in(fragments, Constraint::MaxSize(fragments::MAX_FRAGMENTS)),
         Rule::built_in(fragments, Constraint::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
         Rule::built_in(session_lines::MESSAGES, Constraint::lines(session_lines::MESSAGE, None)),
-        Rule::built_in(session_lines::EVENTS, Constraint::lines(session_lines::EVENT, None)),
+        Rule::built_in(session_lines::EVENTS, Constraint::lines_by(session_lines::EVENT, check_retraction)),
         Rule::built_in(session_lines::EVENTS, Constraint::own_lines(refuse_retraction)),
-        Rule::built_in(session_lines::NATIVE, Constraint::JsonLines { schema: None, unique: None }),
+        Rule::built_in(
+            session_lines::NATIVE,
+            Constraint::JsonLines { schema: None, unique: None, check: None },
+        ),
     ];
     let growing = only_grow.map(|class| Rule::built_in(class, Constraint::AppendOnly));
     let kept = of_people.map(|class| Rule::built_in(class, Constraint::NotInSessions));

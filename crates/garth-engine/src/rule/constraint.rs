@@ -42,6 +42,8 @@ pub enum Constraint {
         /// Field whose values differ in all lines that have it. With it, the complete file is checked at each
         /// change, and has at most [`MAX_WHOLE`] bytes.
         unique: Option<String>,
+        /// Check of each line by a function of the program, after the schema.
+        check: Option<JsonCheck>,
     },
     /// A file only grows at its end: it is not removed, replaced, cut or renamed, and does not expire.
     AppendOnly,
@@ -115,7 +117,17 @@ impl Constraint {
     /// If `schema` is malformed, which is a bug of the program.
     pub fn lines(schema: &str, unique: Option<&str>) -> Self {
         let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
-        Self::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned) }
+        Self::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned), check: None }
+    }
+
+    /// Returns the constraint of JSON lines with a schema of the program itself, each of which a function of
+    /// the program accepts as well. The function returns the flaw in words.
+    ///
+    /// # Panics
+    /// If `schema` is malformed, which is a bug of the program.
+    pub fn lines_by(schema: &str, check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
+        let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
+        Self::JsonLines { schema: Some(schema), unique: None, check: Some(JsonCheck(check)) }
     }
 
     /// Returns the constraint that only garth appends lines that a function of the program refuses. The
@@ -166,7 +178,7 @@ impl Constraint {
             Self::Secrets(policy) => Terms { policy: Some(*policy), ..Terms::default() },
             Self::ReadOnly { except } => Terms { except: except.clone(), ..Terms::default() },
             Self::Json { schema: given, .. } => Terms { schema: schema(given), ..Terms::default() },
-            Self::JsonLines { schema: given, unique } => {
+            Self::JsonLines { schema: given, unique, .. } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
             Self::AppendOnly | Self::OwnLines(_) | Self::NotInSessions | Self::NotSearchable => {
@@ -192,7 +204,7 @@ impl Constraint {
         let constraint = match name {
             // A function cannot be stored, so only rules of the program have a check.
             "json" => Self::Json { schema: schema.take(), check: None },
-            "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
+            "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take(), check: None },
             "append-only" => Self::AppendOnly,
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
             "not-in-sessions" => Self::NotInSessions,
@@ -298,9 +310,10 @@ impl Constraint {
                 Ok(Some(ContentCheck::Whole { text: Vec::new(), schema: schema.as_ref(), check: *check }))
             }
             Self::JsonLines { unique: Some(_), .. } if size > MAX_WHOLE => Err(too_large("JSON Lines", size)),
-            Self::JsonLines { schema, unique } => {
+            Self::JsonLines { schema, unique, check } => {
                 let schema = schema.as_ref().map(SchemaText::schema);
-                Ok(Some(ContentCheck::Lines(Lines::new(from, schema, unique.as_deref()))))
+                let lines = Lines::new(from, schema, unique.as_deref()).checked_by(*check);
+                Ok(Some(ContentCheck::Lines(lines)))
             }
             Self::Secrets(Policy::Refuse) => Ok(Some(ContentCheck::Secrets(Secrets::new(from)))),
             Self::MaxSize(_)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::json::{self, Value};
+use super::json_check::JsonCheck;
 use super::schema::{Budget, Schema};
 
 /// Largest line, in bytes.
@@ -30,6 +31,7 @@ impl Place {
 pub struct Lines<'a> {
     schema: Option<&'a Schema>,
     unique: Option<Unique<'a>>,
+    check: Option<JsonCheck>,
     /// Start of the line whose bytes are held.
     place: Place,
     /// Bytes of that line so far.
@@ -64,7 +66,12 @@ impl<'a> Lines<'a> {
     /// matter.
     pub fn new(from: Place, schema: Option<&'a Schema>, unique: Option<&'a str>) -> Self {
         let unique = unique.map(|field| Unique { field, seen: BTreeMap::new() });
-        Self { schema, unique, place: from, held: Vec::new() }
+        Self { schema, unique, check: None, place: from, held: Vec::new() }
+    }
+
+    /// Sets a function that has to accept each line that is not blank, after the schema.
+    pub(super) fn checked_by(self, check: Option<JsonCheck>) -> Self {
+        Self { check, ..self }
     }
 
     /// Judges the lines that end in these bytes, which follow those fed before.
@@ -132,13 +139,21 @@ impl<'a> Lines<'a> {
         };
         // Nothing looks at the value, so values that readers understand differently are allowed here.
         if self.schema.is_none() && self.unique.is_none() {
-            return json::skip(line).map_err(no_json);
+            json::skip(line).map_err(no_json)?;
+            return self.passes(line);
         }
         let value = json::read(line).map_err(no_json)?;
         if let Some(schema) = self.schema {
             schema.check(&value, budget).map_err(|wrong| self.wrong(wrong.to_string()))?;
         }
+        self.passes(line)?;
         self.differs(value)
+    }
+
+    /// Refuses a line that the function of the program refuses.
+    fn passes(&self, line: &[u8]) -> Result<(), WrongLine> {
+        let Some(JsonCheck(check)) = self.check else { return Ok(()) };
+        check(line).map_err(|what| self.wrong(what))
     }
 
     /// Refuses a line whose value of the unique field was in a line before.
@@ -205,6 +220,27 @@ mod tests {
             let wrong = judged(text).expect_err("no JSON Lines");
             assert_eq!(wrong.line, line, "{wrong}");
             assert!(wrong.to_string().contains(why), "{wrong}");
+        }
+    }
+
+    /// Refuses lines of more than 8 bytes.
+    fn short(line: &[u8]) -> Result<(), String> {
+        if line.len() <= 8 { Ok(()) } else { Err("is too long for the program".to_owned()) }
+    }
+
+    #[test]
+    fn function_of_the_program_accepts_each_line() {
+        let schema = Schema::compile(SCHEMA).unwrap();
+        for schema in [None, Some(&schema)] {
+            let lines = || Lines::new(Place::START, schema, None).checked_by(Some(JsonCheck(short)));
+            for size in [3, 100] {
+                // Blank lines are not judged, however long they are.
+                fed(lines(), b"{\"id\":1}\n            \n{\"id\":2}", size).unwrap();
+                let wrong = fed(lines(), b"{\"id\":1}\n\n{\"id\": 1}", size).unwrap_err();
+                assert_eq!(wrong.to_string(), "line 3: is too long for the program");
+                let wrong = fed(lines(), b"{\"id\": 1}\n", size).unwrap_err();
+                assert_eq!(wrong.to_string(), "line 1: is too long for the program");
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use crate::identity::Class;
 use crate::identity::session_key::with_plain_capitals;
 use crate::registry::session_lines::{EVENTS, MESSAGES, NAMED, NATIVE};
 use garth_engine::model::Projection;
-use garth_engine::rule::projection::{ContentProjection, Keys};
+use garth_engine::rule::projection::{ContentProjection, Keys, MAX_LINE};
 
 /// Id and session key of a session, from its `meta.json`.
 pub const SESSION: Projection = Projection::new(7);
@@ -25,6 +25,9 @@ pub const STRIDE: u64 = 64;
 
 /// Limit on the lines that one event retracts. Each [`STRIDE`] of them have a key.
 pub const MAX_RETRACTED: u64 = 64 << 10;
+
+/// Type of the events that retract messages.
+pub(crate) const WITHDRAWN: &str = "message.withdrawn";
 
 /// Key of the lines of user messages.
 pub const USER: &str = "role\0user";
@@ -89,9 +92,10 @@ pub fn retracted(event: &[u8]) -> Option<RangeInclusive<u64>> {
 }
 
 fn retracted_of(seen: &LineFields) -> Option<RangeInclusive<u64>> {
-    let lines = seen.source.as_deref().filter(|_| seen.kind.as_deref() == Some("message.withdrawn"))?;
+    let lines = seen.source.as_deref().filter(|_| seen.kind.as_deref() == Some(WITHDRAWN))?;
     let (first, last) = messages(lines)?.into_inner();
-    // The rule of the log accepts any range. Without a limit, one event could create any number of keys.
+    // Logs of earlier versions can have longer ranges. Without a limit, one event could create any number of
+    // keys.
     Some(first..=last.min(first.saturating_add(MAX_RETRACTED - 1)))
 }
 
@@ -107,6 +111,34 @@ fn run_of(seen: &LineFields) -> Option<RangeInclusive<u64>> {
     // Other programs may write any `span`. One that does not contain the event's own lines is ignored.
     let has_own = |run: &RangeInclusive<u64>| run.start() <= own.start() && own.end() <= run.end();
     Some(run.filter(has_own).unwrap_or(own))
+}
+
+/// Checks that the keys of an event lead to all messages that it retracts. Readers find retracted messages by
+/// these keys alone: without them, the event would be stored and its messages would stay visible.
+///
+/// # Errors
+/// The flaw, in words.
+pub(crate) fn check_retraction(event: &[u8]) -> Result<(), String> {
+    let event_fields = LineFields::of(event);
+    if event_fields.kind.as_deref() != Some(WITHDRAWN) {
+        return Ok(());
+    }
+    let Some(lines) = event_fields.source.as_deref().and_then(messages) else {
+        return Err("retracts no message: `source` has to name lines, such as messages:3-5".to_owned());
+    };
+    if lines.end() - lines.start() >= MAX_RETRACTED {
+        let message = format!("one event retracts at most {MAX_RETRACTED} messages; append one for each part");
+        return Err(message);
+    }
+    // A projection sees only the start of a line.
+    let start = LineFields::of(event.get(..MAX_LINE).unwrap_or(event));
+    if retracted_of(&start) != Some(lines) || run_of(&start) != run_of(&event_fields) {
+        return Err(format!(
+            "retracts messages, but `type`, `source` and `span` are not in its first {MAX_LINE} bytes; write \
+             them before longer fields"
+        ));
+    }
+    Ok(())
 }
 
 /// Parses `messages:A-B`.
@@ -371,6 +403,34 @@ mod tests {
             assert_eq!(retracted(&event(none)), None, "{none}");
         }
         assert_eq!(retracted(br#"{"type":"x","source":"messages:1-2"}"#), None);
+    }
+
+    #[test]
+    fn retraction_without_keys_is_refused() {
+        let kind = r#""type":"message.withdrawn""#;
+        let event = |fields: &str| check_retraction(format!("{{{fields}}}").as_bytes());
+        let long = |length: usize| format!(r#""reason":"{}""#, "x".repeat(length));
+        let good = r#""source":"messages:3-5","span":"messages:1-9""#;
+        assert_eq!(event(&format!("{kind},{good},{}", long(MAX_LINE))), Ok(()));
+        assert_eq!(event(&format!("{},{kind},{good}", long(60_000))), Ok(()));
+        // Other events have no keys of their fields.
+        assert_eq!(event(&format!(r#"{},"type":"note""#, long(MAX_LINE))), Ok(()));
+        for (fields, said) in [
+            (format!("{},{kind},{good}", long(MAX_LINE)), "first 65536 bytes"),
+            (format!("{kind},{},{good}", long(MAX_LINE)), "first 65536 bytes"),
+            (
+                format!(r#"{kind},"source":"messages:3-5",{},"span":"messages:1-9""#, long(MAX_LINE)),
+                "first 65536 bytes",
+            ),
+            (format!("{}{kind},{good}", " ".repeat(MAX_LINE)), "first 65536 bytes"),
+            (format!(r#"{kind},"source":"messages:5-3""#), "retracts no message"),
+            (kind.to_owned(), "retracts no message"),
+            (format!(r#"{kind},"source":"messages:1-65537""#), "at most 65536 messages"),
+        ] {
+            let refused = event(&fields).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+        assert_eq!(event(&format!(r#"{kind},"source":"messages:1-65536""#)), Ok(()));
     }
 
     #[test]
