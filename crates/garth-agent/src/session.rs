@@ -41,7 +41,7 @@ pub use self::log::draft::{Draft, Role};
 pub use self::log::images::media_referred;
 pub use self::log::lines::{End, Line, Lines, Select};
 pub use self::log::message::{Block, ImageSource, Message, Native};
-pub use self::log::retract::Retracted;
+pub use self::log::retract::{MAX_REASON, Retracted};
 pub use self::log::source::{Resolved, Source, What};
 pub use self::pack::{
     Changed, Difference, Digest, Item, MAX_TOKENS, Omitted, Pack, PackOptions, Packed, Prefix, Reserved,

@@ -181,7 +181,7 @@ fields! {
         name: Cow<'a, str> = string_of("id");
         /// Messages to retract.
         source: Cow<'a, str> = string_of("source");
-        /// Reason, recorded with the event. Default: none.
+        /// Reason, recorded with the event: at most 4,096 bytes. Default: none.
         reason: Option<Cow<'a, str>> = string();
     }
 }

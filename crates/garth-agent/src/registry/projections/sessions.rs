@@ -127,8 +127,7 @@ pub(crate) fn check_retraction(event: &[u8]) -> Result<(), String> {
         return Err("retracts no message: `source` has to name lines, such as messages:3-5".to_owned());
     };
     if lines.end() - lines.start() >= MAX_RETRACTED {
-        let message = format!("one event retracts at most {MAX_RETRACTED} messages; append one for each part");
-        return Err(message);
+        return Err(format!("retracts more than {MAX_RETRACTED} messages; append an event for each part"));
     }
     // A projection sees only the start of a line.
     let start = LineFields::of(event.get(..MAX_LINE).unwrap_or(event));
@@ -425,7 +424,7 @@ mod tests {
             (format!("{}{kind},{good}", " ".repeat(MAX_LINE)), "first 65536 bytes"),
             (format!(r#"{kind},"source":"messages:5-3""#), "retracts no message"),
             (kind.to_owned(), "retracts no message"),
-            (format!(r#"{kind},"source":"messages:1-65537""#), "at most 65536 messages"),
+            (format!(r#"{kind},"source":"messages:1-65537""#), "more than 65536 messages"),
         ] {
             let refused = event(&fields).unwrap_err();
             assert!(refused.contains(said), "{refused}");

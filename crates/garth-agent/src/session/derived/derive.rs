@@ -192,11 +192,8 @@ impl Sessions<'_> {
         }
         for (name, text) in [(SUMMARY, &derive.summary), (TODO, &derive.todo)] {
             let Some(text) = text else { continue };
-            if text.len() > MAX_DERIVED {
-                let message = format!("{name}: has at most {MAX_DERIVED} bytes");
-                return Err(Error::new(ErrorKind::TooLarge, message));
-            }
             let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            check_size(name, text.len() + end.len())?;
             ops.push(Op::write(self.file(session, name)?, format!("{text}{end}")));
             files.push(name);
         }
@@ -206,7 +203,10 @@ impl Sessions<'_> {
             conditions.extend(self.others_as_read(session, kind, &entries).await?);
             let (entries, named) = self.checked(session, kind, entries).await?;
             conditions.extend(named);
-            ops.push(Op::write(self.file(session, kind.file())?, lines_of(&entries)));
+            // With the targets of moving sources, which are added to what was given.
+            let text = lines_of(&entries);
+            check_size(kind.file(), text.len())?;
+            ops.push(Op::write(self.file(session, kind.file())?, text));
             files.push(kind.file());
         }
         Ok(DerivePlan { ops, conditions, files })
@@ -333,6 +333,16 @@ impl Sessions<'_> {
         let message = format!("{id}: no fact, decision or reference of {session} has this id");
         Err(Error::new(ErrorKind::NotFound, message))
     }
+}
+
+/// Checks the size of a derived file as it is written. A longer one has no keys and is not read: a retraction
+/// would leave what was derived from its messages there.
+fn check_size(name: &str, size: usize) -> Result<()> {
+    if size <= MAX_DERIVED {
+        return Ok(());
+    }
+    let message = format!("{name}: has at most {MAX_DERIVED} bytes, and would have {size}");
+    Err(Error::new(ErrorKind::TooLarge, message))
 }
 
 fn in_file(kind: EntryKind, error: Error) -> Error {

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::derive::DerivePlan;
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::summary_lines::{covered, without};
-use crate::registry::projections::sessions::retracted;
+use crate::registry::projections::sessions::{WITHDRAWN, retracted};
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
 use crate::session::log::retractions::Retractions;
@@ -254,7 +254,7 @@ impl Sessions<'_> {
 
 /// Returns the lines that events retract.
 pub(super) fn lines_retracted_by(events: &[Draft]) -> Vec<RangeInclusive<u64>> {
-    let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
+    let is_one = |event: &&Draft| event.text("type").as_deref() == Some(WITHDRAWN);
     // The projection parses events in the same way: lines without its keys count as not retracted.
     events.iter().filter(is_one).filter_map(|event| retracted(event.line().as_bytes())).collect()
 }

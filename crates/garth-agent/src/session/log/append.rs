@@ -15,6 +15,7 @@ use super::images::ExtractedImages;
 use super::lines::End;
 use super::message::Message;
 use super::native::Natives;
+use super::retract::GivenRetraction;
 use crate::boxed;
 use crate::ids::uuid;
 use crate::once::{Outcome, PENDING};
@@ -63,6 +64,8 @@ pub struct Append {
     noted: Option<(&'static str, Value)>,
     /// Lines that events of this append retract, so that they are not the latest of the session.
     pub(crate) retracted: Option<RangeInclusive<u64>>,
+    /// True if garth itself wrote the events that retract messages. Those of callers are judged.
+    pub(crate) own_retractions: bool,
     /// Files of the session to write in the same commit, with their text.
     pub(crate) files: Vec<(&'static str, String)>,
     /// Further conditions of the commit.
@@ -183,7 +186,8 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument` for a line that does not match its schema, and for an id that is given twice;
     /// `Conflict` for an id that exists with other content, if other messages follow `after`, and for a
-    /// session that was reset or whose messages were collected; `NotFound`; `TooLarge`; from the filesystem.
+    /// session that was reset or whose messages were collected; `NotFound`; `TooLarge`; for an event that
+    /// retracts messages, as [`Self::retract`]; from the filesystem.
     #[boxed]
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
         let lines = self.once.run(self.append_as(session, append, |lines| lines)).await?;
@@ -290,10 +294,16 @@ impl Sessions<'_> {
                 }
                 draft = run.iter().fold(draft, |draft, run| draft.with("run", run));
             }
+            if log == Log::Messages {
+                draft = draft.with_call_first();
+            }
             let what = || format!("{} {number}", log.name().trim_end_matches('s'));
             // The rule of the log refuses such a line as well, but here the error names the message of the
             // caller.
-            draft.check(log).map_err(|error| Error::invalid(format!("{}: {error}", what())))?;
+            let retraction = if log == Log::Events { GivenRetraction::of(&draft).map(drop) } else { Ok(()) };
+            retraction
+                .and_then(|()| draft.check(log))
+                .map_err(|error| Error::new(error.kind(), format!("{}: {error}", what())))?;
             let id = draft.text("id").unwrap_or_default();
             // No rule keeps ids unique: both lines would look new, and both would be appended.
             if !seen.insert(id.clone()) {
@@ -317,6 +327,7 @@ impl Sessions<'_> {
             Appended { messages: all[0].ids.clone(), events: all[1].ids.clone(), ..Appended::default() };
         let (mut ops, mut conditions) = (Vec::new(), append.conditions.clone());
         let (mut first_new, mut latest, mut ends) = (None, None, Vec::new());
+        let mut gone: Vec<RangeInclusive<u64>> = append.retracted.iter().cloned().collect();
         for ready in all.into_iter().filter(|ready| !ready.drafts.is_empty()) {
             let file = self.file(session, ready.log.file())?;
             let is_after = ready.log == Log::Messages && append.after.is_some();
@@ -363,6 +374,11 @@ impl Sessions<'_> {
             if ready.log == Log::Events && append.creation.is_none() {
                 // Any caller may append an event that retracts messages. Everything derived from these is
                 // removed in the same commit.
+                if !append.own_retractions {
+                    let (lines, held) = self.judged_retractions(session, &new).await?;
+                    gone.extend(lines);
+                    conditions.extend(held);
+                }
                 let derived = self.without_retracted(session, &new).await?;
                 ops.extend(derived.ops);
                 conditions.extend(derived.conditions);
@@ -380,9 +396,9 @@ impl Sessions<'_> {
             let cuts = cuts(&body, 0);
             ops.insert(0, Op::append(file, body).must_exist().cut_at(cuts));
         }
-        // A rewind retracts the latest answer without a new one: the one before it becomes the latest.
-        if let (None, Some(gone)) = (&latest, &append.retracted) {
-            latest = Some(self.latest_without(session, gone).await?);
+        // Events can retract the latest answer without a new one: the one before it becomes the latest.
+        if latest.is_none() && !gone.is_empty() {
+            latest = Some(self.latest_without(session, &gone).await?);
         }
         if let Some(text) = latest {
             ops.push(Op::write(self.file(session, LATEST)?, text));

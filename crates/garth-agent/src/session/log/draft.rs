@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::canonical::is_same;
+use crate::registry::projections::sessions::check_retraction;
 use crate::registry::session_lines::{EVENT, MESSAGE};
 use crate::session::store::files::Log;
 use garth_engine::compute::{go_on, working};
@@ -21,8 +22,10 @@ use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 /// occur.
 const LONG: usize = 64 << 10;
 
-/// Fields that come first, in their order; `content` is the last.
-const FIRST: [&str; 8] = ["id", "role", "from", "run", "type", "created_at", "parent", "native"];
+/// Fields that come first, in their order; `content` is the last. Keys are taken from the start of a line, so
+/// fields that have keys come before those that may have any length.
+const FIRST: [&str; 10] =
+    ["id", "type", "source", "span", "role", "from", "run", "created_at", "parent", "native"];
 const LAST: &str = "content";
 
 /// Role of the author of a message.
@@ -104,6 +107,24 @@ impl Draft {
         self
     }
 
+    /// Writes the `call_id` of a long tool result before its `content`. The result is found by this field,
+    /// and keys are taken from the start of a line.
+    #[must_use]
+    pub(crate) fn with_call_first(self) -> Self {
+        // A short line has all of its keys, and keeps the form in which it was given.
+        let is_long = self.value(LAST).is_some_and(|content| content.get().len() >= LONG / 2);
+        if !is_long || self.text("role").as_deref() != Some("tool") {
+            return self;
+        }
+        // In the order of their names, `call_id` comes before `content`.
+        let blocks: Option<Vec<BTreeMap<String, Box<RawValue>>>> =
+            self.value(LAST).and_then(|content| serde_json::from_str(content.get()).ok());
+        match blocks {
+            Some(blocks) => self.with(LAST, &blocks),
+            None => self,
+        }
+    }
+
     /// Sets the native message that it is derived from.
     #[must_use]
     pub(crate) fn of_native(self, at: usize) -> Self {
@@ -153,9 +174,14 @@ impl Draft {
             Log::Messages => &*MESSAGES,
             Log::Events => &*EVENTS,
         };
-        // The same schema as in the rule: a line that passes here is not refused by the commit.
-        let judged = schema.check_text(self.line().as_bytes(), &mut Budget::new(MAX_STEPS));
-        judged.map_err(|wrong| Error::invalid(wrong.to_string()))
+        // The same checks as in the rule: a line that passes here is not refused by the commit.
+        let line = self.line();
+        let judged = schema.check_text(line.as_bytes(), &mut Budget::new(MAX_STEPS));
+        judged.map_err(|wrong| Error::invalid(wrong.to_string()))?;
+        match log {
+            Log::Messages => Ok(()),
+            Log::Events => check_retraction(line.as_bytes()).map_err(Error::invalid),
+        }
     }
 
     /// Returns the line as it is written, without its line feed.
@@ -227,11 +253,30 @@ mod tests {
         let text = "{\"content\": [ {\"type\":\"text\", \"text\":\"a \\\" b\\n\"} ],\n \"role\":\"user\", \"id\":\"msg-1\"}";
         let line = Draft::parse(text).unwrap().line();
         assert_eq!(line, r#"{"id":"msg-1","role":"user","content":[{"type":"text","text":"a \" b\n"}]}"#);
+        let event = r#"{"a":1,"run":"r","span":"messages:1-9","role":2,"source":"messages:3-5","type":"x"}"#;
+        let due = r#"{"type":"x","source":"messages:3-5","span":"messages:1-9","role":2,"run":"r","a":1}"#;
+        assert_eq!(Draft::parse(event).unwrap().line(), due);
         let exact = r#"{"id":"ev-1","type":"x","a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#;
         assert_eq!(Draft::parse(exact).unwrap().line(), exact);
         for bad in ["", "[]", "7", "{\"a\":1,\"a\":2}", "{} {}", "{\"a\":{\"b\":1,\"b\":1}}"] {
             assert!(Draft::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn long_result_is_written_after_its_call() {
+        let result = |length: usize| {
+            let text = "x".repeat(length);
+            let block = format!(r#"{{"type":"tool_result","content":"{text}","call_id":"c","error":false}}"#);
+            Draft::parse(&format!(r#"{{"role":"tool","content":[{block}]}}"#)).unwrap()
+        };
+        let (short, long) = (result(100), result(LONG));
+        assert_eq!(short.clone().with_call_first().line(), short.line());
+        let moved = long.clone().with_call_first();
+        assert!(moved.line().starts_with(r#"{"role":"tool","content":[{"call_id":"c","content":"x"#));
+        assert!(long.is_said_by(&moved.line()) && moved.line().len() == long.line().len());
+        let user = Draft::user("x".repeat(LONG));
+        assert_eq!(user.clone().with_call_first().line(), user.line());
     }
 
     #[test]

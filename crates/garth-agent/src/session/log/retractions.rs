@@ -34,7 +34,7 @@ struct Run {
 impl Retractions {
     /// Adds an event, after those before it in the log. Lines that an earlier event retracted stay with that
     /// one.
-    fn add(&mut self, lines: &RangeInclusive<u64>, event: u64) {
+    pub(super) fn add(&mut self, lines: &RangeInclusive<u64>, event: u64) {
         // No question is about lines after the last message.
         let (first, last) = (*lines.start(), self.end_of(lines));
         if first > last {

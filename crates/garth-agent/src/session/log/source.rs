@@ -75,7 +75,8 @@ impl FromStr for Source {
         let bad = |why: &str| {
             let forms =
                 "messages:A-B, events:A-B, an id, ID..ID, tail:N, user:latest, swap:ID, tool:ID or a path";
-            Error::invalid(format!("{text}: invalid source: {why}; write {forms}"))
+            let named = if text.is_empty() { "an empty text" } else { text };
+            Error::invalid(format!("{named}: invalid source: {why}; write {forms}"))
         };
         let (session, rest) = match text.split_once('#') {
             Some((session, rest)) => (Some(session.to_owned()), rest),
@@ -89,7 +90,10 @@ impl FromStr for Source {
         let what = match rest.split_once(':') {
             Some((name @ ("messages" | "events"), lines)) => {
                 let log = if name == "messages" { Log::Messages } else { Log::Events };
-                let lines = lines_of(lines).ok_or_else(|| bad("lines are 12 or 12-18, the first is 1"))?;
+                let lines = lines_of(lines).map_err(|why| {
+                    let forms = format!("{name}:7 for a line, or {name}:3-5 for a range");
+                    Error::invalid(format!("{text}: invalid source: {why}; write {forms}"))
+                })?;
                 What::Lines(log, lines)
             }
             Some(("tail", count)) => match count.parse() {
@@ -105,8 +109,9 @@ impl FromStr for Source {
                 }
                 (Some(_), Some(_)) => return Err(bad("both ends have to be ids of messages, or of events")),
                 (Some(log), None) => What::Id(log, rest.to_owned()),
-                (None, _) if rest.is_empty() || rest.split('/').any(|segment| segment == "..") => {
-                    return Err(bad("a path is not empty and has no `..`"));
+                (None, _) if rest.is_empty() => return Err(bad("it names nothing")),
+                (None, _) if rest.split('/').any(|segment| segment == "..") => {
+                    return Err(bad("a path has no `..`"));
                 }
                 (None, _) => What::Path(rest.to_owned()),
             },
@@ -115,14 +120,25 @@ impl FromStr for Source {
     }
 }
 
-/// Parses `12` or `12-18`.
-fn lines_of(text: &str) -> Option<RangeInclusive<u64>> {
+/// Parses `12` or `12-18`. The error is the flaw, in words.
+fn lines_of(text: &str) -> std::result::Result<RangeInclusive<u64>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let number =
+    let number = |text: &str| match text.parse::<u64>() {
+        _ if text.is_empty() => Err("a line number is missing".to_owned()),
         // `parse` alone takes `+1`, and one source would have two spellings.
-        |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let (first, last) = (number(first)?, number(last)?);
-    (1..=last).contains(&first).then_some(first..=last)
+        _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(format!("`{text}` is not a line number"))
+        }
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("{text} is too large for a line number")),
+    };
+    match (number(first)?, number(last)?) {
+        (0, _) | (_, 0) => Err("the first line is 1".to_owned()),
+        (first, last) if last < first => {
+            Err(format!("the range ends at line {last}, before line {first} where it begins"))
+        }
+        (first, last) => Ok(first..=last),
+    }
 }
 
 impl fmt::Display for Source {
@@ -195,10 +211,7 @@ impl Sessions<'_> {
         let nowhere = |what: String| Error::new(ErrorKind::NotFound, format!("{source}: {what}"));
         match &source.what {
             What::Lines(log, lines) => {
-                let end = self.end(of, *log).await?;
-                if *lines.end() > end.lines {
-                    return Err(nowhere(format!("{} of {of} has {} lines", log.file(), end.lines)));
-                }
+                self.check_lines(of, source, (*log, lines)).await?;
                 self.stretch(of, *log, lines.clone()).await
             }
             What::Id(log, id) => {
@@ -256,6 +269,24 @@ impl Sessions<'_> {
                 Err(nowhere(NO_FILE.to_owned()))
             }
         }
+    }
+
+    /// Checks that a log of the session `of` has the lines that a source names.
+    ///
+    /// # Errors
+    /// `NotFound`, with the number of lines; from the filesystem.
+    pub(super) async fn check_lines(
+        &self,
+        of: &str,
+        source: &Source,
+        (log, lines): (Log, &RangeInclusive<u64>),
+    ) -> Result<()> {
+        let end = self.end(of, log).await?;
+        if *lines.end() <= end.lines {
+            return Ok(());
+        }
+        let message = format!("{source}: {} of {of} has {} lines", log.file(), end.lines);
+        Err(Error::new(ErrorKind::NotFound, message))
     }
 
     async fn file_at(&self, path: &TreePath, source: &Source) -> Result<Resolved> {
@@ -394,6 +425,26 @@ mod tests {
         let one: Source = "messages:7".parse().unwrap();
         assert_eq!(one.what, What::Lines(Log::Messages, 7..=7));
         assert!("tail:1".parse::<Source>().unwrap().moves() && !one.moves());
+    }
+
+    #[test]
+    fn error_names_the_flaw_of_a_range() {
+        for (bad, said) in [
+            ("", "an empty text: invalid source: it names nothing; write messages:A-B"),
+            ("work#", "work#: invalid source: it names nothing"),
+            ("messages:", "a line number is missing; write messages:7 for a line, or messages:3-5"),
+            ("messages:3-", "a line number is missing"),
+            ("messages:-3", "a line number is missing"),
+            ("messages:0-3", "the first line is 1"),
+            ("messages:5-3", "the range ends at line 3, before line 5 where it begins; write messages:7"),
+            ("events:5-3", "write events:7 for a line, or events:3-5 for a range"),
+            ("messages:1-3 ", "`3 ` is not a line number"),
+            ("messages:1-2-3", "`2-3` is not a line number"),
+            ("messages:1-99999999999999999999", "99999999999999999999 is too large"),
+        ] {
+            let error = bad.parse::<Source>().unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains(said), "{error}");
+        }
     }
 
     #[test]

@@ -419,6 +419,7 @@ impl Sessions<'_> {
             append.events.extend(self.retractions(session, lines, Some(REWOUND)).await?);
         }
         append.retracted.clone_from(&aligned.retract);
+        append.own_retractions = true;
         (append.after, append.creation) = (after.clone(), creation.clone());
         append.conditions.clone_from(&aligned.conditions);
         let [messages, events] = self.prepare(session, &append).await?;

@@ -109,7 +109,7 @@ async fn show(
 
 /// Parses a source. Line numbers alone are lines of `log`.
 pub(crate) fn source_of(log: &str, text: &str) -> Result<Source> {
-    let is_bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     Ok(if is_bare { format!("{log}:{text}").parse()? } else { text.parse()? })
 }
 

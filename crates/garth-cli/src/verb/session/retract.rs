@@ -27,7 +27,7 @@ pub(crate) struct Retract {
     /// Messages to retract (repeatable)
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<String>,
-    /// Reason, stored with the retraction
+    /// Reason, stored with the retraction: at most 4,096 bytes
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
