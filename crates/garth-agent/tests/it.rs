@@ -40,6 +40,7 @@ mod it {
     mod reset;
     mod reset_due;
     mod reset_memory;
+    mod retractions_judged;
     mod rules;
     mod rules_lines;
     mod rules_set;

@@ -351,6 +351,27 @@ fn retract_takes_lines_and_ranges() {
 }
 
 #[test]
+fn retract_names_the_flaw_of_its_arguments() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work"]);
+    garth.ok(&["session", "append", "work", "hello"]);
+    for (source, said) in [
+        ("5-3", "the range ends at line 3, before line 5 where it begins"),
+        ("0", "the first line is 1"),
+        ("3-", "a line number is missing"),
+        ("", "an empty text: invalid source"),
+    ] {
+        let stderr = garth.fails(2, &["session", "retract", "work", source]);
+        assert!(stderr.contains(said) && stderr.contains("messages:"), "{stderr}");
+    }
+    let refused =
+        garth.run(&["session", "retract", "work", "1", "--reason", &"x".repeat(70_000)], b"");
+    let stderr = text(&refused.stderr);
+    assert!(!refused.status.success() && stderr.contains("at most 4096 bytes"), "{stderr}");
+    assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 1);
+}
+
+#[test]
 fn rm_deletes_a_session_and_keeps_its_archive() {
     let garth = Garth::unmade();
     garth.ok(&["session", "create", "work"]);

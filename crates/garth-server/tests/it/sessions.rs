@@ -63,6 +63,36 @@ fn sessions_are_created_appended_and_read() {
 }
 
 #[test]
+fn retractions_hide_messages_or_are_refused() {
+    let server = server();
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    let said: Vec<Value> = (1..=3).map(|n| json!({"role": "user", "content": format!("m{n}")})).collect();
+    server.ok("sessions/append", of(json!({"name": "work", "messages": said})));
+    let left = || {
+        let lines = server.ok("sessions/lines", of(json!({"name": "work"})));
+        lines["items"].as_array().unwrap().iter().map(|item| item["line"].clone()).collect::<Vec<_>>()
+    };
+    let long = "x".repeat(70_000);
+    let call = json!({"name": "work", "source": "messages:1", "reason": long});
+    server.post("sessions/retract", of(call)).refused(413, "PAYLOAD_TOO_LARGE");
+    let append = |event: Value| {
+        let mut event = event;
+        event["type"] = json!("message.withdrawn");
+        server.post("sessions/append", of(json!({"name": "work", "events": [event]})))
+    };
+    append(json!({"source": "messages:1-1", "reason": long})).refused(413, "PAYLOAD_TOO_LARGE");
+    append(json!({"source": "messages:2-1000"})).refused(404, "NOT_FOUND");
+    let said = append(json!({"source": "messages:3-2"})).refused(400, "VALIDATION_ERROR");
+    assert!(said.contains("ends at line 2, before line 3"), "{said}");
+    append(json!({"source": "messages:2-2", "span": "messages:1-3"})).refused(400, "VALIDATION_ERROR");
+    assert_eq!(left(), [1, 2, 3]);
+    assert_eq!(append(json!({"source": "messages:2-2", "pad": long})).json()["ok"], json!(true));
+    assert_eq!(left(), [1, 3]);
+    server.ok("sessions/append", of(json!({"name": "work", "messages": [{"role": "user", "content": "m4"}]})));
+    assert_eq!(left(), [1, 3, 4]);
+}
+
+#[test]
 fn rejects_invalid_sessions_and_messages() {
     let server = server();
     server.ok("sessions/create", of(json!({"name": "work"})));

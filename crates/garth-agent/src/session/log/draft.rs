@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::canonical::is_same;
-use crate::registry::projections::sessions::check_retraction;
 use crate::registry::session_lines::{EVENT, MESSAGE};
 use crate::session::store::files::Log;
 use garth_engine::compute::{go_on, working};
@@ -174,14 +173,10 @@ impl Draft {
             Log::Messages => &*MESSAGES,
             Log::Events => &*EVENTS,
         };
-        // The same checks as in the rule: a line that passes here is not refused by the commit.
-        let line = self.line();
-        let judged = schema.check_text(line.as_bytes(), &mut Budget::new(MAX_STEPS));
-        judged.map_err(|wrong| Error::invalid(wrong.to_string()))?;
-        match log {
-            Log::Messages => Ok(()),
-            Log::Events => check_retraction(line.as_bytes()).map_err(Error::invalid),
-        }
+        // The same schema as in the rule: a line that passes here is not refused by the commit. What the rule
+        // requires of retractions beyond the schema is judged with their session (`judged_retractions`).
+        let judged = schema.check_text(self.line().as_bytes(), &mut Budget::new(MAX_STEPS));
+        judged.map_err(|wrong| Error::invalid(wrong.to_string()))
     }
 
     /// Returns the line as it is written, without its line feed.
