@@ -364,8 +364,7 @@ fn retract_names_the_flaw_of_its_arguments() {
         let stderr = garth.fails(2, &["session", "retract", "work", source]);
         assert!(stderr.contains(said) && stderr.contains("messages:"), "{stderr}");
     }
-    let refused =
-        garth.run(&["session", "retract", "work", "1", "--reason", &"x".repeat(70_000)], b"");
+    let refused = garth.run(&["session", "retract", "work", "1", "--reason", &"x".repeat(70_000)], b"");
     let stderr = text(&refused.stderr);
     assert!(!refused.status.success() && stderr.contains("at most 4096 bytes"), "{stderr}");
     assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 1);

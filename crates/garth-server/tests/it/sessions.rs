@@ -88,7 +88,8 @@ fn retractions_hide_messages_or_are_refused() {
     assert_eq!(left(), [1, 2, 3]);
     assert_eq!(append(json!({"source": "messages:2-2", "pad": long})).json()["ok"], json!(true));
     assert_eq!(left(), [1, 3]);
-    server.ok("sessions/append", of(json!({"name": "work", "messages": [{"role": "user", "content": "m4"}]})));
+    let more = json!({"name": "work", "messages": [{"role": "user", "content": "m4"}]});
+    server.ok("sessions/append", of(more));
     assert_eq!(left(), [1, 3, 4]);
 }
 
