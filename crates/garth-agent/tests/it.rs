@@ -44,6 +44,7 @@ mod it {
     mod rules;
     mod rules_lines;
     mod rules_set;
+    mod search_pages;
     mod searched;
     mod secrets;
     mod session_removal;

@@ -114,6 +114,13 @@ impl Refusal {
         Self::new(Code::Validation, message)
     }
 
+    /// Returns the refusal of a cursor that no page of the request returned.
+    pub(crate) fn cursor() -> Self {
+        let message = "\"cursor\" must be the `next_cursor` of an earlier page of the same request: send the \
+            same fields (only `limit` may differ), or leave \"cursor\" out to start again";
+        Self::validation(message)
+    }
+
     pub(crate) fn unauthorized() -> Self {
         let message = "send a valid API key as `Authorization: Bearer <api key>`";
         Self::new(Code::Unauthorized, message).with_header("www-authenticate", "Bearer")

@@ -5,6 +5,7 @@ mod cursor;
 mod field;
 mod group;
 mod kind;
+mod path;
 mod sent;
 mod slot;
 
@@ -14,4 +15,5 @@ pub(crate) use self::kind::{
     Kind, MAX_INTEGER, array, end_time, flag, integer, json, number, number_in, object, string, string_of,
     strings, time, words,
 };
+pub(crate) use self::path::tree_path;
 pub(crate) use self::sent::Fields;

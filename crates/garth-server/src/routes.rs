@@ -259,7 +259,7 @@ impl<'a> Admission<'a> {
     {
         let (served, route, arguments) = (self.served, self.route, self.arguments);
         let declared: Vec<&[Field]> = route.field_groups().collect();
-        let fields = Fields::parse(route.path, fields, &declared)?;
+        let fields = Fields::parse((route.path, arguments), fields, &declared)?;
         let retry = match route.writes() {
             true => {
                 let headers = route.headers;

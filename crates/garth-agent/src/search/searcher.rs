@@ -17,9 +17,9 @@ use garth_engine::model::{Hit, MAX_HITS, PatternBelow, SearchAnswer, SearchQuery
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
-/// Number of hits that the filesystem is asked for at first. Most searches need no more, also if some of the
-/// hits may not be shown.
-const FIRST_HITS: usize = 200;
+/// Number of hits that the filesystem is asked for beyond those of a page and of the pages before it. Some of
+/// the hits may not be shown, and one shows that there is a next page.
+const SPARE_HITS: usize = 100;
 
 /// Handle to search one account.
 ///
@@ -79,9 +79,12 @@ impl<'a> Searcher<'a> {
     }
 
     /// Searches the tree. Files that garth writes for itself, memories that are not valid now and values that
-    /// were put without `searchable` are not found. A memory is found by its text, or else by one layer. A
-    /// page has at most [`MAX_PAGE_VALUES`] bytes of text, and at least one hit, whatever its size; all pages
-    /// together cover the best 1,000 passages.
+    /// were put without `searchable` are not found. A memory is found by its text, or else by one layer,
+    /// whatever page it is on. A page has at most [`MAX_PAGE_VALUES`] bytes of text, and at least one hit,
+    /// whatever its size; all pages together cover the best 1,000 passages.
+    ///
+    /// A page costs one search, which ranks the pages before it again, and reads of its own hits. A second
+    /// search, for 1,000 hits, follows if too many may not be shown, or if the page has a layer of a memory.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit out of range; `Unsupported` if the tree has no search; errors of the
@@ -90,13 +93,14 @@ impl<'a> Searcher<'a> {
     pub async fn search(&self, asked: &SearchRequest) -> Result<SearchPage> {
         let Some(query) = self.query(asked)? else { return Ok(SearchPage::default()) };
         let question = Question::parse(&asked.text);
-        let mut limit = FIRST_HITS;
+        let mut limit = asked.skip.saturating_add(asked.limit).saturating_add(SPARE_HITS).min(MAX_HITS);
         loop {
             let found = self.fs.search(&query.clone().limit(limit)).await?;
             let is_complete = found.hits.len() < limit || limit == MAX_HITS;
             let page = self.page(asked, question.as_ref(), &found).await?;
-            // Some of the hits may not be shown, so a full list can give too few.
-            if is_complete || page.next.is_some() {
+            // Some of the hits may not be shown, so a full list can give too few. And it can lack the text of
+            // a memory that has a layer in it: the memory would be found again on a later page.
+            if is_complete || (page.next.is_some() && !page.hits.iter().any(is_layer)) {
                 return Ok(page);
             }
             limit = MAX_HITS;
@@ -228,6 +232,11 @@ impl<'a> Searcher<'a> {
         }
         places
     }
+}
+
+/// Returns true for a memory that was found by its abstract or overview.
+fn is_layer(hit: &SearchHit) -> bool {
+    matches!(hit.kind, HitKind::Memory { layer: Level::Abstract | Level::Overview, .. })
 }
 
 /// Returns the bytes of text in a hit.

@@ -273,13 +273,13 @@ impl Memory {
                 let (uri, new_uri) = (memory.uri(app).await?, to.uri(app).await?);
                 let seq = open(app, true).await?.memories().move_to(&uri, &new_uri).await?;
                 let json = json!({"uri": uri.to_string(), "new_uri": new_uri.to_string(), "seq": seq.0});
-                app.out.item(&json, format_args!("moved  {uri} -> {new_uri}"))
+                app.out.item(&json, escaped(&format!("moved  {uri} -> {new_uri}")))
             }
             Action::Rm { memory } => {
                 let uri = memory.uri(app).await?;
                 let seq = open(app, true).await?.memories().delete(&uri).await?;
                 let json = json!({"uri": uri.to_string(), "deleted": true, "seq": seq.0});
-                app.out.item(&json, format_args!("removed  {uri}"))
+                app.out.item(&json, escaped(&format!("removed  {uri}")))
             }
             Action::Exists { memory } => {
                 let uri = memory.uri(app).await?;
@@ -287,7 +287,7 @@ impl Memory {
                 let text = if exists { "exists" } else { "missing" };
                 app.out.item(
                     &json!({"uri": uri.to_string(), "exists": exists}),
-                    format_args!("{text}  {uri}"),
+                    escaped(&format!("{text}  {uri}")),
                 )?;
                 // The output already says that it is missing, so only the exit code remains.
                 if exists { Ok(()) } else { Err(Failure::Reported(3)) }
@@ -382,9 +382,9 @@ impl PutArgs {
             Written { seq: Some(_), .. } => "changed",
             _ => "unchanged",
         };
-        let mut text = format!("{done}  {uri}  v{}", written.meta.version);
+        let mut text = format!("{done}  {}  v{}", escaped(&uri.to_string()), written.meta.version);
         for near in written.near.iter().flatten() {
-            text.push_str(&format!("\nnear     {}  {:.2}", near.uri, near.score));
+            text.push_str(&format!("\nnear     {}  {:.2}", escaped(&near.uri.to_string()), near.score));
         }
         app.out.item(&written_json(&uri, &written), text)
     }

@@ -199,3 +199,45 @@ fn pipes_get_the_exact_content() {
     let cat = garth.run(&["cat", &format!("/dir-{BAD}/file-{BAD}")], b"");
     assert_eq!(text(&cat.stdout), format!("needle two {BAD}\n"));
 }
+
+#[test]
+fn lines_in_pipes_keep_their_order() {
+    let garth = scene();
+    let (file, dir) = (format!("/dir-{BAD}/file-{BAD}"), format!("/dir-{BAD}"));
+    let (file, dir) = (file.as_str(), dir.as_str());
+    let shows: &[&[&str]] = &[
+        &["ls", "-l", "/", dir],
+        &["ls", "-R"],
+        &["tree"],
+        &["stat", file],
+        &["du", dir],
+        &["find", "/"],
+        &["glob", "/**"],
+        &["grep", "needle"],
+        &["search", "needle"],
+        &["search", "needle", "-C", "1"],
+        &["log"],
+        &["log", file],
+        &["blame", file],
+        &["show", "1"],
+        &["overlay", "diff", "draft"],
+        &["rule", "list"],
+        &["quota", "list"],
+        &["session", "list"],
+        &["session", "show", "work"],
+        &["session", "messages", "work"],
+        &["session", "events", "work"],
+        &["memory", "list"],
+        &["skill", "list"],
+    ];
+    let mut escaped = 0;
+    for args in shows {
+        let shown = text(&garth.run(args, b"").stdout);
+        let raw = shown.find(['\u{1b}', '\u{9b}', '\u{2028}', '\u{202e}']);
+        assert_eq!(raw, None, "garth {args:?} shows {shown:?}");
+        escaped += usize::from(shown.contains("\\u{202e}"));
+    }
+    assert!(escaped > 12, "only {escaped} of {} show a name or text", shows.len());
+    assert!(garth.ok(&["find", "/", "-0"]).contains(file), "exact names");
+    assert_eq!(garth.lines(&["ls", dir])[0]["path"], file);
+}

@@ -9,7 +9,7 @@ use garth_engine::compute::working;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::cursor;
+use super::cursor::{self, RequestHash};
 use super::field::Field;
 use super::kind::Kind;
 use super::slot::Slot;
@@ -20,12 +20,18 @@ use crate::errors::Refusal;
 pub(crate) struct Fields<'a> {
     /// Path of the call.
     path: &'static str,
+    /// Arguments of the path, such as `{agent}`, percent-decoded.
+    arguments: &'a [(String, String)],
     sent: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> Fields<'a> {
     /// Reads a body: one JSON object in UTF-8, with fields that the call at `path` declares.
-    pub(crate) fn parse(path: &'static str, body: &'a [u8], declared: &[&[Field]]) -> Result<Self, Refusal> {
+    pub(crate) fn parse(
+        (path, arguments): (&'static str, &'a [(String, String)]),
+        body: &'a [u8],
+        declared: &[&[Field]],
+    ) -> Result<Self, Refusal> {
         working(body.len());
         let text = std::str::from_utf8(body).map_err(|_| Refusal::validation("the body must be UTF-8"))?;
         // An array or a string would get a message in the words of serde.
@@ -43,7 +49,7 @@ impl<'a> Fields<'a> {
         let known = || declared.iter().copied().flatten().map(|field| field.name);
         match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
             Some((name, _)) => Err(unknown(name, &known().collect::<Vec<_>>())),
-            None => Ok(Self { path, sent: fields }),
+            None => Ok(Self { path, arguments, sent: fields }),
         }
     }
 
@@ -65,14 +71,19 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the position of a cursor.
+    /// Returns the position of a cursor that an earlier page of this request returned.
     pub(crate) fn position(&self, cursor: &str) -> Result<String, Refusal> {
-        cursor::position(self.path, cursor)
+        cursor::position(&self.hash(), cursor)
     }
 
-    /// Returns the cursor of a position.
+    /// Returns the cursor of a position in the answers to this request.
     pub(crate) fn cursor_of(&self, position: &str) -> String {
-        cursor::encoded(self.path, position)
+        cursor::encoded(&self.hash(), position)
+    }
+
+    fn hash(&self) -> RequestHash {
+        working(self.sorted().map(|(_, json)| json.len()).sum());
+        RequestHash::of(self.path, self.arguments, self.sorted())
     }
 
     /// Returns the name and the JSON of each field, in the order of names.
@@ -153,8 +164,8 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<(Option<f64>, f64, String), String> {
-        let fields =
-            Fields::parse("/v1/some", body.as_bytes(), Some::FIELDS).map_err(|refusal| refusal.message)?;
+        let fields = Fields::parse(("/v1/some", &[]), body.as_bytes(), Some::FIELDS)
+            .map_err(|refusal| refusal.message)?;
         let some = Some::read(&fields).map_err(|refusal| refusal.message)?;
         Ok((some.a, some.b, some.c.into_owned()))
     }

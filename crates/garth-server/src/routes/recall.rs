@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use garth_agent::recall::{BUDGET, Embedding, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall};
-use garth_engine::TreePath;
 use garth_engine::model::{SearchMode, Timestamp};
 
 use super::call::Call;
 use super::open::Opened;
 use crate::answers::{PAGE, is_long};
 use crate::errors::Refusal;
-use crate::fields::{end_time, fields, integer, string, string_of, strings, time, words};
+use crate::fields::{end_time, fields, integer, string, string_of, strings, time, tree_path, words};
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
@@ -85,7 +84,7 @@ async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refu
     let mut asked = Recall::new(fields.question);
     (asked.budget, asked.limit) = (fields.budget, fields.limit);
     for path in &fields.within {
-        asked.within.push(TreePath::parse(path).map_err(garth_engine::Error::from)?);
+        asked.within.push(tree_path(path)?);
     }
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
     (asked.since, asked.until) = (fields.since, fields.until);

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use garth_agent::kv::{DEFAULT_HITS, MAX_HITS, MAX_QUERY_CHARS, Namespace, Search};
 use garth_agent::search::{SearchKind, SearchRequest};
-use garth_engine::TreePath;
 use garth_engine::compute::working;
 use garth_engine::model::{MAX_CONTEXT, MAX_PER_FILE, SearchMode};
 
@@ -13,7 +12,7 @@ use super::call::Call;
 use super::kv::page;
 use super::open::Opened;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, flag, integer, string, string_of, strings, words};
+use crate::fields::{Page, fields, flag, integer, string, string_of, strings, tree_path, words};
 use crate::wire;
 
 /// Limit on the paths of a call.
@@ -79,7 +78,7 @@ fn asked(call: &Call<'_>, fields: SearchFields<'_>) -> Result<SearchRequest, Ref
     let mut asked = SearchRequest::new(fields.query);
     let is_open = fields.within.is_some() || fields.kinds.is_some();
     for path in fields.within.unwrap_or_default() {
-        asked.within.push(TreePath::parse(&path).map_err(garth_engine::Error::from)?);
+        asked.within.push(tree_path(&path)?);
     }
     asked.kinds = match fields.kinds {
         Some(words) => kinds(&words)?,
@@ -116,6 +115,5 @@ fn kinds(words: &[String]) -> Result<Vec<SearchKind>, Refusal> {
 /// Returns the number of hits that earlier pages have passed.
 fn skipped(cursor: Option<&str>) -> Result<usize, Refusal> {
     let Some(cursor) = cursor else { return Ok(0) };
-    let message = "\"cursor\" must be the `next_cursor` of an earlier page of the same request";
-    cursor.parse::<usize>().map_err(|_| Refusal::validation(message))
+    cursor.parse::<usize>().map_err(|_| Refusal::cursor())
 }

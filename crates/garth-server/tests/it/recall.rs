@@ -47,6 +47,8 @@ fn recall_stays_in_budget_and_names_sources() {
     assert!(text.contains(&format!("\n1 {COFFEE} {}\n", item["version"].as_str().unwrap())), "{text}");
     let within = json!({"question": "coffee", "within": ["/users/bob"], "valid_at": "2100-01-01T00:00:00Z"});
     assert_eq!(sources(&server.ok("recall", within.to_string())).len(), 1);
+    let slash = json!({"question": "coffee", "within": ["/users/bob/"]});
+    assert_eq!(sources(&server.ok("recall", slash.to_string())).len(), 1);
     let forever = json!({"question": "coffee", "within": ["/users/bob"], "until": "9999-12-31T23:59:59Z"});
     assert_eq!(sources(&server.ok("recall", forever.to_string())).len(), 1);
     let late = json!({"question": "coffee", "since": "9999-12-31T23:59:59Z"}).to_string();

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::harness::Server;
 
 const HERON: &str = "ctx://acme/users/ann/memories/entities/heron";
+const CURSOR: &str = "\"cursor\" must be the `next_cursor` of an earlier page of the same request: send the \
+    same fields (only `limit` may differ), or leave \"cursor\" out to start again";
 const KINDS: &str = r#""kinds" must be an array of "values", "files", "messages", "memories""#;
 
 /// Starts a server with a heron in a text of each kind.
@@ -42,6 +44,10 @@ fn write(server: &Server, files: &[(&str, &str)]) {
         .iter()
         .map(|(path, text)| Op::write(TreePath::parse(path).unwrap(), (*text).to_owned()).with_parents());
     block_on(account.commit(Batch::new(ops))).unwrap();
+}
+
+fn put_value(server: &Server, path: &str, value: &str) {
+    server.ok("put", json!({"path": path, "value": value, "searchable": true}).to_string());
 }
 
 fn results(answer: &Value) -> &Vec<Value> {
@@ -133,6 +139,8 @@ fn search_filters_by_kind_path_and_agent() {
     assert_eq!(within(json!(["/notes", "/users/ann/memories"])).len(), 2);
     assert_eq!(within(json!([])).len(), 5);
     assert!(within(json!(["/nowhere"])).is_empty());
+    assert_eq!(within(json!(["/notes/", "/users/ann/memories//"])).len(), 2);
+    assert_eq!(within(json!(["/"])).len(), 5);
     let of_notes = find(&server, &json!({"query": "heron", "in": ["/notes"], "kinds": ["values"]}));
     assert!(of_notes.is_empty(), "{of_notes:?}");
     let values = |more: Value| {
@@ -167,13 +175,15 @@ fn search_rejects_invalid_new_fields() {
         (r#""kinds":"files""#, "\"kinds\" must be an array of at most 4 strings"),
         (r#""in":"/notes""#, "\"in\" must be an array of at most 100 strings"),
         (r#""kinds":[],"limit":51"#, "\"limit\" must be an integer from 1 to 50"),
-        (r#""kinds":[],"cursor":"x""#, "\"cursor\" must be a cursor that this call returned"),
+        (r#""kinds":[],"cursor":"x""#, CURSOR),
     ] {
         let reply = server.post("search", format!(r#"{{"query":"a",{fields}}}"#));
         assert_eq!(reply.refused(400, "VALIDATION_ERROR"), message, "{fields}");
     }
     for body in [
         json!({"query": "a", "in": ["relative"]}),
+        json!({"query": "a", "in": ["/notes//birds.md"]}),
+        json!({"query": "a", "in": ["/notes/./"]}),
         json!({"query": "a", "in": vec!["/x"; 101]}),
         json!({"query": "", "kinds": []}),
         json!({"query": "a", "kinds": [], "class": "group"}),
@@ -324,6 +334,61 @@ fn pages_of_described_hits_are_complete() {
         }
         assert_eq!(&items, results(&whole), "{limit}");
     }
+}
+
+#[test]
+fn search_rejects_cursor_of_another_request() {
+    let server = server();
+    let files: Vec<(String, String)> =
+        (0..5).map(|n| (format!("/n/{n}.md"), format!("needle {}\n", "word ".repeat(n)))).collect();
+    write(&server, &files.iter().map(|(path, text)| (&**path, &**text)).collect::<Vec<_>>());
+    let asked = json!({"query": "needle", "kinds": ["files"], "in": ["/n"], "limit": 2});
+    let first = server.ok("search", asked.to_string());
+    let whole = find(&server, &json!({"query": "needle", "kinds": ["files"], "in": ["/n"]}));
+    let rest = |changes: Value| {
+        let mut body = asked.clone();
+        body["cursor"] = first["next_cursor"].clone();
+        body.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        server.post("search", body.to_string())
+    };
+    for same in [json!({}), json!({"mode": null}), json!({"limit": 50})] {
+        assert_eq!(results(&rest(same).json())[..2], whole[2..4]);
+    }
+    for other in [
+        json!({"query": "needle word"}),
+        json!({"kinds": ["files", "messages"]}),
+        json!({"kinds": null}),
+        json!({"in": ["/"]}),
+        json!({"in": null}),
+        json!({"mode": "words"}),
+        json!({"per_file": 2}),
+        json!({"neighbours": false}),
+        json!({"context": 1}),
+        json!({"tags_any": ["birds"]}),
+        json!({"path_prefix": "/n"}),
+        json!({"agent_id": "coder"}),
+        json!({"agent": "coder"}),
+        json!({"agent": "coder", "user": "ann"}),
+        json!({"agent": "coder", "user": "ann", "class": "dm"}),
+    ] {
+        let refused = rest(other.clone()).refused(400, "VALIDATION_ERROR");
+        assert_eq!(refused, CURSOR, "{other}");
+    }
+    // A cursor of the key-value API, and one of another call.
+    for n in 0..3 {
+        put_value(&server, &format!("/needle/{n}"), "needle");
+    }
+    let values = server.ok("search", r#"{"query":"needle","limit":1}"#)["next_cursor"].clone();
+    let listed = server.ok("list", r#"{"prefix":"/needle","limit":1}"#)["next_cursor"].clone();
+    let refused = |call: &str, body: Value| {
+        assert_eq!(server.post(call, body.to_string()).refused(400, "VALIDATION_ERROR"), CURSOR, "{call}");
+    };
+    refused("search", json!({"query": "needle", "kinds": ["values"], "cursor": values}));
+    refused("search", json!({"query": "needles", "cursor": values}));
+    refused("list", json!({"prefix": "/", "cursor": listed}));
+    refused("list", json!({"prefix": "/needle", "cursor": values}));
+    server.ok("search", json!({"query": "needle", "cursor": values}).to_string());
+    server.ok("list", json!({"prefix": "/needle", "cursor": listed}).to_string());
 }
 
 #[test]

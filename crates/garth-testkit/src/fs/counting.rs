@@ -13,20 +13,27 @@ use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, ViewBase};
 
 use super::forward::forward_filesystem;
 
-/// Counts the reads of another filesystem and of its past, the names that they look at, and the bytes of text
-/// that fetches and searches return.
+/// Counts the reads of another filesystem and of its past, the names that they look at, the hits of its
+/// searches, and the bytes of text that fetches and searches return.
 #[derive(Debug)]
 pub struct Counting {
     inner: Arc<dyn FileSystem>,
     reads: Arc<AtomicUsize>,
     names: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
+    hits: Arc<AtomicUsize>,
 }
 
 impl Counting {
     /// Wraps a filesystem.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
-        Self { inner, reads: Arc::default(), names: Arc::default(), bytes: Arc::default() }
+        Self {
+            inner,
+            reads: Arc::default(),
+            names: Arc::default(),
+            bytes: Arc::default(),
+            hits: Arc::default(),
+        }
     }
 
     /// Returns the number of reads since the last call of this method.
@@ -42,6 +49,11 @@ impl Counting {
     /// Returns the number of bytes of files and snippets since the last call of this method.
     pub fn bytes_since(&self) -> usize {
         self.bytes.swap(0, Ordering::Relaxed)
+    }
+
+    /// Returns the number of hits that searches returned since the last call of this method.
+    pub fn hits_since(&self) -> usize {
+        self.hits.swap(0, Ordering::Relaxed)
     }
 
     fn called(&self) {
@@ -109,6 +121,7 @@ impl FileSystem for Counting {
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         let answer = self.inner.search(query).await?;
         self.add_bytes(answer.hits.iter().map(|hit| hit.snippet.len()).sum());
+        self.hits.fetch_add(answer.hits.len(), Ordering::Relaxed);
         Ok(answer)
     }
 
@@ -131,7 +144,8 @@ impl FileSystem for Counting {
         let inner = self.inner.as_of(moment).await?;
         // The past shares the counters, so its reads count as well.
         let (reads, names) = (Arc::clone(&self.reads), Arc::clone(&self.names));
-        Ok(Arc::new(Self { inner, reads, names, bytes: Arc::clone(&self.bytes) }))
+        let (bytes, hits) = (Arc::clone(&self.bytes), Arc::clone(&self.hits));
+        Ok(Arc::new(Self { inner, reads, names, bytes, hits }))
     }
 
     fn view_base(&self) -> &dyn ViewBase {

@@ -108,7 +108,7 @@ impl Unlink {
             return Err(Error::new(ErrorKind::NotFound, message).into());
         }
         let json = json!({"from_uri": from.to_string(), "to_uri": to.to_string(), "removed": removed});
-        app.out.item(&json, format_args!("removed {removed}  {from} -> {to}"))
+        app.out.item(&json, escaped(&format!("removed {removed}  {from} -> {to}")))
     }
 }
 

@@ -10,6 +10,7 @@ use garth_agent::session::{Document, Export as Lines, Import as Transcript, Impo
 use serde_json::json;
 
 use crate::app::App;
+use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::verb::open::open;
 
@@ -106,10 +107,12 @@ impl Import {
         (import.after, import.dry) = (self.after, self.dry_run);
         let done = open.sessions()?.import(&self.name, &import).await?;
         for bad in &done.skipped {
-            app.out.warn(format_args!("skipped message {} (line {}): {}", bad.message, bad.line, bad.why));
+            let why = escaped(&bad.why);
+            app.out.warn(format_args!("skipped message {} (line {}): {why}", bad.message, bad.line));
         }
         for note in &done.notes {
-            app.out.warn(format_args!("message {} (line {}): {}", note.message, note.line, note.why));
+            let why = escaped(&note.why);
+            app.out.warn(format_args!("message {} (line {}): {why}", note.message, note.line));
         }
         if let Some(line) = done.said_again {
             app.out.warn(format_args!(

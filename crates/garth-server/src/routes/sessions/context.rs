@@ -455,13 +455,12 @@ pub(in crate::routes) async fn wrote(
     call: &Call<'_>,
     fields: WroteFields<'_>,
 ) -> Result<Value, Refusal> {
-    let bad = || Refusal::validation("\"cursor\" must be a cursor that this call returned");
     let since = match fields.cursor {
         Some(cursor) => {
             let cursor = call.fields.position(&cursor)?;
             // A position in the log: a sequence, and a number of changes.
-            let (seq, changes) = cursor.split_once('-').ok_or_else(bad)?;
-            let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+            let (seq, changes) = cursor.split_once('-').ok_or_else(Refusal::cursor)?;
+            let number = |text: &str| text.parse::<u64>().map_err(|_| Refusal::cursor());
             LogPosition { seq: Seq(number(seq)?), changes: number(changes)? }
         }
         None => LogPosition::default(),
