@@ -2,6 +2,7 @@
 //! comes with its source, the reason why it was chosen, and a fence around it. Works over any tree;
 //! `docs/specs/recall.md` describes the selection.
 
+mod age;
 mod answer;
 mod budget;
 mod compose;

@@ -8,6 +8,7 @@ pub mod message;
 pub mod passage;
 pub mod question;
 pub mod secret;
+mod sentence;
 pub mod snippet;
 mod stem;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::age::{AgedRank, Ageing};
 use super::answer::head;
 use super::fence::{PREAMBLE, Piece, lines_of, named, word};
 use super::gather::RankedCandidates;
@@ -11,11 +12,9 @@ use super::run::{Run, piece_of, tokens_of};
 use super::stamp::Stamps;
 use super::unit::{Candidate, Form, Unit};
 use crate::count::count;
-use garth_engine::model::Timestamp;
 
 /// Share of a found message's rank that one beside it counts, as for the words of a neighbour in the search.
 const BESIDE: f64 = 0.5;
-const DAY: f64 = 86_400e9;
 
 /// Choice of what is shown, with its cost.
 pub(super) struct Choice<'a> {
@@ -49,8 +48,8 @@ struct Step {
 /// Unit that may be shown.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
-    /// Number by which units are offered, the largest first.
-    rank: f64,
+    /// Rank by which units are offered, the largest first.
+    aged: AgedRank,
     candidate: usize,
     unit: usize,
 }
@@ -83,7 +82,7 @@ impl Leftover {
         let before = count(&head(PREAMBLE, &gathered.notes, asked.budget));
         let mut choice = Choice::new(asked, gathered, asked.budget.saturating_sub(before));
         let queue = queue(asked, gathered);
-        let (first, others) = queue.split_at(queue.partition_point(|offer| offer.rank >= rank));
+        let (first, others) = queue.split_at(queue.partition_point(|offer| offer.aged.rank >= rank));
         choice.offer_all(first);
         let tokens = choice.room;
         let offered: BTreeSet<usize> = first.iter().map(|offer| offer.candidate).collect();
@@ -102,23 +101,17 @@ impl Leftover {
 
 /// Returns the units of all candidates, best first.
 fn queue(asked: &Recall, gathered: &RankedCandidates) -> Vec<Offer> {
+    let ageing = Ageing { now: gathered.now, half_life: asked.half_life };
     let mut queue = Vec::new();
     for (place, candidate) in gathered.candidates.iter().enumerate() {
         for (unit, value) in candidate.parts.units.iter().enumerate() {
             let share = if value.is_found { 1.0 } else { BESIDE };
-            let weight = asked.half_life.map_or(1.0, |days| weight(gathered.now, value.time, days));
-            queue.push(Offer { rank: value.rank * share * weight, candidate: place, unit });
+            queue.push(Offer { aged: ageing.of(value.rank * share, value.time), candidate: place, unit });
         }
     }
     // Stable: equals stay in the order of the search.
-    queue.sort_by(|one, other| other.rank.total_cmp(&one.rank));
+    queue.sort_by(|one, other| other.aged.order(&one.aged));
     queue
-}
-
-/// Returns the weight of what is as old as this, 0.5 to 1.
-fn weight(now: Timestamp, time: Timestamp, days: u32) -> f64 {
-    let age = now.0.saturating_sub(time.0).max(0) as f64 / DAY;
-    0.5 + 0.5 * (-age / f64::from(days)).exp2()
 }
 
 impl<'a> Choice<'a> {

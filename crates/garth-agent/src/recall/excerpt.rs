@@ -1,6 +1,5 @@
 //! Excerpt of a passage that is too long to show: the part that answers the question best.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use garth_engine::text::question::Question;
@@ -18,19 +17,21 @@ pub(super) struct FoundTerms {
 impl FoundTerms {
     /// Finds the words of a question in a text.
     pub(super) fn of(text: &str, question: &Question) -> Self {
-        let mut places = Vec::new();
+        let (terms, mut places) = (question.terms(), Vec::new());
         for (at, word) in words(text) {
             for token in of_word(word) {
-                let term = question.terms().iter().position(|term| token.starts_with(&term.token));
+                let same = terms.iter().position(|term| term.token == token);
+                // The search may have found it by its beginning.
+                let term = same.or_else(|| terms.iter().position(|term| token.starts_with(&term.token)));
                 places.extend(term.map(|term| (at, term)));
             }
         }
-        Self { places, terms: question.terms().len() }
+        Self { places, terms: terms.len() }
     }
 
-    /// Returns the number of different words of the question.
-    pub(super) fn different(&self) -> usize {
-        self.places.iter().map(|(_, term)| term).collect::<HashSet<_>>().len()
+    /// Returns the share of the words of the question that were found, or of those of one part: the largest.
+    pub(super) fn share_of(&self, question: &Question) -> f64 {
+        question.share_of(self.places.iter().fold(0, |found, (_, term)| found | 1_u128 << term))
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 
+use super::age::Ageing;
 use super::budget::Leftover;
 use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
@@ -135,20 +136,23 @@ impl Recaller<'_> {
             sources.filter(|source| source.memory.is_some() || !memories_alone).collect();
         // The search does not say that it omitted further passages of a file.
         gathered.more |= sources.iter().any(Source::is_full);
+        let ageing = Ageing { now: gathered.now, half_life: asked.half_life };
         let mut read = 0;
         loop {
             let least = least_shown(gathered.best, reach);
             // The others would not be shown with a larger limit either.
             sources.retain(|source| source.score >= least);
-            gathered.omit(least);
+            gathered.omit(least, ageing);
             let Some(next) = sources.front() else { break };
             // What the limit leaves out decides whether anything fits, unless a candidate does.
-            let fits = gathered.has_fitting();
-            let is_decided = fits || !sources.iter().any(|source| source.words >= FITS);
+            let fits = gathered.has_fitting(question);
+            let decides = |source: &Source| !question.has_only_stop_words() && source.words >= FITS;
+            let is_decided = fits || !sources.iter().any(decides);
             let most = if fits || !is_decided { reach.candidates } else { reach.near };
             // A source can rank lower than its best hit, which is not always shown. So a later one has its
             // place only if the limit is reached without those that rank lower.
-            let place = gathered.candidates.iter().filter(|one| one.rank >= next.rank).count();
+            let aged = gathered.candidates.iter().filter_map(|one| ageing.best(&one.parts));
+            let place = aged.filter(|aged| aged.rank >= next.rank).count();
             let is_full = place >= most;
             let is_over = is_full || (fits && reach.is_in_budget && is_spent(asked, &gathered, &sources));
             if read == READ || (is_over && is_decided) {
@@ -222,25 +226,30 @@ impl RankedCandidates {
 
     /// Omits the parts that were found with a smaller score, and orders the candidates by the ranks of those
     /// left.
-    fn omit(&mut self, least: f64) {
+    fn omit(&mut self, least: f64, ageing: Ageing) {
         // Before they are ordered: what is left out must not raise the rank of its source.
         self.candidates.retain_mut(|candidate| candidate.keep(least));
-        self.candidates.sort_by(|one, other| other.rank.total_cmp(&one.rank));
+        let aged = |one: &Candidate| ageing.best(&one.parts).unwrap_or_default();
+        self.candidates.sort_by(|one, other| aged(other).order(&aged(one)));
     }
 
     /// Returns true if a part that was found fits the question.
-    fn has_fitting(&self) -> bool {
+    fn has_fitting(&self, question: &Question) -> bool {
+        if question.has_only_stop_words() {
+            return false;
+        }
         let mut found = self.candidates.iter().flat_map(Candidate::found);
         found.any(|unit| unit.score_parts.words + unit.score_parts.neighbours >= FITS)
     }
 
     /// Applies the limits of an answer, and orders the candidates by their ranks. Whether anything fits is
     /// judged before the number of sources is limited.
-    pub(super) fn limited(mut self, asked: &Recall) -> Self {
+    pub(super) fn limited(mut self, asked: &Recall, question: &Question) -> Self {
         self.best = self.candidates.iter().map(Candidate::best_score).reduce(f64::max);
         let reach = Reach::shown(asked);
-        self.omit(least_shown(self.best, reach));
-        self.fits = self.has_fitting();
+        let ageing = Ageing { now: self.now, half_life: asked.half_life };
+        self.omit(least_shown(self.best, reach), ageing);
+        self.fits = self.has_fitting(question);
         self.more |= self.candidates.len() > reach.candidates;
         self.candidates.truncate(reach.candidates);
         self.nearest = most_nearest(asked);

@@ -30,8 +30,8 @@ pub(super) struct Said {
     /// Texts from the longest to the shortest, each begins with `: `.
     pub(super) texts: Vec<String>,
     pub(super) time: Option<Timestamp>,
-    /// Number of different words of the question in it.
-    pub(super) words: usize,
+    /// Share of the words of the question that are in it, or of those of one part: the largest.
+    pub(super) words: f64,
 }
 
 /// Returns the message in a line; `None` if the line is none, or nothing was said in it.
@@ -62,15 +62,16 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
         texts.push(body(&part(&text, &found, SHORT)));
     }
     let time = Timestamp::parse_rfc3339(&message.created_at).ok();
-    Ok(Some(Said { who, texts, time, words: found.different() }))
+    Ok(Some(Said { who, texts, time, words: found.share_of(question) }))
 }
 
-/// Returns the number of different words of the question in the message in a line; 0 if the line is none.
+/// Returns the share of the words of the question that are in the message in a line, or of those of one part
+/// of a long question: the largest. 0 if the line is none.
 ///
 /// # Errors
 /// `TimedOut` if the time to compute is over.
-pub(crate) fn words_said(line: &[u8], question: &Question) -> Result<usize> {
-    Ok(parsed(line, question)?.map_or(0, |(_, text)| FoundTerms::of(&text, question).different()))
+pub(crate) fn words_said(line: &[u8], question: &Question) -> Result<f64> {
+    Ok(parsed(line, question)?.map_or(0.0, |(_, text)| FoundTerms::of(&text, question).share_of(question)))
 }
 
 /// Returns the message in a line, and its text with secrets masked; `None` if the line is none, or nothing
@@ -91,7 +92,7 @@ fn parsed(line: &[u8], question: &Question) -> Result<Option<(Message, String)>>
 pub(super) fn from_passage(passage: &str, question: &Question) -> Said {
     // A passage of so long a message is no complete JSON.
     let text = snippet(&decode(passage), question);
-    Said { who: "message".to_owned(), texts: vec![body(&masked(&text))], time: None, words: 1 }
+    Said { who: "message".to_owned(), texts: vec![body(&masked(&text))], time: None, words: 1.0 }
 }
 
 /// Returns a text that cannot pass for other messages: it begins after the speaker, and its other lines begin
@@ -206,5 +207,14 @@ mod tests {
             assert!(text.contains("the lamp stands") && text.len() < most + 20, "{text}");
             assert!(text.starts_with(": …") && text.ends_with("…\n"), "{text}");
         }
+    }
+
+    #[test]
+    fn words_of_the_best_part_count() {
+        let story = "My colleague repainted the kitchen, burned the lentils, lost two keys and a hat.";
+        let question = Question::parse(&format!("{story} Where is the lamp?")).unwrap();
+        assert!((words_in("The lamp is in the hall.", &question) - 1.0).abs() < 1e-9);
+        let beside = words_in("My colleague lost two keys in the kitchen.", &question);
+        assert!(0.0 < beside && beside < 0.5, "{beside}");
     }
 }

@@ -36,13 +36,13 @@ impl Recaller<'_> {
             let mut gathered = self.gather(asked, question, Reach::COMPARED).await?;
             failed = self.compare(embedding, asked, &mut gathered.candidates).await;
             if failed.is_none() {
-                return Ok(gathered.limited(asked).fitting_or_nearest(asked.mode));
+                return Ok(gathered.limited(asked, question).fitting_or_nearest(asked.mode));
             }
         }
         let mut gathered = self.gather(asked, question, Reach::shown(asked)).await?;
         gathered.is_without_service = failed.is_some();
         gathered.notes.extend(failed);
-        Ok(gathered.limited(asked).fitting_or_nearest(asked.mode))
+        Ok(gathered.limited(asked, question).fitting_or_nearest(asked.mode))
     }
 
     /// Gives the candidates their new scores, and puts them in the new order. Returns a note if that failed.

@@ -127,8 +127,8 @@ pub(super) async fn session(
         }
         let said = in_hit(hit, &lines, (question, &mut parsed))?;
         // The passage of a hit can have messages without a word of the question.
-        let most = said.iter().map(|(_, _, said)| said.words).max().unwrap_or(0);
-        let share = |words: usize| if most == 0 { 1.0 } else { words as f64 / most as f64 };
+        let most = said.iter().map(|(_, _, said)| said.words).fold(0.0, f64::max);
+        let share = |words: f64| if most == 0.0 { 1.0 } else { words / most };
         for (line, bytes, said) in said {
             let share = share(said.words);
             let rank = hit.rank * share;

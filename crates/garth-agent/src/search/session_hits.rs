@@ -48,8 +48,8 @@ pub(super) async fn described(
     Ok(described)
 }
 
-/// Returns the message in a hit that contains the largest number of words of the question; of equally good
-/// ones, the first. `None` if all are retracted.
+/// Returns the message in a hit that contains the largest share of the words of the question, or of one part
+/// of a long one; of equally good ones, the first. `None` if all are retracted.
 fn message_of(
     hit: &Hit,
     lines: &ReadLines,
@@ -65,12 +65,12 @@ fn message_of(
         let line = hit.lines.start;
         return Ok((!withheld.contains(&line)).then(|| FoundMessage::at(line)));
     }
-    let mut best: Option<(usize, u64, &Bytes)> = None;
+    let mut best: Option<(f64, u64, &Bytes)> = None;
     for (line, text) in &shown {
         let words = match question {
             // One message needs no comparison.
             Some(question) if shown.len() > 1 => words_said(text, question)?,
-            _ => 0,
+            _ => 0.0,
         };
         if best.is_none_or(|(most, ..)| words > most) {
             best = Some((words, *line, *text));

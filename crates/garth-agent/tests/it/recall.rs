@@ -10,7 +10,7 @@ use garth_agent::recall::{Evidence, FITS, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, R
 use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
-use garth_engine::model::{At, Body, ByteRange, Moment, Op, SearchMode, Timestamp};
+use garth_engine::model::{At, Body, ByteRange, Moment, Op, SearchMode, SearchQuery, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
@@ -334,6 +334,36 @@ async fn recall_reports_when_nothing_fits() {
         );
         assert!(answer.best.is_none_or(|best| best < FITS), "{question}: {:?}", answer.best);
     }
+}
+
+#[tokio::test]
+async fn short_question_beside_a_story_is_answered() {
+    let account = Account::new();
+    account.write("/bob.md", "Bob is allergic to peanuts and cashews.\n").await;
+    for n in 0..30 {
+        account.write(&format!("/n{n}"), prose(&mut Random::new(n), 40)).await;
+    }
+    let story = "I am cooking dinner for some friends this weekend and want to try a new recipe of a book.";
+    let ask = "What is Bob allergic to?";
+    for message in [format!("{story} {ask}"), format!("{ask} {story}"), format!("{story} {ask} Thanks!")] {
+        let answer = account.ask(&message).await;
+        assert!(answer.fits && sources(&answer)[0] == "/bob.md", "{message}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn stop_words_alone_fit_nothing() {
+    let account = Account::new();
+    account.write("/who.md", "The Who played in Leeds. Who are you? Is it the end?\n").await;
+    for question in ["is it the", "who are you", "The Who"] {
+        for mode in [SearchMode::Words, SearchMode::Meaning] {
+            let answer = account.recall(&Recall::new(question).mode(mode)).await;
+            assert!(!answer.fits && answer.text.starts_with("Nothing fits the question.\n"), "{answer:?}");
+        }
+        let found = account.fs.search(&SearchQuery::new(question)).await.unwrap();
+        assert_eq!(found.hits.len(), 1, "{question}");
+    }
+    assert!(account.ask("The Who in Leeds").await.fits);
 }
 
 #[tokio::test]

@@ -443,6 +443,29 @@ async fn half_life_prefers_newer_messages() {
 }
 
 #[tokio::test]
+async fn equal_sources_come_newest_first() {
+    let account = Account::new();
+    for (name, year) in [("b", 2004), ("d", 2001), ("a", 2003), ("c", 2002)] {
+        let sessions = account.sessions("ann", "coder", name).await;
+        let time = format!("{year}-01-01T00:00:00Z");
+        let draft = Draft::user("Quokka at dawn.").with("created_at", &time);
+        sessions.append(name, &Append::messages([draft])).await.unwrap();
+    }
+    let names = async |asked: Recall| -> String {
+        let answer = account.recall(&asked).await;
+        let name =
+            |source: &str| source.strip_suffix("/messages.jsonl").and_then(|path| path.chars().next_back());
+        answer.items.iter().filter_map(|item| name(&item.source)).collect()
+    };
+    // So many half-lives that all weights are equal.
+    assert_eq!(names(Recall::new("quokka").half_life(1)).await, "bacd");
+    assert_eq!(names(Recall::new("quokka").half_life(36_500)).await, "bacd");
+    assert_eq!(names(Recall::new("quokka").half_life(1).limit(2)).await, "ba");
+    // Otherwise in the order of the search: files that were created later first.
+    assert_eq!(names(Recall::new("quokka")).await, "cadb");
+}
+
+#[tokio::test]
 async fn budget_error_says_the_range() {
     let account = Account::new();
     let recaller = Recaller::new(&*account.fs, "default");

@@ -4,22 +4,22 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use unicode_segmentation::UnicodeSegmentation;
+use super::sentence::{Sentence, sentences};
+use super::token::words;
 
-use super::token::{of_word, words};
-
-/// Limit on the tokens of a question; the first ones count. It bounds the work of one search.
+/// Limit on the tokens of a question; the first ones of the sentences that ask count, then the first ones of
+/// the others. It bounds the work of one search.
 pub const MAX_TERMS: usize = 128;
-/// Tokens up to which a question is not divided.
+/// Tokens up to which a question is not divided, unless it has questions and statements that are parts.
 const SHORT: usize = 12;
-/// Minimum number of tokens of a part. Fewer, such as a greeting, are no question of their own.
+/// Minimum number of tokens of a statement that is a part. Fewer, such as a greeting, are joined.
 const LEAST: usize = 4;
 /// Number of tokens at which a part ends without the end of a sentence: more than a question needs.
 const LONGEST: usize = 24;
-/// Marks at the end of a question: Latin, Arabic, Greek, full width.
-const QUESTION_MARKS: [char; 4] = ['?', '؟', '\u{37e}', '？'];
 /// Limit on the parts of a question. The last one contains the rest.
 const MAX_PARTS: usize = 16;
+/// Weight of the statements in a message that asks something.
+pub(crate) const BESIDE_QUESTION: f64 = 0.5;
 
 /// English words that occur in questions and say nothing about their subject: function words, what an
 /// apostrophe leaves over ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
@@ -48,14 +48,41 @@ pub struct Term {
 }
 
 /// Part of a question: a sentence, several short ones, or a piece of a very long one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Range of its bytes in the question.
-    pub text: Range<usize>,
+    /// Ranges of its bytes in the question.
+    pub text: Vec<Range<usize>>,
     /// Places of its terms among those of the question: one bit for each.
     pub terms: u128,
-    /// False for a statement in a text that has a question mark elsewhere.
+    /// Terms of the rest of the question, if it asks in a few words, such as `Is she allergic?`: they can say
+    /// of what. 0 for other parts.
+    pub about: u128,
+    /// True if one of these terms is what a pronoun stands for.
+    pub refers: bool,
+    /// False for a statement in a text that asks something elsewhere.
     pub asks: bool,
+}
+
+impl Part {
+    /// Returns a question that is not divided.
+    pub fn whole(text: &str) -> Self {
+        Self { terms: u128::MAX, asks: true, ..Self::of(0..text.len()) }
+    }
+
+    fn of(text: Range<usize>) -> Self {
+        Self { text: vec![text], ..Self::default() }
+    }
+
+    /// Returns the number of its terms.
+    fn count(&self) -> usize {
+        self.terms.count_ones() as usize
+    }
+
+    fn join(&mut self, other: Self) {
+        self.text.extend(other.text);
+        self.terms |= other.terms;
+        (self.about, self.refers) = (0, false);
+    }
 }
 
 /// Words of a question that are worth looking for.
@@ -63,6 +90,7 @@ pub struct Part {
 pub struct Question {
     terms: Vec<Term>,
     parts: Vec<Part>,
+    only_stop_words: bool,
 }
 
 impl Question {
@@ -71,21 +99,12 @@ impl Question {
     pub fn parse(text: &str) -> Option<Self> {
         let stop_words: HashSet<&str> = STOP_WORDS.split_whitespace().collect();
         let is_stop = |word: &str| stop_words.contains(word.to_lowercase().as_str());
-        let words: Vec<&str> = words(text).map(|(_, word)| word).collect();
         // "To be or not to be" is a question as well.
-        let only_stop_words = words.iter().all(|word| is_stop(word));
-        let mut seen = HashSet::new();
-        let mut terms = Vec::new();
-        for word in words.into_iter().filter(|word| only_stop_words || !is_stop(word)) {
-            for token in of_word(word) {
-                // Several words may have one token: `run`, `running`.
-                if terms.len() < MAX_TERMS && seen.insert(token.clone()) {
-                    terms.push(Term { token, word: word.to_owned() });
-                }
-            }
-        }
-        let parts = parts(text, &terms);
-        (!terms.is_empty()).then_some(Self { terms, parts })
+        let only_stop_words = words(text).all(|(_, word)| is_stop(word));
+        let sentences = sentences(text, |word| !only_stop_words && is_stop(word));
+        let terms = terms(&sentences);
+        let parts = parts(text, &sentences, &terms);
+        (!terms.is_empty()).then_some(Self { terms, parts, only_stop_words })
     }
 
     /// Returns the terms: each token once, in the order of the words.
@@ -93,51 +112,131 @@ impl Question {
         &self.terms
     }
 
-    /// Returns the parts, each of which can be what is asked: a long message says more than its question. A
-    /// question of up to 12 tokens is one part.
+    /// Returns the parts, each of which can be what is asked, those that ask first: a message says more than
+    /// its question.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
+
+    /// Returns true if all its words are stop words. They say nothing about what is asked, so nothing shows
+    /// whether a text answers it.
+    pub fn has_only_stop_words(&self) -> bool {
+        self.only_stop_words
+    }
+
+    /// Returns the share of the terms of a part that are in `found`, for the part with the largest share, 0
+    /// to 1. A statement beside a question counts half.
+    pub fn share_of(&self, found: u128) -> f64 {
+        let share = |part: &Part| {
+            let own = part.count().min(self.terms.len()).max(1);
+            let share = f64::from((found & part.terms).count_ones()) / own as f64;
+            if part.asks { share } else { share * BESIDE_QUESTION }
+        };
+        self.parts.iter().map(share).fold(0.0, f64::max)
+    }
 }
 
-fn parts(text: &str, terms: &[Term]) -> Vec<Part> {
-    let all = Part { text: 0..text.len(), terms: u128::MAX, asks: true };
-    if terms.len() <= SHORT {
-        return vec![all];
-    }
-    let places: HashMap<&str, usize> = terms.iter().map(|term| term.token.as_str()).zip(0..).collect();
-    let mut sentences = text.split_sentence_bound_indices().map(|(start, _)| start).peekable();
-    let mut parts: Vec<Part> = Vec::new();
-    let mut part = Part { text: 0..0, terms: 0, asks: false };
-    let mut cut = Vec::new();
-    for (start, word) in words(text) {
-        let begins = sentences.next_if(|sentence| *sentence <= start).is_some();
-        while sentences.next_if(|sentence| *sentence <= start).is_some() {}
-        let count = part.terms.count_ones() as usize;
-        if parts.len() + 1 < MAX_PARTS && (begins && count >= LEAST || count >= LONGEST) {
-            part.text.end = start;
-            if !begins {
-                cut.push(parts.len());
+/// Returns the terms of sentences, as far as the limit allows.
+fn terms(sentences: &[Sentence<'_>]) -> Vec<Term> {
+    let mut chosen = HashSet::new();
+    for asks in [true, false] {
+        let words = sentences.iter().filter(|sentence| sentence.asks == asks).flat_map(|it| &it.words);
+        for token in words.flat_map(|word| &word.tokens) {
+            if chosen.len() < MAX_TERMS {
+                chosen.insert(token.as_str());
             }
-            parts.push(std::mem::replace(&mut part, Part { text: start..start, terms: 0, asks: false }));
         }
-        let known = of_word(word).into_iter().filter_map(|token| places.get(token.as_str()).copied());
-        part.terms = known.fold(part.terms, |terms, place| terms | 1 << place);
     }
-    part.text.end = text.len();
-    match parts.last_mut() {
-        Some(last) if (part.terms.count_ones() as usize) < LEAST => {
-            last.text.end = part.text.end;
-            last.terms |= part.terms;
+    let mut terms = Vec::with_capacity(chosen.len());
+    for word in sentences.iter().flat_map(|sentence| &sentence.words) {
+        for token in &word.tokens {
+            // Several words may have one token: `run`, `running`.
+            if chosen.remove(token.as_str()) {
+                terms.push(Term { token: token.clone(), word: word.text.to_owned() });
+            }
         }
-        _ => parts.push(part),
     }
-    let has_mark = |part: &Part| text[part.text.clone()].contains(QUESTION_MARKS);
-    let any = parts.iter().any(has_mark);
-    parts.iter_mut().for_each(|part| part.asks = !any || has_mark(part));
-    // The mark is only in the last piece of a sentence that was cut.
-    for place in cut.into_iter().rev() {
-        parts[place].asks |= parts.get(place + 1).is_some_and(|next| next.asks);
+    terms
+}
+
+/// Divides a question. Except for very long ones, the order of the sentences does not matter.
+fn parts(text: &str, sentences: &[Sentence<'_>], terms: &[Term]) -> Vec<Part> {
+    let places: HashMap<&str, usize> = terms.iter().map(|term| term.token.as_str()).zip(0..).collect();
+    let all = places.values().fold(0, |all, place| all | 1_u128 << *place);
+    let (mut parts, mut statements, mut short) = (Vec::new(), Vec::new(), Vec::new());
+    for sentence in sentences {
+        let mut pieces = pieces(sentence, &places);
+        if let [piece] = &mut pieces[..]
+            && sentence.asks
+            && piece.count() < LEAST
+        {
+            piece.about = all & !piece.terms;
+            piece.refers = sentence.refers && piece.about != 0;
+        }
+        for piece in pieces {
+            match piece.count() {
+                _ if piece.asks => parts.push(piece),
+                LEAST.. => statements.push(piece),
+                _ => short.push(piece),
+            }
+        }
+    }
+    add_short(text, &mut statements, short);
+    // A few words beside a question say more about it.
+    if terms.len() <= SHORT && (parts.is_empty() || statements.is_empty()) {
+        return vec![Part::whole(text)];
+    }
+    if parts.is_empty() {
+        statements.iter_mut().for_each(|part| part.asks = true);
+    }
+    parts.append(&mut statements);
+    let rest = parts.split_off(parts.len().min(MAX_PARTS));
+    if let Some(last) = parts.last_mut() {
+        rest.into_iter().for_each(|part| last.join(part));
     }
     parts
+}
+
+/// Returns a sentence as a part, or a very long one as several. A sentence without any of the terms is none.
+fn pieces(sentence: &Sentence<'_>, places: &HashMap<&str, usize>) -> Vec<Part> {
+    let asks = sentence.asks;
+    let mut pieces: Vec<Part> = Vec::new();
+    let mut from = sentence.text.start;
+    let mut terms = 0_u128;
+    for word in &sentence.words {
+        if terms.count_ones() as usize >= LONGEST {
+            pieces.push(Part { terms, asks, ..Part::of(from..word.at) });
+            (from, terms) = (word.at, 0);
+        }
+        let known = word.tokens.iter().filter_map(|token| places.get(token.as_str()));
+        terms = known.fold(terms, |terms, place| terms | 1_u128 << *place);
+    }
+    let last = Part { terms, asks, ..Part::of(from..sentence.text.end) };
+    match pieces.last_mut() {
+        Some(before) if last.count() < LEAST => before.join(last),
+        None if terms == 0 => {}
+        _ => pieces.push(last),
+    }
+    pieces
+}
+
+/// Joins the short statements, and adds them to the others. If they are few words, they go to the shortest of
+/// the others. Beside questions alone they are left out: a greeting is not what is asked.
+fn add_short(text: &str, statements: &mut Vec<Part>, short: Vec<Part>) {
+    let mut rest = Part::default();
+    for part in short {
+        rest.join(part);
+        if rest.count() >= LONGEST {
+            statements.push(std::mem::take(&mut rest));
+        }
+    }
+    if rest.count() >= LEAST {
+        statements.push(rest);
+        return;
+    }
+    // Of equals by their text, which does not depend on their order.
+    let start = |part: &Part| part.text.first().and_then(|range| text.get(range.clone())).map(str::trim);
+    if let Some(shortest) = statements.iter_mut().min_by_key(|part| (part.count(), start(part))) {
+        shortest.join(rest);
+    }
 }

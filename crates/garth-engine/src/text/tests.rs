@@ -1,13 +1,15 @@
 //! Cutting, tokens, questions and snippets: pure functions that must hold for any input.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use proptest::prelude::*;
 use rusqlite::Connection;
 
 use crate::text::json::{decode, is_json};
 use crate::text::passage::{Edit, Form, MAX, MAX_TEXT, SEGMENT, SNIFF, TARGET, border, cut, is_text, lines};
-use crate::text::question::{MAX_TERMS, STOP_WORDS};
+use crate::text::question::{MAX_TERMS, Part, STOP_WORDS};
+use crate::text::sentence::SMALL_TALK;
 use crate::text::stem::stem;
 use crate::text::token::MAX_TOKEN;
 use crate::text::{Question, Tokenizer, snippet};
@@ -35,6 +37,43 @@ fn letterlike_symbols_do_not_join_adjacent_words() {
 
 fn form() -> impl Strategy<Value = Form> {
     prop::sample::select(vec![Form::Text, Form::Json, Form::JsonLines])
+}
+
+/// Sentences of a message: statements, short ones, questions, short ones, small talk.
+const SENTENCES: [&str; 15] = [
+    "The train to Porto stopped twice between two tunnels yesterday.",
+    "My colleague repainted the kitchen and burned the lentils again.",
+    "Our harbour has a crane, a lighthouse and a rusty boat!",
+    "Alice keeps four brown hens behind the shed.",
+    "Hello Tom.",
+    "Thanks a lot!",
+    "See you.",
+    "Which lamp in the garden shed needs a new bulb?",
+    "How does Alice take her coffee?",
+    "What is Bob allergic to?",
+    "Is she allergic?",
+    "Is he?!",
+    "Do you remember?",
+    "老板是谁？",
+    "ما هي القهوة؟",
+];
+
+/// Returns the parts of a question in an order of their own: their words, the words that a pronoun can stand
+/// for, and whether they ask.
+fn as_set(text: &str) -> BTreeSet<(BTreeSet<String>, BTreeSet<String>, bool)> {
+    let question = Question::parse(text).unwrap();
+    let words = |terms: u128| -> BTreeSet<String> {
+        let terms = question.terms().iter().enumerate().filter(|(place, _)| terms >> place & 1 == 1);
+        terms.map(|(_, term)| term.token.clone()).collect()
+    };
+    question.parts().iter().map(|part| (words(part.terms), words(part.about), part.asks)).collect()
+}
+
+/// Returns the texts of the parts of a question, without white space around them.
+fn parts(text: &str) -> Vec<String> {
+    let question = Question::parse(text).unwrap();
+    let of_part = |part: &Part| -> String { part.text.iter().map(|range| &text[range.clone()]).collect() };
+    question.parts().iter().map(|part| of_part(part).trim().to_owned()).collect()
 }
 
 proptest! {
@@ -84,18 +123,25 @@ proptest! {
     #[test]
     fn parts_divide_the_question(text in prop_oneof!["\\PC{0,900}", prose()]) {
         let Some(question) = Question::parse(&text) else { return Ok(()) };
-        let mut end = 0;
-        let mut terms = 0;
-        for part in question.parts() {
-            prop_assert_eq!(part.text.start, end);
-            prop_assert!(text.get(part.text.clone()).is_some());
-            (end, terms) = (part.text.end, terms | part.terms);
-        }
-        prop_assert_eq!(end, text.len());
-        prop_assert!(question.parts().len() <= 16);
-        for place in 0..question.terms().len() {
-            prop_assert!(terms >> place & 1 == 1, "{} of {:?}", place, question);
-        }
+        let parts = question.parts();
+        let mut ranges: Vec<Range<usize>> = parts.iter().flat_map(|part| part.text.clone()).collect();
+        ranges.sort_by_key(|range| range.start);
+        prop_assert!(ranges.iter().all(|range| text.get(range.clone()).is_some()), "{ranges:?}");
+        prop_assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{ranges:?}");
+        prop_assert!((1..=16).contains(&parts.len()) && parts.iter().all(|part| part.terms != 0));
+        let known = parts.iter().fold(0, |all, part| all | part.terms);
+        let left_out = (0..question.terms().len()).filter(|place| known >> place & 1 == 0).count();
+        // Beside questions alone, fewer words than a statement has.
+        prop_assert!(left_out == 0 || left_out < 4 && parts.iter().all(|part| part.asks), "{question:?}");
+    }
+
+    #[test]
+    fn parts_do_not_depend_on_sentence_order(
+        said in prop::sample::subsequence(SENTENCES.to_vec(), 1..=SENTENCES.len()).prop_shuffle(),
+    ) {
+        let mut sorted = said.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(as_set(&said.join(" ")), as_set(&sorted.join(" ")));
     }
 
     #[test]
@@ -226,16 +272,13 @@ fn question_drops_stop_words() {
 
 #[test]
 fn long_questions_are_divided_at_sentences() {
-    let parts = |text: &str| -> Vec<String> {
-        Question::parse(text).unwrap().parts().iter().map(|part| text[part.text.clone()].to_owned()).collect()
-    };
     let short = "Is the lamp broken? The one in the shed, beside the ladder.";
     assert_eq!(parts(short), [short]);
     let long = "Thanks again. The train stopped twice between Lisbon and Porto yesterday evening. \
         Which lamp in the garden shed needs repair? Bye.";
     let expected = [
-        "Thanks again. The train stopped twice between Lisbon and Porto yesterday evening. ",
-        "Which lamp in the garden shed needs repair? Bye.",
+        "Which lamp in the garden shed needs repair?",
+        "The train stopped twice between Lisbon and Porto yesterday evening. Thanks again. Bye.",
     ];
     assert_eq!(parts(long), expected);
     let endless: String = (0..60).map(|n| format!("word{n} ")).collect();
@@ -250,8 +293,79 @@ fn all_pieces_of_a_question_ask() {
     };
     let endless: String = (0..60).map(|n| format!(" word{n}")).collect();
     let story = "The train to Porto stopped twice yesterday.";
-    assert_eq!(asks(&format!("{story} Which{endless}? {story}")), [false, true, true, true, false]);
+    assert_eq!(asks(&format!("{story} Which{endless}? {story}")), [true, true, true, false, false]);
     assert_eq!(asks(&format!("{story} Which{endless}. {story}")), [true; 5]);
+}
+
+#[test]
+fn short_question_is_a_part_of_its_own() {
+    let story = "I am cooking dinner for some friends this weekend and want to try a new recipe of a book.";
+    let ask = "What is Bob allergic to?";
+    assert_eq!(parts(&format!("{story} {ask}")), [ask, story]);
+    assert_eq!(parts(&format!("{ask} {story}")), [ask, story]);
+    // Small talk asks for nothing, also not with a question mark.
+    for talk in ["How are you?", "Do you remember?", "Any ideas?"] {
+        let question = Question::parse(&format!("{talk} {story} {ask}")).unwrap();
+        assert_eq!(question.parts().iter().filter(|part| part.asks).count(), 1, "{talk}");
+        let list = "Please list everything that Bob must never eat at parties in summer.";
+        let question = Question::parse(&format!("{story} {list} {talk}")).unwrap();
+        assert!(question.parts().len() == 2 && question.parts().iter().all(|part| part.asks), "{talk}");
+    }
+}
+
+#[test]
+fn each_script_has_its_question_mark() {
+    let story = "My colleague repainted the kitchen, burned the lentils, lost two keys and missed a train.";
+    for ask in [
+        "What is Bob allergic to?!",
+        "What is Bob allergic to⁇",
+        "What is Bob allergic to❓",
+        "老板是谁？",
+        "ما هي القهوة؟",
+        "Τι πίνει η Μαρία\u{37e}",
+        "Ո\u{55e}վ է Բոբը\u{589}",
+    ] {
+        let question = Question::parse(&format!("{ask} {story}")).unwrap();
+        let asks: Vec<bool> = question.parts().iter().map(|part| part.asks).collect();
+        assert_eq!(asks, [true, false], "{ask}");
+    }
+    for statement in ["We met Bob; he left early.", "See https://example.org/?id=5 for the pictures."] {
+        let question = Question::parse(&format!("{statement} {story}")).unwrap();
+        assert!(question.parts().iter().all(|part| part.asks), "{statement}");
+    }
+}
+
+#[test]
+fn sentences_end_without_capitals_not_with_lines() {
+    let story = "my colleague repainted the kitchen, burned the lentils, lost two keys and missed a train.";
+    let ask = "what is bob allergic to?";
+    assert_eq!(parts(&format!("{story} {ask}")), [ask, story]);
+    let wrapped = "Can anyone tell me what our neighbour Bob\r\nis allergic to?";
+    let story = "My colleague repainted the kitchen and burned the lentils.";
+    assert_eq!(parts(&format!("{wrapped} {story}")), [wrapped, story]);
+}
+
+#[test]
+fn words_of_questions_count_before_others() {
+    let story: String = (0..40).map(|n| format!("Word{n}a word{n}b word{n}c word{n}d. ")).collect();
+    let words = asked(&format!("{story}What is Bob allergic to?"));
+    assert_eq!(words.len(), MAX_TERMS);
+    assert_eq!(words[MAX_TERMS - 2..], ["bob", "allerg"]);
+    assert_eq!(words[..2], ["word0a", "word0b"]);
+}
+
+#[test]
+fn pronoun_refers_to_other_sentences() {
+    let story = "My sister Alice visits us on Sunday, and I cook dinner for the family and many guests.";
+    let refers = |ask: &str| -> bool {
+        let question = Question::parse(&format!("{story} {ask}")).unwrap();
+        let alice = question.terms().iter().position(|term| term.token == "alic").unwrap();
+        let asking = question.parts().iter().find(|part| part.asks).unwrap();
+        assert!(asking.about & asking.terms == 0 && asking.about >> alice & 1 == 1, "{asking:?}");
+        asking.refers
+    };
+    assert!(refers("Is she allergic?") && refers("What does she drink?"));
+    assert!(!refers("What is Bob allergic to?") && !refers("How does Bob take his coffee?"));
 }
 
 /// Returns the tokens of a question.
@@ -397,6 +511,9 @@ fn specification_lists_stop_words_and_limits() {
     let (_, words) = specification.split_once("## Stop words\n\n```text\n").unwrap();
     let (words, _) = words.split_once("```").unwrap();
     assert!(words.split_whitespace().eq(STOP_WORDS.split_whitespace()));
+    let (_, words) = specification.split_once("small talk:\n\n```text\n").unwrap();
+    let (words, _) = words.split_once("```").unwrap();
+    assert!(words.split_whitespace().eq(SMALL_TALK.split_whitespace()));
     let limits = [
         ("MAX_TEXT", MAX_TEXT),
         ("SNIFF", SNIFF),

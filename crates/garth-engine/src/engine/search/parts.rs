@@ -9,10 +9,7 @@ use super::matches::TermMatches;
 use super::passage::Passage;
 use super::score::{Ranked, add_cosines, saturated, terms_of_others};
 use crate::text::meaning::{Embedding, Weights, tokens};
-use crate::text::question::Part;
-
-/// Weight of the statements in a message that asks something.
-const BESIDE_QUESTION: f64 = 0.5;
+use crate::text::question::{BESIDE_QUESTION, Part};
 
 /// Some passages, as each part of a question ranks them.
 pub(super) struct ByPart<'a> {
@@ -32,10 +29,10 @@ impl<'a> ByPart<'a> {
     ) -> Self {
         let gains = gains(shown, wanted, near);
         let others = if neighbours { terms_of_others(shown) } else { Vec::new() };
-        let ranked_by = |part: &Part| {
+        let ranked_by = |of_part: u128| {
             let mut ranked = shown.to_vec();
             let terms = wanted.iter().chain(near).zip(&gains).enumerate();
-            for (number, (term, gains)) in terms.filter(|(_, (term, _))| term.terms & part.terms != 0) {
+            for (number, (term, gains)) in terms.filter(|(_, (term, _))| term.terms & of_part != 0) {
                 for (place, gain) in gains {
                     let it = &mut ranked[*place];
                     it.rank += gain;
@@ -46,13 +43,23 @@ impl<'a> ByPart<'a> {
                 }
             }
             for (it, others) in ranked.iter_mut().zip(&others) {
-                it.add_neighbours(others, |terms| weight_of(wanted, terms & part.terms));
+                it.add_neighbours(others, |terms| weight_of(wanted, terms & of_part));
             }
-            let total = weight_of(wanted, part.terms) / by;
-            ranked.iter_mut().for_each(|it| it.settle(total));
             ranked
         };
-        Self { parts, ranked: parts.iter().map(ranked_by).collect() }
+        let settled = |part: &Part| {
+            let mut ranked = ranked_by(part.terms);
+            let mut total = weight_of(wanted, part.terms);
+            if part.about != 0 {
+                for (it, about) in ranked.iter_mut().zip(ranked_by(part.about)) {
+                    it.add_subject(&about, total, part.refers);
+                }
+                total *= if part.refers { 2.0 } else { 1.0 };
+            }
+            ranked.iter_mut().for_each(|it| it.settle(total / by));
+            ranked
+        };
+        Self { parts, ranked: parts.iter().map(settled).collect() }
     }
 
     /// Returns each passage as the part ranks it that it fits best.
@@ -101,9 +108,10 @@ impl<'a> ByPart<'a> {
         let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
         let texts: Vec<Embedding> = texts.iter().map(|text| Embedding::new(text, &weights)).collect();
         for (part, ranked) in self.parts.iter().zip(&mut self.ranked) {
+            let asked: Option<String> =
+                part.text.iter().map(|range| question.get(range.clone())).collect();
             // The caller gives text and parts apart.
-            let asked = question.get(part.text.clone()).unwrap_or(question);
-            let asked = Embedding::new(&tokens_of(asked), &weights);
+            let asked = Embedding::new(&tokens_of(asked.as_deref().unwrap_or(question)), &weights);
             add_cosines(ranked, places, &texts, &asked, neighbours);
         }
     }
@@ -203,7 +211,7 @@ mod tests {
 
     #[test]
     fn statement_counts_half_in_every_number() {
-        let part = |terms, asks| Part { text: 0..0, terms, asks };
+        let part = |terms, asks| Part { terms, asks, ..Part::default() };
         let parts = [part(0b0011, false), part(0b1100, true)];
         let wanted: Vec<TermMatches> = (0..4).map(|place| term(place, &[(place as i64 / 2, 1.0)])).collect();
         let shown = [passage(0, 0b0011), passage(1, 0b1100), passage(2, 0)];
@@ -212,5 +220,22 @@ mod tests {
         assert_eq!((asked.rank, asked.parts()), (1.0, (1.0, 0.0, 0.0)));
         assert_eq!((statement.rank, statement.parts()), (0.5, (0.5, 0.0, 0.0)));
         assert_eq!((other.rank, other.parts()), (0.0, (0.0, 0.0, 0.0)));
+    }
+
+    #[test]
+    fn short_question_is_about_other_words() {
+        let part = Part { terms: 0b001, about: 0b110, refers: true, asks: true, ..Part::default() };
+        let rows: [&[(i64, f64)]; 3] = [&[(0, 1.0), (1, 1.0)], &[(1, 1.0), (2, 1.0)], &[(1, 1.0), (2, 1.0)]];
+        let wanted: Vec<TermMatches> = rows.iter().zip(0..).map(|(rows, place)| term(place, rows)).collect();
+        let shown = [passage(0, 0b001), passage(1, 0b111), passage(2, 0b110), passage(3, 0)];
+        let best = |part: Part| -> (Vec<f64>, Vec<f64>) {
+            let parts = [part];
+            let best = ByPart::new((&parts, 1.0), &shown, (&wanted, &[]), false).best();
+            best.iter().map(|it| (it.parts().0, it.rank)).unzip()
+        };
+        assert_eq!(best(part.clone()), (vec![0.5, 1.0, 0.0, 0.0], vec![0.5, 1.0, 0.0, 0.0]));
+        // Without a pronoun, they decide between equals.
+        let part = Part { refers: false, ..part };
+        assert_eq!(best(part), (vec![1.0, 1.0, 0.0, 0.0], vec![1.0, 1.25, 0.0, 0.0]));
     }
 }

@@ -118,7 +118,7 @@ pub async fn search<P: Postings>(
     }
     let near = if asked.meaning { near_words(question) } else { Vec::new() };
     // A quick search drops and reorders the terms.
-    let whole = [Part { text: 0..asked.text.len(), terms: u128::MAX, asks: true }];
+    let whole = [Part::whole(asked.text)];
     let parts = if asked.quick { &whole } else { question.parts() };
     let falls_back = !asked.quick;
     let search = Search::start(&mut *postings, wanted, &near, asked).await?;

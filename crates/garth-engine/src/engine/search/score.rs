@@ -19,6 +19,9 @@ const BESIDE: f64 = 0.5;
 /// a conversation about something does not name it in each message.
 const IN_FILE: f64 = 0.2;
 
+/// Weight of the words beside a short question in the order of passages.
+const CONTEXT: f64 = 0.25;
+
 /// Weight of the meaning of a passage, relative to all words of the question.
 const MEANING: f64 = 1.0;
 /// Cosine up to which a text counts as unrelated.
@@ -99,6 +102,15 @@ impl Ranked {
     pub(super) fn add_neighbours(&mut self, others: &TermsOfOthers, weight: impl Fn(u128) -> f64) {
         self.beside = BESIDE * weight(others.beside) + IN_FILE * weight(others.in_file);
         self.rank += self.beside;
+    }
+
+    /// Adds what it has of the words beside a short question, up to `most`, if it has some of the question.
+    /// `subject` has its weights for these words. They raise its score only if the question `refers` to them.
+    pub(super) fn add_subject(&mut self, subject: &Self, most: f64, refers: bool) {
+        if self.words + self.beside > 0.0 {
+            self.rank += subject.rank.min(most) * if refers { 1.0 } else { CONTEXT };
+            self.words += if refers { subject.words.min(most) } else { 0.0 };
+        }
     }
 
     /// Divides all weights by that of the question.

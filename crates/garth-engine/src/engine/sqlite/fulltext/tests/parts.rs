@@ -42,3 +42,30 @@ fn statement_beside_a_question_counts_half() {
     assert_eq!(without.iter().map(|(ino, _)| *ino).collect::<Vec<_>>(), [100, 1]);
     assert!((without[0].1 - 1.0).abs() < 1e-9, "{without:?}");
 }
+
+#[test]
+fn short_question_beside_a_story_keeps_its_score() {
+    let mut index = index();
+    index.put(90, b"Bob is allergic to peanuts and cashews.");
+    index.put(91, b"Carol is allergic to cats.");
+    let ask = "What is Bob allergic to? ";
+    let alone = index.score(ask);
+    for message in [format!("{STORY}{ask}"), format!("{ask}{STORY}{REST}"), format!("{STORY}{ask}{REST}")] {
+        let found = index.search(&message).found;
+        assert_eq!(found.first().map(|it| it.passage.ino), Some(Ino(90)), "{message}");
+        let score = index.score(&message);
+        assert!((score - alone).abs() < 1e-9, "{score} is not {alone}");
+    }
+}
+
+#[test]
+fn pronoun_takes_its_subject_from_the_message() {
+    let mut index = index();
+    index.put(90, b"Alice is allergic to nuts.");
+    index.put(91, b"Carol is allergic to cats.");
+    let story = "My sister Alice visits us on Sunday, and I cook dinner for the family and many guests.";
+    let found = index.search(&format!("{story} Is she allergic?")).found;
+    let found: Vec<(u64, f64)> = found.iter().map(|it| (it.passage.ino.0, it.words)).collect();
+    assert_eq!(found.iter().map(|(ino, _)| *ino).collect::<Vec<_>>(), [90, 91]);
+    assert!(found[0].1 > 0.9 && (found[1].1 - 0.5).abs() < 1e-9, "{found:?}");
+}
