@@ -5,6 +5,7 @@
 //!
 //! `data/README.md` tells what the table was made of, and what it gains.
 
+mod background;
 mod nearest;
 mod table;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 mod unicode;
 mod wordpiece;
 
+pub use self::background::share_in_english;
 pub use self::nearest::nearest;
 pub use self::table::DIMENSIONS;
 use self::table::Table;

@@ -69,6 +69,8 @@ pub(super) struct TermMatches {
     /// Part of its weight that counts: less than 1 for a word that is only near in meaning to one of the
     /// question.
     pub(super) share: f64,
+    /// Share of passages of general English that contain it.
+    pub(super) in_english: f64,
     /// Inverse document frequency, times the share.
     pub(super) weight: f64,
 }

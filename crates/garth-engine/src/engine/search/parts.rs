@@ -169,7 +169,8 @@ mod tests {
 
     fn term(place: usize, rows: &[(i64, f64)]) -> TermMatches {
         let matches = Matches { rows: rows.to_vec(), complete: true, passages: rows.len() as f64 };
-        TermMatches { forms: Vec::new(), matches, terms: 1 << place, share: 1.0, weight: 1.0 }
+        let terms = 1 << place;
+        TermMatches { forms: Vec::new(), matches, terms, share: 1.0, in_english: 0.0, weight: 1.0 }
     }
 
     fn passage(id: u32, terms: u128) -> Ranked {

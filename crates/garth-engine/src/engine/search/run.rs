@@ -16,7 +16,7 @@ use super::postings::{
     CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
     SubtreePassages,
 };
-use super::score::{Candidate, NearWord, Ranked, near_words, saturated};
+use super::score::{Candidate, NearWord, Ranked, english_share, near_words, rarity, saturated};
 use crate::model::Ino;
 use crate::text::question::{Part, Question, Term};
 use crate::text::token::{of_word, words};
@@ -197,16 +197,17 @@ impl<'a, P: Postings> Search<'a, P> {
             None => Matches::of_newest(forms, found, totals),
         };
         let wanted = asked.words.into_iter().zip(words).enumerate().map(|(place, (forms, found))| {
-            let matches = matches(&forms, &found);
-            TermMatches { forms, matches, terms: 1 << place, share: 1.0, weight: 0.0 }
+            let (matches, in_english) = (matches(&forms, &found), english_share(&forms));
+            TermMatches { forms, matches, terms: 1 << place, share: 1.0, in_english, weight: 0.0 }
         });
         let wanted: Vec<TermMatches> = wanted.collect();
         // A near word that many passages contain would bring too many candidates.
         let near = near.iter().zip(asked.near).zip(near_found).filter_map(|((word, form), found)| {
             let forms = vec![form];
-            let matches = matches(&forms, &[found]);
+            let (matches, in_english) = (matches(&forms, &[found]), english_share(&forms));
             let (terms, share) = (word.terms, NEAR * word.cosine);
-            matches.are_rare().then_some(TermMatches { forms, matches, terms, share, weight: 0.0 })
+            let is_rare = matches.are_rare();
+            is_rare.then_some(TermMatches { forms, matches, terms, share, in_english, weight: 0.0 })
         });
         let near = near.collect();
         let compares_all = reach.is_some();
@@ -378,7 +379,7 @@ impl<'a, P: Postings> Search<'a, P> {
                 shown -= term.matches.rows.iter().filter(is_hidden).count() as f64;
             }
             let share = if place < words { 1.0 } else { term.share / by };
-            term.weight = (1.0 + passages / shown.max(0.5)).ln() * share;
+            term.weight = rarity(passages, shown, term.in_english) * share;
         }
     }
 

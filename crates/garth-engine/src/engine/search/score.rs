@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
+use super::forms::WordForm;
 use super::passage::Passage;
 use crate::model::Ino;
-use crate::text::meaning::{Embedding, nearest};
+use crate::text::meaning::{Embedding, nearest, share_in_english};
 use crate::text::question::Question;
 use crate::text::token::of_word;
 
@@ -21,6 +22,13 @@ const IN_FILE: f64 = 0.2;
 
 /// Weight of the words beside a short question in the order of passages.
 const CONTEXT: f64 = 0.25;
+
+/// Passages of general English that count beside those of the account: among its own alone, an everyday word
+/// of a small account would be as rare as a name. In a large account they matter only for everyday words that
+/// are much rarer there than elsewhere.
+const BACKGROUND: f64 = 100.0;
+/// Passages that count as having a term that none has.
+const UNKNOWN: f64 = 0.5;
 
 /// Weight of the meaning of a passage, relative to all words of the question.
 const MEANING: f64 = 1.0;
@@ -135,6 +143,19 @@ impl Ranked {
         let beside = self.beside.min(1.0 - words);
         (words, beside, self.meaning.min(1.0 - words - beside))
     }
+}
+
+/// Returns the share of passages of general English that contain a term with these forms. 0 if it has no
+/// everyday English word, so that it weighs at least as much as any other that as many passages contain.
+pub(super) fn english_share(forms: &[WordForm]) -> f64 {
+    let plain = forms.iter().filter(|form| form.is_plain());
+    plain.filter_map(|form| share_in_english(&form.word)).fold(0.0, f64::max)
+}
+
+/// Returns the inverse document frequency of a term that `having` of `all` passages contain, and the share
+/// `in_english` of those of general English.
+pub(super) fn rarity(all: f64, having: f64, in_english: f64) -> f64 {
+    (1.0 + (all + BACKGROUND) / (having.max(UNKNOWN) + BACKGROUND * in_english)).ln()
 }
 
 /// A word near in meaning to one of the question.

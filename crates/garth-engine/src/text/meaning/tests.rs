@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::table::Table;
 use super::*;
+use crate::text::token::of_word;
 
 /// Texts with the tokens that the tokenizer of the model gives for them (PyPI `tokenizers` 0.22).
 const REFERENCE: &str = include_str!("tests/wordpiece.jsonl");
@@ -143,6 +144,41 @@ fn words_near_in_meaning_come_nearest_first() {
     assert_eq!(nearest("physician", 3, 0.4), near[..3]);
     assert_eq!(nearest("", 20, 0.0), []);
     assert_eq!(nearest("\u{1f600}", 20, 0.0), []);
+}
+
+/// Returns the share of passages that contain a word of the question.
+fn share(word: &str) -> Option<f64> {
+    of_word(word).first().and_then(|token| share_in_english(token))
+}
+
+#[test]
+fn everyday_words_are_in_many_passages() {
+    for (word, least, most) in [
+        ("the", 0.3, 0.7),
+        ("people", 0.02, 0.04),
+        ("garden", 0.001, 0.003),
+        ("coffee", 0.001, 0.003),
+        ("heron", 0.0001, 0.0003),
+    ] {
+        assert!(share(word).is_some_and(|share| (least..most).contains(&share)), "{word}: {:?}", share(word));
+    }
+}
+
+#[test]
+fn token_has_share_of_its_commonest_word() {
+    assert_eq!(share("gardens"), share("garden"));
+    // `happy` is commoner than `happily` and `happiness`. Tokens are stems.
+    assert!(share_in_english("happi").is_some_and(|share| share > 0.002));
+    assert_eq!(share_in_english("happy"), None);
+}
+
+#[test]
+fn unknown_words_have_no_share() {
+    // The vocabulary has `zebra`, after the words that count.
+    for word in ["marzipan", "zebra", "quokka", "b", "7", "1999", "\u{4eac}\u{90fd}"] {
+        assert_eq!(share(word), None, "{word}");
+    }
+    assert_eq!(share_in_english(""), None);
 }
 
 /// With quadratic time, it would run into the limit of the test runner.

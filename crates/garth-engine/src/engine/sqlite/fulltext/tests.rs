@@ -3,6 +3,7 @@
 
 mod bounds;
 mod edits;
+mod everyday;
 mod parts;
 mod rounds;
 
@@ -21,6 +22,7 @@ use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::engine::sqlite::schema;
 use crate::model::Ino;
 use crate::sqlite::{DbError, DbResult};
+use crate::text::meaning::share_in_english;
 use crate::text::{Edit, Question, Tokenizer};
 
 pub(super) type Files = BTreeMap<Ino, Vec<u8>>;
@@ -391,10 +393,12 @@ fn score_is_the_matched_share_of_the_question() {
     near(index.score("common"), 1.0);
     near(index.score("heron"), 1.0);
     near(index.score("heron common word8"), 1.0);
-    // The weight of a term that `passages` of the 100 contain. An unknown term counts as half a passage.
-    let weight = |passages: f64| (1.0_f64 + 100.0 / passages).ln();
-    near(index.score("word7 common"), weight(1.0) / (weight(1.0) + weight(50.0)));
-    near(index.score("word7 nowhere"), weight(1.0) / (weight(1.0) + weight(0.5)));
+    // The weight of a term that `passages` of the 100 contain, and of another 100 of general English. An
+    // unknown term counts as half a passage.
+    let weight = |passages: f64| (1.0_f64 + 200.0 / passages).ln();
+    let common = weight(50.0 + 100.0 * share_in_english("common").unwrap());
+    near(index.score("word7 common"), weight(1.0) / (weight(1.0) + common));
+    near(index.score("word7 word777"), weight(1.0) / (weight(1.0) + weight(0.5)));
     near(index.score("hero"), 0.5);
     let nonsense: String = (0..20).map(|n| format!("zq{n}x ")).collect();
     assert_eq!(index.search(&format!("{nonsense} heron")).found, [], "below {MIN_SCORE}");
