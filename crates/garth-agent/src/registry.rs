@@ -2,6 +2,7 @@
 //! The engine applies them in each commit, so that no interface can bypass them.
 
 pub mod fragments;
+mod naming;
 pub mod projections;
 mod searchable;
 pub mod session_lines;
@@ -27,6 +28,7 @@ pub fn registry() -> Registry {
     static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         Registry::new(VERSION, rules(), projections::all(), searchable::searchable)
             .withholding(searchable::withheld)
+            .naming_by(naming::naming)
     });
     REGISTRY.clone()
 }

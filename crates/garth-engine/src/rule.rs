@@ -29,7 +29,7 @@ pub use judge::{
 };
 pub use lines::Place;
 pub use path_pattern::PathPattern;
-pub use registry::{Registry, Searchable, WithheldLines};
+pub use registry::{Naming, Registry, Searchable, WithheldLines};
 pub use schema::SchemaText;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -124,3 +124,31 @@ async fn excluded_files_are_found_by_other_names() {
     commit(&*fs, [Op::link(path("/.outbox/e.json"), path("/kept.json"))]).await;
     assert!(paths(&*fs, heron()).await.contains(&"/kept.json".to_owned()));
 }
+
+#[tokio::test]
+async fn slug_and_category_of_memory_count() {
+    let (_folder, fs) = account();
+    let [tea, other] =
+        ["likes-green-tea", "other"].map(|slug| format!("/users/ann/memories/preferences/{slug}"));
+    for dir in [&tea, &other] {
+        let content = write(&format!("{dir}/content.md"), "She drinks it every morning.");
+        commit(&*fs, [content, meta(dir, "ACTIVE")]).await;
+    }
+    let found = async |text: &str| {
+        let hits = fs.search(&SearchQuery::new(text)).await.unwrap().hits;
+        hits.into_iter().map(|hit| (hit.path.to_string(), hit.parts.neighbours)).collect::<Vec<_>>()
+    };
+    let content = |dir: &str| format!("{dir}/content.md");
+    let by_slug = found("drinks tea").await;
+    assert_eq!(by_slug.iter().map(|(at, _)| at).collect::<Vec<_>>(), [&content(&tea), &content(&other)]);
+    assert!(by_slug[0].1 > 0.0 && by_slug[1].1 == 0.0, "{by_slug:?}");
+    let by_category = found("drinks preferences").await;
+    assert!(by_category.len() == 2 && by_category.iter().all(|(_, gain)| *gain > 0.0), "{by_category:?}");
+    for name in ["ann", "users", "memories", "content"] {
+        let found = found(&format!("drinks {name}")).await;
+        assert!(found.len() == 2 && found.iter().all(|(_, gain)| *gain == 0.0), "{name}: {found:?}");
+    }
+    commit(&*fs, [Op::rename(path(&tea), path("/users/ann/memories/preferences/coffee"))]).await;
+    let renamed = found("drinks tea").await;
+    assert!(renamed.len() == 2 && renamed.iter().all(|(_, gain)| *gain == 0.0), "{renamed:?}");
+}

@@ -6,7 +6,7 @@
 //! another machine can answer each round with few statements. The result does not depend on how it does so.
 //!
 //! - `postings`: the trait, with the questions and answers of each round;
-//! - `run`, `forms`, `matches`, `parts`, `score`: the search itself, without I/O;
+//! - `run`, `forms`, `matches`, `parts`, `score`, `around`, `names`: the search itself, without I/O;
 //! - `judge`, `filter`, `withheld`: the files and passages that a query may show, read through [`Files`];
 //! - `hits`: the content of hits, which is read after the rounds;
 //! - `local`: [`Postings`] for an engine that reads one row after the other;
@@ -15,6 +15,7 @@
 //! The module is public, and hidden from the documentation, for engines that live in other crates. It is not
 //! part of the stable interface of this crate. Why: `docs/decisions/search-in-rounds.md`.
 
+mod around;
 mod files;
 mod filter;
 mod forms;
@@ -23,6 +24,7 @@ pub(crate) mod indexing;
 pub(crate) mod judge;
 pub(crate) mod local;
 mod matches;
+mod names;
 mod parts;
 mod passage;
 mod postings;
@@ -34,6 +36,7 @@ pub use files::{FileNode, Files, FoundFile};
 pub use filter::QueryFilter;
 pub use forms::{Newest, Totals, Vocabulary, WordForm};
 pub use judge::{Judge, Shown};
+pub use names::{Named, NamedFile};
 pub use passage::Passage;
 pub use postings::{
     CHUNK, Candidates, ENDINGS, FEW, JudgedFiles, MAX_ROUNDS, Narrow, Narrowed, Place, Postings, ROWS,

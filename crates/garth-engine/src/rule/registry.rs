@@ -26,6 +26,17 @@ struct Set {
     places: Within,
     searchable: fn(&TreePath) -> Searchable,
     withheld: fn(&TreePath) -> Option<WithheldLines>,
+    naming: fn(&TreePath) -> Naming,
+}
+
+/// Names in the path of a file that say what the file is about: by default its own, without extension, and
+/// that of its directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Naming {
+    /// Number of names at the beginning of the path that say nothing, such as ids.
+    pub fixed: usize,
+    /// True if the name of the file says nothing either. The two directories above it name it then.
+    pub by_directory: bool,
 }
 
 /// Lines of a file that search leaves out while another file has keys for them.
@@ -76,7 +87,15 @@ impl Registry {
         searchable: fn(&TreePath) -> Searchable,
     ) -> Self {
         let (rules, places) = (Rules::new(rules), places(&projections));
-        Self(Arc::new(Set { version, rules, projections, places, searchable, withheld: |_| None }))
+        Self(Arc::new(Set {
+            version,
+            rules,
+            projections,
+            places,
+            searchable,
+            withheld: |_| None,
+            naming: |_| Naming::default(),
+        }))
     }
 
     /// Sets the function that returns the lines of a file that search leaves out.
@@ -84,6 +103,13 @@ impl Registry {
     pub fn withholding(self, withheld: fn(&TreePath) -> Option<WithheldLines>) -> Self {
         let set = Arc::unwrap_or_clone(self.0);
         Self(Arc::new(Set { withheld, ..set }))
+    }
+
+    /// Sets the function that returns the names in a path that say what the file is about.
+    #[must_use]
+    pub fn naming_by(self, naming: fn(&TreePath) -> Naming) -> Self {
+        let set = Arc::unwrap_or_clone(self.0);
+        Self(Arc::new(Set { naming, ..set }))
     }
 
     /// Adds a projection, for tests: the version stays.
@@ -144,6 +170,11 @@ impl Registry {
     /// Returns the lines of the file at a path that search leaves out.
     pub fn withheld(&self, path: &TreePath) -> Option<WithheldLines> {
         (self.0.withheld)(path)
+    }
+
+    /// Returns the names in a path that say what the file is about.
+    pub fn naming(&self, path: &TreePath) -> Naming {
+        (self.0.naming)(path)
     }
 }
 

@@ -288,3 +288,62 @@ async fn neither_engine_searches_the_past() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
 }
+
+/// Returns the paths of an answer, each with the part of the score that the passage gains from around it.
+fn gains(answer: SearchAnswer) -> Vec<(String, f64)> {
+    answer.hits.into_iter().map(|hit| (hit.path.to_string(), hit.parts.neighbours)).collect()
+}
+
+#[tokio::test]
+async fn word_of_file_name_counts_half() {
+    let both = Both::new().await;
+    both.commit(["/a", "/plans"].map(mkdir_all).into()).await;
+    let [tea, other] = ["/plans/green-tea.md", "/plans/other.md"];
+    let ops = vec![write(tea, "She drinks it every morning.\n"), write(other, "She drinks it at noon.\n")];
+    both.commit(ops).await;
+    let [by_name, by_directory] = ["drinks tea", "drinks plans"].map(SearchQuery::new);
+    let answer = both.search(&by_name, None).await;
+    let (first, last) = (&answer.hits[0], &answer.hits[1]);
+    assert_eq!((first.path.to_string(), last.path.to_string()), (tea.to_owned(), other.to_owned()));
+    assert!((first.parts.neighbours - 0.5 * (1.0 - first.parts.words)).abs() < 1e-9, "{answer:?}");
+    assert_eq!((last.parts.neighbours, last.parts.words), (0.0, first.parts.words));
+    let found = gains(both.search(&by_directory, None).await);
+    assert!(found.len() == 2 && found.iter().all(|(_, gain)| *gain > 0.0), "{found:?}");
+    let plans = Within::new([p("/plans")]);
+    for (query, part) in [
+        (by_name.clone().neighbours(false), None),
+        (by_name.clone().within(p(tea)), None),
+        (by_directory.clone().within(p("/plans")), None),
+        (by_directory, Some(&plans)),
+    ] {
+        let found = gains(both.search(&query, part).await);
+        assert!(!found.is_empty() && found.iter().all(|(_, gain)| *gain == 0.0), "{query:?}: {found:?}");
+    }
+    // The first name that the query allows counts, and no other one.
+    both.commit(vec![link(tea, "/a/coffee.md")]).await;
+    let gain =
+        |found: Vec<(String, f64)>, path: &str| found.iter().find(|(at, _)| at == path).map(|(_, gain)| *gain);
+    assert_eq!(gain(gains(both.search(&by_name, None).await), "/a/coffee.md"), Some(0.0));
+    let below = gains(both.search(&by_name.clone().within(p("/plans")), None).await);
+    assert!(gain(below, tea) > Some(0.0));
+    both.commit(vec![rename(other, "/plans/tea.md")]).await;
+    assert!(gain(gains(both.search(&by_name, None).await), "/plans/tea.md") > Some(0.0));
+}
+
+#[tokio::test]
+async fn text_without_any_word_is_found_by_name() {
+    let both = Both::new().await;
+    let ops = vec![
+        mkdir_all("/plans"),
+        write("/plans/green-tea.md", "She drinks it every morning.\n"),
+        write("/plans/other.md", "The tide came in at noon.\n"),
+    ];
+    both.commit(ops).await;
+    let query = SearchQuery::new("does she like green tea");
+    let answer = both.search(&query, None).await;
+    let first = &answer.hits[0];
+    assert_eq!((first.path.to_string(), first.parts.words), ("/plans/green-tea.md".to_owned(), 0.0));
+    assert!(first.parts.neighbours > 0.0, "{first:?}");
+    let alone = gains(both.search(&query.neighbours(false), None).await);
+    assert!(alone.iter().all(|(_, gain)| *gain == 0.0), "{alone:?}");
+}

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::names::{Named, NamedFile};
 use super::passage::Passage;
 use crate::error::Error;
 use crate::model::{Attributes, ByteRange, Ino, Projection, Timestamp, VersionId, Within};
 use crate::path::TreePath;
-use crate::rule::Registry;
+use crate::rule::{Naming, Registry};
 
 /// Newest state of a tree, as a search reads it.
 pub trait Files {
@@ -81,4 +82,12 @@ pub struct FoundFile {
     pub path: TreePath,
     /// True if lines of it may be withheld.
     pub withholds: bool,
+    /// Names of the path that count for its passages.
+    pub naming: Naming,
+}
+
+impl NamedFile for FoundFile {
+    fn named(&self) -> Option<Named<'_>> {
+        Some(Named { path: &self.path, naming: self.naming })
+    }
 }

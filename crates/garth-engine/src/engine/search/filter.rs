@@ -9,7 +9,7 @@ use super::withheld::{has_key, withheld, withholds};
 use crate::fs::search_patterns::SearchPatterns;
 use crate::model::{ByteRange, Hit, Ino, ScoreParts, SearchQuery, Within};
 use crate::path::TreePath;
-use crate::rule::{Rules, Searchable};
+use crate::rule::{Naming, Rules, Searchable};
 use crate::text::passage::Span;
 use crate::text::question::Question;
 use crate::text::snippet::snippet;
@@ -167,7 +167,16 @@ impl<'a, F: Files> QueryFilter<'a, F> {
         }
         let Some(path) = self.first_path(ino)? else { return Ok(None) };
         let withholds = withholds(self.files, &path)?;
-        Ok(Some(FoundFile { node, path, withholds }))
+        let naming = self.naming(&path);
+        Ok(Some(FoundFile { node, path, withholds, naming }))
+    }
+
+    /// Returns the names of a path that count. Those of the subtrees that are searched do not: a view may
+    /// show them under other names, or may not show them at all.
+    fn naming(&self, path: &TreePath) -> Naming {
+        let above = self.within.top_of(path).map_or(usize::MAX, |top| top.segments().count());
+        let naming = self.files.registry().naming(path);
+        Naming { fixed: naming.fixed.max(above), ..naming }
     }
 
     fn shown(&self, file: &FoundFile, passage: &Passage) -> Result<Shown, F::Error> {

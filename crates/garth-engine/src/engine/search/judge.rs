@@ -1,5 +1,6 @@
 //! Questions of a local search to its caller: which files and passages it may show, and their text.
 
+use super::names::NamedFile;
 use super::passage::Passage;
 use crate::model::Ino;
 
@@ -8,7 +9,7 @@ pub trait Judge {
     /// Error of the storage.
     type Error;
     /// Result for a file that may be shown.
-    type File: Clone;
+    type File: NamedFile;
 
     /// Returns each file that the query may show. Called once for each file.
     fn allow(&mut self, inos: &[Ino]) -> Result<Vec<Option<Self::File>>, Self::Error>;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::around::Around;
 use super::matches::TermMatches;
 use super::passage::Passage;
 use super::score::{Ranked, add_cosines, saturated, terms_of_others};
@@ -19,16 +20,16 @@ pub(super) struct ByPart<'a> {
 }
 
 impl<'a> ByPart<'a> {
-    /// Ranks passages by their words and length, and by their neighbours. Each term counts `by` of its
-    /// weight.
+    /// Ranks passages by their words and length, and by what is around them, if it counts. Each term counts
+    /// `by` of its weight.
     pub(super) fn new(
         (parts, by): (&'a [Part], f64),
         shown: &[Ranked],
         (wanted, near): (&[TermMatches], &[TermMatches]),
-        neighbours: bool,
+        around: Option<&Around>,
     ) -> Self {
         let gains = gains(shown, wanted, near);
-        let others = if neighbours { terms_of_others(shown) } else { Vec::new() };
+        let others = around.map_or_else(Vec::new, |around| terms_of_others(shown, around));
         let ranked_by = |of_part: u128| {
             let mut ranked = shown.to_vec();
             let terms = wanted.iter().chain(near).zip(&gains).enumerate();
@@ -96,7 +97,7 @@ impl<'a> ByPart<'a> {
         places: &[usize],
         texts: &[String],
         question: &str,
-        neighbours: bool,
+        around: Option<&Around>,
     ) {
         let tokens_of = |text: &str| {
             let mut all = Vec::new();
@@ -112,7 +113,7 @@ impl<'a> ByPart<'a> {
                 part.text.iter().map(|range| question.get(range.clone())).collect();
             // The caller gives text and parts apart.
             let asked = Embedding::new(&tokens_of(asked.as_deref().unwrap_or(question)), &weights);
-            add_cosines(ranked, places, &texts, &asked, neighbours);
+            add_cosines(ranked, places, &texts, &asked, around);
         }
     }
 }
@@ -188,8 +189,8 @@ mod tests {
             let wanted: Vec<TermMatches> =
                 (0..question.terms().len()).map(|place| term(place, &[])).collect();
             let shown = [passage(1, 0), passage(2, 0)];
-            let mut by_part = ByPart::new((question.parts(), 1.0), &shown, (&wanted, &[]), false);
-            by_part.add_meaning(&[0, 1], &texts, message, false);
+            let mut by_part = ByPart::new((question.parts(), 1.0), &shown, (&wanted, &[]), None);
+            by_part.add_meaning(&[0, 1], &texts, message, None);
             by_part.best()[0].meaning
         };
         let alone = meaning(QUESTION);
@@ -216,7 +217,7 @@ mod tests {
         let parts = [part(0b0011, false), part(0b1100, true)];
         let wanted: Vec<TermMatches> = (0..4).map(|place| term(place, &[(place as i64 / 2, 1.0)])).collect();
         let shown = [passage(0, 0b0011), passage(1, 0b1100), passage(2, 0)];
-        let best = ByPart::new((&parts, 1.0), &shown, (&wanted, &[]), false).best();
+        let best = ByPart::new((&parts, 1.0), &shown, (&wanted, &[]), None).best();
         let [statement, asked, other] = best[..] else { panic!("{best:?}") };
         assert_eq!((asked.rank, asked.parts()), (1.0, (1.0, 0.0, 0.0)));
         assert_eq!((statement.rank, statement.parts()), (0.5, (0.5, 0.0, 0.0)));

@@ -22,6 +22,7 @@ use std::future::Future;
 
 use super::forms::{Newest, Totals, WordForm};
 use super::judge::Shown;
+use super::names::NamedFile;
 use super::passage::Passage;
 use crate::error::Error;
 use crate::model::Ino;
@@ -45,7 +46,7 @@ pub trait Postings {
     /// Error of the storage.
     type Error: From<Error> + Send;
     /// Result for a file that the query may show.
-    type File: Clone;
+    type File: NamedFile;
 
     /// Returns true if the index has [`Vocabulary::Words`](super::forms::Vocabulary::Words), too.
     fn has_words(&self) -> bool {

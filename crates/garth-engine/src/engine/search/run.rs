@@ -7,16 +7,18 @@
 
 use std::collections::HashMap;
 
+use super::around::Around;
 use super::forms::{Newest, Totals, WordForm, exactly};
 use super::judge::Shown;
 use super::matches::{Matches, TermMatches, rows_of};
+use super::names::add_titles;
 use super::parts::{ByPart, weight_of};
 use super::passage::Passage;
 use super::postings::{
     CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
     SubtreePassages,
 };
-use super::score::{Candidate, NearWord, Ranked, english_share, near_words, rarity, saturated};
+use super::score::{Candidate, NAMED, NearWord, Ranked, english_share, near_words, rarity, saturated};
 use crate::model::Ino;
 use crate::text::question::{Part, Question, Term};
 use crate::text::token::{of_word, words};
@@ -59,7 +61,7 @@ pub struct SearchParams<'a> {
     pub limit: usize,
     /// Most passages of one file.
     pub per_file: usize,
-    /// True if a passage gains from its neighbours.
+    /// True if a passage gains from its neighbours, and from the names of its file.
     pub neighbours: bool,
     /// True if texts in other words count.
     pub meaning: bool,
@@ -74,7 +76,7 @@ pub struct PassageHit<T> {
     pub passage: Passage,
     /// Share of the question's weight that it matches, 0 to 1.
     pub words: f64,
-    /// Score that it gains from its neighbours; with `words` at most 1.
+    /// Score that it gains from its neighbours and the names of its file; with `words` at most 1.
     pub neighbours: f64,
     /// Score for its meaning; with the others at most 1.
     pub meaning: f64,
@@ -242,13 +244,18 @@ impl<'a, P: Postings> Search<'a, P> {
                 self.weigh(&best.hidden, by);
             }
             let terms = (&self.wanted[..], &self.near[..]);
-            let mut by_part = ByPart::new((parts, by), &best.shown, terms, asked.neighbours);
-            let has_words = best.shown.iter().any(|it| it.terms != 0) || rest.iter().any(|it| it.terms != 0);
+            let around =
+                asked.neighbours.then(|| Around::new(&best.shown, &self.files, &self.terms_of_words()));
+            let around = around.as_ref();
+            let mut by_part = ByPart::new((parts, by), &best.shown, terms, around);
+            let has_words = best.shown.iter().any(|it| it.terms != 0)
+                || rest.iter().any(|it| it.terms != 0)
+                || around.is_some_and(Around::has_names);
             if falls_back && is_first && !best.is_limited && !has_words {
                 return Ok(None);
             }
             if asked.meaning && is_first {
-                self.compare(&mut by_part, asked).await?;
+                self.compare(&mut by_part, around, asked.text).await?;
             }
             let mut ranked = by_part.best();
             ranked.sort_unstable_by(|a, b| b.order(a));
@@ -445,20 +452,31 @@ impl<'a, P: Postings> Search<'a, P> {
         Ok(judged)
     }
 
-    /// Returns the terms that a text has: one bit for each.
-    fn terms_in(&self, text: &str) -> u128 {
+    /// Returns the terms that each word stands for: one bit for each.
+    fn terms_of_words(&self) -> HashMap<&str, u128> {
         let mut known = HashMap::new();
         for (place, term) in self.wanted.iter().enumerate() {
             for form in &term.forms {
                 *known.entry(form.word.as_str()).or_default() |= 1_u128 << place;
             }
         }
+        known
+    }
+
+    /// Returns the terms that a text has: one bit for each.
+    fn terms_in(&self, text: &str) -> u128 {
+        let known = self.terms_of_words();
         let tokens = words(text).flat_map(|(_, word)| of_word(word));
         tokens.filter_map(|token| known.get(token.as_str())).fold(0, |all, terms| all | terms)
     }
 
     /// Adds the cosine with each part of the question to the passages that are best for any.
-    async fn compare(&mut self, by_part: &mut ByPart<'_>, asked: SearchParams<'_>) -> Result<(), P::Error> {
+    async fn compare(
+        &mut self,
+        by_part: &mut ByPart<'_>,
+        around: Option<&Around>,
+        question: &str,
+    ) -> Result<(), P::Error> {
         let first = by_part.first(if self.compares_all { SCANNED } else { COMPARED });
         let mut files = Vec::new();
         // In the order of files, each of which is read once.
@@ -472,10 +490,13 @@ impl<'a, P: Postings> Search<'a, P> {
         if files.is_empty() {
             return Ok(());
         }
-        let texts = self.postings.texts(&files).await?;
+        let mut texts = self.postings.texts(&files).await?;
         debug_assert_eq!(first.len(), texts.len(), "a text for each passage");
+        if around.is_some() && NAMED > 0.0 {
+            add_titles(&mut texts, &files);
+        }
         let places: Vec<usize> = first.into_iter().map(|(place, _)| place).collect();
-        by_part.add_meaning(&places, &texts, asked.text, asked.neighbours);
+        by_part.add_meaning(&places, &texts, question, around);
         Ok(())
     }
 }

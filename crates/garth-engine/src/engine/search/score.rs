@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
+use super::around::Around;
 use super::forms::WordForm;
 use super::passage::Passage;
 use crate::model::Ino;
@@ -19,6 +20,9 @@ const BESIDE: f64 = 0.5;
 /// Weight of a term that neither a passage nor its neighbours contain, but another passage of the file does:
 /// a conversation about something does not name it in each message.
 const IN_FILE: f64 = 0.2;
+/// Weight of a term that neither a passage nor its neighbours contain, but the names of its file do. With 0,
+/// names do not count for the meaning either.
+pub(super) const NAMED: f64 = 0.5;
 
 /// Weight of the words beside a short question in the order of passages.
 const CONTEXT: f64 = 0.25;
@@ -83,7 +87,7 @@ pub(super) struct Ranked {
     pub(super) rank: f64,
     /// Weight of the terms that it contains.
     pub(super) words: f64,
-    /// Weight that it gains from other passages of its file.
+    /// Weight that it gains from other passages of its file, and from the names of the file.
     pub(super) beside: f64,
     /// Weight of its words near in meaning, and of its meaning.
     pub(super) meaning: f64,
@@ -106,9 +110,14 @@ impl Ranked {
         self.rank.total_cmp(&other.rank).then(place(self).cmp(&place(other)))
     }
 
-    /// Adds what it gains from the other passages of its file. `weight` returns that of some terms.
+    /// Adds what it gains by the terms around it. `weight` returns that of some terms.
     pub(super) fn add_neighbours(&mut self, others: &TermsOfOthers, weight: impl Fn(u128) -> f64) {
-        self.beside = BESIDE * weight(others.beside) + IN_FILE * weight(others.in_file);
+        // Each term counts once, with the largest share.
+        let mut counted = self.terms;
+        for (share, terms) in others.by_share() {
+            self.beside += share * weight(terms & !counted);
+            counted |= terms;
+        }
         self.rank += self.beside;
     }
 
@@ -200,24 +209,21 @@ pub(super) fn add_cosines(
     places: &[usize],
     texts: &[Embedding],
     asked: &Embedding,
-    neighbours: bool,
+    around: Option<&Around>,
 ) {
     let cosine = |text: &Embedding| f64::from(text.cosine(asked));
     let cosines: Vec<f64> = texts.iter().map(|text| (cosine(text) - UNRELATED).max(0.0)).collect();
-    let end = |place: &usize| (ranked[*place].passage.ino, ranked[*place].passage.span.end());
-    let ends: HashMap<(Ino, u64), usize> = places.iter().map(end).zip(0..).collect();
+    let numbers: HashMap<usize, usize> = places.iter().copied().zip(0..).collect();
     let mut beside = vec![0.0_f64; places.len()];
-    for (number, place) in places.iter().enumerate() {
-        let it = &ranked[*place];
-        if let Some(previous) = ends.get(&(it.passage.ino, it.passage.span.off)) {
-            beside[number] = beside[number].max(cosines[*previous]);
-            beside[*previous] = beside[*previous].max(cosines[number]);
+    for pair in around.into_iter().flat_map(|around| &around.pairs) {
+        if let (Some(first), Some(next)) = (numbers.get(&pair.first), numbers.get(&pair.next)) {
+            beside[*first] = beside[*first].max(cosines[*next]);
+            beside[*next] = beside[*next].max(cosines[*first]);
         }
     }
     for ((place, cosine), beside) in places.iter().zip(cosines).zip(beside) {
         let it = &mut ranked[*place];
-        let beside = if neighbours { MEANING_BESIDE * beside } else { 0.0 };
-        let gain = MEANING * (cosine + beside);
+        let gain = MEANING * (cosine + MEANING_BESIDE * beside);
         it.meaning += gain;
         it.rank += gain;
     }
@@ -229,34 +235,40 @@ pub(super) fn saturated(often: f64, length: f64) -> f64 {
     often * (K1 + 1.0) / (often + K1 * (1.0 - B + B * length))
 }
 
-/// Terms that a passage lacks and others of its file contain: one bit for each.
-#[derive(Clone, Copy, Debug)]
+/// Terms around a passage, some of which it may contain itself: one bit for each.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TermsOfOthers {
-    /// Terms of the passage before or after it, each of which counts [`BESIDE`] of one that it contains once.
+    /// Terms of the passage before or after it.
     beside: u128,
-    /// Terms of further passages alone, each of which counts [`IN_FILE`].
+    /// Terms in the names of its file.
+    named: u128,
+    /// Terms of all passages of its file.
     in_file: u128,
 }
 
-/// Returns for each passage the terms of the others of its file. Only passages in `best` count: the others
-/// contain no term, or too little to matter, and need not be read.
-pub(super) fn terms_of_others(best: &[Ranked]) -> Vec<TermsOfOthers> {
-    let starts: HashMap<(Ino, u64), usize> =
-        best.iter().zip(0..).map(|(it, place)| ((it.passage.ino, it.passage.span.off), place)).collect();
-    let mut around = vec![0_u128; best.len()];
-    let mut files: HashMap<Ino, u128> = HashMap::new();
-    for (place, it) in best.iter().enumerate() {
-        *files.entry(it.passage.ino).or_default() |= it.terms;
-        // Neighbours touch: the next passage begins where this one ends.
-        if let Some(next) = starts.get(&(it.passage.ino, it.passage.span.end())) {
-            around[place] |= best[*next].terms;
-            around[*next] |= it.terms;
-        }
+impl TermsOfOthers {
+    /// Returns the terms with the share that each counts of one that the passage contains once, the largest
+    /// first.
+    fn by_share(&self) -> [(f64, u128); 3] {
+        let mut all = [(BESIDE, self.beside), (NAMED, self.named), (IN_FILE, self.in_file)];
+        all.sort_by(|one, other| other.0.total_cmp(&one.0));
+        all
     }
-    let of_others = |(it, around): (&Ranked, u128)| {
-        let beside = around & !it.terms;
-        let in_file = files.get(&it.passage.ino).copied().unwrap_or(0) & !it.terms & !beside;
-        TermsOfOthers { beside, in_file }
-    };
-    best.iter().zip(around).map(of_others).collect()
+}
+
+/// Returns for each passage the terms around it.
+pub(super) fn terms_of_others(best: &[Ranked], around: &Around) -> Vec<TermsOfOthers> {
+    let mut files: HashMap<Ino, u128> = HashMap::new();
+    for it in best {
+        *files.entry(it.passage.ino).or_default() |= it.terms;
+    }
+    let in_file = best.iter().map(|it| files.get(&it.passage.ino).copied().unwrap_or(0));
+    let mut others: Vec<TermsOfOthers> =
+        in_file.map(|in_file| TermsOfOthers { in_file, ..TermsOfOthers::default() }).collect();
+    others.iter_mut().zip(&around.named).for_each(|(others, named)| others.named = *named);
+    for pair in &around.pairs {
+        others[pair.first].beside |= best[pair.next].terms;
+        others[pair.next].beside |= best[pair.first].terms;
+    }
+    others
 }
