@@ -21,7 +21,7 @@ pub struct SearchRequest {
     pub tags_any: Vec<String>,
     /// Limit on the passages of one file, 1 to [`MAX_PER_FILE`](garth_engine::model::MAX_PER_FILE).
     pub per_file: usize,
-    /// True if a passage gains from those before and after it.
+    /// True if a passage gains from those before and after it, and from names.
     pub neighbours: bool,
     /// Number of lines before and after the best line of a hit, up to
     /// [`MAX_CONTEXT`](garth_engine::model::MAX_CONTEXT).

@@ -72,8 +72,9 @@ pub struct SearchQuery {
     /// Features by which passages are compared.
     #[doc(hidden)]
     pub mode: SearchMode,
-    /// True if a passage gains from those before and after it in its file, because in a conversation the
-    /// answer is next to the question, and from the names of its file and directory.
+    /// True if a passage gains from those before and after it, because in a conversation the answer is next
+    /// to the question, and from the names of its file and directory. The end of a file is beside the
+    /// beginning of the next one if files of a directory are numbered.
     #[doc(hidden)]
     pub neighbours: bool,
     /// True for a quick search, for hits that nobody asked for. At most the six longest words count, without
@@ -335,9 +336,8 @@ impl Hit {
 pub struct ScoreParts {
     /// Share of the words that the passage itself contains.
     pub words: f64,
-    /// Half the share of the words that only the passage before or after it in its file, or the name of its
-    /// file or directory contains, and a fifth of the share of those that only other passages of the file
-    /// contain.
+    /// Half the share of the words that only the passage before or after it, or the name of its file or
+    /// directory contains, and a fifth of the share of those that only other passages of the file contain.
     pub neighbours: f64,
     /// Gain of a passage that is near in meaning to the question.
     pub meaning: f64,

@@ -321,13 +321,14 @@ async fn word_of_file_name_counts_half() {
     }
     // The first name that the query allows counts, and no other one.
     both.commit(vec![link(tea, "/a/coffee.md")]).await;
-    let gain =
-        |found: Vec<(String, f64)>, path: &str| found.iter().find(|(at, _)| at == path).map(|(_, gain)| *gain);
-    assert_eq!(gain(gains(both.search(&by_name, None).await), "/a/coffee.md"), Some(0.0));
-    let below = gains(both.search(&by_name.clone().within(p("/plans")), None).await);
-    assert!(gain(below, tea) > Some(0.0));
+    let gain = |answer: SearchAnswer, path: &str| {
+        gains(answer).into_iter().find(|(at, _)| at == path).map(|(_, gain)| gain)
+    };
+    assert_eq!(gain(both.search(&by_name, None).await, "/a/coffee.md"), Some(0.0));
+    let below = by_name.clone().within(p("/plans"));
+    assert!(gain(both.search(&below, None).await, tea) > Some(0.0));
     both.commit(vec![rename(other, "/plans/tea.md")]).await;
-    assert!(gain(gains(both.search(&by_name, None).await), "/plans/tea.md") > Some(0.0));
+    assert!(gain(both.search(&by_name, None).await, "/plans/tea.md") > Some(0.0));
 }
 
 #[tokio::test]
@@ -346,4 +347,37 @@ async fn text_without_any_word_is_found_by_name() {
     assert!(first.parts.neighbours > 0.0, "{first:?}");
     let alone = gains(both.search(&query.neighbours(false), None).await);
     assert!(alone.iter().all(|(_, gain)| *gain == 0.0), "{alone:?}");
+}
+
+#[tokio::test]
+async fn numbered_files_are_neighbours() {
+    let both = Both::new().await;
+    let turn = |path: &str, text: &str| write(path, format!(r#"{{"role": "user", "content": "{text}"}}"#));
+    let ops = vec![
+        mkdir_all("/chat"),
+        mkdir_all("/other"),
+        turn("/chat/turn-9.json", "the trip to Lisbon"),
+        turn("/chat/turn-10.json", "yes, the deposit is paid"),
+        turn("/chat/turn-12.json", "the deposit again"),
+        turn("/other/turn-11.json", "the deposit once more"),
+    ];
+    both.commit(ops).await;
+    let query = SearchQuery::new("deposit Lisbon");
+    let answer = both.search(&query, None).await;
+    assert_eq!(answer.hits.len(), 4);
+    for hit in &answer.hits {
+        let gains = ["/chat/turn-9.json", "/chat/turn-10.json"].contains(&hit.path.as_str());
+        let due = if gains { 0.5 * (1.0 - hit.parts.words) } else { 0.0 };
+        assert!((hit.parts.neighbours - due).abs() < 1e-9, "{answer:?}");
+    }
+    let two = query.clone().within(p("/chat/turn-9.json")).within(p("/chat/turn-10.json"));
+    for alone in [query.clone().neighbours(false), two] {
+        let found = gains(both.search(&alone, None).await);
+        assert!(found.len() >= 2 && found.iter().all(|(_, gain)| *gain == 0.0), "{alone:?}: {found:?}");
+    }
+    both.commit(vec![rename("/chat/turn-10.json", "/chat/turn-11.json")]).await;
+    let renamed = gains(both.search(&query, None).await);
+    let gaining: Vec<&str> =
+        renamed.iter().filter(|(_, gain)| *gain > 0.0).map(|(path, _)| path.as_str()).collect();
+    assert_eq!(gaining, [""; 0], "both have the deposit");
 }

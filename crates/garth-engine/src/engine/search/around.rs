@@ -1,10 +1,11 @@
-//! Text and names from which a passage gains: the passages beside it, and the names of its file.
+//! Text and names from which a passage gains: the passages beside it, also in the next file, and the names of
+//! its file.
 
 use std::collections::HashMap;
 
 use super::names::{Named, NamedFile, terms_of};
 use super::postings::JudgedFiles;
-use super::score::{NAMED, Ranked};
+use super::score::{FILE_BESIDE, NAMED, Ranked};
 use crate::model::Ino;
 
 /// Surroundings of some passages, which are numbered by their places.
@@ -24,6 +25,8 @@ pub(super) struct Pair {
     pub(super) first: usize,
     /// Place of the one after it.
     pub(super) next: usize,
+    /// True if the first one ends its file, and the other begins the next file of the directory.
+    pub(super) crosses_files: bool,
 }
 
 impl Around {
@@ -35,7 +38,11 @@ impl Around {
         words: &HashMap<&str, u128>,
     ) -> Self {
         let named = if NAMED > 0.0 { named(passages, files, words) } else { Vec::new() };
-        Self { pairs: pairs(passages), named }
+        let mut pairs = pairs(passages);
+        if FILE_BESIDE > 0.0 {
+            pairs.extend(across_files(passages, files));
+        }
+        Self { pairs, named }
     }
 
     /// Returns true if the names of a file contain a term.
@@ -44,14 +51,30 @@ impl Around {
     }
 }
 
-/// Returns the passages that follow each other.
+/// Returns the passages of a file that follow each other.
 fn pairs(passages: &[Ranked]) -> Vec<Pair> {
     let starts: HashMap<(Ino, u64), usize> =
         passages.iter().zip(0..).map(|(it, place)| ((it.passage.ino, it.passage.span.off), place)).collect();
     // Neighbours touch: the next passage begins where this one ends.
     let next = |it: &Ranked| starts.get(&(it.passage.ino, it.passage.span.end())).copied();
-    let pairs = passages.iter().enumerate();
-    pairs.filter_map(|(first, it)| Some(Pair { first, next: next(it)? })).collect()
+    let places = passages.iter().enumerate();
+    places.filter_map(|(first, it)| Some(Pair { first, next: next(it)?, crosses_files: false })).collect()
+}
+
+/// Returns the passages that end a file, each with the one that begins the next file of the directory. Such
+/// files are often the turns of a conversation.
+fn across_files<F: NamedFile>(passages: &[Ranked], files: &JudgedFiles<F>) -> Vec<Pair> {
+    let named = |it: &Ranked| files.get(it.passage.ino).and_then(NamedFile::named);
+    let begin = passages.iter().enumerate().filter(|(_, it)| it.passage.span.off == 0);
+    let begin: HashMap<&str, usize> =
+        begin.filter_map(|(place, it)| Some((named(it)?.key()?, place))).collect();
+    let next = |it: &Ranked| {
+        let named = named(it).filter(|named| named.size == it.passage.span.end())?;
+        let after = named.key_after()?;
+        begin.get(after.as_str()).copied()
+    };
+    let places = passages.iter().enumerate();
+    places.filter_map(|(first, it)| Some(Pair { first, next: next(it)?, crosses_files: true })).collect()
 }
 
 /// Returns for each passage the terms that the names of its file contain.
@@ -74,4 +97,65 @@ fn named<F: NamedFile>(
         all.push(terms);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::search::files::{FileNode, FoundFile};
+    use crate::engine::search::passage::Passage;
+    use crate::model::{Seq, Timestamp, VersionId};
+    use crate::path::TreePath;
+    use crate::rule::Naming;
+    use crate::text::passage::{Form, Span};
+
+    fn file(ino: u64, path: &str, size: u64) -> FoundFile {
+        let version = VersionId { seq: Seq(1), ino: Ino(ino) };
+        let node = FileNode { ino: Ino(ino), size, version, changed: Timestamp(0), attributes: 0 };
+        let (path, naming) = (TreePath::parse(path).unwrap(), Naming { fixed: 1, by_directory: false });
+        FoundFile { node, path, withholds: false, naming }
+    }
+
+    fn passage(ino: u64, off: u64, len: u64) -> Ranked {
+        let (span, form) = (Span { off, len, newline: false }, Form::Text);
+        Ranked::new(Passage { id: 1, ino: Ino(ino), span, line_feeds: 0, form, words: 10 }, 0)
+    }
+
+    fn around(files: &[FoundFile], passages: &[Ranked], words: &HashMap<&str, u128>) -> Around {
+        let mut judged = JudgedFiles::new(100);
+        files.iter().for_each(|file| judged.insert(file.node.ino, Some(file.clone())));
+        Around::new(passages, &judged, words)
+    }
+
+    #[test]
+    fn end_of_file_meets_begin_of_next() {
+        let files = [
+            file(1, "/chat/1.md", 60),
+            file(2, "/chat/2.md", 90),
+            file(3, "/chat/3.md", 40),
+            file(4, "/chat/5.md", 40),
+            file(5, "/other/4.md", 40),
+            // Its name is not shown.
+            file(6, "/9.md", 40),
+            file(7, "/10.md", 40),
+        ];
+        let spans = [(2, 50, 40), (1, 0, 60), (2, 0, 30), (2, 30, 20), (3, 0, 40), (4, 0, 40), (5, 0, 40)];
+        let mut passages = spans.map(|(ino, off, len)| passage(ino, off, len)).to_vec();
+        passages.extend([passage(6, 0, 40), passage(7, 0, 40)]);
+        let mut found = around(&files, &passages, &HashMap::new()).pairs;
+        found.sort_by_key(|pair| (pair.first, pair.next));
+        let pair = |first, next, crosses_files| Pair { first, next, crosses_files };
+        assert_eq!(found, [pair(0, 4, true), pair(1, 2, true), pair(2, 3, false), pair(3, 0, false)]);
+    }
+
+    #[test]
+    fn all_passages_of_a_file_have_its_name() {
+        let files = [file(1, "/users/plans/green-tea.md", 90), file(2, "/users/plans/x.md", 40)];
+        let passages = [passage(1, 0, 60), passage(2, 0, 40), passage(1, 60, 30)];
+        let words = HashMap::from([("plan", 1), ("tea", 2), ("user", 4), ("md", 8)]);
+        let found = around(&files, &passages, &words);
+        assert_eq!(found.named, [3, 1, 3]);
+        assert!(found.has_names());
+        assert!(!around(&files, &passages, &HashMap::from([("user", 4)])).has_names());
+    }
 }

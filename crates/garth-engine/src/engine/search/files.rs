@@ -88,6 +88,6 @@ pub struct FoundFile {
 
 impl NamedFile for FoundFile {
     fn named(&self) -> Option<Named<'_>> {
-        Some(Named { path: &self.path, naming: self.naming })
+        Some(Named { path: &self.path, naming: self.naming, size: self.node.size })
     }
 }

@@ -1,5 +1,5 @@
-//! Names in the paths of files, which can say what a file is about. They are not indexed, so that a rename
-//! changes nothing in the index. They count for passages that are found.
+//! Names in the paths of files, which can say what a file is about, and which file follows it. They are not
+//! indexed, so that a rename changes nothing in the index. They count for passages that are found.
 
 use std::collections::HashMap;
 use std::iter::repeat_n;
@@ -25,13 +25,15 @@ impl NamedFile for () {
     }
 }
 
-/// Path of a file, and the names in it that count.
+/// Path of a file, the names in it that count, and the size of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
     /// Path that the query shows.
     pub path: &'a TreePath,
     /// Names that count.
     pub naming: Naming,
+    /// Size in bytes.
+    pub size: u64,
 }
 
 impl<'a> Named<'a> {
@@ -45,6 +47,29 @@ impl<'a> Named<'a> {
         names.reverse();
         names.truncate(COUNTED);
         names
+    }
+
+    /// Returns the name of the file; `None` if it says nothing or is not shown.
+    fn own(self) -> Option<&'a str> {
+        self.path.segments().skip(self.naming.fixed).last()
+    }
+
+    /// Returns the key of the path; `None` if the name of the file says nothing or is not shown.
+    pub(super) fn key(self) -> Option<&'a str> {
+        self.own().map(|_| self.path.key())
+    }
+
+    /// Returns the key of the path of the next file in the directory: the last number of the name is one
+    /// larger there. It has as many zeros in front as keep its length.
+    pub(super) fn key_after(self) -> Option<String> {
+        let name = self.own()?;
+        let directory = self.path.key().strip_suffix(name)?;
+        let stem = stem(name);
+        let end = stem.rfind(|c: char| c.is_ascii_digit())? + 1;
+        let width = stem.bytes().take(end).rev().take_while(u8::is_ascii_digit).count();
+        let (before, number) = stem.get(..end)?.split_at_checked(end - width)?;
+        let number = number.parse::<u64>().ok()?.checked_add(1)?;
+        Some(format!("{directory}{before}{number:0width$}{}", name.get(end..)?))
     }
 
     /// Returns the words of the name of the file, separated by spaces.
@@ -95,7 +120,7 @@ mod tests {
 
     fn names(path: &str, fixed: usize, by_directory: bool) -> Vec<String> {
         let path = TreePath::parse(path).unwrap();
-        let named = Named { path: &path, naming: Naming { fixed, by_directory } };
+        let named = Named { path: &path, naming: Naming { fixed, by_directory }, size: 0 };
         named.names().into_iter().map(str::to_owned).collect()
     }
 
@@ -126,12 +151,34 @@ mod tests {
     }
 
     #[test]
+    fn last_number_of_a_name_counts_up() {
+        let after = |path: &str, fixed| {
+            let path = TreePath::parse(path).unwrap();
+            Named { path: &path, naming: Naming { fixed, by_directory: false }, size: 0 }.key_after()
+        };
+        for (path, next) in [
+            ("/chat/1", "/chat/2"),
+            ("/chat/9.json", "/chat/10.json"),
+            ("/chat/turn-0009.json", "/chat/turn-0010.json"),
+            ("/chat/turn-99-bob.mp3", "/chat/turn-100-bob.mp3"),
+            ("/days/2026-01-31.md", "/days/2026-01-32.md"),
+            ("/\u{e9}7\u{e9}", "/\u{e9}8\u{e9}"),
+        ] {
+            assert_eq!(after(path, 0).as_deref(), Some(next));
+        }
+        for path in ["/7/notes.md", "/notes.mp3", "/18446744073709551615", "/123456789012345678901", "/"] {
+            assert_eq!(after(path, 0), None, "{path}");
+        }
+        assert_eq!(after("/chat/1", 2), None, "a name that is not shown");
+    }
+
+    #[test]
     fn title_precedes_each_text_of_its_file() {
         #[derive(Clone)]
         struct File(TreePath);
         impl NamedFile for File {
             fn named(&self) -> Option<Named<'_>> {
-                Some(Named { path: &self.0, naming: Naming::default() })
+                Some(Named { path: &self.0, naming: Naming::default(), size: 0 })
             }
         }
         let span = Span { off: 0, len: 1, newline: false };

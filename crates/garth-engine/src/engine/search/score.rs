@@ -20,6 +20,9 @@ const BESIDE: f64 = 0.5;
 /// Weight of a term that neither a passage nor its neighbours contain, but another passage of the file does:
 /// a conversation about something does not name it in each message.
 const IN_FILE: f64 = 0.2;
+/// Gain from the file before or after in the directory, if files are numbered, relative to that from the
+/// passage before or after in the file. With 0, numbers do not count.
+pub(super) const FILE_BESIDE: f64 = 1.0;
 /// Weight of a term that neither a passage nor its neighbours contain, but the names of its file do. With 0,
 /// names do not count for the meaning either.
 pub(super) const NAMED: f64 = 0.5;
@@ -217,8 +220,9 @@ pub(super) fn add_cosines(
     let mut beside = vec![0.0_f64; places.len()];
     for pair in around.into_iter().flat_map(|around| &around.pairs) {
         if let (Some(first), Some(next)) = (numbers.get(&pair.first), numbers.get(&pair.next)) {
-            beside[*first] = beside[*first].max(cosines[*next]);
-            beside[*next] = beside[*next].max(cosines[*first]);
+            let share = if pair.crosses_files { FILE_BESIDE } else { 1.0 };
+            beside[*first] = beside[*first].max(share * cosines[*next]);
+            beside[*next] = beside[*next].max(share * cosines[*first]);
         }
     }
     for ((place, cosine), beside) in places.iter().zip(cosines).zip(beside) {
@@ -240,6 +244,8 @@ pub(super) fn saturated(often: f64, length: f64) -> f64 {
 pub(super) struct TermsOfOthers {
     /// Terms of the passage before or after it.
     beside: u128,
+    /// Terms of the passage before or after it in another file.
+    file_beside: u128,
     /// Terms in the names of its file.
     named: u128,
     /// Terms of all passages of its file.
@@ -249,8 +255,13 @@ pub(super) struct TermsOfOthers {
 impl TermsOfOthers {
     /// Returns the terms with the share that each counts of one that the passage contains once, the largest
     /// first.
-    fn by_share(&self) -> [(f64, u128); 3] {
-        let mut all = [(BESIDE, self.beside), (NAMED, self.named), (IN_FILE, self.in_file)];
+    fn by_share(&self) -> [(f64, u128); 4] {
+        let mut all = [
+            (BESIDE, self.beside),
+            (BESIDE * FILE_BESIDE, self.file_beside),
+            (NAMED, self.named),
+            (IN_FILE, self.in_file),
+        ];
         all.sort_by(|one, other| other.0.total_cmp(&one.0));
         all
     }
@@ -267,8 +278,60 @@ pub(super) fn terms_of_others(best: &[Ranked], around: &Around) -> Vec<TermsOfOt
         in_file.map(|in_file| TermsOfOthers { in_file, ..TermsOfOthers::default() }).collect();
     others.iter_mut().zip(&around.named).for_each(|(others, named)| others.named = *named);
     for pair in &around.pairs {
-        others[pair.first].beside |= best[pair.next].terms;
-        others[pair.next].beside |= best[pair.first].terms;
+        for (place, other) in [(pair.first, pair.next), (pair.next, pair.first)] {
+            let Some(others) = others.get_mut(place) else { continue };
+            let beside = if pair.crosses_files { &mut others.file_beside } else { &mut others.beside };
+            *beside |= best.get(other).map_or(0, |it| it.terms);
+        }
     }
     others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::search::around::Pair;
+    use crate::text::meaning::{Weights, tokens};
+    use crate::text::passage::{Form, Span};
+
+    fn passage(id: u32, terms: u128) -> Ranked {
+        let span = Span { off: 0, len: 60, newline: false };
+        let (form, ino) = (Form::Text, Ino(u64::from(id)));
+        Ranked::new(Passage { id: id.into(), ino, span, line_feeds: 0, form, words: 10 }, terms)
+    }
+
+    #[test]
+    fn term_around_counts_once_with_largest_share() {
+        let others = TermsOfOthers { beside: 0b1, file_beside: 0b11, named: 0b111, in_file: 0b1_1111 };
+        let mut ranked = passage(1, 0b1_0000);
+        ranked.add_neighbours(&others, |terms| f64::from(terms.count_ones()));
+        assert_eq!(ranked.beside, BESIDE + BESIDE * FILE_BESIDE + NAMED + IN_FILE);
+        assert_eq!(ranked.rank, ranked.beside);
+    }
+
+    #[test]
+    fn passage_gains_by_meaning_of_next_file() {
+        let tokens_of = |text: &str| {
+            let mut all = Vec::new();
+            tokens(text, &mut all);
+            all
+        };
+        let harbour = "The harbour has two cranes.";
+        let texts = ["Alice takes her coffee without milk.", harbour, harbour].map(tokens_of);
+        let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
+        let asked = Embedding::new(&tokens_of("Which drink does Alice take without milk?"), &weights);
+        let texts = texts.map(|text| Embedding::new(&text, &weights));
+        let gains = |pairs: Vec<Pair>| {
+            let mut ranked = [passage(1, 0), passage(2, 0), passage(3, 0)];
+            let around = Around { pairs, named: Vec::new() };
+            add_cosines(&mut ranked, &[0, 1, 2], &texts, &asked, Some(&around));
+            ranked.map(|it| it.meaning)
+        };
+        let alone = gains(Vec::new());
+        assert!(alone[0] > alone[1] && alone[1] == alone[2], "{alone:?}");
+        for crosses_files in [false, true] {
+            let [_, beside, apart] = gains(vec![Pair { first: 0, next: 1, crosses_files }]);
+            assert!(beside > apart && apart == alone[2], "{beside} and {apart}");
+        }
+    }
 }
