@@ -36,8 +36,8 @@ fields! {
         kinds: Option<Vec<String>> = strings().of("kind").at_most(SearchKind::ALL.len());
         /// Limit on the passages of one file, each a result of its own. Default: 1.
         per_file: Option<usize> = integer(1, MAX_PER_FILE as u64);
-        /// `true` raises the score of a passage by those before and after it, and by the names of its file and
-        /// directory. Default: `true`.
+        /// `true` raises the score of a passage by those before and after it, and by the names of its file
+        /// and directory. Default: `true`.
         neighbours: Option<bool> = flag();
         /// Lines to return before and after the best line of a result. Default: 0.
         context: Option<usize> = integer(0, MAX_CONTEXT as u64);
