@@ -336,8 +336,9 @@ impl Hit {
 pub struct ScoreParts {
     /// Share of the words that the passage itself contains.
     pub words: f64,
-    /// Half the share of the words that only the passage before or after it, or the name of its file or
-    /// directory contains, and a fifth of the share of those that only other passages of the file contain.
+    /// Half the share of the words that only the passage before or after it or the name of its file contains,
+    /// and a fifth of the share of those that only other passages of the file or the name of its directory
+    /// contain.
     pub neighbours: f64,
     /// Gain of a passage that is near in meaning to the question.
     pub meaning: f64,

@@ -13,9 +13,17 @@ use crate::model::Ino;
 pub(super) struct Around {
     /// Passages that follow each other.
     pub(super) pairs: Vec<Pair>,
-    /// For each passage, the terms that the names of its file contain: one bit for each. Empty if names do
-    /// not count.
-    pub(super) named: Vec<u128>,
+    /// For each passage, the terms that the names of its file contain. Empty if names do not count.
+    pub(super) named: Vec<NameTerms>,
+}
+
+/// Terms that the names of a file contain: one bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct NameTerms {
+    /// Terms in its own name; in that of its directory if this names it.
+    pub(super) own: u128,
+    /// Terms in the name of the directory above.
+    pub(super) directory: u128,
 }
 
 /// Two passages of which one follows the other.
@@ -45,9 +53,9 @@ impl Around {
         Self { pairs, named }
     }
 
-    /// Returns true if the names of a file contain a term.
+    /// Returns true if the own name of a file contains a term.
     pub(super) fn has_names(&self) -> bool {
-        self.named.iter().any(|terms| *terms != 0)
+        self.named.iter().any(|terms| terms.own != 0)
     }
 }
 
@@ -82,17 +90,18 @@ fn named<F: NamedFile>(
     passages: &[Ranked],
     files: &JudgedFiles<F>,
     words: &HashMap<&str, u128>,
-) -> Vec<u128> {
+) -> Vec<NameTerms> {
     // Many files share a directory.
     let mut known: HashMap<&str, u128> = HashMap::new();
-    let mut of_files: HashMap<Ino, u128> = HashMap::new();
+    let mut of_files: HashMap<Ino, NameTerms> = HashMap::new();
     let mut all = Vec::with_capacity(passages.len());
     for it in passages {
         let ino = it.passage.ino;
         let terms = *of_files.entry(ino).or_insert_with(|| {
             let names = files.get(ino).and_then(NamedFile::named).map_or_else(Vec::new, Named::names);
             let terms = |name| *known.entry(name).or_insert_with(|| terms_of(name, words));
-            names.into_iter().map(terms).fold(0, |all, terms| all | terms)
+            let mut terms = names.into_iter().map(terms);
+            NameTerms { own: terms.next().unwrap_or(0), directory: terms.next().unwrap_or(0) }
         });
         all.push(terms);
     }
@@ -154,8 +163,9 @@ mod tests {
         let passages = [passage(1, 0, 60), passage(2, 0, 40), passage(1, 60, 30)];
         let words = HashMap::from([("plan", 1), ("tea", 2), ("user", 4), ("md", 8)]);
         let found = around(&files, &passages, &words);
-        assert_eq!(found.named, [3, 1, 3]);
+        let [tea, other] = [2, 0].map(|own| NameTerms { own, directory: 1 });
+        assert_eq!(found.named, [tea, other, tea]);
         assert!(found.has_names());
-        assert!(!around(&files, &passages, &HashMap::from([("user", 4)])).has_names());
+        assert!(!around(&files, &passages, &HashMap::from([("plan", 1), ("user", 4)])).has_names());
     }
 }

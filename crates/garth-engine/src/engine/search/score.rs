@@ -23,9 +23,12 @@ const IN_FILE: f64 = 0.2;
 /// Gain from the file before or after in the directory, if files are numbered, relative to that from the
 /// passage before or after in the file. With 0, numbers do not count.
 pub(super) const FILE_BESIDE: f64 = 1.0;
-/// Weight of a term that neither a passage nor its neighbours contain, but the names of its file do. With 0,
-/// names do not count for the meaning either.
+/// Weight of a term that neither a passage nor its neighbours contain, but the name of its file does. With 0,
+/// no names count, nor do they for the meaning.
 pub(super) const NAMED: f64 = 0.5;
+/// Weight of a term that only the name of the directory contains, relative to that. It is true of all files
+/// in the directory, and must not make a text fit a question by itself.
+const DIRECTORY: f64 = 0.4;
 
 /// Weight of the words beside a short question in the order of passages.
 const CONTEXT: f64 = 0.25;
@@ -246,8 +249,10 @@ pub(super) struct TermsOfOthers {
     beside: u128,
     /// Terms of the passage before or after it in another file.
     file_beside: u128,
-    /// Terms in the names of its file.
+    /// Terms in the name of its file.
     named: u128,
+    /// Terms in the name of the directory.
+    directory: u128,
     /// Terms of all passages of its file.
     in_file: u128,
 }
@@ -255,11 +260,12 @@ pub(super) struct TermsOfOthers {
 impl TermsOfOthers {
     /// Returns the terms with the share that each counts of one that the passage contains once, the largest
     /// first.
-    fn by_share(&self) -> [(f64, u128); 4] {
+    fn by_share(&self) -> [(f64, u128); 5] {
         let mut all = [
             (BESIDE, self.beside),
             (BESIDE * FILE_BESIDE, self.file_beside),
             (NAMED, self.named),
+            (NAMED * DIRECTORY, self.directory),
             (IN_FILE, self.in_file),
         ];
         all.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -276,7 +282,9 @@ pub(super) fn terms_of_others(best: &[Ranked], around: &Around) -> Vec<TermsOfOt
     let in_file = best.iter().map(|it| files.get(&it.passage.ino).copied().unwrap_or(0));
     let mut others: Vec<TermsOfOthers> =
         in_file.map(|in_file| TermsOfOthers { in_file, ..TermsOfOthers::default() }).collect();
-    others.iter_mut().zip(&around.named).for_each(|(others, named)| others.named = *named);
+    for (others, named) in others.iter_mut().zip(&around.named) {
+        (others.named, others.directory) = (named.own, named.directory);
+    }
     for pair in &around.pairs {
         for (place, other) in [(pair.first, pair.next), (pair.next, pair.first)] {
             let Some(others) = others.get_mut(place) else { continue };
@@ -302,10 +310,12 @@ mod tests {
 
     #[test]
     fn term_around_counts_once_with_largest_share() {
-        let others = TermsOfOthers { beside: 0b1, file_beside: 0b11, named: 0b111, in_file: 0b1_1111 };
-        let mut ranked = passage(1, 0b1_0000);
+        let (directory, in_file) = (0b1111, 0b11_1111);
+        let others = TermsOfOthers { beside: 0b1, file_beside: 0b11, named: 0b111, directory, in_file };
+        let mut ranked = passage(1, 0b10_0000);
         ranked.add_neighbours(&others, |terms| f64::from(terms.count_ones()));
-        assert_eq!(ranked.beside, BESIDE + BESIDE * FILE_BESIDE + NAMED + IN_FILE);
+        let expected = BESIDE * (1.0 + FILE_BESIDE) + NAMED * (1.0 + DIRECTORY) + IN_FILE;
+        assert!((ranked.beside - expected).abs() < 1e-9, "{ranked:?}");
         assert_eq!(ranked.rank, ranked.beside);
     }
 
