@@ -213,8 +213,11 @@ mod tests {
     fn words_of_the_best_part_count() {
         let story = "My colleague repainted the kitchen, burned the lentils, lost two keys and a hat.";
         let question = Question::parse(&format!("{story} Where is the lamp?")).unwrap();
-        assert!((words_in("The lamp is in the hall.", &question) - 1.0).abs() < 1e-9);
-        let beside = words_in("My colleague lost two keys in the kitchen.", &question);
+        assert!(
+            (FoundTerms::of("The lamp is in the hall.", &question).share_of(&question) - 1.0).abs() < 1e-9
+        );
+        let beside =
+            FoundTerms::of("My colleague lost two keys in the kitchen.", &question).share_of(&question);
         assert!(0.0 < beside && beside < 0.5, "{beside}");
     }
 }

@@ -126,9 +126,8 @@ fn questions(garth: &Garth) -> &'static str {
         let text = format!("The ferry note about {name}.");
         json!({"id": name, "user": "ann", "text": text})
     });
-    let questions = QUESTIONS.map(|(question, name)| {
-        json!({"id": name, "question": question, "user": "ann", "evidence": [name]})
-    });
+    let questions = QUESTIONS
+        .map(|(question, name)| json!({"id": name, "question": question, "user": "ann", "evidence": [name]}));
     let line = json!({"name": "ferries", "memories": memories, "questions": questions});
     std::fs::write(garth.beside("set.jsonl"), format!("{line}\n")).expect("a file");
     "set.jsonl"

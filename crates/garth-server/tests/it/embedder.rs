@@ -366,8 +366,7 @@ fn hung_embedding_service_is_seldom_asked() {
 async fn embedding_errors_never_contain_the_key() {
     let service = Service::start(fixed(500, "oops sk-1"));
     let nobody = HttpEmbedder::new("http://127.0.0.1:1/v1", "m", Some("sk-1".to_owned())).unwrap();
-    for (client, due) in
-        [(service.client(), ServiceError::Refused(500)), (nobody, ServiceError::Unreachable)]
+    for (client, due) in [(service.client(), ServiceError::Refused(500)), (nobody, ServiceError::Unreachable)]
     {
         let error = client.embed(&["text".to_owned()]).await.unwrap_err();
         assert!(error == due && !error.to_string().contains("sk-1"), "{error}");

@@ -349,11 +349,7 @@ impl Sessions<'_> {
     }
 
     /// Returns the text of the last message of the assistant that has text and is not among `gone`.
-    pub(crate) async fn latest_without(
-        &self,
-        session: &str,
-        gone: &[RangeInclusive<u64>],
-    ) -> Result<String> {
+    pub(crate) async fn latest_without(&self, session: &str, gone: &[RangeInclusive<u64>]) -> Result<String> {
         let mut before = u64::MAX;
         while let Some(line) = self.latest(session, ASSISTANT, before).await? {
             before = line.number;

@@ -126,9 +126,7 @@ fn lines_of(text: &str) -> std::result::Result<RangeInclusive<u64>, String> {
     let number = |text: &str| match text.parse::<u64>() {
         _ if text.is_empty() => Err("a line number is missing".to_owned()),
         // `parse` alone takes `+1`, and one source would have two spellings.
-        _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Err(format!("`{text}` is not a line number"))
-        }
+        _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!("`{text}` is not a line number")),
         Ok(number) => Ok(number),
         Err(_) => Err(format!("{text} is too large for a line number")),
     };

@@ -109,8 +109,7 @@ impl<'a> ByPart<'a> {
         let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
         let texts: Vec<Embedding> = texts.iter().map(|text| Embedding::new(text, &weights)).collect();
         for (part, ranked) in self.parts.iter().zip(&mut self.ranked) {
-            let asked: Option<String> =
-                part.text.iter().map(|range| question.get(range.clone())).collect();
+            let asked: Option<String> = part.text.iter().map(|range| question.get(range.clone())).collect();
             // The caller gives text and parts apart.
             let asked = Embedding::new(&tokens_of(asked.as_deref().unwrap_or(question)), &weights);
             add_cosines(ranked, places, &texts, &asked, around);
@@ -232,7 +231,7 @@ mod tests {
         let shown = [passage(0, 0b001), passage(1, 0b111), passage(2, 0b110), passage(3, 0)];
         let best = |part: Part| -> (Vec<f64>, Vec<f64>) {
             let parts = [part];
-            let best = ByPart::new((&parts, 1.0), &shown, (&wanted, &[]), false).best();
+            let best = ByPart::new((&parts, 1.0), &shown, (&wanted, &[]), None).best();
             best.iter().map(|it| (it.parts().0, it.rank)).unzip()
         };
         assert_eq!(best(part.clone()), (vec![0.5, 1.0, 0.0, 0.0], vec![0.5, 1.0, 0.0, 0.0]));
