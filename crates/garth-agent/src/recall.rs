@@ -5,11 +5,13 @@
 mod age;
 mod answer;
 mod budget;
+mod candidates;
 mod compose;
 mod embedding;
 mod excerpt;
 pub mod fence;
 mod gather;
+mod head;
 mod messages;
 mod read;
 mod recaller;
@@ -22,9 +24,9 @@ mod stamp;
 mod unit;
 
 pub use self::answer::{Evidence, Recalled};
+pub use self::candidates::FITS;
 pub use self::embedding::Embedding;
 pub use self::fence::Key;
-pub use self::gather::FITS;
 pub use self::recaller::Recaller;
 pub use self::request::{BUDGET, MAX_BUDGET, MAX_DAYS, MAX_QUESTION, MAX_SOURCES, MIN_BUDGET, Recall};
 
@@ -33,7 +35,7 @@ pub(crate) use self::read::{Answers, Wanted, fetched};
 pub(crate) use self::retracted::retracted;
 pub(crate) use self::session::{ReadLines, read_lines, wanted as wanted_lines};
 
-use self::gather::RankedCandidates;
+use self::candidates::RankedCandidates;
 use crate::boxed;
 use garth_engine::error::Result;
 use garth_engine::text::question::Question;

@@ -10,6 +10,7 @@ pub mod json;
 mod json_check;
 mod judge;
 pub mod lines;
+mod lines_check;
 mod path_pattern;
 pub mod projection;
 pub mod quota;

@@ -1,7 +1,7 @@
 //! Memory for answers that wait for their clients, for long bodies that arrive, and for recalls that wait for
 //! the embedding service. Clients that ask for long answers and do not read them, or send long bodies and do
-//! not finish them, hold a bounded part of the server's memory, and one account leaves room for the others. So
-//! does a service that hangs.
+//! not finish them, hold a bounded part of the server's memory, and one account leaves room for the others.
+//! So does a service that hangs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

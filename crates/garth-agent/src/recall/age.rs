@@ -7,7 +7,7 @@ use garth_engine::model::Timestamp;
 
 const DAY: f64 = 86_400e9;
 
-/// How the age of a text changes its rank.
+/// Change of ranks by the age of texts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ageing {
     pub(super) now: Timestamp,
@@ -50,7 +50,7 @@ impl AgedRank {
 mod tests {
     use super::*;
 
-    /// Returns the time so many days before the present of the tests.
+    /// Returns the time that is this number of days before the present of the tests.
     fn before(days: i64) -> Timestamp {
         Timestamp(1_800_000_000_000_000_000 - days * 86_400_000_000_000)
     }

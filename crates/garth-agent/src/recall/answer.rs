@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
+use super::candidates::RankedCandidates;
 use super::fence::Key;
-use super::gather::RankedCandidates;
+use super::head::head;
 use super::request::Recall;
 use crate::count::count;
 use garth_engine::model::{ScoreParts, VersionId};
@@ -141,17 +142,4 @@ impl Evidence {
             "tokens": self.tokens,
         })
     }
-}
-
-/// Returns the text before the sources: `first`, and the notes while they take at most half of the budget.
-pub(super) fn head(first: &str, notes: &[Cow<'_, str>], budget: usize) -> String {
-    let mut head = first.to_owned();
-    for note in notes {
-        let longer = format!("{head}{note}\n");
-        // At least half of the budget is left for the pieces.
-        if count(&longer) <= budget / 2 {
-            head = longer;
-        }
-    }
-    head
 }

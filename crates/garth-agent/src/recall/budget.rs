@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::age::{AgedRank, Ageing};
-use super::answer::head;
+use super::candidates::RankedCandidates;
 use super::fence::{PREAMBLE, Piece, lines_of, named, word};
-use super::gather::RankedCandidates;
+use super::head::head;
 use super::request::Recall;
 use super::run::{Run, piece_of, tokens_of};
 use super::stamp::Stamps;

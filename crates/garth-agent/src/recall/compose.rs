@@ -1,9 +1,10 @@
 //! Composes the answer of a recall from what was chosen.
 
-use super::answer::{Evidence, NEAREST_FOLLOW, NOTHING_FITS, Recalled, head};
+use super::answer::{Evidence, NEAREST_FOLLOW, NOTHING_FITS, Recalled};
 use super::budget::{Choice, spend};
+use super::candidates::RankedCandidates;
 use super::fence::{Key, PREAMBLE, Piece, fenced, harmless, named};
-use super::gather::RankedCandidates;
+use super::head::head;
 use super::request::Recall;
 use super::run::{Run, piece_of};
 use super::unit::Candidate;

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
+use super::candidates::{RankedCandidates, Reach};
 use super::embedding::Embedding;
-use super::gather::{RankedCandidates, Reach};
 use super::recaller::Recaller;
 use super::request::Recall;
 use super::unit::{Candidate, Unit};

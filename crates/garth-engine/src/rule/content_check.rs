@@ -2,8 +2,9 @@
 //! search for existing violations read files in different ways.
 
 use super::json;
-use super::json_check::{JsonCheck, LinesCheck};
+use super::json_check::JsonCheck;
 use super::lines::{Lines, Place, WrongLine};
+use super::lines_check::LinesCheck;
 use super::schema::{Budget, SchemaText};
 use super::secrets::Secrets;
 

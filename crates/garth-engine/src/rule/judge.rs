@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use super::constraint::{APPEND_ONLY_REFUSED, Constraint, SYMLINK_REFUSED};
 use super::content_check::ContentCheck;
-use super::json_check::{JsonCheck, LinesCheck};
+use super::json_check::JsonCheck;
 use super::lines::Place;
+use super::lines_check::LinesCheck;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};

@@ -2,7 +2,7 @@
 //! that it never gets, and recalls without its answer.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, mpsc};
+use std::sync::{Arc, OnceLock, RwLock, mpsc};
 use std::time::Duration;
 
 use futures::executor::block_on;

@@ -4,9 +4,16 @@
 use std::collections::HashMap;
 
 use super::names::{Named, NamedFile, terms_of};
+use super::passage::Passage;
 use super::postings::JudgedFiles;
-use super::score::{FILE_BESIDE, NAMED, Ranked};
 use crate::model::Ino;
+
+/// Gain from the file before or after in the directory, if files are numbered, relative to that from the
+/// passage before or after in the file. With 0, numbers do not count.
+pub(super) const FILE_BESIDE: f64 = 1.0;
+/// Weight of a term that neither a passage nor its neighbours contain, but the name of its file does. With 0,
+/// no names count, nor do they for the meaning.
+pub(super) const NAMED: f64 = 0.5;
 
 /// Surroundings of some passages, which are numbered by their places.
 #[derive(Debug, Default)]
@@ -41,7 +48,7 @@ impl Around {
     /// Returns the surroundings of `passages`. Only these count: the others contain no term, or too little to
     /// matter, and need not be read. `words` has the terms of each word of the question.
     pub(super) fn new<F: NamedFile>(
-        passages: &[Ranked],
+        passages: &[Passage],
         files: &JudgedFiles<F>,
         words: &HashMap<&str, u128>,
     ) -> Self {
@@ -60,24 +67,24 @@ impl Around {
 }
 
 /// Returns the passages of a file that follow each other.
-fn pairs(passages: &[Ranked]) -> Vec<Pair> {
+fn pairs(passages: &[Passage]) -> Vec<Pair> {
     let starts: HashMap<(Ino, u64), usize> =
-        passages.iter().zip(0..).map(|(it, place)| ((it.passage.ino, it.passage.span.off), place)).collect();
+        passages.iter().zip(0..).map(|(it, place)| ((it.ino, it.span.off), place)).collect();
     // Neighbours touch: the next passage begins where this one ends.
-    let next = |it: &Ranked| starts.get(&(it.passage.ino, it.passage.span.end())).copied();
+    let next = |it: &Passage| starts.get(&(it.ino, it.span.end())).copied();
     let places = passages.iter().enumerate();
     places.filter_map(|(first, it)| Some(Pair { first, next: next(it)?, crosses_files: false })).collect()
 }
 
 /// Returns the passages that end a file, each with the one that begins the next file of the directory. Such
 /// files are often the turns of a conversation.
-fn across_files<F: NamedFile>(passages: &[Ranked], files: &JudgedFiles<F>) -> Vec<Pair> {
-    let named = |it: &Ranked| files.get(it.passage.ino).and_then(NamedFile::named);
-    let begin = passages.iter().enumerate().filter(|(_, it)| it.passage.span.off == 0);
+fn across_files<F: NamedFile>(passages: &[Passage], files: &JudgedFiles<F>) -> Vec<Pair> {
+    let named = |it: &Passage| files.get(it.ino).and_then(NamedFile::named);
+    let begin = passages.iter().enumerate().filter(|(_, it)| it.span.off == 0);
     let begin: HashMap<&str, usize> =
         begin.filter_map(|(place, it)| Some((named(it)?.key()?, place))).collect();
-    let next = |it: &Ranked| {
-        let named = named(it).filter(|named| named.size == it.passage.span.end())?;
+    let next = |it: &Passage| {
+        let named = named(it).filter(|named| named.size == it.span.end())?;
         let after = named.key_after()?;
         begin.get(after.as_str()).copied()
     };
@@ -87,7 +94,7 @@ fn across_files<F: NamedFile>(passages: &[Ranked], files: &JudgedFiles<F>) -> Ve
 
 /// Returns for each passage the terms that the names of its file contain.
 fn named<F: NamedFile>(
-    passages: &[Ranked],
+    passages: &[Passage],
     files: &JudgedFiles<F>,
     words: &HashMap<&str, u128>,
 ) -> Vec<NameTerms> {
@@ -96,7 +103,7 @@ fn named<F: NamedFile>(
     let mut of_files: HashMap<Ino, NameTerms> = HashMap::new();
     let mut all = Vec::with_capacity(passages.len());
     for it in passages {
-        let ino = it.passage.ino;
+        let ino = it.ino;
         let terms = *of_files.entry(ino).or_insert_with(|| {
             let names = files.get(ino).and_then(NamedFile::named).map_or_else(Vec::new, Named::names);
             let terms = |name| *known.entry(name).or_insert_with(|| terms_of(name, words));
@@ -112,7 +119,6 @@ fn named<F: NamedFile>(
 mod tests {
     use super::*;
     use crate::engine::search::files::{FileNode, FoundFile};
-    use crate::engine::search::passage::Passage;
     use crate::model::{Seq, Timestamp, VersionId};
     use crate::path::TreePath;
     use crate::rule::Naming;
@@ -125,12 +131,12 @@ mod tests {
         FoundFile { node, path, withholds: false, naming }
     }
 
-    fn passage(ino: u64, off: u64, len: u64) -> Ranked {
+    fn passage(ino: u64, off: u64, len: u64) -> Passage {
         let (span, form) = (Span { off, len, newline: false }, Form::Text);
-        Ranked::new(Passage { id: 1, ino: Ino(ino), span, line_feeds: 0, form, words: 10 }, 0)
+        Passage { id: 1, ino: Ino(ino), span, line_feeds: 0, form, words: 10 }
     }
 
-    fn around(files: &[FoundFile], passages: &[Ranked], words: &HashMap<&str, u128>) -> Around {
+    fn around(files: &[FoundFile], passages: &[Passage], words: &HashMap<&str, u128>) -> Around {
         let mut judged = JudgedFiles::new(100);
         files.iter().for_each(|file| judged.insert(file.node.ino, Some(file.clone())));
         Around::new(passages, &judged, words)

@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn file_and_directory_count() {
-        assert_eq!(names("/work/plans/green-tea.md", 0, false), ["green-tea", "plans"]);
-        assert_eq!(names("/work/plans/green-tea.md", 2, false), ["green-tea"]);
+        assert_eq!(names("/notes/plans/green-tea.md", 0, false), ["green-tea", "plans"]);
+        assert_eq!(names("/notes/plans/green-tea.md", 2, false), ["green-tea"]);
         assert_eq!(names("/green.tea.md", 0, false), ["green.tea"]);
         assert_eq!(names("/.env", 0, false), [".env"]);
-        assert_eq!(names("/work/plans/green-tea.md", 3, false), [""; 0]);
-        assert_eq!(names("/work/plans/green-tea.md", usize::MAX, false), [""; 0]);
+        assert_eq!(names("/notes/plans/green-tea.md", 3, false), [""; 0]);
+        assert_eq!(names("/notes/plans/green-tea.md", usize::MAX, false), [""; 0]);
         let memory = "/users/ann/memories/preferences/tea/content.md";
         assert_eq!(names(memory, 3, true), ["tea", "preferences"]);
         assert_eq!(names("/users/ann/memories/profile/content.md", 3, true), ["profile"]);

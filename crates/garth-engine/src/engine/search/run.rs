@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::around::Around;
+use super::around::{Around, NAMED};
 use super::forms::{Newest, Totals, WordForm, exactly};
 use super::judge::Shown;
 use super::matches::{Matches, TermMatches, rows_of};
@@ -18,7 +18,7 @@ use super::postings::{
     CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
     SubtreePassages,
 };
-use super::score::{Candidate, NAMED, NearWord, Ranked, english_share, near_words, rarity, saturated};
+use super::score::{Candidate, NearWord, Ranked, english_share, near_words, rarity, saturated};
 use crate::model::Ino;
 use crate::text::question::{Part, Question, Term};
 use crate::text::token::{of_word, words};
@@ -244,8 +244,10 @@ impl<'a, P: Postings> Search<'a, P> {
                 self.weigh(&best.hidden, by);
             }
             let terms = (&self.wanted[..], &self.near[..]);
-            let around =
-                asked.neighbours.then(|| Around::new(&best.shown, &self.files, &self.terms_of_words()));
+            let around = asked.neighbours.then(|| {
+                let passages: Vec<Passage> = best.shown.iter().map(|it| it.passage).collect();
+                Around::new(&passages, &self.files, &self.terms_of_words())
+            });
             let around = around.as_ref();
             let mut by_part = ByPart::new((parts, by), &best.shown, terms, around);
             let has_words = best.shown.iter().any(|it| it.terms != 0)

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use super::around::Around;
+use super::around::{Around, FILE_BESIDE, NAMED};
 use super::forms::WordForm;
 use super::passage::Passage;
 use crate::model::Ino;
@@ -20,12 +20,6 @@ const BESIDE: f64 = 0.5;
 /// Weight of a term that neither a passage nor its neighbours contain, but another passage of the file does:
 /// a conversation about something does not name it in each message.
 const IN_FILE: f64 = 0.2;
-/// Gain from the file before or after in the directory, if files are numbered, relative to that from the
-/// passage before or after in the file. With 0, numbers do not count.
-pub(super) const FILE_BESIDE: f64 = 1.0;
-/// Weight of a term that neither a passage nor its neighbours contain, but the name of its file does. With 0,
-/// no names count, nor do they for the meaning.
-pub(super) const NAMED: f64 = 0.5;
 /// Weight of a term that only the name of the directory contains, relative to that. It is true of all files
 /// in the directory, and must not make a text fit a question by itself.
 const DIRECTORY: f64 = 0.4;
