@@ -180,7 +180,7 @@ impl<'a> Evaluation<'a> {
     /// Waits until all texts are indexed: questions about half of them would measure nothing.
     async fn wait_for_index(&self) -> Result<()> {
         for _ in 0..LOOKS {
-            if self.fs.search(&SearchQuery::new("any").snippets(false)).await?.missing == 0 {
+            if self.fs.search(&SearchQuery::new("any").without_text()).await?.missing == 0 {
                 return Ok(());
             }
             self.env.sleep(PAUSE);

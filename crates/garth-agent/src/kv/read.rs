@@ -215,7 +215,7 @@ impl Kv<'_> {
         }
         let mut rank = page.rank()?;
         let limit = rank.saturating_add(page.limit + 1).min(MAX_FS_HITS);
-        let query = SearchQuery::new(search.query).within_any(within).limit(limit).snippets(false);
+        let query = SearchQuery::new(search.query).within_any(within).limit(limit).without_text();
         let mut query = query.tags_any(search.tags_any.iter().cloned());
         let (mut items, mut bytes) = (Vec::new(), 0);
         loop {

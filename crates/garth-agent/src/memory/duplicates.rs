@@ -44,7 +44,7 @@ impl Memories<'_> {
         // The first sentence of a memory states its subject.
         let query = SearchQuery::new(layers::brief(content)).within(memories).limit(4 * MOST);
         // A put must not wait for an exhaustive search.
-        let query = query.neighbours(false).snippets(false).quick();
+        let query = query.neighbours(false).without_text().quick();
         let hits = match self.fs.search(&query).await {
             Ok(answer) => answer.hits,
             Err(error) if error.is(garth_engine::error::ErrorKind::TimedOut) => Vec::new(),

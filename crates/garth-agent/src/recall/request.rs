@@ -211,7 +211,7 @@ impl Recall {
         let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since);
         let query = query.layers(true).limit(HITS).per_file(MAX_PER_FILE).mode(self.mode);
         // Recall reads the text of the hits itself.
-        let mut query = query.snippets(false);
+        let mut query = query.without_text();
         query.metadata = self.metadata.clone();
         query.patterns = self.patterns.clone();
         query

@@ -84,9 +84,10 @@ pub struct SearchQuery {
     /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
     #[doc(hidden)]
     pub layers: bool,
-    /// False for hits with empty snippets: the text of the passages is then not read once more.
+    /// Position of the first hit with a snippet and a context, from 0. Those of the hits before it are empty,
+    /// and their text is not read for them.
     #[doc(hidden)]
-    pub snippets: bool,
+    pub text_from: usize,
 }
 
 /// Glob pattern of paths, relative to a directory.
@@ -199,11 +200,19 @@ impl SearchQuery {
         Self { layers, ..self }
     }
 
-    /// Sets whether hits have snippets (default: true).
+    /// Sets the position of the first hit with a snippet and a context (default: 0): the start of a page, for
+    /// a caller that does not show the hits before it.
     #[doc(hidden)]
     #[must_use]
-    pub fn snippets(self, snippets: bool) -> Self {
-        Self { snippets, ..self }
+    pub fn text_from(self, text_from: usize) -> Self {
+        Self { text_from, ..self }
+    }
+
+    /// Asks for hits without snippets and contexts.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_text(self) -> Self {
+        self.text_from(usize::MAX)
     }
 
     /// Checks the limits.
@@ -246,7 +255,7 @@ impl Default for SearchQuery {
             neighbours: true,
             quick: false,
             layers: false,
-            snippets: true,
+            text_from: 0,
         }
     }
 }

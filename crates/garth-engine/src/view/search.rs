@@ -35,6 +35,11 @@ pub(super) async fn search(
     for SearchTarget { store, tops } in stores {
         // Patterns match the paths that the view shows, so they are checked here.
         let mut wanted = SearchQuery { patterns: Vec::new(), ..query.clone() }.within_any(tops);
+        // The view may omit hits of the store, so a hit is at most as far down in the view as in the store.
+        // With several stores it can be further down: behind hits of the others.
+        if several && query.text_from < query.limit {
+            wanted.text_from = 0;
+        }
         loop {
             // A path of the store means nothing to the caller.
             let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
@@ -61,6 +66,10 @@ pub(super) async fn search(
     }
     answer.more |= answer.hits.len() > query.limit;
     answer.hits.truncate(query.limit);
+    // A store may have read the text of more hits than the view needs.
+    for hit in answer.hits.iter_mut().take(query.text_from) {
+        (hit.snippet, hit.context) = (String::new(), None);
+    }
     Ok(answer)
 }
 

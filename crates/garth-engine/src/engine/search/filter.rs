@@ -7,7 +7,7 @@ use super::passage::{Passage, readable};
 use super::run::PassageHit;
 use super::withheld::{has_key, withheld, withholds};
 use crate::fs::search_patterns::SearchPatterns;
-use crate::model::{ByteRange, Hit, Ino, ScoreParts, SearchQuery, Within};
+use crate::model::{ByteRange, Hit, HitContext, Ino, ScoreParts, SearchQuery, Within};
 use crate::path::TreePath;
 use crate::rule::{Naming, Rules, Searchable};
 use crate::text::passage::Span;
@@ -67,27 +67,23 @@ impl<'a, F: Files> QueryFilter<'a, F> {
         &self.question
     }
 
-    /// Returns a passage as a hit, with its text if the query asks for it.
+    /// Returns all passages that were found, best first, as hits. Reads the text of those for which the query
+    /// asks for it.
     ///
     /// # Errors
     /// Errors of the files.
-    pub fn hit(&self, found: PassageHit<FoundFile>) -> Result<Hit, F::Error> {
+    pub fn hits(&self, found: Vec<PassageHit<FoundFile>>) -> Result<Vec<Hit>, F::Error> {
+        let found = found.into_iter().enumerate();
+        found.map(|(place, found)| self.hit(found, place >= self.query.text_from)).collect()
+    }
+
+    fn hit(&self, found: PassageHit<FoundFile>, has_text: bool) -> Result<Hit, F::Error> {
         let PassageHit { passage, words, neighbours, meaning, rank, file } = found;
         let span = passage.span;
         let lines = self.files.lines(&passage)?;
-        let snippet = match self.query.snippets {
-            true => {
-                let text = hits::shown_whole(self.files, self.rules, &file, (span, lines.start))?;
-                snippet(&readable(&text, passage.form), &self.question)
-            }
-            false => String::new(),
-        };
-        let context = match self.query.context {
-            0 => None,
-            most => {
-                let (of, asked) = ((&passage, lines.start), (&self.question, most));
-                Some(hits::context(self.files, self.rules, &file, of, asked)?)
-            }
+        let (snippet, context) = match has_text {
+            true => self.text(&file, &passage, lines.start)?,
+            false => (String::new(), None),
         };
         let parts = ScoreParts { words, neighbours, meaning };
         Ok(Hit {
@@ -102,6 +98,26 @@ impl<'a, F: Files> QueryFilter<'a, F> {
             lines,
             context,
         })
+    }
+
+    /// Returns the snippet of a passage, and the lines around its best line if the query asks for them.
+    /// `first` is the number of the first line of the passage.
+    fn text(
+        &self,
+        file: &FoundFile,
+        passage: &Passage,
+        first: u64,
+    ) -> Result<(String, Option<HitContext>), F::Error> {
+        let text = hits::shown_whole(self.files, self.rules, file, (passage.span, first))?;
+        let snippet = snippet(&readable(&text, passage.form), &self.question);
+        let context = match self.query.context {
+            0 => None,
+            most => {
+                let (of, asked) = ((passage, first), (&self.question, most));
+                Some(hits::context(self.files, self.rules, file, of, asked)?)
+            }
+        };
+        Ok((snippet, context))
     }
 
     /// Returns true if a rule hides a node under one of its names, even if it has others.

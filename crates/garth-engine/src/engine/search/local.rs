@@ -326,11 +326,7 @@ pub(crate) fn search_files<F: Files, L: Lookups<Error = F::Error>>(
     let meaning = query.mode == SearchMode::Meaning && !quick;
     let asked = SearchParams { text: &query.text, limit, per_file, neighbours, meaning, quick };
     let found: Answer<FoundFile> = Local::new(lookups, &mut filter).search(&question, asked)?;
-    let mut answer = SearchAnswer { missing, more: found.more, ..SearchAnswer::default() };
-    for found in found.found {
-        answer.hits.push(filter.hit(found)?);
-    }
-    Ok(answer)
+    Ok(SearchAnswer { hits: filter.hits(found.found)?, more: found.more, missing })
 }
 
 /// Returns true if some passages contain a word, and all of them are known.

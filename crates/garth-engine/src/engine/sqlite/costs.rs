@@ -436,18 +436,40 @@ fn search_without_snippets_reads_no_text() {
         let (account, ()) = Account::grown(|account| {
             account.commit((0..count).map(|n| Op::write(path(&format!("/d/zoo-{n}")), text.clone())));
         });
-        let query = |snippets| SearchQuery::new("quokka").limit(count).snippets(snippets);
-        let found = |snippets| block_on(account.fs.search(&query(snippets))).expect("an answer").hits;
-        let mut hits = found(true);
+        let query = SearchQuery::new("quokka").limit(count);
+        let found = |query: &SearchQuery| block_on(account.fs.search(query)).expect("an answer").hits;
+        let (all, bare) = (query.clone(), query.without_text());
+        let mut hits = found(&all);
         assert!(hits.len() == count && hits.iter().all(|hit| hit.snippet.contains("quokka")), "{hits:?}");
         hits.iter_mut().for_each(|hit| hit.snippet.clear());
-        assert_eq!(found(false), hits);
-        let [with, without] = [true, false].map(|snippets| steps::of_call(|_| drop(found(snippets))));
+        assert_eq!(found(&bare), hits);
+        let [with, without] = [&all, &bare].map(|query| steps::of_call(|_| drop(found(query))));
         with.saturating_sub(without)
     };
     let [few, many] = [FEW, 10 * FEW].map(saved);
     // At least one row of each hit.
     assert!(few >= FEW as u64 && many >= 9 * few, "{few} steps of {FEW} hits, {many} of ten times as many");
+}
+
+#[test]
+fn search_reads_no_text_of_skipped_hits() {
+    let text = "The quokka sleeps in the shade.\n".repeat(20);
+    let (account, ()) = Account::grown(|account| {
+        account.commit((0..10 * FEW).map(|n| Op::write(path(&format!("/d/zoo-{n}")), text.clone())));
+    });
+    // Steps for the text of a page of hits, of a search up to the end of the page.
+    let [first, tenth] = [1, 10].map(|page| {
+        let end = page * FEW;
+        let query = |from| SearchQuery::new("quokka").limit(end).context(1).text_from(from);
+        let found = |from| block_on(account.fs.search(&query(from))).expect("an answer").hits;
+        let hits = found(end - FEW);
+        let has_text = |place: usize| !hits[place].snippet.is_empty() && hits[place].context.is_some();
+        assert!((0..end).all(|place| has_text(place) == (place >= end - FEW)), "{hits:?}");
+        let [with, without] = [end - FEW, end].map(|from| steps::of_call(|_| drop(found(from))));
+        with.saturating_sub(without)
+    });
+    // The text of the pages before would be nine times as much.
+    assert!(first >= FEW as u64 && tenth <= first + first / 10, "{first} steps of page 1, {tenth} of page 10");
 }
 
 #[test]
