@@ -83,8 +83,9 @@ impl<'a> Searcher<'a> {
     /// whatever page it is on. A page has at most [`MAX_PAGE_VALUES`] bytes of text, and at least one hit,
     /// whatever its size; all pages together cover the best 1,000 passages.
     ///
-    /// A page costs one search, which ranks the pages before it again, and reads of its own hits. A second
-    /// search, for 1,000 hits, follows if too many may not be shown, or if the page has a layer of a memory.
+    /// A page costs one search, which ranks the pages before it again without reading their snippets and
+    /// contexts, and reads of its own hits. A second search, for 1,000 hits, follows if too many may not be
+    /// shown, or if the page has a layer of a memory.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit out of range; `Unsupported` if the tree has no search; errors of the
@@ -147,7 +148,8 @@ impl<'a> Searcher<'a> {
         let query = SearchQuery::new(asked.text.as_str()).within_any(within);
         let query = query.tags_any(asked.tags_any.iter().cloned()).per_file(asked.per_file);
         let query = query.neighbours(asked.neighbours).context(asked.context).mode(asked.mode);
-        let mut query = query.layers(asked.takes(SearchKind::Memories));
+        // The hits of the pages before are only counted, and compared by their paths.
+        let mut query = query.text_from(asked.skip).layers(asked.takes(SearchKind::Memories));
         if let Some(patterns) = self.patterns(asked) {
             // Without a pattern, every path would be searched.
             if patterns.is_empty() {

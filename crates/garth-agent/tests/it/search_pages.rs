@@ -72,6 +72,33 @@ async fn deep_page_takes_one_search() {
 }
 
 #[tokio::test]
+async fn deep_page_reads_no_more_text() {
+    let fs = account();
+    let note = |n: usize| {
+        let text = format!("A quokka sleeps in tree {n:03}.\n");
+        Op::write(path(&format!("/notes/{n:03}.md")), text).with_parents()
+    };
+    commit(&*fs, (0..300).map(note)).await;
+    let counting = Counting::new(fs);
+    let mut read = Vec::new();
+    // The first page, and the tenth.
+    for skip in [0, 180] {
+        let mut asked = SearchRequest::new("quokka");
+        (asked.limit, asked.context, asked.skip) = (20, 1, skip);
+        let found = page(&counting, &asked).await;
+        assert_eq!((found.hits.len(), found.next), (20, Some(skip + 20)));
+        let has_text = |hit: &SearchHit| {
+            let context = hit.hit.context.as_ref();
+            hit.hit.snippet.contains("quokka") && context.is_some_and(|it| it.text.contains("quokka"))
+        };
+        assert!(found.hits.iter().all(has_text), "{found:?}");
+        assert_eq!(counting.hits_since(), skip + 20 + SPARE);
+        read.push(counting.bytes_since());
+    }
+    assert!(read[0] > 0 && read[0] == read[1], "{read:?} bytes");
+}
+
+#[tokio::test]
 async fn hidden_hits_do_not_shorten_a_page() {
     let fs = account();
     // Of equal hits, those that were created later come first: values that were put without `searchable`.

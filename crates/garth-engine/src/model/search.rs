@@ -84,8 +84,8 @@ pub struct SearchQuery {
     /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
     #[doc(hidden)]
     pub layers: bool,
-    /// Position of the first hit with a snippet and a context, from 0. Those of the hits before it are empty,
-    /// and their text is not read for them.
+    /// Position of the first hit with a snippet and a context, from 0. The hits before it have neither. Their
+    /// text is read only to compare its meaning.
     #[doc(hidden)]
     pub text_from: usize,
 }
@@ -311,7 +311,7 @@ pub struct Hit {
     /// different stores can be compared.
     #[doc(hidden)]
     pub rank: f64,
-    /// Short form of the passage, cut at words.
+    /// Short form of the passage, cut at words; empty if the query does not ask for it.
     pub snippet: String,
     /// Position of the passage in bytes.
     pub bytes: Range<u64>,

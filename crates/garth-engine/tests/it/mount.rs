@@ -342,6 +342,26 @@ async fn hits_of_several_stores_are_ordered_by_rank() {
 }
 
 #[tokio::test]
+async fn text_of_several_stores_starts_at_position() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    for n in 0..3 {
+        let text = format!("a garden{}", " and more".repeat(n));
+        tree.write(format!("/a{n}.md").as_str(), text.clone()).await.unwrap();
+        account.other.write(format!("/b{n}.md").as_str(), text).await.unwrap();
+    }
+    let query = SearchQuery::new("garden");
+    let all = tree.search(&query).await.unwrap().hits;
+    assert!(all.len() == 6 && all.iter().all(|hit| hit.snippet.contains("garden")), "{all:?}");
+    for from in [0, 1, 3, 5, usize::MAX] {
+        let mut due = all.clone();
+        // Each store has three hits, so within one store none has a position of 3 or more.
+        due.iter_mut().take(from).for_each(|hit| hit.snippet.clear());
+        assert_eq!(tree.search(&query.clone().text_from(from)).await.unwrap().hits, due, "text from {from}");
+    }
+}
+
+#[tokio::test]
 async fn mount_walk_order_is_independent_of_pages() {
     let account = Account::new().await;
     let tree = account.tree().await;

@@ -17,6 +17,7 @@ checks! {
     search_filters_by_metadata_time_and_pattern [search attributes]
     search_limit_counts_visible_hits [search links]
     search_returns_several_passages_with_context [search]
+    search_omits_text_before_a_position [search]
     search_finds_answers_in_other_words [search]
     secrets_have_no_meaning [search]
 }
@@ -180,6 +181,24 @@ async fn search_returns_several_passages_with_context(subject: &Subject) {
     assert_eq!(context.lines, 1..2);
     for wrong in [words("heron").per_file(0), words("heron").per_file(21), words("heron").context(21)] {
         assert_error(fs.search(&wrong).await, InvalidArgument, None);
+    }
+}
+
+async fn search_omits_text_before_a_position(subject: &Subject) {
+    let fs = &*subject.fs;
+    for n in 0..5 {
+        put(fs, &format!("/{n}"), format!("a heron{}", " and more".repeat(n))).await;
+    }
+    let query = words("heron").context(1);
+    let all = fs.search(&query).await.unwrap().hits;
+    assert!(all.iter().all(|hit| hit.snippet.contains("heron") && hit.context.is_some()), "{all:?}");
+    for from in [0, 2, 4, 5, usize::MAX] {
+        let mut due = all.clone();
+        for hit in due.iter_mut().take(from) {
+            (hit.snippet, hit.context) = (String::new(), None);
+        }
+        let hits = fs.search(&query.clone().text_from(from)).await.unwrap().hits;
+        assert_eq!((hits.len(), hits), (5, due), "text from {from}");
     }
 }
 

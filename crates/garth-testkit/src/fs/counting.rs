@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth_engine::model::{
-    At, Blame, ByteRange, Entry, Fetched, FindAnswer, FindQuery, Listing, Moment, NamesPage, Page,
+    At, Blame, ByteRange, Entry, Fetched, FindAnswer, FindQuery, Hit, Listing, Moment, NamesPage, Page,
     SearchAnswer, SearchQuery, Walk, WalkPage,
 };
 use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, ViewBase};
@@ -46,7 +46,7 @@ impl Counting {
         self.names.swap(0, Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes of files and snippets since the last call of this method.
+    /// Returns the number of bytes of files, snippets and contexts since the last call of this method.
     pub fn bytes_since(&self) -> usize {
         self.bytes.swap(0, Ordering::Relaxed)
     }
@@ -120,7 +120,8 @@ impl FileSystem for Counting {
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         let answer = self.inner.search(query).await?;
-        self.add_bytes(answer.hits.iter().map(|hit| hit.snippet.len()).sum());
+        let context = |hit: &Hit| hit.context.as_ref().map_or(0, |context| context.text.len());
+        self.add_bytes(answer.hits.iter().map(|hit| hit.snippet.len() + context(hit)).sum());
         self.hits.fetch_add(answer.hits.len(), Ordering::Relaxed);
         Ok(answer)
     }

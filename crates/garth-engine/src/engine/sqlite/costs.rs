@@ -469,7 +469,7 @@ fn search_reads_no_text_of_skipped_hits() {
         with.saturating_sub(without)
     });
     // The text of the pages before would be nine times as much.
-    assert!(first >= FEW as u64 && tenth <= first + first / 10, "{first} steps of page 1, {tenth} of page 10");
+    assert!(first >= FEW as u64 && tenth <= first + first / 10, "{first} steps of page 1, {tenth} of 10");
 }
 
 #[test]
