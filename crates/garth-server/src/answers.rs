@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth_agent::kv::MAX_PAGE_VALUES;
+use garth_agent::models::ServiceError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use crate::errors::{Code, Refusal};
 use crate::limits::Limits;
@@ -134,6 +136,39 @@ impl Room {
         let surplus = most.saturating_sub(answer.len().div_ceil(UNIT));
         drop((self.of_account.split(surplus), self.of_all.split(surplus)));
         Bytes::from_owner(HeldAnswer { answer, _room: self })
+    }
+}
+
+/// Service for one call. It holds the room of the call, which may wait for the service.
+#[derive(Debug)]
+pub(crate) struct InRoom<S: ?Sized> {
+    pub(crate) service: Arc<S>,
+    room: Option<Arc<Room>>,
+}
+
+impl<S: ?Sized> InRoom<S> {
+    /// Returns a service with the room of a call. Without room, the service is not asked.
+    pub(crate) fn new(service: &Arc<S>, room: Option<Room>) -> Self {
+        Self { service: Arc::clone(service), room: room.map(Arc::new) }
+    }
+
+    /// Runs a request to the service, if there is room.
+    ///
+    /// # Errors
+    /// `Busy` without room; `Unreachable` if the request panicked.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let room = self.room.clone().ok_or(ServiceError::Busy)?;
+        let held = async move {
+            let answer = request.await;
+            drop(room);
+            answer
+        };
+        // A task of its own, so that the room is held to the end of the request even if the caller goes away:
+        // the request occupies threads until then, and the room bounds their number.
+        tokio::spawn(held.in_current_span()).await.map_err(|_| ServiceError::Unreachable)
     }
 }
 

@@ -9,9 +9,8 @@ use garth_agent::models::{Embedder, Embeddings, ServiceError};
 use garth_agent::recall::Embedding;
 use garth_engine::{AccountStore, Result};
 use serde::Deserialize;
-use tracing::Instrument as _;
 
-use crate::answers::Room;
+use crate::answers::{InRoom, Room};
 use crate::endpoint::{ModelEndpoint, Usage};
 use crate::limits::Limits;
 
@@ -29,8 +28,8 @@ pub struct ServedEmbedder {
 
 impl ServedEmbedder {
     /// Returns the service for one recall, with its room. Without room, the service is not asked.
-    pub(crate) fn within(&self, room: Option<Room>) -> EmbedderInRoom {
-        EmbedderInRoom { embedder: Arc::clone(&self.embedder), room: room.map(Arc::new) }
+    pub(crate) fn within(&self, room: Option<Room>) -> InRoom<dyn Embedder> {
+        InRoom::new(&self.embedder, room)
     }
 
     /// Returns the comparison with the limit on the tokens of an account.
@@ -42,30 +41,15 @@ impl ServedEmbedder {
     }
 }
 
-/// Embedding service for one recall. It holds the room of the recall, which may wait for the service.
-#[derive(Debug)]
-pub(crate) struct EmbedderInRoom {
-    embedder: Arc<dyn Embedder>,
-    room: Option<Arc<Room>>,
-}
-
 #[async_trait]
-impl Embedder for EmbedderInRoom {
+impl Embedder for InRoom<dyn Embedder> {
     fn model(&self) -> &str {
-        self.embedder.model()
+        self.service.model()
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Embeddings, ServiceError> {
-        let room = self.room.clone().ok_or(ServiceError::Busy)?;
-        let (embedder, texts) = (Arc::clone(&self.embedder), texts.to_vec());
-        let request = async move {
-            let answer = embedder.embed(&texts).await;
-            drop(room);
-            answer
-        };
-        // A task of its own, so that the room is held to the end of the request even if the caller goes away:
-        // the request occupies threads until then, and the room bounds their number.
-        tokio::spawn(request.in_current_span()).await.unwrap_or(Err(ServiceError::Unreachable))
+        let (embedder, texts) = (Arc::clone(&self.service), texts.to_vec());
+        self.run(async move { embedder.embed(&texts).await }).await?
     }
 }
 
