@@ -1,7 +1,7 @@
 //! Memory for answers that wait for their clients, for long bodies that arrive, and for recalls that wait for
-//! the embedding service. Clients that ask for long answers and do not read them, or send long bodies and do
-//! not finish them, hold a bounded part of the server's memory, and one account leaves room for the others.
-//! So does a service that hangs.
+//! the embedding service; turns of calls that wait for the language model. Clients that ask for long answers
+//! and do not read them, or send long bodies and do not finish them, hold a bounded part of the server's
+//! memory, and one account leaves room for the others. So does a service that hangs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use crate::errors::{Code, Refusal};
+use crate::errors::Refusal;
 use crate::limits::Limits;
 
 /// Longest answer in bytes that takes no room. Each connection has at most one, and costs as much itself.
@@ -25,19 +25,19 @@ pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 /// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
-/// Room of one server, for answers, for bodies or for recalls.
+/// Room of one server, for answers, for bodies, for recalls or for calls that ask the language model.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,
     /// Limit on the bytes of one account.
     share: usize,
-    /// Time that an answer, body or recall waits for room.
+    /// Time that an answer, body or call waits for room.
     wait: Duration,
     /// Shares of the accounts that hold or wait for room.
     accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// Room for one answer, body or recall, until dropped.
+/// Room for one answer, body or call, until dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     of_account: OwnedSemaphorePermit,
@@ -59,6 +59,12 @@ impl Rooms {
     /// most.
     pub(crate) fn for_recalls(limits: &Limits) -> Self {
         Self::new(limits.embedder_room, limits.embedder_room / 2, limits.room_wait)
+    }
+
+    /// Returns the room for calls that may wait for the language model, one unit each. One account uses half
+    /// of it at most.
+    pub(crate) fn for_models(limits: &Limits) -> Self {
+        Self::new(limits.model_calls * UNIT, limits.model_calls / 2 * UNIT, limits.room_wait)
     }
 
     fn new(bytes: usize, share: usize, wait: Duration) -> Self {
@@ -92,6 +98,14 @@ impl Rooms {
         self.room(account, PAGE, "too many recalls wait for the embedding service").await.ok()
     }
 
+    /// Waits for the turn of a call that may ask the language model. Fails with `Unavailable` after
+    /// `room_wait`.
+    pub(crate) async fn model(&self, account: &str) -> Result<Room, Refusal> {
+        let message = "too many calls wait for the language model; try again later, or do without it: send \
+            \"by_model\": false";
+        self.room(account, UNIT, message).await
+    }
+
     /// Waits for room for `bytes` of an account. Fails with `Unavailable` and `message` after `room_wait`.
     pub(crate) async fn room(
         &self,
@@ -107,7 +121,7 @@ impl Rooms {
             Some(Room { of_account, of_all })
         };
         // Nothing closes the semaphores, so this is always the timeout.
-        timeout(self.wait, room).await.ok().flatten().ok_or_else(|| Refusal::new(Code::Unavailable, message))
+        timeout(self.wait, room).await.ok().flatten().ok_or_else(|| Refusal::no_room(message))
     }
 
     fn account(&self, id: &str) -> Arc<Semaphore> {
@@ -139,7 +153,7 @@ impl Room {
     }
 }
 
-/// Service for one call. It holds the room of the call, which may wait for the service.
+/// Model or embedding service for one call. It holds the room of the call, which may wait for the service.
 #[derive(Debug)]
 pub(crate) struct InRoom<S: ?Sized> {
     pub(crate) service: Arc<S>,
@@ -191,6 +205,7 @@ pub(crate) fn is_long(answer: &Bytes) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errors::Code;
 
     const MIB: usize = 1 << 20;
     const ROOM: usize = 64 * MIB;

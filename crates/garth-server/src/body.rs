@@ -14,7 +14,7 @@ use crate::errors::Refusal;
 use crate::limits::Limits;
 
 /// Longest body in bytes that takes no room of its account. A connection may cost as much.
-const SHORT: usize = 1 << 20;
+pub(crate) const SHORT: usize = 1 << 20;
 
 /// Bound on the body of a request.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ use garth_agent::workspace::Asking;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, Result};
 use serde::Deserialize;
 
+use crate::answers::{InRoom, Room};
 use crate::endpoint::{ModelEndpoint, Usage};
 use crate::limits::Limits;
 
@@ -40,6 +41,23 @@ impl ServedModel {
     /// Returns the model to ask, with the allowance; `None` without a model.
     pub fn asking<'m>(model: Option<&'m Self>, allowance: Option<&'m Allowance>) -> Option<Asking<'m>> {
         model.map(|model| Asking { model: &*model.model, allowance })
+    }
+
+    /// Returns the model for one call, with its turn.
+    pub(crate) fn within(&self, room: Room) -> Self {
+        let model = Arc::new(InRoom::new(&self.model, Some(room)));
+        Self { model, daily_tokens: self.daily_tokens }
+    }
+}
+
+#[async_trait]
+impl ChatModel for InRoom<dyn ChatModel> {
+    async fn ask(&self, ask: &Ask) -> Result<Answer> {
+        let (model, ask) = (Arc::clone(&self.service), ask.clone());
+        let answer = self.run(async move { model.ask(&ask).await }).await;
+        let failed =
+            |why: ServiceError| Error::new(ErrorKind::Unavailable, format!("the model {why}; try again"));
+        answer.map_err(failed)?
     }
 }
 
@@ -114,5 +132,46 @@ impl fmt::Debug for HttpModel {
     /// Leaves out URL and key, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpModel").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::answers::Rooms;
+    use crate::errors::Code;
+
+    /// Model that answers once it is notified.
+    #[derive(Debug, Default)]
+    struct Slow(Notify);
+
+    #[async_trait]
+    impl ChatModel for Slow {
+        async fn ask(&self, _: &Ask) -> Result<Answer> {
+            self.0.notified().await;
+            Ok(Answer::default())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn abandoned_question_keeps_its_turn() {
+        // One call of an account may wait, and two in all.
+        let limits = Limits::default().model_calls(2);
+        let (rooms, slow) = (Rooms::for_models(&limits), Arc::new(Slow::default()));
+        let served = ServedModel { model: Arc::<Slow>::clone(&slow), daily_tokens: None };
+        let asked = served.within(rooms.model("a").await.unwrap());
+        let ask = Ask { system: String::new(), user: String::new(), max_tokens: 1 };
+        assert!(asked.model.ask(&ask).now_or_never().is_none());
+        drop(asked);
+        assert_eq!(rooms.model("a").await.unwrap_err().code, Code::Unavailable);
+        let other = rooms.model("b").await.unwrap();
+        assert_eq!(rooms.model("c").await.unwrap_err().code, Code::Unavailable);
+        slow.0.notify_one();
+        assert!(rooms.model("a").await.is_ok());
+        drop(other);
+        assert!(rooms.model("c").await.is_ok());
     }
 }

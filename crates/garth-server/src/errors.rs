@@ -164,6 +164,12 @@ impl Refusal {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
     }
 
+    /// Returns the refusal of a request that has waited for room or a turn in vain.
+    pub(crate) fn no_room(message: &str) -> Self {
+        // It has waited for `room_wait`, and its repeat waits again, so the pause between them may be short.
+        Self::new(Code::Unavailable, message).with_header("retry-after", "1")
+    }
+
     /// Returns the refusal without its content, for a key that may write but not read.
     pub(crate) fn without_content(self) -> Self {
         let stored = match self.code {

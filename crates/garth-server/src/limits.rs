@@ -168,10 +168,11 @@ fn unknown(name: &str) -> Error {
 }
 
 limits! {
-    /// Largest body of a request, unless its call takes messages or a file.
+    /// Largest body of a request, unless its call takes messages or a file. A call that may wait for the
+    /// language model takes at most 1 MiB.
     max_body: usize, Bytes = MIB, 16 * KIB => 16 * MIB;
-    /// Largest body of a call that writes in a session: a message of 16 MiB, and its text as JSON. If
-    /// `max_body` is larger, that applies.
+    /// Largest body of a call that writes in a session, other than `compact`: a message of 16 MiB, and its
+    /// text as JSON. If `max_body` is larger, that applies.
     max_message_body: usize, Bytes = 32 * MIB, MIB => 64 * MIB;
     /// Time limit for the head of a request, and for an idle connection between requests.
     head_time: Duration, Time = 30 * SECOND, SECOND => 10 * MINUTE;
@@ -191,7 +192,8 @@ limits! {
     answer_room: usize, Bytes = 64 * MIB, 16 * MIB => 64 * GIB;
     /// Memory for bodies of more than 1 MiB. One account uses a third of it at most.
     body_room: usize, Bytes = 96 * MIB, 3 * MIB => 64 * GIB;
-    /// Time that an answer or a body waits for memory.
+    /// Time that an answer or a body waits for memory, and a call for its turn to ask the language model or
+    /// the embedding service.
     room_wait: Duration, Time = 10 * SECOND, 0 => 5 * MINUTE;
     /// Cache for media files that messages refer to.
     media_cache: usize, Bytes = BUDGET as u64, 0 => 64 * GIB;
@@ -225,6 +227,9 @@ limits! {
     model_timeout: Duration, Time = 2 * MINUTE, SECOND => HOUR;
     /// Longest answer of the language model.
     model_max_answer: usize, Bytes = 4 * MIB, 4 * KIB => 64 * MIB;
+    /// Calls that may wait for the language model at the same time, each on a thread. One account uses half
+    /// of them at most. A call that waits for its turn longer than `room_wait` is refused.
+    model_calls: usize, Count = 64, 2 => 256;
     /// Time limit for an answer of the embedding service. A recall waits for it.
     embedder_timeout: Duration, Time = 5 * SECOND, 100 => 5 * MINUTE;
     /// Longest answer of the embedding service: the vectors of 32 texts.

@@ -284,6 +284,7 @@ impl<'a> Admission<'a> {
             vectors: &served.vectors,
             answers: &served.answers,
             recalls: &served.recalls,
+            model_calls: &served.model_calls,
             compactions: &served.compactions,
             limits: &served.limits,
             hydrator: &served.hydrator,
@@ -327,7 +328,7 @@ impl<'a> Admission<'a> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {
             Length::Long => Some(answers.answer(account, PAGE).await?),
-            Length::Passed | Length::Short | Length::Own => None,
+            Length::Passed | Length::Short | Length::Model | Length::Own => None,
         };
         let answer = run.await?;
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));

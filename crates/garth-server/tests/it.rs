@@ -18,6 +18,7 @@ mod it {
     mod limits;
     mod media;
     mod memories;
+    mod model_turns;
     mod outbox;
     mod reach;
     mod recall;

@@ -45,7 +45,7 @@ fn limit(limit: &'static Limit) -> Setting {
     };
     let group = match name {
         "deliveries" | "sink_timeout" => Group::Sink,
-        "model_timeout" | "model_max_answer" => Group::Model,
+        "model_timeout" | "model_max_answer" | "model_calls" => Group::Model,
         "embedder_timeout" | "embedder_max_answer" | "embedder_cache" | "embedder_room" => Group::Embedder,
         _ if name.starts_with("courier_") || name.starts_with("compactions") => Group::Background,
         _ if name.starts_with("resets") || name == "collect_sessions" || name == "repair_steps" => {

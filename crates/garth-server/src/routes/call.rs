@@ -57,6 +57,8 @@ pub(super) struct Call<'a> {
     pub(super) answers: &'a Rooms,
     /// Room for recalls that may wait for the embedding service.
     pub(super) recalls: &'a Rooms,
+    /// Turns of calls that may wait for the language model.
+    pub(super) model_calls: &'a Rooms,
     pub(super) compactions: &'a Compactions,
     pub(super) limits: &'a Limits,
     /// Cache of media that messages refer to.
@@ -136,14 +138,23 @@ impl Call<'_> {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Returns the model to ask: the model of the server, if any, unless `by_model` is false.
-    pub(super) fn model_to_ask(&self, by_model: Option<bool>) -> Result<Option<&ServedModel>, Refusal> {
+    /// Waits for the turn of the call, and returns the model to ask: the model of the server, if any, unless
+    /// `by_model` is false. The turn ends when the model is dropped and its last request has ended.
+    ///
+    /// A handler calls this before it changes anything, because a call without a turn must have no effect.
+    ///
+    /// # Errors
+    /// `Unavailable`: too many calls wait for the model.
+    pub(super) async fn model_to_ask(&self, by_model: Option<bool>) -> Result<Option<ServedModel>, Refusal> {
         match (by_model, self.model) {
             (Some(true), None) => {
                 Err(Refusal::validation("no model is set: start the server with --model-endpoint"))
             }
-            (Some(false), _) => Ok(None),
-            (_, model) => Ok(model),
+            (Some(false), _) | (_, None) => Ok(None),
+            (_, Some(model)) => {
+                let turn = self.model_calls.model(&self.key.account).await?;
+                Ok(Some(model.within(turn)))
+            }
         }
     }
 

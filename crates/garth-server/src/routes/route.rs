@@ -10,6 +10,7 @@ use super::call::{Answering, Call};
 use super::header::Header;
 use super::identity::fields_of;
 use super::tree::Tree;
+use crate::body;
 use crate::errors::Refusal;
 use crate::fields::Field;
 use crate::limits::Limits;
@@ -54,6 +55,9 @@ pub(super) enum Length {
     Short,
     /// Long. Room in memory is reserved before the call runs.
     Long,
+    /// As [`Length::Short`], of a write that may wait for the language model. Its body is so short that it
+    /// holds no room meanwhile.
+    Model,
     /// Long, of a read that may wait for another service. It reserves the room by itself: while it waits, it
     /// must hold none, because other calls of the account need it.
     Own,
@@ -78,13 +82,24 @@ impl Route {
         }
     }
 
-    /// Returns true for calls that write to a session: their bodies contain messages.
+    /// Returns true if the call may wait for the language model.
+    pub(super) const fn asks_model(&self) -> bool {
+        matches!(self.run, Run::Write(Length::Model, _))
+    }
+
+    /// Returns true for calls that write to a session: their bodies contain messages, unless they ask the
+    /// language model.
     pub(super) const fn takes_messages(&self) -> bool {
-        matches!((self.tree, &self.run), (Tree::Sessions, Run::Write(..)))
+        matches!((self.tree, &self.run), (Tree::Sessions, Run::Write(..))) && !self.asks_model()
     }
 
     /// Returns the limit on the bytes of a JSON body.
     pub(super) fn max_body(&self, limits: &Limits) -> usize {
+        // A longer body would hold room for as long as the model takes, and other calls of the account need
+        // it.
+        if self.asks_model() {
+            return limits.max_body.min(body::SHORT);
+        }
         match self.takes_messages() {
             true => limits.max_message_body.max(limits.max_body),
             false => limits.max_body,

@@ -105,7 +105,7 @@ static CALLS: &[Route] = routes! {
     Change "/v1/context/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
     Read  "/v1/context/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
     Change "/v1/context/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
-    Change "/v1/context/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
+    Change "/v1/context/compact" MemoryWrite, Model Sessions(context::compact, context::CompactFields);
     Change "/v1/context/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
     Read  "/v1/context/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
     Read  "/v1/context/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
@@ -125,7 +125,7 @@ static CALLS: &[Route] = routes! {
     Write "/v1/agents/{agent}/daily/add" MemoryWrite, Short Workspace(daily::add, daily::AddFields);
     Read  "/v1/agents/{agent}/daily/get" MemoryRead, Long Workspace(daily::get, daily::GetFields);
     Read  "/v1/agents/{agent}/daily/list" MemoryRead, Long Workspace(daily::list, daily::ListFields);
-    Change "/v1/agents/{agent}/reset" MemoryWrite, Short Workspace(archives::reset, archives::ResetFields);
+    Change "/v1/agents/{agent}/reset" MemoryWrite, Model Workspace(archives::reset, archives::ResetFields);
     Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields);
     Read  "/v1/agents/{agent}/transcript" MemoryRead, Long Workspace(archives::transcript, archives::TranscriptFields);
     Read  "/v1/agents/{agent}/media/list" MemoryRead, Long Media(agents::media::list, agents::media::ListFields);

@@ -239,6 +239,14 @@ async fn write_without_answer_room_never_runs_twice() {
     assert!(longest > 16 << 10, "an answer that takes room is among them");
 }
 
+#[test]
+fn calls_with_by_model_wait_for_a_turn() {
+    for route in routes() {
+        let names_model = route.field_groups().flatten().any(|field| field.name == "by_model");
+        assert_eq!(route.asks_model(), names_model, "{}", route.path);
+    }
+}
+
 #[tokio::test]
 async fn write_answers_hide_content_from_write_only_keys() {
     for (route, call, _) in writes() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use garth_server::{Limits, Options};
 use serde_json::{Value, json};
 
 use super::harness::{Connection, Server};
@@ -124,6 +125,20 @@ fn too_long_message_error_names_media_route() {
     assert!(said.contains("POST /v1/agents/{agent}/media"), "{said}");
     let said = server.post("put", body(MAX_BODY + 1)).refused(413, "PAYLOAD_TOO_LARGE");
     assert!(!said.contains("media"), "{said}");
+}
+
+#[test]
+fn calls_that_ask_models_take_1_mib() {
+    // The limit of other calls does not apply to them.
+    let server = Server::start_with(Options::default().limits(Limits::default().max_body(4 << 20)));
+    let (work, reset) = (r#"{"agent":"coder","name":"work"}"#, r#"{"name":"work"}"#);
+    server.ok("sessions/create", work);
+    let filled = |body: &str, length: usize| format!("{}{body}", " ".repeat(length - body.len()));
+    server.ok("context/compact", filled(work, MAX_BODY));
+    for (call, body) in [("context/compact", work), ("agents/coder/reset", reset)] {
+        let said = server.post(call, filled(body, MAX_BODY + 1)).refused(413, "PAYLOAD_TOO_LARGE");
+        assert!(!said.contains("media"), "{said}");
+    }
 }
 
 #[test]

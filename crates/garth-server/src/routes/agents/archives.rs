@@ -41,10 +41,10 @@ pub(in crate::routes) async fn reset(
     call: &Call<'_>,
     fields: ResetFields<'_>,
 ) -> Result<Value, Refusal> {
-    let model = call.model_to_ask(fields.by_model)?;
-    let allowance = ServedModel::allowance(model, &**call.account, call.env).await?;
-    let next = fields.next.map(Cow::into_owned);
-    let mut how = Reset::default().name(next).asking(ServedModel::asking(model, allowance.as_ref()));
+    let model = call.model_to_ask(fields.by_model).await?;
+    let allowance = ServedModel::allowance(model.as_ref(), &**call.account, call.env).await?;
+    let asking = ServedModel::asking(model.as_ref(), allowance.as_ref());
+    let mut how = Reset::default().name(fields.next.map(Cow::into_owned)).asking(asking);
     how.if_due = fields.if_due;
     let done = workspace.reset(workspace.audience(), &fields.name, &how).await?;
     let Some(done) = done else { return Ok(json!({"ok": true, "reset": false})) };
