@@ -67,7 +67,7 @@ pub(super) struct RankedCandidates {
     pub(super) more: bool,
     pub(super) missing: u64,
     /// Limit on the parts that are nearest in meaning, if nothing fits. Set with the limits of an answer.
-    nearest: usize,
+    pub(super) nearest: usize,
     /// Time of the state that was read.
     pub(super) now: Timestamp,
 }
