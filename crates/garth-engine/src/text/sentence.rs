@@ -13,6 +13,9 @@ const QUESTION_MARKS: &str = "?\u{37e}\u{55e}\u{61f}\u{1367}\u{1945}\u{203d}\u{2
     \u{2754}\u{2cfa}\u{2cfb}\u{2e2e}\u{a60f}\u{a6f7}\u{fe16}\u{fe56}\u{ff1f}\u{11143}";
 /// Armenian mark, which is on the word that is asked for and ends no sentence.
 const INNER_MARK: char = '\u{55e}';
+/// Bytes that are divided into sentences at once: as many as a request may have. In one block, a full stop
+/// before many spaces takes time that grows with the square of their number.
+const BLOCK: usize = 8 << 10;
 /// English pronouns for what another sentence names.
 const PRONOUNS: &str = "he her hers him his it its she their theirs them they";
 /// English words of questions that ask for nothing that is stored: `Can you help?`, `Do you remember?`.
@@ -70,14 +73,17 @@ fn starts(text: &str) -> Vec<(usize, bool)> {
     // Who writes no capital letters begins no sentence with one.
     let is_small = !text.contains(char::is_uppercase);
     let joined = if is_small { Cow::Borrowed(text) } else { Cow::Owned(unwrapped(text)) };
-    let mut starts = Vec::new();
-    for (start, sentence) in joined.split_sentence_bound_indices() {
+    let (mut starts, mut in_address) = (Vec::new(), false);
+    for (start, sentence) in by_standard(&joined) {
         let end = start + sentence.len();
         let (mut from, mut has_mark) = (start, false);
         for (at, c) in sentence.char_indices() {
             let after = start + at + c.len_utf8();
             let next = joined[after..].chars().next();
-            let is_mark = QUESTION_MARKS.contains(c) && !is_in_address(&sentence[..at], next);
+            // A mark may be in an address: `https://example.org/?id=5`.
+            in_address = !c.is_whitespace() && (in_address || sentence[at..].starts_with("://"));
+            let is_inside = in_address && next.is_some_and(|next| next.is_ascii_alphanumeric());
+            let is_mark = QUESTION_MARKS.contains(c) && !is_inside;
             has_mark |= is_mark;
             // The standard ends a sentence after some of the marks, and no full stop before a small letter.
             let is_stop = is_small && c == '.' && next.is_some_and(char::is_whitespace);
@@ -93,11 +99,16 @@ fn starts(text: &str) -> Vec<(usize, bool)> {
     starts
 }
 
-/// Returns true for a mark in an address, such as `https://example.org/?id=5`. `before` is its sentence up to
-/// the mark.
-fn is_in_address(before: &str, next: Option<char>) -> bool {
-    next.is_some_and(|next| next.is_ascii_alphanumeric())
-        && before.rsplit(char::is_whitespace).next().is_some_and(|word| word.contains("://"))
+/// Returns the sentences of the standard (UAX 29), each with its offset. The end of a block ends one, too.
+fn by_standard(text: &str) -> Vec<(usize, &str)> {
+    let (mut sentences, mut from) = (Vec::new(), 0);
+    while from < text.len() {
+        let end = text.floor_char_boundary(from + BLOCK);
+        let block = text[from..end].split_sentence_bound_indices();
+        sentences.extend(block.map(|(start, sentence)| (from + start, sentence)));
+        from = end;
+    }
+    sentences
 }
 
 /// Returns the text with spaces in place of line ends inside of a sentence: before a line that goes on with a

@@ -329,7 +329,11 @@ fn each_script_has_its_question_mark() {
         let asks: Vec<bool> = question.parts().iter().map(|part| part.asks).collect();
         assert_eq!(asks, [true, false], "{ask}");
     }
-    for statement in ["We met Bob; he left early.", "See https://example.org/?id=5 for the pictures."] {
+    for statement in [
+        "We met Bob; he left early.",
+        "See https://example.org/?id=5 for the pictures.",
+        "See https://example.org/?id=5?part=2 for the pictures.",
+    ] {
         let question = Question::parse(&format!("{statement} {story}")).unwrap();
         assert!(question.parts().iter().all(|part| part.asks), "{statement}");
     }
@@ -347,11 +351,15 @@ fn sentences_end_without_capitals_not_with_lines() {
 
 #[test]
 fn words_of_questions_count_before_others() {
-    let story: String = (0..40).map(|n| format!("Word{n}a word{n}b word{n}c word{n}d. ")).collect();
-    let words = asked(&format!("{story}What is Bob allergic to?"));
-    assert_eq!(words.len(), MAX_TERMS);
-    assert_eq!(words[MAX_TERMS - 2..], ["bob", "allerg"]);
-    assert_eq!(words[..2], ["word0a", "word0b"]);
+    // The second one is longer than what is divided at once.
+    for sentences in [40, 800] {
+        let sentence = |n: usize| format!("Word{n}a word{n}b word{n}c word{n}d. ");
+        let story: String = (0..sentences).map(sentence).collect();
+        let words = asked(&format!("{story}What is Bob allergic to?"));
+        assert_eq!(words.len(), MAX_TERMS);
+        assert_eq!(words[MAX_TERMS - 2..], ["bob", "allerg"]);
+        assert_eq!(words[..2], ["word0a", "word0b"]);
+    }
 }
 
 #[test]
