@@ -427,13 +427,14 @@ impl<'a, P: Postings> Search<'a, P> {
         let found = self.postings.candidates(&ids, &mut self.files).await?;
         let mut judged = Judged { is_limited: found.is_limited, ..Judged::default() };
         let terms: HashMap<i64, u128> = best.iter().map(|it| (it.id, it.terms)).collect();
+        let of_words = self.terms_of_words();
         for (passage, shown) in found.passages {
             let (id, ino) = (passage.id, passage.ino);
             let terms = terms.get(&id).copied().unwrap_or(0);
             match shown {
                 Shown::All => judged.shown.push(Ranked::new(passage, terms)),
                 Shown::Part(text) => {
-                    let terms = self.terms_in(&text) & terms;
+                    let terms = terms_in(&text, &of_words) & terms;
                     // Its withheld lines must not make it a candidate.
                     if terms != 0 || self.compares_all {
                         judged.shown.push(Ranked::of_part(passage, terms, words(&text).count()));
@@ -465,13 +466,6 @@ impl<'a, P: Postings> Search<'a, P> {
         known
     }
 
-    /// Returns the terms that a text has: one bit for each.
-    fn terms_in(&self, text: &str) -> u128 {
-        let known = self.terms_of_words();
-        let tokens = words(text).flat_map(|(_, word)| of_word(word));
-        tokens.filter_map(|token| known.get(token.as_str())).fold(0, |all, terms| all | terms)
-    }
-
     /// Adds the cosine with each part of the question to the passages that are best for any.
     async fn compare(
         &mut self,
@@ -501,6 +495,12 @@ impl<'a, P: Postings> Search<'a, P> {
         by_part.add_meaning(&places, &texts, question, around);
         Ok(())
     }
+}
+
+/// Returns the terms that a text has: one bit for each. `known` has those of each word of the question.
+fn terms_in(text: &str, known: &HashMap<&str, u128>) -> u128 {
+    let tokens = words(text).flat_map(|(_, word)| of_word(word));
+    tokens.filter_map(|token| known.get(token.as_str())).fold(0, |all, terms| all | terms)
 }
 
 impl Start {
