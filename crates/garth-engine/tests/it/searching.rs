@@ -26,7 +26,7 @@ const WORDS_OF_TEXT: [&str; 24] = [
     "running", "ran",
 ];
 const DIRS: [&str; 7] = ["/a", "/a/b", "/notes", "/logs", "/words", "/hidden", "/nodes/n"];
-const NAMES: [&str; 5] = ["one.md", "two.md", "three", "four.jsonl", ".abstract.md"];
+const NAMES: [&str; 5] = ["one.md", "rose-9.md", "three", "rose-10.md", ".abstract.md"];
 
 /// Both engines on equal clocks and rules.
 struct Both {
@@ -160,11 +160,16 @@ fn op(random: &mut Random) -> Op {
 fn query(random: &mut Random) -> SearchQuery {
     let words: Vec<&str> = (0..1 + random.below(6))
         .map(|_| match random.below(10) {
-            0 => random.pick(&["her", "invo", "Zk3vQ9x7Lm2", "nowhere", "ca", "hot drink", "password"]),
+            0 => random.pick(&["her", "invo", "Zk3vQ9x7Lm2", "notes", "ca", "hot drink", "password"]),
             _ => random.pick(&WORDS_OF_TEXT),
         })
         .collect();
-    let mut query = SearchQuery::new(words.join(" ")).limit(1 + random.below(12) as usize);
+    // A statement and a short question are two parts.
+    let text = match words.split_last() {
+        Some((last, said)) if said.len() > 4 => format!("{}. {last}?", said.join(" ")),
+        _ => words.join(" "),
+    };
+    let mut query = SearchQuery::new(text).limit(1 + random.below(12) as usize);
     if random.one_in(3) {
         query = query.within(p(random.pick(&DIRS)));
     }
@@ -384,4 +389,36 @@ async fn numbered_files_are_neighbours() {
     let gaining: Vec<&str> =
         renamed.iter().filter(|(_, gain)| *gain > 0.0).map(|(path, _)| path.as_str()).collect();
     assert_eq!(gaining, [""; 0], "both have the deposit");
+}
+
+#[tokio::test]
+async fn hidden_names_raise_no_score() {
+    let both = Both::new().await;
+    let [tea, first, next] = ["/a/green-tea.md", "/notes/turn-1.md", "/notes/turn-2.md"];
+    let ops = vec![
+        write(tea, "She drinks it every morning.\n"),
+        write("/notes/other.md", "She drinks it at noon.\n"),
+        write(first, "the trip to Lisbon\n"),
+        write(next, "yes, the deposit is paid\n"),
+    ];
+    both.commit(["/a", "/hidden", "/notes"].map(mkdir_all).into()).await;
+    both.commit(ops).await;
+    both.commit(vec![link(tea, "/notes/z.md")]).await;
+    let gain = async |query: &SearchQuery, part: Option<&Within>, path: &str| {
+        let found = gains(both.search(query, part).await);
+        found.into_iter().find(|(at, _)| at == path).map(|(_, gain)| gain)
+    };
+    let [drinks, deposit] = ["drinks tea", "deposit Lisbon"].map(SearchQuery::new);
+    assert!(gain(&drinks, None, tea).await > Some(0.0) && gain(&deposit, None, next).await > Some(0.0));
+    // Names and files that a view excludes, or only one of them.
+    for left_out in [["/a", first], [tea, first]] {
+        let part = Within::everything().without(left_out.map(p));
+        assert_eq!(gain(&drinks, Some(&part), "/notes/z.md").await, Some(0.0), "{left_out:?}");
+        assert_eq!(gain(&deposit, Some(&part), next).await, Some(0.0), "{left_out:?}");
+    }
+    assert_eq!(gain(&drinks.pattern("/notes/*"), None, "/notes/z.md").await, Some(0.0), "the name in /a");
+    // A file that a rule hides under another of its names.
+    both.commit(vec![link(first, "/hidden/one.md")]).await;
+    assert_eq!(gain(&deposit, None, first).await, None);
+    assert_eq!(gain(&deposit, None, next).await, Some(0.0));
 }
