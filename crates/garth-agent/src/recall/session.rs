@@ -57,7 +57,8 @@ pub(crate) fn wanted(path: &TreePath, hits: &[&Hit]) -> Wanted {
 }
 
 /// Reads the complete lines that hits are in, and those beside them. `answers` begins with those to
-/// [`wanted`]. Returns `None` without hits. The lines of a message that is very long are missing.
+/// [`wanted`]. Returns `None` without hits, and if another session has the path now. The lines of a message
+/// that is very long are missing.
 pub(crate) async fn read_lines(
     fs: &dyn FileSystem,
     path: &TreePath,
@@ -70,7 +71,9 @@ pub(crate) async fn read_lines(
         add_lines(&mut lines, &region, &entry, &bytes);
         last = Some(entry);
     }
-    let Some(entry) = last else { return Ok(None) };
+    // The numbers of its lines would be wrong, and so would be what is retracted.
+    let is_same = |entry: &Entry| hits.iter().all(|hit| hit.ino == entry.ino);
+    let Some(entry) = last.filter(is_same) else { return Ok(None) };
     let long: Vec<&Hit> = hits.iter().copied().filter(|hit| !is_read(&lines, hit)).take(MAX_WIDE).collect();
     if !long.is_empty() {
         let wide = regions(&long, WIDE);
@@ -78,7 +81,9 @@ pub(crate) async fn read_lines(
         for mut answers in fetched(fs, &[wanted]).await? {
             for region in &wide {
                 let (entry, bytes) = answers.due()?;
-                add_lines(&mut lines, region, &entry, &bytes);
+                if is_same(&entry) {
+                    add_lines(&mut lines, region, &entry, &bytes);
+                }
             }
         }
     }
@@ -227,8 +232,9 @@ async fn said_in(
     let wanted: Wanted = around.iter().map(|region| region.wanted(path)).collect();
     for mut answers in fetched(fs, &[wanted]).await? {
         for region in &around {
-            let (_, bytes) = answers.due()?;
-            for hit in hits.iter().filter(|hit| region.contains(hit)) {
+            let (entry, bytes) = answers.due()?;
+            let is_in = |hit: &Hit| region.contains(hit) && hit.ino == entry.ino;
+            for hit in hits.iter().filter(|hit| is_in(hit)) {
                 let passage = masked_piece(&bytes, region.place(&hit.bytes, bytes.len()));
                 // Empty if the file is shorter than it was.
                 if !passage.trim().is_empty() {
