@@ -10,7 +10,7 @@ use super::head::head;
 use super::request::Recall;
 use super::run::{Run, piece_of, tokens_of};
 use super::stamp::Stamps;
-use super::unit::{Candidate, Form, Unit};
+use super::unit::{Candidate, Form, Unit, What};
 use crate::count::count;
 
 /// Share of a found message's rank that one beside it counts, as for the words of a neighbour in the search.
@@ -237,7 +237,9 @@ impl<'a> Choice<'a> {
         parts.into_iter().any(|((candidate, taken), whole)| {
             candidate.parts.units.iter().zip(taken).any(|(unit, taken)| {
                 let of_content = unit.forms.first().is_some_and(|form| form.file == 0);
-                unit.is_found && *taken != Some(0) && !(*whole && of_content)
+                // Of a very long message, no form is complete.
+                let is_cut = unit.forms.first().is_some_and(|form| form.what == What::PartOfMessage);
+                unit.is_found && (*taken != Some(0) || is_cut) && !(*whole && of_content)
             })
         })
     }

@@ -29,6 +29,8 @@ pub(super) struct Said {
     pub(super) who: String,
     /// Texts from the longest to the shortest, each begins with `: `.
     pub(super) texts: Vec<String>,
+    /// True if even the longest text is a part of a message that is too long to be shown completely.
+    pub(super) is_part: bool,
     pub(super) time: Option<Timestamp>,
     /// Share of the words of the question that are in it, or of those of one part: the largest.
     pub(super) words: f64,
@@ -53,16 +55,17 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
     };
     let found = FoundTerms::of(&text, question);
     let mut texts = Vec::new();
-    if text.len() <= COMPLETE {
-        texts.push(body(&text));
-    } else {
+    let is_part = text.len() > COMPLETE;
+    if is_part {
         texts.push(body(&part(&text, &found, PART)));
+    } else {
+        texts.push(body(&text));
     }
     if text.len() > SHORT + SHORT / 2 {
         texts.push(body(&part(&text, &found, SHORT)));
     }
     let time = Timestamp::parse_rfc3339(&message.created_at).ok();
-    Ok(Some(Said { who, texts, time, words: found.share_of(question) }))
+    Ok(Some(Said { who, texts, is_part, time, words: found.share_of(question) }))
 }
 
 /// Returns the share of the words of the question that are in the message in a line, or of those of one part
@@ -92,7 +95,8 @@ fn parsed(line: &[u8], question: &Question) -> Result<Option<(Message, String)>>
 pub(super) fn from_passage(passage: &str, question: &Question) -> Said {
     // A passage of so long a message is no complete JSON.
     let text = snippet(&decode(passage), question);
-    Said { who: "message".to_owned(), texts: vec![body(&masked(&text))], time: None, words: 1.0 }
+    let texts = vec![body(&masked(&text))];
+    Said { who: "message".to_owned(), texts, is_part: true, time: None, words: 1.0 }
 }
 
 /// Returns a text that cannot pass for other messages: it begins after the speaker, and its other lines begin

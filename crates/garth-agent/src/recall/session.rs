@@ -253,12 +253,12 @@ fn unit(
     (rank, score_parts): (f64, ScoreParts),
     is_found: bool,
 ) -> Unit {
-    let Said { who, texts, time, .. } = said;
+    let Said { who, texts, is_part, time, .. } = said;
     let forms = texts.into_iter().enumerate().map(|(place, text)| {
-        let what = match (is_found, place) {
+        let what = match (is_found, is_part || place > 0) {
             (false, _) => What::Beside,
-            (true, 0) => What::Message,
-            (true, _) => What::PartOfMessage,
+            (true, false) => What::Message,
+            (true, true) => What::PartOfMessage,
         };
         let (bytes, lines) = (bytes.clone(), lines.clone());
         Form { file: 0, bytes, lines, is_whole: false, text, what, tokens: OnceLock::new() }
