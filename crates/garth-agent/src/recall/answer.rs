@@ -77,7 +77,8 @@ pub struct Recalled {
     pub notes: Vec<Cow<'static, str>>,
     /// True if the embedding service should have compared the candidates, but did not.
     pub(crate) is_without_service: bool,
-    /// True if something that fits the question is not shown, or only a part of it.
+    /// True if something that fits the question is not shown, or only a part of it, or may exist beyond what
+    /// was searched and read.
     pub more: bool,
     /// Number of files with text that is not indexed yet, counted up to 1,000.
     pub missing: u64,

@@ -65,6 +65,9 @@ pub(super) struct RankedCandidates {
     /// True if the embedding service should have compared the candidates, but did not.
     pub(super) is_without_service: bool,
     pub(super) more: bool,
+    /// True if sources that were not read, or hits that the search left out, may fit the question. If nothing
+    /// fits that was read, this is whether there may be more.
+    pub(super) may_fit: bool,
     pub(super) missing: u64,
     /// Limit on the parts that are nearest in meaning, if nothing fits. Set with the limits of an answer.
     pub(super) nearest: usize,
@@ -146,8 +149,8 @@ impl RankedCandidates {
             candidate.parts.units.retain(|unit| unit.is_found && takes(unit.rank));
             !candidate.parts.units.is_empty()
         });
-        // What is omitted does not fit the question.
-        self.more = false;
+        // What is omitted does not fit the question, as far as it was read.
+        self.more = self.may_fit;
     }
 }
 

@@ -67,7 +67,8 @@ fn compose(
         best: gathered.best,
         notes: gathered.notes.clone(),
         is_without_service: gathered.is_without_service,
-        more: gathered.more || choice.is_partial(),
+        // The nearest texts do not fit, so it does not matter that they are not shown completely.
+        more: gathered.more || (gathered.fits && choice.is_partial()),
         missing: gathered.missing,
     }
 }

@@ -69,11 +69,16 @@ impl Recaller<'_> {
         // Files have no time of validity, and their past is not searched.
         let memories_alone = asked.valid_at.is_some() || past.is_some() || asked.prefix.is_some();
         let times = Times { since: asked.since, until: asked.until };
+        let fits_by = |words: f64| !question.has_only_stop_words() && words >= FITS;
+        let is_fitting_found = found.hits.iter().any(|hit| fits_by(hit.parts.words + hit.parts.neighbours));
         let sources = self.sources(asked, found.hits).into_iter();
         let mut sources: VecDeque<Source> =
             sources.filter(|source| source.memory.is_some() || !memories_alone).collect();
         // The search does not say that it omitted further passages of a file.
         gathered.more |= sources.iter().any(Source::is_full);
+        // Times and validity are judged after the search. If they leave out all hits that fit, others may fit
+        // that had no place among them.
+        gathered.may_fit = gathered.more && is_fitting_found;
         let ageing = Ageing { now: gathered.now, half_life: asked.half_life };
         let mut read = 0;
         loop {
@@ -84,21 +89,24 @@ impl Recaller<'_> {
             let Some(next) = sources.front() else { break };
             // What the limit leaves out decides whether anything fits, unless a candidate does.
             let fits = gathered.has_fitting(question);
-            let decides = |source: &Source| !question.has_only_stop_words() && source.words >= FITS;
-            let is_decided = fits || !sources.iter().any(decides);
+            let is_decided = fits || !sources.iter().any(|source| fits_by(source.words));
             let most = if fits || !is_decided { reach.candidates } else { reach.near };
             // A source can rank lower than its best hit, which is not always shown. So a later one has its
             // place only if the limit is reached without those that rank lower.
             let aged = gathered.candidates.iter().filter_map(|one| ageing.best(&one.parts));
             let place = aged.filter(|aged| aged.rank >= next.rank).count();
             let is_full = place >= most;
-            let is_over = is_full || (fits && reach.is_in_budget && is_spent(asked, &gathered, &sources));
+            // Only one more candidate can tell that the limit leaves something out: the other sources may no
+            // longer be valid, or exist.
+            let is_limited = is_full && (!fits || gathered.candidates.len() > most);
+            let is_over = is_limited || (fits && reach.is_in_budget && is_spent(asked, &gathered, &sources));
             if read == READ || (is_over && is_decided) {
                 gathered.more = true;
+                gathered.may_fit |= !is_decided;
                 break;
             }
             // Sources are read in groups: one read of several costs less than one for each.
-            let due = if is_full { AHEAD } else { AHEAD.min(most - place) };
+            let due = if is_full { AHEAD } else { AHEAD.min(most - place + 1) };
             let due = due.min(READ - read).min(sources.len());
             let group: Vec<Source> = sources.drain(..due).collect();
             read += due;
