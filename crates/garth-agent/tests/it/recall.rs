@@ -391,6 +391,8 @@ async fn few_texts_are_nearest() {
     let texts = |item: &Evidence| if item.layer.is_some() { 1 } else { item.lines.end - item.lines.start };
     let shown: u64 = answer.items.iter().map(texts).sum();
     assert!(!answer.fits && !answer.more && (11..=20).contains(&shown), "{shown}: {answer:?}");
+    let answer = account.recall(&Recall::new("which hot beverage does she prefer").budget(MIN_BUDGET)).await;
+    assert!(!answer.fits && !answer.more, "{answer:?}");
 }
 
 #[tokio::test]

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use garth_agent::memory::{Memories, Put};
 use garth_agent::recall::fence::{self, Key};
 use garth_agent::recall::{FITS, MAX_SOURCES, Recall, Recalled, Recaller};
-use garth_agent::session::{Append, Create, Draft, Sessions};
+use garth_agent::session::{Append, Create, Draft, Sessions, Source};
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::model::{Op, SearchMode, Timestamp};
+use garth_engine::model::{Batch, Op, SearchMode, Timestamp};
 use garth_engine::{Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::fs::counting::Counting;
+use garth_testkit::fs::interfering::{Call, Interfering};
 use garth_testkit::tools::p as path;
 
 struct Account {
@@ -116,6 +117,23 @@ async fn nothing_fits_outside_the_times_asked_for() {
         assert_eq!((answer.fits, answer.items.len()), (false, 0), "{}", answer.text);
         assert_eq!(answer.text, "Nothing fits the question.\n");
     }
+}
+
+#[tokio::test]
+async fn filters_that_hide_all_hits_leave_more() {
+    let account = Account::new();
+    // The first message ranks below more of the others than a search finds in one file.
+    let first = format!("A quokka hops. {}", "So it is. ".repeat(200));
+    let mut said = vec![first.as_str()];
+    said.extend(["Quokka, quokka, quokka."; 30]);
+    account.say("zoo", &said).await;
+    let asked = || Recall::new("quokka").mode(SearchMode::Words);
+    let second = Timestamp::parse_rfc3339("2026-01-12T07:01:00Z").unwrap();
+    let answer = account.recall(&asked().until(second)).await;
+    assert_eq!((answer.fits, answer.more, answer.items.len()), (false, true, 0), "{}", answer.text);
+    // All hits were judged.
+    let answer = account.recall(&asked().until(second).within(path("/users/bob"))).await;
+    assert_eq!((answer.fits, answer.more), (false, false), "{}", answer.text);
 }
 
 /// Question with eight words that matter.
@@ -232,6 +250,8 @@ async fn messages_longer_than_reads_are_shown_in_part() {
         let answer = account.recall(&Recall::new(format!("quokka{length}"))).await;
         assert!(answer.text.contains(&format!("quokka{length} sleeps")), "{length}: {}", answer.text);
         assert!(answer.tokens < 1_000 && !answer.text.contains("\"content\""), "{}", answer.text);
+        let why = &answer.items[0].why;
+        assert!(answer.more && why.starts_with("the best part of the message"), "{length}: {why}");
     }
 }
 
@@ -335,6 +355,49 @@ async fn limit_applies_whatever_the_budget_is() {
         assert_eq!(number, Some(limit.min(all.len())), "{}", answer.text);
         assert_eq!(answer.more, limit < all.len(), "{limit}");
     }
+}
+
+#[tokio::test]
+async fn invalid_sources_are_no_more() {
+    let account = Account::new();
+    for number in 0..30 {
+        let uri = format!("ctx://default/users/ann/memories/events/n{number:02}").parse().unwrap();
+        let mut put = Put::new(format!("Quokka n{number:02} hops.\n"));
+        // The last three come first, and the others are found as well.
+        put.valid_from = (number < 27).then_some(Timestamp(4_000_000_000_000_000_000));
+        Memories::new(&*account.fs, "default").put(&uri, &put).await.unwrap();
+    }
+    for limit in [1, 2, 3, 4] {
+        let answer = account.recall(&Recall::new("quokka").limit(limit)).await;
+        let number = answer.items.iter().map(|item| item.number).max();
+        assert_eq!((number, answer.more), (Some(limit.min(3)), limit < 3), "{limit}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn new_session_of_a_name_is_not_misread() {
+    let account = Account::new();
+    account.say("zoo", &talk(6, &[(4, "The quokka hops.")])).await;
+    let fs: Arc<dyn FileSystem> = account.fs.clone();
+    // After the search, the name gets another session, with other messages at the places of the hits.
+    let replaced = |fs: Arc<dyn FileSystem>| async move {
+        let dir = path("/users/ann/agents/coder/session/zoo");
+        fs.commit(Batch::new([Op::remove_tree(dir)]).by_garth()).await?;
+        let sessions = Sessions::new(&*fs, "ann", "coder")?;
+        sessions.create(&Create::new("zoo")).await?;
+        let long = format!("A quokka. {}", "So it is. ".repeat(200));
+        let said = [Draft::user("Our plan failed."), Draft::assistant(long), Draft::user("Fine.")];
+        sessions.append("zoo", &Append::messages(said)).await?;
+        let first: Source = "messages:1".parse()?;
+        sessions.retract("zoo", &first, None).await.map(drop)
+    };
+    let interfering = Interfering::running(&fs, Call::FetchMany, 0, replaced);
+    let asked = Recall::new("quokka");
+    let answer = Recaller::new(&interfering, "default").recall(&asked, &Key::new([9; 32])).await.unwrap();
+    assert!(!answer.text.contains("plan") && answer.items.is_empty(), "{}", answer.text);
+    let answer = account.recall(&asked).await;
+    assert!(!answer.text.contains("plan") && answer.text.contains("A quokka."), "{}", answer.text);
+    assert_eq!(answer.items[0].lines, 2..4);
 }
 
 #[tokio::test]
