@@ -94,9 +94,9 @@ fn parsed(line: &[u8], question: &Question) -> Result<Option<(Message, String)>>
 /// Returns a found part of a message that is too long to be read, from a passage in which secrets are masked.
 pub(super) fn from_passage(passage: &str, question: &Question) -> Said {
     // A passage of so long a message is no complete JSON.
-    let text = snippet(&decode(passage), question);
-    let texts = vec![body(&masked(&text))];
-    Said { who: "message".to_owned(), texts, is_part: true, time: None, words: 1.0 }
+    // Masked again before it is cut: JSON can contain JSON, whose escapes hide a secret until it is decoded.
+    let text = snippet(&masked(&decode(passage)), question);
+    Said { who: "message".to_owned(), texts: vec![body(&text)], is_part: true, time: None, words: 1.0 }
 }
 
 /// Returns a text that cannot pass for other messages: it begins after the speaker, and its other lines begin
