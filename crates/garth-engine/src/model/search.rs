@@ -298,7 +298,7 @@ pub struct Hit {
     /// by the weight of all words of the question. A long question is divided at its sentences, and the one
     /// that the passage fits best counts: completely, or half if it asks nothing and another one has a
     /// question mark. A word that only a passage next to it contains counts half. A word weighs
-    /// `ln(1 + (N + 100) / (n + 100 p))`, where `n` of all `N` passages contain it, and a share `p` of those
+    /// `ln(1 + (N + 20) / (n + 20 p))`, where `n` of all `N` passages contain it, and a share `p` of those
     /// of general English, so rare words count most, even those that no passage contains. 1 means that the
     /// passage contains every word, however common the words are. Scores of different questions can be
     /// compared. A word that was found by its beginning alone counts half.

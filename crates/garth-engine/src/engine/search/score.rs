@@ -30,7 +30,7 @@ const CONTEXT: f64 = 0.25;
 /// Passages of general English that count beside those of the account: among its own alone, an everyday word
 /// of a small account would be as rare as a name. In a large account they matter only for everyday words that
 /// are much rarer there than elsewhere.
-const BACKGROUND: f64 = 100.0;
+const BACKGROUND: f64 = 20.0;
 /// Passages that count as having a term that none has.
 const UNKNOWN: f64 = 0.5;
 

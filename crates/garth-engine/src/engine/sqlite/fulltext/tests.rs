@@ -393,10 +393,10 @@ fn score_is_the_matched_share_of_the_question() {
     near(index.score("common"), 1.0);
     near(index.score("heron"), 1.0);
     near(index.score("heron common word8"), 1.0);
-    // The weight of a term that `passages` of the 100 contain, and of another 100 of general English. An
+    // The weight of a term that `passages` of the 100 contain, and of another 20 of general English. An
     // unknown term counts as half a passage.
-    let weight = |passages: f64| (1.0_f64 + 200.0 / passages).ln();
-    let common = weight(50.0 + 100.0 * share_in_english("common").unwrap());
+    let weight = |passages: f64| (1.0_f64 + 120.0 / passages).ln();
+    let common = weight(50.0 + 20.0 * share_in_english("common").unwrap());
     near(index.score("word7 common"), weight(1.0) / (weight(1.0) + common));
     near(index.score("word7 word777"), weight(1.0) / (weight(1.0) + weight(0.5)));
     near(index.score("hero"), 0.5);
