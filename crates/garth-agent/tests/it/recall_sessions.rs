@@ -382,7 +382,7 @@ async fn new_session_of_a_name_is_not_misread() {
     // After the search, the name gets another session, with other messages at the places of the hits.
     let replaced = |fs: Arc<dyn FileSystem>| async move {
         let dir = path("/users/ann/agents/coder/session/zoo");
-        fs.commit(Batch::new([Op::remove_tree(dir)]).by_garth()).await?;
+        fs.commit(Batch::new([Op::remove_tree(dir)]).overriding_rules()).await?;
         let sessions = Sessions::new(&*fs, "ann", "coder")?;
         sessions.create(&Create::new("zoo")).await?;
         let long = format!("A quokka. {}", "So it is. ".repeat(200));

