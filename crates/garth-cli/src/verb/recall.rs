@@ -71,7 +71,7 @@ pub(crate) struct Recall {
     /// Compare texts by words alone, or also by meaning
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// Maximum number of memories and files, 1 to 100 [default: as many as the budget has tokens for]
+    /// Maximum number of memories and files, 1 to 100 [default: as the budget allows, at most 100]
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<usize>,
     /// Return memories that were valid at this time, including replaced ones; no files

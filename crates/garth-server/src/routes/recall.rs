@@ -22,7 +22,7 @@ fields! {
         question: Cow<'a, str> = string();
         /// Limit on the tokens of the text.
         budget: usize = integer(MIN_BUDGET as u64, MAX_BUDGET as u64), or BUDGET;
-        /// Limit on the sources. Default: as many as the budget has tokens for.
+        /// Limit on the sources. Default: as the budget allows, at most 100.
         limit: Option<usize> = integer(1, MAX_SOURCES as u64);
         /// Only sources below one of these paths. An empty array is no filter.
         within: Vec<String> = strings().of("path").at_most(MAX_PATHS), or Vec::new();

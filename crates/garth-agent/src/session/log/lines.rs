@@ -320,6 +320,9 @@ impl Sessions<'_> {
             return Ok(page);
         };
         let (mut waiting, mut taken): (Vec<u8>, usize) = (Vec::new(), 0);
+        // Bytes of the first waiting line that have no line feed. Looked at again with every piece, a long line
+        // would cost the square of its length.
+        let mut searched = 0;
         let mut at = start;
         while number <= *lines.end() {
             let piece = self.fs.read(&At::from(file), ByteRange { offset: at, length: PIECE }).await?;
@@ -329,12 +332,17 @@ impl Sessions<'_> {
             let mut used = 0;
             while number <= *lines.end() {
                 let rest = &waiting[used..];
-                let length = match rest.iter().position(|byte| *byte == b'\n') {
+                let end = rest.iter().skip(searched).position(|byte| *byte == b'\n');
+                let length = match end.map(|end| searched + end) {
                     Some(length) => length,
                     // Other interfaces may leave out the last line feed.
                     None if is_end && !rest.is_empty() => rest.len(),
-                    None => break,
+                    None => {
+                        searched = rest.len();
+                        break;
+                    }
                 };
+                searched = 0;
                 let bytes = start..start + length as u64;
                 if number >= first {
                     // The first line is in the page however long it is, or paging would never get past it.
