@@ -6,7 +6,8 @@
 //! another machine can answer each round with few statements. The result does not depend on how it does so.
 //!
 //! - `postings`: the trait, with the questions and answers of each round;
-//! - `run`, `forms`, `matches`, `parts`, `score`, `around`, `names`: the search itself, without I/O;
+//! - `run`, `beginnings`, `forms`, `matches`, `parts`, `score`, `around`, `names`: the search itself, without
+//!   I/O;
 //! - `judge`, `filter`, `withheld`: the files and passages that a query may show, read through [`Files`];
 //! - `hits`: the content of hits, which is read after the rounds;
 //! - `local`: [`Postings`] for an engine that reads one row after the other;
@@ -16,6 +17,7 @@
 //! part of the stable interface of this crate. Why: `docs/decisions/search-in-rounds.md`.
 
 mod around;
+mod beginnings;
 mod files;
 mod filter;
 mod forms;

@@ -422,3 +422,41 @@ async fn hidden_names_raise_no_score() {
     assert_eq!(gain(&deposit, None, first).await, None);
     assert_eq!(gain(&deposit, None, next).await, Some(0.0));
 }
+
+#[tokio::test]
+async fn hidden_words_do_not_change_completions() {
+    let both = Both::new().await;
+    let (many, one, hidden) = ("/a/x/many.md", "/a/y/one.md", "/b/hidden.md");
+    both.commit(["/a/x", "/a/y", "/b"].map(mkdir_all).into()).await;
+    // With 31 words before it, the last one is the 32nd, unless another word is between them.
+    let words: Vec<String> = (0..31).map(|n| format!("queta{n:02}")).collect();
+    both.commit(vec![write(many, words.join(" ")), write(one, "quetazzzz\n")]).await;
+    let part = Within::new([p("/a")]);
+    let found = async |query: &SearchQuery, part: Option<&Within>| {
+        let mut paths: Vec<String> =
+            both.search(query, part).await.hits.iter().map(|hit| hit.path.to_string()).collect();
+        paths.sort_unstable();
+        paths
+    };
+    let query = SearchQuery::new("queta");
+    let below = query.clone().within(p("/a/y"));
+    assert_eq!(found(&query, None).await, [many, one]);
+    for is_hidden in [false, true] {
+        if is_hidden {
+            both.commit(vec![write(hidden, "quetamx\n")]).await;
+        }
+        assert_eq!(found(&query, Some(&part)).await, [many, one], "{is_hidden}");
+        for part in [None, Some(&part)] {
+            assert_eq!(found(&below, part).await, [one], "{is_hidden}");
+        }
+    }
+    // Who sees everything gets the first 32 of all words.
+    assert_eq!(found(&query, None).await, [many, hidden]);
+    // More passages than are read for the words in them.
+    let more = (0..256).map(|n| write(&format!("/a/x/{n}.md"), format!("quiet{n}\n"))).collect();
+    both.commit(more).await;
+    assert_eq!(found(&query, Some(&part)).await, [""; 0]);
+    assert_eq!(found(&SearchQuery::new("quetazzzz"), Some(&part)).await, [one]);
+    assert_eq!(found(&below, Some(&part)).await, [one]);
+    assert_eq!(found(&query, None).await, [many, hidden]);
+}

@@ -11,7 +11,8 @@
 //!
 //! It takes one more for each further [`CHUNK`] of candidates, if the first ones do not fill the answer. If
 //! no passage in reach has a word of the question, it starts again with words that begin like them, after
-//! one round for [`Postings::beginnings`].
+//! one round for [`Postings::beginnings`]. In a query limited to subtrees, three rounds take its place, which
+//! read the passages in reach if they are few.
 //!
 //! An engine may leave out a part of an answer, as each method says, if it finds out in time that the part is
 //! not needed. An engine for which this would take another statement returns all. The search drops the part
@@ -40,6 +41,8 @@ pub const ROWS: usize = 60_000;
 pub const FEW: usize = 256;
 /// Words of each vocabulary that are read for the beginning of a word.
 pub const ENDINGS: usize = 32;
+/// If the query can reach no more than this, all passages can be read, whatever words they have.
+pub(super) const SMALL_SCOPE: ScopeBound = ScopeBound { nodes: 1_024, passages: 256 };
 
 /// Index of words that a search asks, in the state of one transaction.
 pub trait Postings {
@@ -86,7 +89,8 @@ pub trait Postings {
     ) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send;
 
     /// Asks for the words of the index that begin like each term: of each vocabulary the first [`ENDINGS`]
-    /// in the order of their bytes, without those that are marked with a level.
+    /// in the order of their bytes, without those that are marked with a level. Not called if the query is
+    /// limited to subtrees, because the words can be those of any passage.
     fn beginnings(
         &mut self,
         terms: &[Term],

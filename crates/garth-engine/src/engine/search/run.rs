@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::around::{Around, NAMED};
+use super::beginnings::beginnings;
 use super::forms::{Newest, Totals, WordForm, exactly};
 use super::judge::Shown;
 use super::matches::{Matches, TermMatches, rows_of};
@@ -15,12 +16,12 @@ use super::names::add_titles;
 use super::parts::{ByPart, weight_of};
 use super::passage::Passage;
 use super::postings::{
-    CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, ScopeBound, Start, Started, SubtreeBound,
+    CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, SMALL_SCOPE, Start, Started, SubtreeBound,
     SubtreePassages,
 };
 use super::score::{Candidate, NearWord, Ranked, english_share, near_words, rarity, saturated};
 use crate::model::Ino;
-use crate::text::question::{Part, Question, Term};
+use crate::text::question::{Part, Question};
 use crate::text::token::{of_word, words};
 
 /// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more
@@ -42,8 +43,6 @@ const NEAR_LEAST: usize = 64;
 const NEAR: f64 = 0.3;
 /// Passages whose text is compared with the question.
 const COMPARED: usize = 100;
-/// If the query can reach no more passages than this, all of them are compared, whatever words they have.
-const SCANNED: usize = 256;
 /// Minimum number of words of a question for its meaning to count. One or two are a name or a key that
 /// somebody looks up, and say too little of what is meant.
 const SENTENCE: usize = 3;
@@ -133,24 +132,6 @@ pub async fn search<P: Postings>(
     Ok(answer.unwrap_or(Answer { found: Vec::new(), more: false }))
 }
 
-/// Returns the words of the index that begin like each term. A single Latin letter stays a word, because it
-/// would match almost everything.
-async fn beginnings<P: Postings>(
-    postings: &mut P,
-    terms: &[Term],
-    has_words: bool,
-) -> Result<Vec<Vec<WordForm>>, P::Error> {
-    let is_letter = |term: &Term| term.token.len() == 1;
-    let longer: Vec<Term> = terms.iter().filter(|term| !is_letter(term)).cloned().collect();
-    let found = if longer.is_empty() { Vec::new() } else { postings.beginnings(&longer).await? };
-    let mut found = found.into_iter();
-    let forms = terms.iter().map(|term| match is_letter(term) {
-        true => exactly(term, has_words),
-        false => found.next().unwrap_or_default(),
-    });
-    Ok(forms.collect())
-}
-
 /// One pass of a search: with the words of the question, or with words that begin like them.
 struct Search<'a, P: Postings> {
     postings: &'a mut P,
@@ -184,7 +165,7 @@ impl<'a, P: Postings> Search<'a, P> {
         let probe = if words.len() > 1 { most.min(PROBE) } else { most };
         let near_most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
         let near_forms = near.iter().map(|word| WordForm::plain(word.token.clone())).collect();
-        let reach = asked.meaning.then_some(ScopeBound { nodes: 4 * SCANNED, passages: SCANNED });
+        let reach = asked.meaning.then_some(SMALL_SCOPE);
         let asked = Start { words, probe, most, near: near_forms, near_most, reach };
         let mut found = postings.start(&asked).await?;
         if found.reach.is_none() {
@@ -473,7 +454,7 @@ impl<'a, P: Postings> Search<'a, P> {
         around: Option<&Around>,
         question: &str,
     ) -> Result<(), P::Error> {
-        let first = by_part.first(if self.compares_all { SCANNED } else { COMPARED });
+        let first = by_part.first(if self.compares_all { SMALL_SCOPE.passages } else { COMPARED });
         let mut files = Vec::new();
         // In the order of files, each of which is read once.
         for of_file in first.chunk_by(|(_, one), (_, other)| one.ino == other.ino) {

@@ -37,9 +37,12 @@ fn meaning_compares_all_passages_of_small_scope() {
     let index = crowd(6_000, "heron");
     let mut judge = Counting { meaning: true, within: Some((70..90).collect()), ..Counting::default() };
     index.ask("rare bird of prey", &mut judge);
+    assert_eq!(judge.compared, 2 * 20, "none has a word, so their texts are also read for beginnings");
+    let mut judge = Counting { meaning: true, within: Some((70..90).collect()), ..Counting::default() };
+    index.ask("heron bird of prey", &mut judge);
     assert_eq!(judge.compared, 20);
     let mut judge = Counting { meaning: true, within: Some((70..90).collect()), ..Counting::default() };
-    index.ask("bird prey", &mut judge);
+    index.ask("heron prey", &mut judge);
     assert_eq!(judge.compared, 0, "two words are looked up");
 }
 
