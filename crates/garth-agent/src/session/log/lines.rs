@@ -320,8 +320,8 @@ impl Sessions<'_> {
             return Ok(page);
         };
         let (mut waiting, mut taken): (Vec<u8>, usize) = (Vec::new(), 0);
-        // Bytes of the first waiting line that have no line feed. Looked at again with every piece, a long line
-        // would cost the square of its length.
+        // Bytes of the first waiting line that have no line feed. If each piece looked at them again, a long
+        // line would cost the square of its length.
         let mut searched = 0;
         let mut at = start;
         while number <= *lines.end() {
