@@ -49,6 +49,7 @@ mod it {
     mod secrets;
     mod session_removal;
     mod sessions;
+    mod sessions_overlaid;
     mod sessions_retracted;
     mod sessions_retracted_again;
     mod sessions_sources;

@@ -32,6 +32,11 @@ const OF_SESSIONS: [&str; 7] = [
 /// Excluded files in other places.
 const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
 
+/// Directory of the stored overlays.
+const OVERLAYS: &str = "/.garth/overlays/";
+/// Log of messages of a session.
+const MESSAGES_FILE: &str = "messages.jsonl";
+
 /// Status of an active memory.
 const ACTIVE: &str = "ACTIVE";
 
@@ -64,16 +69,27 @@ pub(super) fn searchable(path: &TreePath) -> Searchable {
         let file = TreePath::from_row(dir.key(), META);
         return Searchable::While { file, projection: MEMORY_STATUS, key: ACTIVE, layer };
     }
-    match PATTERNS.never.iter().any(|pattern| pattern.has(path)) {
-        true => Searchable::No,
-        false => Searchable::Yes,
-    }
+    let is_excluded = |path: &TreePath| PATTERNS.never.iter().any(|pattern| pattern.has(path));
+    let is_hidden = match in_overlay(path) {
+        // Keys of events say which messages are retracted, and no file of an overlay has keys. An overlay of
+        // a directory does not show the whole path of a log, so that the name alone decides.
+        Some(shown) => name == MESSAGES_FILE || is_excluded(&shown),
+        None => is_excluded(path),
+    };
+    if is_hidden { Searchable::No } else { Searchable::Yes }
+}
+
+/// Returns the path in a stored overlay of a file that was written in it; `None` for other files.
+fn in_overlay(path: &TreePath) -> Option<TreePath> {
+    let (_id, below) = path.key().strip_prefix(OVERLAYS)?.split_once('/')?;
+    let (_tree, shown) = below.split_once('/')?;
+    Some(TreePath::from_row("", shown))
 }
 
 /// Returns which lines of the file at a path search omits: the messages that events have retracted.
 pub(super) fn withheld(path: &TreePath) -> Option<WithheldLines> {
     static MESSAGES: LazyLock<PathPattern> = LazyLock::new(|| PathPattern::built_in(session_lines::MESSAGES));
-    let dir = path.parent().filter(|_| path.name() == Some("messages.jsonl") && MESSAGES.has(path))?;
+    let dir = path.parent().filter(|_| path.name() == Some(MESSAGES_FILE) && MESSAGES.has(path))?;
     let file = TreePath::from_row(dir.key(), "events.jsonl");
     Some(WithheldLines { file, projection: SESSION_LINE, any: RETRACTED, keys: retracted_keys })
 }
@@ -104,6 +120,24 @@ mod tests {
         ] {
             assert_eq!(of(hidden), Searchable::No, "{hidden}");
         }
+    }
+
+    #[test]
+    fn overlays_exclude_session_logs() {
+        let session = "/users/a/agents/b/session/s";
+        for (file, due) in [
+            (format!("{session}/messages.jsonl"), Searchable::No),
+            (format!("{session}/latest.md"), Searchable::No),
+            (format!("{session}/context/pack.md"), Searchable::No),
+            // Of an overlay of `/users/a/agents/b`.
+            ("/session/s/messages.jsonl".to_owned(), Searchable::No),
+            ("/messages.jsonl".to_owned(), Searchable::No),
+            (format!("{session}/context/summary.md"), Searchable::Yes),
+            ("/notes/plan.md".to_owned(), Searchable::Yes),
+        ] {
+            assert_eq!(of(&format!("/.garth/overlays/draft/tree{file}")), due, "{file}");
+        }
+        assert_eq!(of("/notes/messages.jsonl"), Searchable::Yes);
     }
 
     #[test]

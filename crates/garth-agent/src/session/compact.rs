@@ -90,7 +90,7 @@ impl Sessions<'_> {
         self.meta(session).await?;
         let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);
         let Some(made) = self.compaction(session, compact, end).await? else {
-            let batch = self.batch(session, Vec::new(), "compact nothing of session");
+            let batch = self.batch(session, Vec::new(), "compact nothing of session")?;
             let nothing = Compacted { lines: None, by_model: false, seq: None, more: false };
             return self.once.unchanged(self.fs, batch, nothing).await;
         };
@@ -107,6 +107,8 @@ impl Sessions<'_> {
         compact: &Compact<'_>,
         end: u64,
     ) -> Result<Option<Compaction>> {
+        // Before a model is asked.
+        self.check_writable(session)?;
         let mut names = vec![SUMMARY, TODO];
         names.extend(EntryKind::ALL.map(EntryKind::file));
         let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;

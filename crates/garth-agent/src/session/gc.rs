@@ -139,7 +139,7 @@ impl Sessions<'_> {
             return Ok(collection);
         }
         if collection.removed.is_empty() && marks.is_empty() {
-            let batch = self.batch(session, ops, "collect nothing of session");
+            let batch = self.batch(session, ops, "collect nothing of session")?;
             return self.once.unchanged(self.fs, batch, collection).await;
         }
         ops.extend(marks);
@@ -156,7 +156,7 @@ impl Sessions<'_> {
             // Last: the log of events may be emptied by this commit, and the event has to stay.
             self.add_event(&mut ops, session, "context.collected", &fields).await?;
         }
-        let batch = self.batch(session, ops, "collect context of session");
+        let batch = self.batch(session, ops, "collect context of session")?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         collection.seq = Some(PENDING);

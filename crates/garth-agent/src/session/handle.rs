@@ -251,8 +251,38 @@ impl<'a> Sessions<'a> {
         Ok(name.split('/').fold(dir, |dir, name| TreePath::from_row(dir.key(), name)))
     }
 
+    /// Fails in a tree in which sessions are only read. An overlay has copies of written files, without the
+    /// keys by which messages and retractions are found: a retraction would hide nothing there.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub(crate) fn check_writable(&self, session: &str) -> Result<()> {
+        if self.has_history()? {
+            return Ok(());
+        }
+        let message = format!(
+            "{session}: sessions are only read in an overlay and in other trees without a history; write to \
+             the session in the account, on the command line without --overlay"
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+
+    /// Returns false for an overlay and for a folder of the host.
+    pub(super) fn has_history(&self) -> Result<bool> {
+        Ok(self.fs.capabilities(&self.home()?).history)
+    }
+
     /// Returns a batch in the name of the author, with a message that names the session.
-    pub(super) fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
+    ///
+    /// # Errors
+    /// As [`Self::check_writable`].
+    pub(super) fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Result<Batch> {
+        self.check_writable(session)?;
+        Ok(self.unchecked_batch(session, ops, message))
+    }
+
+    /// As [`Self::batch`], also for a tree without a history: for batches that leave all logs as they are.
+    pub(super) fn unchecked_batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
         let author = self.author.clone().or(&Author::agent(&self.agent));
         // The audience of a group is no user. Whose each byte is follows from these fields of its commit.
         let author = match (is_reserved(&self.user), author.user.is_some()) {

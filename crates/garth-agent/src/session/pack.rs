@@ -57,7 +57,7 @@ impl From<Packed> for PackOutcome {
 
 impl Sessions<'_> {
     /// Builds the pack of a session, and writes `pack.json` and `pack.md` in one commit. Writes nothing if
-    /// the pack has not changed.
+    /// the pack has not changed, and nothing in an overlay.
     ///
     /// # Errors
     /// `BudgetTooSmall` if the last message of the user and the unfinished step do not fit, with the least
@@ -80,14 +80,15 @@ impl Sessions<'_> {
         let budget = options.budget.or(files.budget).or(meta.context_window).unwrap_or(0);
         let (packed, cut) = self.build(session, options, budget, &files).await?;
         let (pack_file, text_file) = (self.file(session, PACK)?, self.file(session, PACK_TEXT)?);
-        if options.dry {
+        // In an overlay, a retraction in the account would not reach the files.
+        if options.dry || !self.has_history()? {
             return Ok(packed.into());
         }
         if files.before.as_ref().is_some_and(|before| before.is_same(&packed.pack)) {
             let text = read_all(self.fs, std::slice::from_ref(&text_file), packed.markdown.len()).await?;
             // Any program can write `pack.md`: only its text shows whether a write is needed.
             if text.first().and_then(|file| file.as_ref()?.text()) == Some(&packed.markdown) {
-                let batch = self.batch(session, Vec::new(), "pack nothing new of session");
+                let batch = self.batch(session, Vec::new(), "pack nothing new of session")?;
                 return self.once.unchanged(self.fs, batch, packed.into()).await;
             }
         }
@@ -128,7 +129,7 @@ impl Sessions<'_> {
             ops.extend(self.swap_ops(session, cut, &index, &policy)?);
             conditions.push((self.file(session, SWAPPED)?, as_read(files.swap_file.as_ref())));
         }
-        let batch = self.batch(session, ops, "pack session");
+        let batch = self.batch(session, ops, "pack session")?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         // `with_parents` would create the directory of a session that is removed at the same time.
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);

@@ -102,13 +102,13 @@ impl Sessions<'_> {
         }
         let path = self.file(session, DEDUPED)?;
         if file.as_ref().and_then(File::text) == Some(&text) && ops.is_empty() {
-            let batch = self.batch(session, ops, "dedup nothing in session");
+            let batch = self.batch(session, ops, "dedup nothing in session")?;
             return self.once.unchanged(self.fs, batch, found).await;
         }
         let policy = self.policy_or_default(session).await?;
         let attrs = self.marked(&path, Some(due_at(self.env.now(), policy.swap_ttl)));
         ops.push(Op::write(path.clone(), text).with_parents().with_attrs(attrs));
-        let batch = self.batch(session, ops, "dedup in session").require(path, as_read(file.as_ref()));
+        let batch = self.batch(session, ops, "dedup in session")?.require(path, as_read(file.as_ref()));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         self.once.commit(self.fs, batch, found).await
     }

@@ -97,12 +97,12 @@ impl Sessions<'_> {
         };
         // The entry of a cut does not take its lines out of packs, so that this call is not a repeat of it.
         if let Some(there) = index.iter().find(|there| there.id == entry.id && !there.cut) {
-            let batch = self.batch(session, Vec::new(), "swap nothing out of session");
+            let batch = self.batch(session, Vec::new(), "swap nothing out of session")?;
             return self.once.unchanged(self.fs, batch, there.clone()).await;
         }
         let policy = self.policy_or_default(session).await?;
         let ops = self.swap_ops(session, [(entry.clone(), chunk)], &index, &policy)?;
-        let batch = self.batch(session, ops, "swap out of session");
+        let batch = self.batch(session, ops, "swap out of session")?;
         let batch = batch.require(self.file(session, SWAPPED)?, as_read(index_file.as_ref()));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         self.once.commit(self.fs, batch, entry).await
@@ -395,13 +395,13 @@ impl Sessions<'_> {
         let bytes = self.shown_of_swap(session, id).await?.map_or(0, |bytes| bytes.len());
         let (file, mut index) = self.swap_index(session).await?;
         if !index.iter().any(|entry| entry.id == id) {
-            let batch = self.batch(session, Vec::new(), "swap nothing into session");
+            let batch = self.batch(session, Vec::new(), "swap nothing into session")?;
             return self.once.unchanged(self.fs, batch, bytes).await;
         }
         index.retain(|entry| entry.id != id);
         let policy = self.policy_or_default(session).await?;
         let ops = self.swap_ops(session, [], &index, &policy)?;
-        let batch = self.batch(session, ops, "swap into session");
+        let batch = self.batch(session, ops, "swap into session")?;
         let batch = batch.require(self.file(session, SWAPPED)?, as_read(file.as_ref()));
         let batch = batch.require(self.file(session, META)?, Precondition::Exists);
         self.once.commit(self.fs, batch, bytes).await

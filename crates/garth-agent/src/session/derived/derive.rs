@@ -167,7 +167,7 @@ impl Sessions<'_> {
         if ops.is_empty() {
             return Err(Error::invalid("nothing to write: give a summary, facts, decisions, todo or refs"));
         }
-        let batch = self.batch(session, ops, "derive context of session");
+        let batch = self.batch(session, ops, "derive context of session")?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         let files = files.into_iter().map(str::to_owned).collect();

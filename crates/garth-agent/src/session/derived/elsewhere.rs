@@ -152,7 +152,7 @@ impl Sessions<'_> {
         let class = self.class_of(&session).await?;
         let author =
             class.into_iter().fold(Author::default(), |author, class| author.with_class(class.as_str()));
-        let batch = self.clone().by(author).batch(&session, ops, "remove what was retracted from session");
+        let batch = self.clone().by(author).batch(&session, ops, "remove what was retracted from session")?;
         self.fs.commit(batch.require(condition.0, condition.1)).await?;
         Ok(())
     }

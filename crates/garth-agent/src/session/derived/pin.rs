@@ -45,7 +45,7 @@ impl Sessions<'_> {
             Some(text) => Op::write(path, text.to_owned()).with_parents(),
             None => Op::remove_file(path),
         };
-        let batch = self.batch(session, vec![op], "pin to session");
+        let batch = self.batch(session, vec![op], "pin to session")?;
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         self.once.commit(self.fs, batch, PENDING).await
     }

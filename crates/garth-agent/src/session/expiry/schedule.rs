@@ -228,7 +228,7 @@ impl Sessions<'_> {
             }
         }
         if !ops.is_empty() {
-            self.fs.commit(self.batch(session, ops, "put off collecting")).await?;
+            self.fs.commit(self.batch(session, ops, "put off collecting")?).await?;
         }
         Ok(())
     }

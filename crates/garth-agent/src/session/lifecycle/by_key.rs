@@ -140,7 +140,7 @@ impl Sessions<'_> {
             .await?
             .map_or(Precondition::Absent, |home| Precondition::Version(home.version));
         if let Some(current) = self.current(key).await? {
-            let batch = self.batch(&current.name, Vec::new(), "continue session");
+            let batch = self.unchecked_batch(&current.name, Vec::new(), "continue session");
             return self.once.unchanged(self.fs, batch, outcome((current, false))).await;
         }
         let conditions = vec![(At::from(home), seen)];

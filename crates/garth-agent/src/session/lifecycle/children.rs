@@ -285,7 +285,7 @@ impl<'a> Sessions<'a> {
         let own = self.of_agent(&child.agent);
         let class = own.class_of_child(meta.class).await?;
         let parent = self.parent_of(session, &child.id);
-        let mut batch = self.batch(session, ops, "spawn child of session");
+        let mut batch = self.batch(session, ops, "spawn child of session")?;
         match own.meta_if_there(&child.session).await? {
             Some((file, meta)) => {
                 batch.preconditions.push(own.taken_on(&child.session, (&file, &meta), class, &parent)?);
@@ -412,7 +412,7 @@ impl<'a> Sessions<'a> {
         let says_nothing = change.result.is_none() && change.refs.is_none() && !brings;
         // A repeat, perhaps of a call whose answer was lost: not an error, even if the status is final.
         if is_same && says_nothing {
-            let batch = self.batch(session, Vec::new(), "set nothing of a child of session");
+            let batch = self.batch(session, Vec::new(), "set nothing of a child of session")?;
             return self.once.unchanged(self.fs, batch, child).await;
         }
         let leads = change.status.is_none_or(|next| is_same || child.status.leads_to(next));
@@ -466,7 +466,7 @@ impl<'a> Sessions<'a> {
             self.add_child_event(&mut ops, session, "child.started", &child).await?;
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{}\n", self.env.now().to_rfc3339())));
-        let batch = self.batch(session, ops, "set child of session");
+        let batch = self.batch(session, ops, "set child of session")?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         self.once.commit(self.fs, batch, child).await

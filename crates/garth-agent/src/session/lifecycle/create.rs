@@ -126,7 +126,7 @@ impl Sessions<'_> {
         outcome: &(impl Fn(Listed) -> T + Send + Sync),
     ) -> Result<T> {
         let (ops, more, made) = self.create_ops(create).await?;
-        let mut batch = self.batch(&create.name, ops, "create session");
+        let mut batch = self.batch(&create.name, ops, "create session")?;
         batch.preconditions = [conditions, more].concat();
         self.once.commit(self.fs, batch, outcome(made)).await
     }
@@ -151,6 +151,7 @@ impl Sessions<'_> {
         create: &Create,
     ) -> Result<(Vec<Op>, Vec<(At, Precondition)>, Listed)> {
         let Create { name, .. } = create;
+        self.check_writable(name)?;
         let now = self.env.now().to_rfc3339();
         let class = match create.class {
             Some(class) => class,

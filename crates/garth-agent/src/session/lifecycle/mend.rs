@@ -61,7 +61,7 @@ impl Sessions<'_> {
             if !file.is_file {
                 ops.insert(0, Op::remove_tree(path.clone()));
             }
-            let batch = self.batch(session, ops, "restore meta.json of session");
+            let batch = self.unchecked_batch(session, ops, "restore meta.json of session");
             self.fs.commit(batch.require(path.clone(), as_read(Some(&file)))).await?;
         }
         Ok(Some(Damaged { path: path.to_string(), why: error.message().to_owned(), mended: !dry_run }))

@@ -40,6 +40,7 @@ impl Sessions<'_> {
     /// Reads a session to close. The version of the messages is read before their number, so that later
     /// messages make the commit fail.
     pub(crate) async fn close_target(&self, session: &str) -> Result<CloseTarget> {
+        self.check_writable(session)?;
         let (file, _) = self.meta(session).await?;
         let listed = self.get(session).await?;
         let path = self.file(session, Log::Messages.file())?;

@@ -141,11 +141,11 @@ impl Sessions<'_> {
             ops.push(self.meta_op(session, &meta)?);
         }
         if ops.is_empty() {
-            let batch = self.batch(session, ops, "set nothing of session");
+            let batch = self.batch(session, ops, "set nothing of session")?;
             return self.once.unchanged(self.fs, batch, listed).await;
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
-        let batch = self.batch(session, ops, "set session").require(meta_file, as_read(Some(&file)));
+        let batch = self.batch(session, ops, "set session")?.require(meta_file, as_read(Some(&file)));
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         (listed.state, listed.updated_at) = (change.state.unwrap_or(listed.state), now);
         listed.cwd = change.cwd.clone().unwrap_or(listed.cwd);

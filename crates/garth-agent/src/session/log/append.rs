@@ -236,6 +236,7 @@ impl Sessions<'_> {
         append: &Append,
         outcome: impl Fn(AppendedLines) -> T + Send + Sync,
     ) -> Result<T> {
+        self.check_writable(session)?;
         // Once for all attempts: the path of an image is derived from the id of its message.
         let [messages, events] = self.prepare(session, append).await?;
         retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
@@ -409,7 +410,7 @@ impl Sessions<'_> {
         if ops.is_empty() && adds_usage.is_none() && append.state.is_none() && append.creation.is_none() {
             // There is nothing to commit, but a missing session is still an error.
             self.meta(session).await?;
-            let batch = self.batch(session, Vec::new(), "append nothing to session");
+            let batch = self.batch(session, Vec::new(), "append nothing to session")?;
             return self.once.unchanged(self.fs, batch, outcome(AppendedLines { appended, new: None })).await;
         }
         let batch = self.with_rest(session, append, adds_usage, ops).await?;
@@ -493,7 +494,7 @@ impl Sessions<'_> {
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         // A reset changes `meta.json`. A line that is appended after its archive was written would be in no
         // archive.
-        let batch = self.batch(session, ops, "append to session").require(meta_file, as_read(file.as_ref()));
+        let batch = self.batch(session, ops, "append to session")?.require(meta_file, as_read(file.as_ref()));
         Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
 

@@ -64,7 +64,7 @@ impl<'a> Sessions<'a> {
             let (stored, (_, meta)) = (media.get(key).await?, self.meta(session).await?);
             let of = (meta.session_key.as_deref().unwrap_or(&meta.id), &*meta.id);
             let (ops, key) = media.copy_ops(&stored, of, &random_uuid(&self.env)?)?;
-            let batch = self.batch(session, ops, "copy media to session");
+            let batch = self.batch(session, ops, "copy media to session")?;
             self.once.commit(self.fs, batch, CreatedMedia::pending(key)).await
         };
         media.made(self.once.run(copy).await?).await

@@ -166,6 +166,7 @@ impl Sessions<'_> {
     pub async fn retract(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Retracted> {
         check_source(Some(session), source)?;
         check_reason(reason)?;
+        self.check_writable(session)?;
         let done = self.once.run(retry(|| self.retract_once(session, source, reason))).await?;
         // A repeat finishes this after a crash.
         let is_repeat = self.once.is_repeat() || done.events.is_empty();
@@ -183,7 +184,7 @@ impl Sessions<'_> {
         let drafts = self.retractions(session, &lines, reason).await?;
         if drafts.is_empty() {
             let done = Retracted { lines, events: Vec::new(), seq: self.fs.head().await?.seq };
-            let batch = self.batch(session, Vec::new(), "retract nothing new of session");
+            let batch = self.batch(session, Vec::new(), "retract nothing new of session")?;
             return self.once.unchanged(self.fs, batch, done).await;
         }
         let now = self.env.now().to_rfc3339();
@@ -207,7 +208,7 @@ impl Sessions<'_> {
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         ops.extend(derived.ops);
         conditions.extend(derived.conditions);
-        let batch = self.batch(session, ops, "retract messages of session");
+        let batch = self.batch(session, ops, "retract messages of session")?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         self.once.commit(self.fs, batch, Retracted { lines, events, seq: PENDING }).await
     }

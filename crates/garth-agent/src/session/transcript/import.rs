@@ -234,6 +234,7 @@ impl Sessions<'_> {
         if import.dry {
             return self.preview(session, import, &given).await;
         }
+        self.check_writable(session)?;
         let first = self.once.run(retry(|| self.first_slice(session, import, &given, None))).await?;
         let is_whole = first.is_whole;
         // After the record: a repeat finishes this after a crash. A repeat without a record retracts nothing:

@@ -84,9 +84,10 @@ impl Workspace<'_> {
             // In the commit of the event, so that the pin and the recorded prompt match.
             append = append.noting(PINNED_SINCE, prompt.seq.0.into());
         }
+        let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
+        sessions.check_writable(session)?;
         // Before the event, whose commit is the outcome: a repeat after a crash marks the days again.
         self.mark_days(&prompt.unmarked).await?;
-        let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
         let outcome = |lines: AppendedLines| outcome(lines.appended.events.into_iter().next());
         sessions.append_as(session, &append, outcome).await
     }
