@@ -152,6 +152,7 @@ impl Workspace<'_> {
     /// Marks a session for the time at which it will be due without further use.
     pub(super) async fn schedule_reset(&self, user: &str, session: &str) -> Result<()> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
+        sessions.check_writable(session)?;
         let listed = sessions.get(session).await?;
         let path = self.marked_file(user, session)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
