@@ -21,7 +21,7 @@ const TOKENS_PER_NEAREST: usize = 200;
 /// Limit on the memories and files that are read: about 80 KiB of each.
 pub(super) const READ: usize = MAX_SOURCES;
 /// Share of the best score below which sources, and parts of them, are omitted.
-const BESIDE: f64 = 0.4;
+const LEAST_SHARE: f64 = 0.4;
 
 /// Limits on the candidates that are gathered.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Reach {
             candidates: asked.limit.unwrap_or(READ),
             // The first ones may have no part that is near in meaning.
             near: asked.limit.unwrap_or(2 * most_nearest(asked)),
-            least: BESIDE,
+            least: LEAST_SHARE,
             is_in_budget: true,
         }
     }
