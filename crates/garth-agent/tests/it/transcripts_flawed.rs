@@ -219,6 +219,24 @@ async fn exported_results_of_a_step_are_one_message() {
             let answer = own[2]["content"].as_array().unwrap();
             let ids: Vec<&Value> = answer.iter().map(|block| &block["tool_use_id"]).collect();
             assert_eq!(ids, ["a", "b"], "{own}");
+            // The export has another order than the session, and is the same conversation.
+            let done = whole(&sessions, &name, ANTHROPIC, &own.to_string()).await;
+            assert_eq!(
+                (done.new, done.present, done.retracted),
+                (0, own.as_array().unwrap().len() as u64, None)
+            );
+            let mut longer = own.as_array().unwrap().clone();
+            longer.push(user("thanks"));
+            assert_eq!(whole(&sessions, &name, ANTHROPIC, &lines(&longer)).await.new, 1);
+            // A change after the results, before the end of what the user says among them: a rewind stores
+            // the results again.
+            longer.truncate(3);
+            longer.push(user("another"));
+            let conflict = sessions.import(&name, &Import::new(ANTHROPIC, &lines(&longer)).whole()).await;
+            assert_eq!(conflict.unwrap_err().kind, ErrorKind::Conflict);
+            sessions.import(&name, &Import::new(ANTHROPIC, &lines(&longer)).rewind()).await.unwrap();
+            let own = exported(&sessions, &name, &Export::new(ANTHROPIC)).await;
+            assert_eq!(serde_json::from_str::<Vec<Value>>(&own).unwrap(), longer);
         }
         // After a retraction of one result, and a rewind that brings the other.
         let all: Vec<Value> = head.iter().cloned().chain([results(&["a", "b"])]).collect();

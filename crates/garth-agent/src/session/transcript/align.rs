@@ -36,6 +36,10 @@ const MAX_SAID_AGAIN: u64 = 1_000;
 /// Limit on the system messages of a transcript that are compared with retracted ones.
 const MAX_SYSTEM: usize = 16;
 
+/// Limit on the messages, and on the bytes of their contents, among which a result is searched.
+const MAX_STEP: usize = 1_000;
+const MAX_STEP_BYTES: usize = 20 << 20;
+
 /// Result of an alignment.
 #[derive(Default)]
 pub(super) struct Alignment {
@@ -80,6 +84,31 @@ impl Stored {
         let has_place = format != TranscriptFormat::Anthropic || self.native.is_some() || self.number == 1;
         has_place && self.draft.raw("role") == Some("\"system\"")
     }
+
+    fn is_result(&self) -> bool {
+        self.draft.raw("role") == Some("\"tool\"")
+    }
+
+    /// Returns true for a message that is neither a result nor of the assistant.
+    fn is_of_user(&self) -> bool {
+        !self.is_result() && self.draft.raw("role") != Some("\"assistant\"")
+    }
+}
+
+/// Results that were compared before messages of the user that precede them in the session.
+struct Moved {
+    /// Session and line of the first of these messages of the user, and the number of messages of the
+    /// transcript before the results.
+    first: (usize, u64, usize),
+    /// Line of the last of the results.
+    last: u64,
+}
+
+impl Moved {
+    /// Returns true if the message is one of those of the user, or is among them.
+    fn is_open(&self, one: &Stored) -> bool {
+        one.session == self.first.0 && one.number < self.last
+    }
 }
 
 /// Reads the messages of a chain of sessions, without retracted ones.
@@ -95,12 +124,45 @@ struct StoredReader<'a> {
     /// them.
     group: VecDeque<Stored>,
     after: Option<Stored>,
+    /// Messages that were searched for results.
+    ahead: VecDeque<Stored>,
     /// Reader of the native lines of a session.
     native: Option<(usize, Reader<'a>)>,
 }
 
 impl StoredReader<'_> {
     async fn next(&mut self) -> Result<Option<Stored>> {
+        match self.ahead.pop_front() {
+            Some(one) => Ok(Some(one)),
+            None => self.read_next().await,
+        }
+    }
+
+    /// Returns the index in `ahead` of the next result that an export has before the message `one`. Anthropic
+    /// has all results between two messages of the assistant before what the user says there.
+    async fn next_result(&mut self, one: &Stored) -> Result<Option<usize>> {
+        if self.format != TranscriptFormat::Anthropic || !one.is_of_user() {
+            return Ok(None);
+        }
+        let mut bytes = 0;
+        for at in 0..MAX_STEP {
+            if at == self.ahead.len() && bytes < MAX_STEP_BYTES {
+                let next = self.read_next().await?;
+                self.ahead.extend(next);
+            }
+            let Some(next) = self.ahead.get(at).filter(|next| next.session == one.session) else { break };
+            if next.is_result() {
+                return Ok(Some(at));
+            }
+            if !next.is_of_user() {
+                break;
+            }
+            bytes += next.draft.value("content").map_or(0, |content| content.get().len());
+        }
+        Ok(None)
+    }
+
+    async fn read_next(&mut self) -> Result<Option<Stored>> {
         if self.group.is_empty() {
             self.read_group().await?;
         }
@@ -164,6 +226,10 @@ impl StoredReader<'_> {
     fn name(&self) -> &str {
         &self.chain[self.session]
     }
+
+    fn name_of(&self, one: &Stored) -> &str {
+        &self.chain[one.session]
+    }
 }
 
 impl Sessions<'_> {
@@ -197,6 +263,7 @@ impl Sessions<'_> {
             page: VecDeque::new(),
             group: VecDeque::new(),
             after: None,
+            ahead: VecDeque::new(),
             native: None,
             chain,
         };
@@ -231,21 +298,42 @@ impl Sessions<'_> {
             }
         }
         aligned.there = leading;
+        let mut moved: Option<Moved> = None;
         while let (Some(one), Some(message)) = (&current, given.messages.get(aligned.there)) {
             // If both messages have an original form and the forms are equal, all messages derived from them
             // are equal too.
-            let (of_given, of_stored) = match (message.came, one.came) {
-                (Some(this), Some((that, parts))) if this == that => (given.parts(aligned.there), parts),
+            let equal = match (message.came, one.came) {
+                (Some(this), Some((that, parts))) if this == that => {
+                    Some((given.parts(aligned.there), parts))
+                }
                 // One message in the transcript can be several in the session, such as results that came one
-                // by one: their forms differ, and their parts are compared.
-                (Some(_), Some((_, parts))) if given.parts(aligned.there) == parts => break,
-                _ if self.is_said((given, aligned.there), (&stored.chain[one.session], one)).await? => (1, 1),
-                _ => break,
+                // by one or with what the user said: their forms differ, and their parts are compared.
+                (Some(_), Some((_, parts)))
+                    if given.parts(aligned.there) == parts
+                        && (parts == 1 || !given.is_known(aligned.there)) =>
+                {
+                    None
+                }
+                _ if self.is_said((given, aligned.there), (stored.name_of(one), one)).await? => Some((1, 1)),
+                _ => None,
             };
-            aligned.there += of_given;
-            for _ in 0..of_stored {
-                current = stored.next().await?;
+            if let Some((of_given, of_stored)) = equal {
+                aligned.there += of_given;
+                for _ in 0..of_stored {
+                    current = stored.next().await?;
+                }
+                continue;
             }
+            let Some(at) = stored.next_result(one).await? else { break };
+            let Some(result) = stored.ahead.get(at) else { break };
+            if !self.is_said((given, aligned.there), (stored.name_of(result), result)).await? {
+                break;
+            }
+            let first = moved.take_if(|moved| moved.is_open(one));
+            let first = first.map_or((one.session, one.number, aligned.there), |moved| moved.first);
+            moved = Some(Moved { first, last: result.number });
+            stored.ahead.remove(at);
+            aligned.there += 1;
         }
         let Some(other) = current else {
             aligned.said_again = self.said_again(&stored, given, &[aligned.there], last).await?;
@@ -260,12 +348,12 @@ impl Sessions<'_> {
                 )));
             }
             if rewind {
-                aligned.retract = Some(self.to_retract(&stored, &other, last)?);
+                self.retract_from(&other, moved, (&stored, last), &mut aligned)?;
             }
             return Ok(aligned);
         };
         if rewind {
-            aligned.retract = Some(self.to_retract(&stored, &other, last)?);
+            self.retract_from(&other, moved, (&stored, last), &mut aligned)?;
             return Ok(aligned);
         }
         Err(self.difference(&stored, &other, (message.number, aligned.there == leading)).await?)
@@ -380,15 +468,27 @@ impl Sessions<'_> {
         Ok(None)
     }
 
-    /// Returns the lines of the session from a message on.
-    fn to_retract(&self, stored: &StoredReader<'_>, from: &Stored, last: u64) -> Result<RangeInclusive<u64>> {
-        if from.session + 1 == stored.chain.len() {
-            return Ok(from.number..=last);
+    /// Has the lines of the session retracted from a message on. Results after it that were compared already
+    /// are retracted with it, so they are imported again.
+    fn retract_from(
+        &self,
+        other: &Stored,
+        moved: Option<Moved>,
+        (stored, last): (&StoredReader<'_>, u64),
+        aligned: &mut Alignment,
+    ) -> Result<()> {
+        let mut from = other.number;
+        if let Some(Moved { first: (_, number, there), .. }) = moved.filter(|moved| moved.is_open(other)) {
+            (from, aligned.there) = (number, there);
+        }
+        if other.session + 1 == stored.chain.len() {
+            aligned.retract = Some(from..=last);
+            return Ok(());
         }
         let message = format!(
-            "the transcript differs from messages:{} of {}, which was reset and stays as it is; import it into \
+            "the transcript differs from messages:{from} of {}, which was reset and stays as it is; import it into \
              another session",
-            from.number, stored.chain[from.session]
+            stored.name_of(other)
         );
         Err(Error::new(ErrorKind::Conflict, message))
     }

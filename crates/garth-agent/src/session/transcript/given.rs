@@ -244,6 +244,11 @@ impl<'a> Given<'a> {
         self.messages[at..].iter().take_while(|message| message.unit == first.unit).count()
     }
 
+    /// Returns true if the messages derived from one of the transcript have all of its content.
+    pub(super) fn is_known(&self, at: usize) -> bool {
+        self.messages.get(at).is_some_and(|message| self.unknown.get(message.unit) == Some(&0))
+    }
+
     /// Fails if two messages have the same id. A part is appended with its ids, and an id names one message.
     pub(super) fn check_ids(&self) -> Result<()> {
         let mut seen = BTreeSet::new();
