@@ -19,7 +19,7 @@ use self::corrections::Corrections;
 use self::embedder::vectors_in;
 pub use self::embedder::{Embedder, Embeddings, MAX_DIMENSIONS};
 pub(crate) use self::failure::NoVectors;
-pub use self::failure::ServiceError;
+pub use self::failure::{NoAnswer, ServiceError};
 pub(crate) use self::vectors::{TextKey, Vector};
 pub use self::vectors::{VECTOR_BUDGET, VectorCache};
 use super::small_file::{as_read, pretty, read_all};
@@ -64,8 +64,8 @@ pub trait ChatModel: fmt::Debug + Send + Sync {
     /// Sends a request.
     ///
     /// # Errors
-    /// `Unavailable` if the model does not answer.
-    async fn ask(&self, ask: &Ask) -> Result<Answer>;
+    /// The reason why the model gave no answer.
+    async fn ask(&self, ask: &Ask) -> Result<Answer, ServiceError>;
 }
 
 /// Daily token allowance of an account (UTC).
@@ -163,7 +163,7 @@ impl Allowance {
 /// Sends a request within the day's allowance; `None` if that is used up.
 ///
 /// # Errors
-/// `Unavailable` if the model does not answer; from the storage.
+/// `Unavailable` with a [`NoAnswer`] as its cause if the model gives no answer; from the storage.
 pub(crate) async fn asked(
     model: &dyn ChatModel,
     allowance: Option<&Allowance>,
@@ -185,7 +185,7 @@ pub(crate) async fn asked(
         let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
         allowance.settle(due, needed).await?;
     }
-    Ok(Some(answer?.text))
+    Ok(Some(answer.map_err(NoAnswer::Service)?.text))
 }
 
 /// Daily allowance of an account for embeddings, with corrections that are not committed yet.

@@ -124,8 +124,9 @@ kinds! {
     Format, "format", 93;
     /// Stored bytes do not match their checksum, or rows contradict each other. `EIO`
     Corrupt, "corrupt", 5;
-    /// The storage cannot serve this now, through no fault of the request: another process locks the data
-    /// folder for too long, this process may not open or write it, or it is out of file descriptors. `EIO`
+    /// This cannot be done now, through no fault of the request: another process locks the data folder for
+    /// too long, this process may not open or write it, it is out of file descriptors, or a service gave no
+    /// answer. `EIO`
     Unavailable, "unavailable", 5;
     /// The storage failed. `EIO`
     Io, "io", 5;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garth_agent::models::{Allowance, Answer, Ask, ChatModel, ServiceError};
 use garth_agent::workspace::Asking;
-use garth_engine::{AccountStore, Env, Error, ErrorKind, Result};
+use garth_engine::{AccountStore, Env, Result};
 use serde::Deserialize;
 
 use crate::answers::{InRoom, Room};
@@ -52,12 +52,9 @@ impl ServedModel {
 
 #[async_trait]
 impl ChatModel for InRoom<dyn ChatModel> {
-    async fn ask(&self, ask: &Ask) -> Result<Answer> {
+    async fn ask(&self, ask: &Ask) -> Result<Answer, ServiceError> {
         let (model, ask) = (Arc::clone(&self.service), ask.clone());
-        let answer = self.run(async move { model.ask(&ask).await }).await;
-        let failed =
-            |why: ServiceError| Error::new(ErrorKind::Unavailable, format!("the model {why}; try again"));
-        answer.map_err(failed)?
+        self.run(async move { model.ask(&ask).await }).await?
     }
 }
 
@@ -88,14 +85,14 @@ impl HttpModel {
     }
 
     /// Sends a question and waits for the answer. Blocks the thread.
-    fn send(&self, ask: &Ask) -> Result<Answer> {
+    fn send(&self, ask: &Ask) -> Result<Answer, ServiceError> {
         let body = serde_json::json!({
             "model": self.model, "max_completion_tokens": ask.max_tokens,
             "messages": [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}],
         });
-        let text = self.endpoint.post(&body).map_err(|error| self.endpoint.failed(error))?;
+        let text = self.endpoint.post(&body)?;
         let other = ServiceError::Invalid("something else than chat completions");
-        let reply: Reply = serde_json::from_str(&text).map_err(|_| self.endpoint.failed(other))?;
+        let reply: Reply = serde_json::from_str(&text).map_err(|_| other)?;
         let tokens = reply.usage.and_then(|usage| usage.total_tokens);
         let said = reply.choices.into_iter().next().and_then(|choice| choice.message.content);
         Ok(Answer { text: said.unwrap_or_default(), tokens })
@@ -120,11 +117,11 @@ struct ChatAnswer {
 
 #[async_trait]
 impl ChatModel for HttpModel {
-    async fn ask(&self, ask: &Ask) -> Result<Answer> {
+    async fn ask(&self, ask: &Ask) -> Result<Answer, ServiceError> {
         let (model, ask) = (self.clone(), ask.clone());
         #[allow(clippy::disallowed_methods)] // it waits for a network, and computes nothing
         let sent = tokio::task::spawn_blocking(move || model.send(&ask));
-        sent.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the model was not asked")))
+        sent.await.unwrap_or(Err(ServiceError::Unreachable))
     }
 }
 
@@ -150,7 +147,7 @@ mod tests {
 
     #[async_trait]
     impl ChatModel for Slow {
-        async fn ask(&self, _: &Ask) -> Result<Answer> {
+        async fn ask(&self, _: &Ask) -> Result<Answer, ServiceError> {
             self.0.notified().await;
             Ok(Answer::default())
         }

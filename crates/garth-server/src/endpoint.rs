@@ -37,8 +37,6 @@ pub(crate) struct Usage {
 #[derive(Clone)]
 pub(crate) struct ModelEndpoint {
     agent: Agent,
-    /// Name of the model in errors, such as `model`.
-    what: &'static str,
     url: String,
     key: Option<String>,
     timeout: Duration,
@@ -47,12 +45,13 @@ pub(crate) struct ModelEndpoint {
 
 impl ModelEndpoint {
     /// Returns the endpoint at `call` below a base URL, with the timeout of a request and the longest answer.
-    /// It follows no redirects and ignores the proxies of the environment.
+    /// It follows no redirects and ignores the proxies of the environment. `what` names the service in
+    /// errors.
     ///
     /// # Errors
     /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
     pub(crate) fn new(
-        what: &'static str,
+        what: &str,
         (base, call): (&str, &str),
         key: Option<String>,
         (timeout, max_answer): (Duration, usize),
@@ -67,18 +66,13 @@ impl ModelEndpoint {
             .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
             .build();
         let url = format!("{}/{call}", base.trim_end_matches('/'));
-        Ok(Self { agent: config.new_agent(), what, url, key, timeout, max_answer })
+        Ok(Self { agent: config.new_agent(), url, key, timeout, max_answer })
     }
 
     /// Sets the timeout of a request, and the longest answer.
     #[must_use]
     pub(crate) fn within(self, timeout: Duration, max_answer: usize) -> Self {
         Self { timeout, max_answer, ..self }
-    }
-
-    /// Returns the error of a request that failed for this reason.
-    pub(crate) fn failed(&self, why: ServiceError) -> Error {
-        Error::new(ErrorKind::Unavailable, format!("the {} {why}; try again", self.what))
     }
 
     /// Sends a request and waits for the answer. Blocks the thread.

@@ -1,11 +1,13 @@
 //! Failures as clients see them: a status, a code of the public API and a sentence, in one envelope. Errors
-//! of the engine are mapped here by kind; internal details are only logged.
+//! of the engine are mapped here by kind, those of a language model by their cause; internal details are only
+//! logged.
 
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
+use garth_agent::models::NoAnswer;
 use garth_engine::{Error, ErrorKind};
 
 /// Code of a refusal, by which a client decides what to do. Part of the public API, `docs/specs/kv-api.md`.
@@ -164,6 +166,13 @@ impl Refusal {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
     }
 
+    /// Returns the refusal of a request that the storage cannot serve now.
+    fn unavailable() -> Self {
+        let message =
+            "the server cannot do this now: try again later; its log says more under this request id";
+        Self::new(Code::Unavailable, message)
+    }
+
     /// Returns the refusal of a request that has waited for room or a turn in vain.
     pub(crate) fn no_room(message: &str) -> Self {
         // It has waited for `room_wait`, and its repeat waits again, so the pause between them may be short.
@@ -248,6 +257,11 @@ impl From<KvError> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
+        let cause = std::error::Error::source(&error);
+        if let Some(reason) = cause.and_then(|cause| cause.downcast_ref::<NoAnswer>()) {
+            return Self::new(Code::Unavailable, reason.to_string())
+                .because(format!("{}: {reason}", error.kind()));
+        }
         if !error.is(ErrorKind::Corrupt) {
             return of_kind(error.kind(), error.message(), &error);
         }
@@ -299,6 +313,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             message.to_owned()
         }
+        _ if code == Code::Unavailable => Refusal::unavailable().message,
         _ => Refusal::internal().message,
     };
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))

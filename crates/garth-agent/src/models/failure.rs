@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use garth_engine::error::Error;
+use garth_engine::error::{Error, ErrorKind};
 
 /// Reason why a service gave no answer that can be used. It contains nothing that the service sent, which
 /// could repeat a key. Its text is a predicate: `could not be reached`.
@@ -34,6 +34,35 @@ impl fmt::Display for ServiceError {
 }
 
 impl std::error::Error for ServiceError {}
+
+/// Reason why a language model gave no answer. It is the cause of an error of the kind `Unavailable`, so that
+/// an interface can tell it from failures of the storage. Its text is a sentence for the user, and contains
+/// no URL, no key and nothing that the model sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// The account has used its tokens of the day.
+    UsedUp,
+    /// The model failed.
+    Service(ServiceError),
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UsedUp => f.write_str("the account's tokens for the language model are used up for today"),
+            Self::Service(error) => write!(f, "the language model {error}; nothing was lost, try again"),
+        }
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+impl From<NoAnswer> for Error {
+    fn from(reason: NoAnswer) -> Self {
+        Self::new(ErrorKind::Unavailable, reason.to_string()).with_source(reason)
+    }
+}
 
 /// Reason why there are no vectors of texts.
 #[derive(Debug)]

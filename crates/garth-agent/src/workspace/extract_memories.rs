@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::models::{Allowance, Ask, ChatModel, answer_in, asked};
+use crate::models::{Allowance, Ask, ChatModel, NoAnswer, ServiceError, answer_in, asked};
 use crate::session::Sessions;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::Result;
 
 /// Limit on the tokens of messages in one question to a model.
 pub(super) const MAX_ASKED: u64 = 60_000;
@@ -33,7 +33,8 @@ pub struct Asking<'m> {
 }
 
 /// Returns the memories that a model extracts from messages; `None` if there are none. Fails with
-/// `Unavailable` if the day's tokens are used up, or the model does not answer.
+/// `Unavailable`, with a [`NoAnswer`] as its cause, if the day's tokens are used up or the model does not
+/// answer.
 pub(super) async fn extract(
     sessions: &Sessions<'_>,
     session: &str,
@@ -59,17 +60,14 @@ pub(super) async fn extract(
 /// Asks the model about a text.
 pub(super) async fn ask(said: &str, asking: Asking<'_>) -> Result<Option<String>> {
     let ask = Ask { system: SYSTEM.to_owned(), user: format!("# Messages\n{said}"), max_tokens: ANSWER };
-    let used_up =
-        || Error::new(ErrorKind::Unavailable, "the tokens of the day are used up; try again tomorrow");
-    let answer = asked(asking.model, asking.allowance, &ask).await?.ok_or_else(used_up)?;
+    let answer = asked(asking.model, asking.allowance, &ask).await?.ok_or(NoAnswer::UsedUp)?;
     read(&answer)
 }
 
 fn read(answer: &str) -> Result<Option<String>> {
     let answer = answer_in(answer);
     if answer.is_empty() || answer.len() > MAX_ANSWER {
-        let message = format!("the model's answer is empty, or has more than {MAX_ANSWER} bytes; try again");
-        return Err(Error::new(ErrorKind::Unavailable, message));
+        return Err(NoAnswer::Service(ServiceError::Invalid("an answer that is empty or too long")).into());
     }
     // Models like to end even one word with a full stop.
     Ok((answer.trim_end_matches('.') != NOTHING).then(|| answer.to_owned()))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use garth_agent::models::{Answer, Ask, ChatModel};
+use garth_agent::models::{Answer, Ask, ChatModel, ServiceError};
 use garth_agent::session::{Append, Compact, Export, PackOptions, Source, TranscriptFormat};
 use garth_agent::session::{Create, Derive, Draft, SessionKey, Sessions, State};
 use garth_agent::workspace::{PromptOptions, Reset};
@@ -491,7 +491,7 @@ struct Names(String);
 
 #[async_trait::async_trait]
 impl ChatModel for Names {
-    async fn ask(&self, _: &Ask) -> Result<Answer, Error> {
+    async fn ask(&self, _: &Ask) -> Result<Answer, ServiceError> {
         let refs = &self.0;
         let text = format!(r#"{{"summary":"S","facts":[],"decisions":[],"todo":"","refs":[{refs}]}}"#);
         Ok(Answer { text, tokens: None })

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use garth_agent::models::{Allowance, Answer, Ask, ChatModel};
+use garth_agent::models::{Allowance, Answer, Ask, ChatModel, NoAnswer, ServiceError};
 use garth_agent::session::{Append, ChildChange, Compact, Draft, PackOptions, Sessions, Spawn};
-use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
 use serde_json::{Value, json};
@@ -17,12 +17,12 @@ const FILES: [&str; 5] = ["summary.md", "facts.jsonl", "decisions.jsonl", "todo.
 /// Model with fixed answers.
 #[derive(Debug)]
 struct Double {
-    says: Mutex<Vec<Result<String, Error>>>,
+    says: Mutex<Vec<Result<String, ServiceError>>>,
     asked: Mutex<Vec<Ask>>,
 }
 
 impl Double {
-    fn new(says: impl IntoIterator<Item = Result<String, Error>>) -> Self {
+    fn new(says: impl IntoIterator<Item = Result<String, ServiceError>>) -> Self {
         let mut says: Vec<_> = says.into_iter().collect();
         says.reverse();
         Self { says: Mutex::new(says), asked: Mutex::default() }
@@ -31,7 +31,7 @@ impl Double {
 
 #[async_trait]
 impl ChatModel for Double {
-    async fn ask(&self, ask: &Ask) -> Result<Answer, Error> {
+    async fn ask(&self, ask: &Ask) -> Result<Answer, ServiceError> {
         self.asked.lock().unwrap().push(ask.clone());
         let text = self.says.lock().unwrap().pop().expect("nobody asks that often")?;
         Ok(Answer { text, tokens: Some(700) })
@@ -129,7 +129,7 @@ async fn bad_model_answers_change_nothing() {
             changed("refs", json!([{"id": "r1"}])),
             changed("delete", json!("messages.jsonl")),
             Ok(good.replacen("\"todo\"", "\"todo\":\"a\",\"todo\"", 1)),
-            Err(Error::new(ErrorKind::Unavailable, "no answer")),
+            Err(ServiceError::TimedOut),
         ];
         let count = bad.len();
         let model = Double::new(bad);
@@ -140,6 +140,18 @@ async fn bad_model_answers_change_nothing() {
         }
         assert_eq!((files(&*fs).await, fs.head().await.unwrap().seq), (before, head));
     }
+}
+
+#[tokio::test]
+async fn missing_answer_is_the_cause_of_the_error() {
+    let (fs, _kept) = engines().await.swap_remove(0);
+    let sessions = sessions(&*fs).await;
+    talk(&sessions, 1..=3).await;
+    let model = Double::new([Err(ServiceError::Refused(503))]);
+    let error = sessions.compact("default", &with(&model)).await.unwrap_err();
+    assert!(error.is(ErrorKind::Unavailable) && error.message().contains("status 503"), "{error}");
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<NoAnswer>());
+    assert_eq!(cause, Some(&NoAnswer::Service(ServiceError::Refused(503))));
 }
 
 #[tokio::test]

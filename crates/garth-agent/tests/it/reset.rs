@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::TryStreamExt as _;
 use garth_agent::Class;
 use garth_agent::media::{Media, MediaKey, NewMedia, Stored};
-use garth_agent::models::{Answer, Ask, ChatModel};
+use garth_agent::models::{Answer, Ask, ChatModel, ServiceError};
 use garth_agent::session::{
     Append, Create, Draft, Export, PackOptions, SessionKey, Sessions, State, TranscriptFormat, Usage,
 };
@@ -18,7 +18,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{Author, Batch, Op, Timestamp};
-use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::Value;
 
 /// 2026-01-27 09:30 UTC, a Tuesday.
@@ -30,12 +30,12 @@ pub(super) struct Says(pub(super) Option<&'static str>);
 
 #[async_trait]
 impl ChatModel for Says {
-    async fn ask(&self, ask: &Ask) -> Result<Answer, Error> {
+    async fn ask(&self, ask: &Ask) -> Result<Answer, ServiceError> {
         let memory = ask.system.contains("memory of an agent");
         let text = match self.0 {
             Some(text) if memory => text.to_owned(),
             Some(_) => r#"{"summary":"S","facts":[],"decisions":[],"todo":"","refs":[]}"#.to_owned(),
-            None => return Err(Error::new(ErrorKind::Unavailable, "nobody is there")),
+            None => return Err(ServiceError::Unreachable),
         };
         Ok(Answer { text, tokens: Some(10) })
     }
@@ -436,7 +436,7 @@ async fn failing_job_moves_to_dlq() {
     }
     assert_eq!(tried, 6);
     let aside = fs.read_to_string(&path(&format!("/.outbox/jobs/dlq/{job}.json"))).await.unwrap();
-    assert!(aside.contains("\"FAILED\"") && aside.contains("nobody is there"), "{aside}");
+    assert!(aside.contains("\"FAILED\"") && aside.contains("could not be reached"), "{aside}");
 }
 
 #[tokio::test]
@@ -589,7 +589,7 @@ struct PutsMeanwhile<'a>(&'a MemoryFs, &'a Env, std::sync::Mutex<Option<MediaKey
 
 #[async_trait]
 impl ChatModel for PutsMeanwhile<'_> {
-    async fn ask(&self, _ask: &Ask) -> Result<Answer, Error> {
+    async fn ask(&self, _ask: &Ask) -> Result<Answer, ServiceError> {
         if self.2.lock().unwrap().is_none() {
             let key = put(self.0, self.1, "work", "late").await.key;
             *self.2.lock().unwrap() = Some(key);

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::executor::block_on;
 use garth_agent::media::{Media, MediaKey};
-use garth_agent::models::{Answer, Ask, ChatModel};
+use garth_agent::models::{Answer, Ask, ChatModel, ServiceError};
 use garth_agent::session::{
     Append, Create, Draft, Export, List, Listed, MAX_LISTED, Role, SessionKey, Sessions, TranscriptFormat,
 };
@@ -52,9 +52,9 @@ struct Sometimes;
 
 #[async_trait]
 impl ChatModel for Sometimes {
-    async fn ask(&self, ask: &Ask) -> Result<Answer, Error> {
-        if Env::system().random::<1>()?[0] % 4 == 0 {
-            return Err(Error::new(ErrorKind::Unavailable, "it does not answer"));
+    async fn ask(&self, ask: &Ask) -> Result<Answer, ServiceError> {
+        if Env::system().random::<1>().is_ok_and(|[draw]| draw % 4 == 0) {
+            return Err(ServiceError::TimedOut);
         }
         // The question for daily memory and the one for notes expect different forms.
         let memory = ask.system.contains("memory of an agent");

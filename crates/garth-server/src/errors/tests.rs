@@ -1,4 +1,7 @@
-//! Compares errors with the tables of the specifications. This file is not packaged, as they are not.
+//! Compares errors with the tables of the specifications, and checks what clients see of them. This file is
+//! not packaged, as the specifications are not.
+
+use garth_agent::models::ServiceError;
 
 use super::*;
 
@@ -27,4 +30,30 @@ fn tree_specification_lists_http_errors() {
         format!("`{kind}` {} `{}`", refusal.status.as_u16(), refusal.code.as_str())
     });
     assert_eq!(listed, known.collect::<Vec<_>>());
+}
+
+#[test]
+fn clients_learn_why_a_model_did_not_answer() {
+    for reason in [
+        NoAnswer::UsedUp,
+        NoAnswer::Service(ServiceError::TimedOut),
+        NoAnswer::Service(ServiceError::Unreachable),
+        NoAnswer::Service(ServiceError::Refused(401)),
+        NoAnswer::Service(ServiceError::Invalid("something else than text")),
+    ] {
+        let refusal = Refusal::from(Error::from(reason));
+        assert_eq!((refusal.code, &refusal.message), (Code::Unavailable, &reason.to_string()));
+        assert!(refusal.message.contains("language model") && refusal.has_cause(), "{}", refusal.message);
+    }
+}
+
+#[test]
+fn clients_see_no_details_of_failed_storage() {
+    for kind in [ErrorKind::Unavailable, ErrorKind::Poisoned, ErrorKind::Io, ErrorKind::Format] {
+        let cause = std::io::Error::other("/srv/data");
+        let refusal = Refusal::from(Error::new(kind, "the language model at /srv/data").with_source(cause));
+        assert!(!refusal.message.contains("/srv") && refusal.has_cause(), "{}", refusal.message);
+        let can_repeat = refusal.message.contains("try again");
+        assert_eq!(can_repeat, refusal.code == Code::Unavailable, "{}", refusal.message);
+    }
 }
