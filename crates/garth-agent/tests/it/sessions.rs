@@ -172,6 +172,11 @@ async fn rejects_foreign_and_incomplete_lines() {
             ErrorKind::InvalidArgument,
             "message 1: /x",
         );
+        assert_refused(
+            sessions.append("default", &Append::messages([Draft::user("a").with("id", "m0")])).await,
+            ErrorKind::InvalidArgument,
+            r#"message 1: /id: "m0" does not match the pattern "^msg-[A-Za-z0-9._-]+$""#,
+        );
     }
 }
 

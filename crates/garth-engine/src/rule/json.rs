@@ -231,9 +231,14 @@ const QUOTED: usize = 40;
 
 /// Returns a string as JSON, cut after about 40 bytes.
 pub(super) fn quoted(string: &str) -> String {
+    quoted_to(string, QUOTED)
+}
+
+/// Returns a string as JSON, cut after about `most` bytes.
+pub(super) fn quoted_to(string: &str, most: usize) -> String {
     // Cut before it is escaped, because it may have 16 MiB.
-    let short = cut(string[..string.floor_char_boundary(QUOTED + 1)].to_owned(), QUOTED);
-    cut(serde_json::Value::String(short).to_string(), QUOTED + 5)
+    let short = cut(string[..string.floor_char_boundary(most + 1)].to_owned(), most);
+    cut(serde_json::Value::String(short).to_string(), most + 5)
 }
 
 /// Returns a text cut after `most` bytes, with a mark where it was cut.

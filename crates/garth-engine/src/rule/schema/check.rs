@@ -17,7 +17,7 @@ const MAX_NESTED: usize = 400;
 pub struct Wrong {
     /// Place as a JSON pointer, cut after 200 bytes; empty for the complete value.
     pub at: String,
-    /// The flaw in words, with at most about 100 bytes of the value.
+    /// The flaw in words, with at most about 100 bytes of the value and 200 of a pattern of the schema.
     pub what: String,
 }
 
@@ -306,7 +306,9 @@ impl<'a, 'v> Run<'a, 'v> {
                 self.take(Pattern::steps(string))?;
                 match pattern.is_in(string) {
                     true => Ok(()),
-                    false => self.wrong(|| format!("{} does not match the pattern", value.quoted())),
+                    false => self.wrong(|| {
+                        format!("{} does not match the pattern {}", value.quoted(), pattern.shown())
+                    }),
                 }
             }
             (Keyword::Format(format), Value::String(string)) if !format.has(string) => {

@@ -8,6 +8,8 @@ use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
 
+use crate::rule::json::quoted_to;
+
 /// Largest table of a pattern, in bytes.
 const MAX_TABLE: usize = 512 << 10;
 
@@ -17,9 +19,14 @@ const MAX_MAKING: usize = 2 << 20;
 /// Characters of the class `\s` of ECMA 262, in a form that can be part of another class.
 const SPACES: &str = r"\t\n\x0B\x0C\r \u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000\uFEFF";
 
+/// Bytes of a pattern that messages show.
+const SHOWN: usize = 200;
+
 /// Pattern that is found anywhere in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
+    /// The pattern as messages show it: as JSON, cut if it is long.
+    shown: Box<str>,
     table: Arc<dense::DFA<Vec<u32>>>,
     /// Bytes of the automaton that the table was built from. Building each state goes through it again.
     made_of: usize,
@@ -52,7 +59,7 @@ impl Pattern {
                 "takes more than {MAX_TABLE} bytes as a table of states; repeat less, or anchor it with `^`"
             )
         })?;
-        Ok(Self { table: Arc::new(table), made_of })
+        Ok(Self { shown: quoted_to(text, SHOWN).into(), table: Arc::new(table), made_of })
     }
 
     /// Returns the steps of a search in a text.
@@ -64,6 +71,11 @@ impl Pattern {
     /// automaton.
     pub(super) fn size(&self) -> usize {
         self.table.memory_usage() + 8 * self.made_of
+    }
+
+    /// Returns the pattern for a message.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
     }
 
     pub(super) fn is_in(&self, text: &str) -> bool {
