@@ -106,7 +106,11 @@ fn unusable_input_files_share_exit_code() {
     std::fs::create_dir(&folder).expect("a folder");
     let model = ["--model-endpoint", "http://127.0.0.1:1/", "--model", "m", "--model-key-file"];
     let sink = ["outbox", "run", "--once", "--sink", "http://127.0.0.1:1/", "--sink-secret-file"];
-    for (file, code) in [(utf8(&missing), 3), (utf8(&folder), 1)] {
+    let host = [format!("@{}", utf8(&missing)), format!("@{}", utf8(&folder))];
+    for (file, host, code, reason) in [
+        (utf8(&missing), &host[0], 3, "no such file or directory"),
+        (utf8(&folder), &host[1], 1, "is a directory; a file is expected"),
+    ] {
         for args in [
             &["batch", file][..],
             &["media", "put", file, "--session", "work"],
@@ -115,11 +119,13 @@ fn unusable_input_files_share_exit_code() {
             &["context", "pin", "work", "a.md", file],
             &["rule", "set", "*.json", "json", "--schema", file],
             &["config", "--config", file],
+            &["eval", file],
+            &["agent", "prompt", "--host", host],
             &[&["daily", "jobs"][..], &model, &[file]].concat(),
             &[&sink[..], &[file]].concat(),
         ] {
             let said = garth.fails(code, args);
-            assert!(said.contains(file), "{args:?}: {said}");
+            assert!(said.contains(file) && said.contains(reason), "{args:?}: {said}");
         }
     }
 }
