@@ -1,10 +1,14 @@
 //! Text from the user: an argument, a file of this machine, or standard input.
 
+use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::config::shown_file;
+use crate::config::{shown_file, without_line_end};
 use crate::fail::{Failure, Result};
+
+/// Longest file with a secret in bytes, as a protection against a wrong file name.
+const MAX_SECRET: usize = 4096;
 
 /// Returns the argument. Reads standard input if it is `-` or missing. `what` names the text in errors.
 pub(crate) fn argument_or_stdin(text: Option<String>, limit: usize, what: &str) -> Result<String> {
@@ -25,7 +29,7 @@ pub(crate) fn file_or_stdin(file: &str, limit: usize) -> Result<String> {
         return bounded(&mut std::io::stdin().lock(), limit, "standard input");
     }
     let path = Path::new(file);
-    let mut opened = std::fs::File::open(path).map_err(Failure::host(path))?;
+    let mut opened = File::open(path).map_err(Failure::host(path))?;
     bounded(&mut opened, limit, file)
 }
 
@@ -40,11 +44,13 @@ pub(crate) fn replacement(file: &str, limit: usize, instead: &str) -> Result<Str
     Ok(text)
 }
 
-/// Returns the failure of the file with a secret that an option names. A key that was given in place of its
-/// file is not repeated.
-pub(crate) fn secret_file(option: &str, file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
-    let path = PathBuf::from(format!("{option}: {}", shown_file(file)));
-    move |error| Failure::Host(path, error)
+/// Reads the secret in the file that an option names.
+pub(crate) fn secret(option: &str, file: &Path) -> Result<String> {
+    // A key that was given in place of its file is not repeated.
+    let what = format!("{option}: {}", shown_file(file));
+    let mut opened = File::open(file).map_err(Failure::host(Path::new(&what)))?;
+    let text = bounded(&mut opened, MAX_SECRET, &what)?;
+    Ok(without_line_end(&text).to_owned())
 }
 
 fn bounded(from: &mut dyn std::io::Read, limit: usize, what: &str) -> Result<String> {

@@ -13,7 +13,7 @@ use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 use crate::app::App;
 use crate::config::{Config, EmbedderFlags, ModelFlags, Settings};
 use crate::fail::{Failure, Result};
-use crate::host_text::secret_file;
+use crate::host_text;
 
 /// Options of the language model.
 #[derive(Args, Clone, Debug)]
@@ -123,10 +123,10 @@ fn endpoint_and_name<'s>(
 fn key(secret: &Option<String>, file: &Option<PathBuf>, option: &str) -> Result<Option<String>> {
     let key = match (secret, file) {
         (Some(key), _) => key.clone(),
-        (None, Some(file)) => std::fs::read_to_string(file).map_err(secret_file(option, file))?,
+        (None, Some(file)) => host_text::secret(option, file)?,
         (None, None) => return Ok(None),
     };
-    // A key file may end with a line feed.
+    // Spaces around a key are not part of it.
     Ok(Some(key.trim().to_owned()))
 }
 

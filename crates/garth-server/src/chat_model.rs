@@ -70,7 +70,8 @@ impl HttpModel {
     /// follows no redirects and ignores the proxies of the environment.
     ///
     /// # Errors
-    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
+    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password, or the key
+    /// contains control characters.
     pub fn new(base: &str, model: impl Into<String>, key: Option<String>) -> Result<Self> {
         let Limits { model_timeout, model_max_answer, .. } = Limits::default();
         let within = (model_timeout, model_max_answer);

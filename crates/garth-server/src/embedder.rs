@@ -65,7 +65,8 @@ impl HttpEmbedder {
     /// follows no redirects and ignores the proxies of the environment.
     ///
     /// # Errors
-    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
+    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password, or the key
+    /// contains control characters.
     pub fn new(base: &str, model: impl Into<String>, key: Option<String>) -> Result<Self> {
         let Limits { embedder_timeout, embedder_max_answer, .. } = Limits::default();
         let within = (embedder_timeout, embedder_max_answer);

@@ -27,6 +27,19 @@ pub(crate) fn check(what: &str, url: &str, instead: &str) -> Result<()> {
     }
 }
 
+/// Checks that a secret has no control characters. `what` names it in the error, which does not repeat it.
+///
+/// No header can contain them: without this check, each request with an API key that has a line feed inside
+/// would fail, for a reason that does not name the key.
+pub(crate) fn check_secret(what: &str, secret: &[u8]) -> Result<()> {
+    if secret.iter().any(u8::is_ascii_control) {
+        let message =
+            format!("{what} contains a line feed or another control character; it must be one line of text");
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
 /// Part of an answer that reports the tokens used. Some endpoints leave out the sum.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Usage {
@@ -49,7 +62,8 @@ impl ModelEndpoint {
     /// errors.
     ///
     /// # Errors
-    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password.
+    /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password, or the key
+    /// contains control characters.
     pub(crate) fn new(
         what: &str,
         (base, call): (&str, &str),
@@ -57,6 +71,9 @@ impl ModelEndpoint {
         (timeout, max_answer): (Duration, usize),
     ) -> Result<Self> {
         check(what, base, "give a key")?;
+        if let Some(key) = &key {
+            check_secret(&format!("the {what}'s key"), key.as_bytes())?;
+        }
         let config = Agent::config_builder()
             // The status is checked below, where the message can name it.
             .http_status_as_error(false)

@@ -34,7 +34,8 @@ pub(crate) enum Kind {
     Url,
     /// URL of which only the host is shown, because the path may contain a token, too.
     HookUrl,
-    /// Text that is never shown, and accepted neither in a file nor on a command line.
+    /// Text that is never shown, and accepted neither in a file nor on a command line. A line end after it is
+    /// not part of it.
     Secret,
 }
 
@@ -104,6 +105,8 @@ impl Kind {
             }
             Self::LogFilter if !text.is_empty() => log_filter(text).map(|_| Value::Text(text.to_owned())),
             Self::LogFilter | Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => {
+                let is_secret = matches!(self, Self::Secret);
+                let text = if is_secret { without_line_end(text) } else { text };
                 match text.is_empty() {
                     true => Err("the text is empty".to_owned()),
                     false => Ok(Value::Text(text.to_owned())),
@@ -198,6 +201,11 @@ pub(crate) fn shown_file(file: &Path) -> String {
         true => file.display().to_string(),
         false => "(a secret, not a file)".to_owned(),
     }
+}
+
+/// Returns a secret without the line end that editors and `echo` add to it.
+pub(crate) fn without_line_end(secret: &str) -> &str {
+    secret.trim_end_matches(['\n', '\r'])
 }
 
 /// Returns true for `HOST:PORT`. Only the system knows whether the host exists.
@@ -311,5 +319,7 @@ mod tests {
         assert_eq!(show(Kind::Url, "http://localhost:11434/v1"), "http://localhost:11434/v1");
         assert_eq!(show(Kind::Url, "http://a/v1?key=T0K3N"), "http://a/v1?(set)");
         assert_eq!(show(Kind::Secret, "T0K3N"), "(set)");
+        assert_eq!(Kind::Secret.parse(" T0K\n3N \r\n"), Ok(Value::Text(" T0K\n3N ".to_owned())));
+        assert!(Kind::Secret.parse("\n").is_err());
     }
 }

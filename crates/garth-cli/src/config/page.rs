@@ -37,6 +37,8 @@ All names follow one rule: the option `max_body` is the flag `--max-body` and th
 - A boolean flag is written `--access-log` or `--access-log=false`.
 - Secrets are given in variables or in files whose names are options. `garth.toml` must not contain them, no flag takes
   them, and they are never printed. A secret and its file follow the order above; setting both as variables is an error.
+  A secret is one line of text: a line end after it is not part of it, other control characters are refused. Its file
+  has at most 4,096 bytes.
 - The file cannot set the data folder, the account, the agent and the user: use `--data`, `--account`, `--agent`,
   `--user`, or `GARTH_DATA`, `GARTH_ACCOUNT`, `GARTH_AGENT`, `GARTH_USER`.
 - `garth backup` does not copy the file.

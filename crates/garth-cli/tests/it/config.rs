@@ -65,6 +65,39 @@ fn config_never_shows_secrets() {
 }
 
 #[test]
+fn secrets_of_several_lines_are_refused() {
+    let garth = Garth::new();
+    let model = "model = \"m\"\nmodel_endpoint = \"https://example.org/v1\"\n";
+    let embedder = "embedder = \"m\"\nembedder_endpoint = \"https://example.org/v1\"\n";
+    let sink = "sink = \"https://example.org/x\"\n";
+    for (options, secret, what) in [
+        (model, "model_key", "the model's key"),
+        (embedder, "embedder_key", "the embedding service's key"),
+        (sink, "sink_secret", "the sink's secret"),
+    ] {
+        let file = garth.data().join(secret);
+        for (text, is_refused) in [
+            ("T0K3N 0123456789abcdef\nT0K3N", true),
+            ("T0K3N\t0123456789abcdef", true),
+            ("T0K3N 0123456789abcdef\r\n", false),
+        ] {
+            configure(&garth, options);
+            let mut by_variable = garth.command(&["config"]);
+            by_variable.env(format!("GARTH_{}", secret.to_uppercase()), text);
+            let by_variable = finish(by_variable, b"");
+            std::fs::write(&file, text).expect("a file");
+            configure(&garth, &format!("{options}{secret}_file = \"{secret}\"\n"));
+            for output in [by_variable, garth.run(&["config"], b"")] {
+                let said = self::text(&output.stdout) + &self::text(&output.stderr);
+                assert_eq!(output.status.code(), Some(if is_refused { 2 } else { 0 }), "{said}");
+                assert_eq!(said.contains(&format!("{what} contains a line feed")), is_refused, "{said}");
+                assert!(!said.contains("T0K3N"), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn config_refuses_what_serve_refuses() {
     let garth = Garth::new();
     std::fs::write(garth.data().join("secret"), "x".repeat(32)).expect("a file");

@@ -39,13 +39,14 @@ impl HttpSink {
     ///
     /// # Errors
     /// `InvalidArgument`: the URL is not `http` or `https`, or contains a user or password, or the secret has
-    /// fewer than 16 bytes.
+    /// fewer than 16 bytes or control characters.
     pub fn new(url: &str, secret: &[u8], env: Env) -> garth_engine::Result<Self> {
         endpoint::check("sink", url, "requests are signed")?;
         if secret.len() < MIN_SECRET {
             let message = format!("the sink's secret must have at least {MIN_SECRET} bytes");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        endpoint::check_secret("the sink's secret", secret)?;
         let limits = Limits::default();
         let config = Agent::config_builder()
             .http_status_as_error(false)

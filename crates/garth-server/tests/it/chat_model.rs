@@ -119,4 +119,9 @@ async fn model_errors_never_contain_the_key() {
     for bad in ["", "ftp://x/v1", "http://", "http://user:pass@host/v1"] {
         assert!(HttpModel::new(bad, "m", None).is_err(), "{bad}");
     }
+    for bad in ["T0K\n3N", "T0K3N\n", "T0K\r3N", "T0K\u{7f}3N"] {
+        let error = HttpModel::new("http://host/v1", "m", Some(bad.to_owned())).unwrap_err();
+        assert!(error.message().starts_with("the model's key contains a line feed"), "{error}");
+        assert!(!error.message().contains("T0K"), "{error}");
+    }
 }

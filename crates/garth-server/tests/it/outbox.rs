@@ -113,13 +113,16 @@ async fn delivery_needs_a_2xx_in_time() {
 }
 
 #[test]
-fn sink_rejects_bad_urls_and_short_secrets() {
+fn sink_rejects_bad_urls_and_secrets() {
     for url in ["", "example.com", "ftp://example.com", "http://", "https://ann:pass@example.com/"] {
         let error = HttpSink::new(url, SECRET, Env::system()).unwrap_err();
         assert!(error.is(ErrorKind::InvalidArgument) && !error.message().contains("pass@"), "{url}: {error}");
     }
     assert!(HttpSink::new("https://example.com/x?y", &SECRET[1..], Env::system()).is_err());
     assert!(HttpSink::new("https://example.com/x?y", SECRET, Env::system()).is_ok());
+    let torn = HttpSink::new("https://example.com/", b"0123456789abcdef\nT0K3N", Env::system()).unwrap_err();
+    assert!(torn.message().contains("the sink's secret contains a line feed"), "{torn}");
+    assert!(!torn.message().contains("T0K3N"), "{torn}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
