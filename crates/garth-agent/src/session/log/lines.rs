@@ -319,30 +319,16 @@ impl Sessions<'_> {
         let Some((mut number, mut start)) = self.place_before(file, first).await? else {
             return Ok(page);
         };
-        let (mut waiting, mut taken): (Vec<u8>, usize) = (Vec::new(), 0);
-        // Bytes of the first waiting line that have no line feed. If each piece looked at them again, a long
-        // line would cost the square of its length.
-        let mut searched = 0;
+        let (mut pieces, mut taken) = (Pieces::default(), 0);
         let mut at = start;
         while number <= *lines.end() {
             let piece = self.fs.read(&At::from(file), ByteRange { offset: at, length: PIECE }).await?;
             at += piece.len() as u64;
             let is_end = (piece.len() as u64) < PIECE;
-            waiting.extend_from_slice(&piece);
-            let mut used = 0;
+            pieces.add(&piece);
             while number <= *lines.end() {
-                let rest = &waiting[used..];
-                let end = rest.iter().skip(searched).position(|byte| *byte == b'\n');
-                let length = match end.map(|end| searched + end) {
-                    Some(length) => length,
-                    // Other interfaces may leave out the last line feed.
-                    None if is_end && !rest.is_empty() => rest.len(),
-                    None => {
-                        searched = rest.len();
-                        break;
-                    }
-                };
-                searched = 0;
+                let Some(line) = pieces.line(is_end, |byte| *byte == b'\n') else { break };
+                let length = line.len();
                 let bytes = start..start + length as u64;
                 if number >= first {
                     // The first line is in the page however long it is, or paging would never get past it.
@@ -351,23 +337,65 @@ impl Sessions<'_> {
                         return Ok(page);
                     }
                     taken += length;
-                    let text = String::from_utf8_lossy(&rest[..length]).into_owned();
+                    let text = String::from_utf8_lossy(line).into_owned();
                     page.items.push(Line { number, bytes: bytes.clone(), text });
                 }
-                used = (used + length + 1).min(waiting.len());
                 (number, start) = (number + 1, bytes.end + 1);
             }
-            waiting.drain(..used);
             if is_end {
                 break;
             }
-            if waiting.len() > MAX_LINE {
+            if pieces.rest() > MAX_LINE {
                 let message = format!("has a line of more than {MAX_LINE} bytes");
                 return Err(Error::at(ErrorKind::TooLarge, file, message));
             }
             crate::retry::yield_now().await;
         }
         Ok(page)
+    }
+}
+
+/// Text that is read in pieces, and cut into lines.
+#[derive(Debug, Default)]
+struct Pieces {
+    text: Vec<u8>,
+    /// Start of the first line that was not returned.
+    start: usize,
+    /// End of its bytes that have no line feed. If each piece looked at them again, a long line would cost
+    /// the square of its length.
+    searched: usize,
+}
+
+impl Pieces {
+    /// Adds a piece, and drops the lines that were returned.
+    fn add(&mut self, piece: &[u8]) {
+        self.text.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        self.text.extend_from_slice(piece);
+    }
+
+    /// Returns the next line, without its line feed; `None` if its end has not been added yet.
+    fn line(&mut self, is_end: bool, is_line_feed: impl FnMut(&u8) -> bool) -> Option<&[u8]> {
+        let found = self.text[self.searched..].iter().position(is_line_feed);
+        let end = match found.map(|at| self.searched + at) {
+            Some(end) => end,
+            // Other interfaces may leave out the last line feed.
+            None if is_end && self.rest() > 0 => self.text.len(),
+            None => {
+                self.searched = self.text.len();
+                return None;
+            }
+        };
+        let line = self.start..end;
+        self.start = (end + 1).min(self.text.len());
+        self.searched = self.start;
+        Some(&self.text[line])
+    }
+
+    /// Returns the number of bytes that were not returned.
+    fn rest(&self) -> usize {
+        self.text.len() - self.start
     }
 }
 
@@ -378,4 +406,48 @@ fn utf8(file: &TreePath, line: Vec<u8>) -> Result<String> {
 /// Returns the error for a session whose file is missing.
 fn no_session(error: Error, session: &str) -> Error {
     if error.is_absent() { missing(session) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the lines of a text that is read in pieces, and the number of bytes that were compared with a
+    /// line feed.
+    fn split(text: &[u8], piece: usize) -> (Vec<Vec<u8>>, usize) {
+        let (mut pieces, mut lines, mut compared) = (Pieces::default(), Vec::new(), 0);
+        let parts = text.chunks(piece).map(|part| (part, false)).chain([(&b""[..], true)]);
+        for (part, is_end) in parts {
+            pieces.add(part);
+            let mut is_line_feed = |byte: &u8| {
+                compared += 1;
+                *byte == b'\n'
+            };
+            while let Some(line) = pieces.line(is_end, &mut is_line_feed) {
+                lines.push(line.to_vec());
+            }
+        }
+        (lines, compared)
+    }
+
+    #[test]
+    fn each_byte_of_a_long_line_is_compared_once() {
+        for size in [10_000, 20_000] {
+            let text = [&b"short\n"[..], &vec![b'x'; size], b"\n\nopen"].concat();
+            for piece in [10, 4096] {
+                let (lines, compared) = split(&text, piece);
+                assert_eq!((lines.len(), lines[1].len(), compared), (4, size, text.len()), "{piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_pieces() {
+        for text in ["", "\n", "a", "a\n", "\n\na\n\nbcd\ne", "one\ntwo\n"] {
+            let due: Vec<Vec<u8>> = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+            for piece in 1..=text.len() + 1 {
+                assert_eq!(split(text.as_bytes(), piece).0, due, "{text:?} in pieces of {piece}");
+            }
+        }
+    }
 }
