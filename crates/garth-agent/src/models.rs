@@ -195,6 +195,22 @@ pub(crate) struct EmbeddingAllowance<'c> {
     pub(crate) account: &'c str,
 }
 
+impl EmbeddingAllowance<'_> {
+    /// Commits the correction of earlier requests, if there is one.
+    ///
+    /// # Errors
+    /// From the storage.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        let mut correction = self.corrections.take(self.account, self.allowance.today());
+        let tokens = correction.tokens();
+        if tokens != 0 {
+            self.allowance.change(|spent| Some(spent.saturating_add_signed(tokens))).await?;
+            correction.committed();
+        }
+        Ok(())
+    }
+}
+
 /// Returns the vectors of texts within the day's allowance.
 ///
 /// # Errors
@@ -220,7 +236,8 @@ pub(crate) async fn embedded(
     // A token has at least one byte. A higher number reported by a service is wrong.
     let most = texts.iter().map(|text| text.len() as u64).sum::<u64>().max(due);
     let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
-    // Committed with the next request, unlike for language models: recalls are frequent.
+    // Committed with the next request, or at the end of a command, unlike for language models: recalls are
+    // frequent.
     correction.settle(&allowance.today(), due, needed);
     Ok(vectors_in(&answer?, texts.len())?)
 }

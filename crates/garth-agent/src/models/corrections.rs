@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Differences between the tokens that requests used today and those that they reserved. The next
-/// reservation of an account commits its difference, so that a request takes one commit. A restart loses
-/// them: what was reserved counts as used then.
+/// reservation of an account commits its difference, so that a request takes one commit. A command commits
+/// it at its end. A restart of a server loses them: what was reserved counts as used then.
 #[derive(Debug, Default)]
 pub(crate) struct Corrections(Mutex<Day>);
 

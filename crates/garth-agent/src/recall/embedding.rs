@@ -6,6 +6,7 @@ use crate::models::{
     Allowance, Embedder, EmbeddingAllowance, NoVectors, TextKey, Vector, VectorCache, embedded,
 };
 use garth_engine::env::Env;
+use garth_engine::error::Result;
 use garth_engine::fs::AccountStore;
 
 /// Embedding service that compares texts with a question, instead of the table of the program.
@@ -65,13 +66,7 @@ impl<'a> Embedding<'a> {
 
     /// Asks the service for the vectors of texts, unless the account pauses after a failure.
     async fn computed(&self, account: &str, env: &Env, texts: &[String]) -> Result<Vec<Vector>, NoVectors> {
-        let allowed = match self.daily {
-            Some((store, tokens)) => {
-                let allowance = Allowance::for_embeddings(store, tokens, env.clone()).await?;
-                Some(EmbeddingAllowance { allowance, corrections: self.cache.corrections(), account })
-            }
-            None => None,
-        };
+        let allowed = self.allowed(account, env).await?;
         let pending = self.cache.pauses().ask(account, env).ok_or(NoVectors::Paused)?;
         let answer = embedded(self.embedder, allowed.as_ref(), texts).await;
         // Errors of the storage say nothing about the service.
@@ -79,6 +74,25 @@ impl<'a> Embedding<'a> {
             pending.answered();
         }
         answer
+    }
+
+    /// Commits the difference between the tokens that requests of an account used and those that they
+    /// reserved.
+    ///
+    /// # Errors
+    /// From the storage.
+    pub(super) async fn settle(&self, account: &str, env: &Env) -> Result<()> {
+        match self.allowed(account, env).await? {
+            Some(allowed) => allowed.settle().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the daily allowance of an account; `None` without a limit on tokens.
+    async fn allowed<'s>(&'s self, account: &'s str, env: &Env) -> Result<Option<EmbeddingAllowance<'s>>> {
+        let Some((store, tokens)) = self.daily else { return Ok(None) };
+        let allowance = Allowance::for_embeddings(store, tokens, env.clone()).await?;
+        Ok(Some(EmbeddingAllowance { allowance, corrections: self.cache.corrections(), account }))
     }
 
     /// Drops the cached vectors of an account.

@@ -3,6 +3,7 @@
 use super::embedding::Embedding;
 use super::request::Recall;
 use crate::account_paths::{AccountPaths, both};
+use crate::boxed;
 use crate::memory::{Prefix, Uri};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -66,6 +67,19 @@ impl<'a> Recaller<'a> {
     #[must_use]
     pub fn places(self, places: Vec<(TreePath, TreePath)>) -> Self {
         Self { paths: self.paths.with_places(places), ..self }
+    }
+
+    /// Commits the difference between the tokens that the embedding service used and those that were reserved
+    /// for it. The next request of the account commits it, too, so only a process that ends needs this call.
+    ///
+    /// # Errors
+    /// From the storage.
+    #[boxed]
+    pub async fn settle(&self) -> Result<()> {
+        match &self.embedding {
+            Some(embedding) => embedding.settle(&self.paths.account, &self.env).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the search for a question; `None` if no path passes the filters.

@@ -8,6 +8,7 @@ use garth_engine::model::PatternBelow;
 
 use crate::app::{App, stat_path};
 use crate::args::{Mode, TREE_PATH};
+use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::model_args::EmbedderArgs;
 use crate::size::parse_tokens;
@@ -122,7 +123,13 @@ impl Recall {
         let recaller = recaller.embedding(embedder.as_ref().map(|embedder| embedder.embedding(&*account)));
         // A new key for each answer, so that stored text cannot contain its codes.
         let key = Key::random(&app.env)?;
-        let answer = recaller.recall(&asked, &key).await?;
+        let answer = recaller.recall(&asked, &key).await;
+        if let Err(error) = recaller.settle().await {
+            let reason = error.to_string();
+            app.out
+                .warn(format_args!("more embedding tokens are counted than were used: {}", escaped(&reason)));
+        }
+        let answer = answer?;
         match app.out.is_json() {
             true => app.out.item(&answer.to_json(&key), ""),
             false => app.out.bytes(answer.text.as_bytes()),
