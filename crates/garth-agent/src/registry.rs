@@ -9,7 +9,7 @@ pub mod session_lines;
 
 use std::sync::LazyLock;
 
-use self::projections::sessions::check_retraction;
+use self::projections::sessions::{check_message, check_retraction};
 use crate::identity::MAX_SETTINGS;
 use crate::settings::Settings;
 use garth_engine::rule::{Constraint, Registry, Rule};
@@ -46,7 +46,8 @@ fn refuse_retraction(event: &[u8]) -> Result<(), String> {
 ///
 /// - Values of the key-value interface are JSON, and settings can be read.
 /// - Instruction fragments, messages and events match their schemas.
-/// - An event that retracts messages has keys that lead to all of them.
+/// - A message has keys that lead to it, and an event that retracts messages has keys that lead to all of
+///   them.
 /// - Messages, events and native lines are append-only.
 /// - Only garth appends events that retract messages.
 /// - Only garth writes the fields that decide who owns a session and what it belongs to.
@@ -66,7 +67,7 @@ fn rules() -> Vec<Rule> {
         Rule::built_in(settings, Constraint::json_by(Settings::check)),
         Rule::built_in(fragments, Constraint::MaxSize(fragments::MAX_FRAGMENTS)),
         Rule::built_in(fragments, Constraint::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
-        Rule::built_in(session_lines::MESSAGES, Constraint::lines(session_lines::MESSAGE, None)),
+        Rule::built_in(session_lines::MESSAGES, Constraint::lines_by(session_lines::MESSAGE, check_message)),
         Rule::built_in(session_lines::EVENTS, Constraint::lines_by(session_lines::EVENT, check_retraction)),
         Rule::built_in(session_lines::EVENTS, Constraint::own_lines(refuse_retraction)),
         Rule::built_in(

@@ -181,6 +181,27 @@ async fn rejects_foreign_and_incomplete_lines() {
 }
 
 #[tokio::test]
+async fn order_of_fields_hides_no_long_message() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let content = format!(r#""content":"{}""#, "x".repeat(70_000));
+        let (id, role, time) =
+            (r#""id":"msg-long""#, r#""role":"user""#, r#""created_at":"2026-01-27T09:30:00Z""#);
+        let line = |fields: [&str; 4]| format!("{{{}}}", fields.join(","));
+        for late in [[&*content, id, role, time], [id, &*content, role, time], [time, role, &*content, id]] {
+            let error = fs.append(path("messages.jsonl"), line(late)).await.unwrap_err();
+            assert!(error.is(ErrorKind::RuleViolation), "{error}");
+            assert!(error.message().contains("in the first 65536 bytes of the line"), "{error}");
+        }
+        fs.append(path("messages.jsonl"), line([time, role, id, &content])).await.unwrap();
+        // Known by its id, also if it is sent with its fields in another order.
+        let again = Draft::parse(&line([&content, id, time, role])).unwrap();
+        sessions.append("default", &Append::messages([again])).await.unwrap();
+        assert_eq!(said(&sessions, "default").await.len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn append_updates_derived_files_in_one_commit() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;

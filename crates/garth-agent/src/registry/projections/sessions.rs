@@ -140,6 +140,24 @@ pub(crate) fn check_retraction(event: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that the keys of a message, whose schema was checked before, lead to it. By these keys alone a
+/// message is found by its id, a repeat of it is noticed, and a pack finds the last message of the user: a
+/// message without them would be treated in another way than the same one with its fields in another order.
+///
+/// # Errors
+/// The flaw, in words.
+pub(crate) fn check_message(message: &[u8]) -> Result<(), String> {
+    // A projection sees only the start of a line.
+    let Some(start) = message.get(..MAX_LINE) else { return Ok(()) };
+    let start = LineFields::of(start);
+    if start.id.is_none() || start.role.is_none() {
+        return Err(format!(
+            "`id` and `role` are not in the first {MAX_LINE} bytes of the line; write them before `content`"
+        ));
+    }
+    Ok(())
+}
+
 /// Parses `messages:A-B`.
 fn messages(source: &str) -> Option<RangeInclusive<u64>> {
     let (first, last) = source.strip_prefix("messages:")?.split_once('-')?;
@@ -430,6 +448,21 @@ mod tests {
             assert!(refused.contains(said), "{refused}");
         }
         assert_eq!(event(&format!(r#"{kind},"source":"messages:1-65536""#)), Ok(()));
+    }
+
+    #[test]
+    fn message_without_keys_is_refused() {
+        let content = |length: usize| format!(r#""content":"{}""#, "x".repeat(length));
+        let (id, role) = (r#""id":"msg-1""#, r#""role":"user""#);
+        for length in [60_000, MAX_LINE] {
+            let line = |fields: [&str; 3]| check_message(format!("{{{}}}", fields.join(",")).as_bytes());
+            let content = content(length);
+            assert_eq!(line([id, role, &content]), Ok(()));
+            assert_eq!(line([role, id, &content]), Ok(()));
+            for late in [[id, &*content, role], [role, &*content, id], [&*content, id, role]] {
+                assert_eq!(line(late).is_ok(), length == 60_000, "{length}");
+            }
+        }
     }
 
     #[test]
