@@ -437,7 +437,13 @@ fn import_rewind_is_shown_without_a_change() {
     garth.feed(&[&import[..], &["--create"]].concat(), old);
     let seq = garth.seq();
     let rewind = [&import[..], &["--rewind", "--dry-run"]].concat();
-    assert_eq!(garth.feed(&rewind, new), "would import  1 new, 1 present, messages:2-2 retracted\n");
+    assert_eq!(
+        garth.feed(&rewind, new),
+        "would import  1 of 2 messages new, 1 present, messages:2-2 retracted\n"
+    );
     assert_eq!(garth.seq(), seq);
-    assert_eq!(garth.feed(&rewind[..6], new), "imported  1 new, 1 present, messages:2-2 retracted\n");
+    assert_eq!(
+        garth.feed(&rewind[..6], new),
+        "imported  1 of 2 messages new, 1 present, messages:2-2 retracted\n"
+    );
 }

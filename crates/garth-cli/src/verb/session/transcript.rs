@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::out::counted;
 use crate::verb::open::open;
 
 /// Longest transcript in bytes.
@@ -29,6 +30,8 @@ const MAX_INPUT: u64 = 1 << 30;
 /// option, the transcript is taken as complete if the session has no messages, and refused otherwise.
 ///
 /// With --dry-run the transcript is compared with the session, and nothing changes.
+///
+/// The counts are of messages in the transcript. One message can become several lines of the session.
 ///
 /// With --json, prints one object: session, messages, new, present, lines, retracted, said_again,
 /// system_changed, unknown_blocks, skipped, skipped_count, notes, note_count, dry_run, seq.
@@ -141,7 +144,8 @@ impl Import {
             "dry_run": self.dry_run, "seq": done.seq.map(|seq| seq.0),
         });
         let verb = if self.dry_run { "would import" } else { "imported" };
-        let mut said = format!("{verb}  {} new, {} present", done.new, done.present);
+        let messages = counted(done.messages, "message", "messages");
+        let mut said = format!("{verb}  {} of {messages} new, {} present", done.new, done.present);
         if done.system_changed {
             said.push_str(", system prompt changed");
         }
