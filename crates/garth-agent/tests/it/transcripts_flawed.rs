@@ -233,7 +233,7 @@ async fn exported_results_of_a_step_are_one_message() {
             longer.truncate(3);
             longer.push(user("another"));
             let conflict = sessions.import(&name, &Import::new(ANTHROPIC, &lines(&longer)).whole()).await;
-            assert_eq!(conflict.unwrap_err().kind, ErrorKind::Conflict);
+            assert_eq!(conflict.unwrap_err().kind(), ErrorKind::Conflict);
             sessions.import(&name, &Import::new(ANTHROPIC, &lines(&longer)).rewind()).await.unwrap();
             let own = exported(&sessions, &name, &Export::new(ANTHROPIC)).await;
             assert_eq!(serde_json::from_str::<Vec<Value>>(&own).unwrap(), longer);
