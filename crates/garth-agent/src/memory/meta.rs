@@ -184,8 +184,7 @@ impl Meta {
     /// Returns true if the memory is valid at a time: from `valid_from` up to, but without, `valid_to`. A
     /// missing or unreadable bound does not limit it.
     pub fn is_valid_at(&self, time: Timestamp) -> bool {
-        let moment =
-            |text: &Option<String>| text.as_deref().and_then(|text| Timestamp::parse_rfc3339(text).ok());
+        let moment = |text: &Option<String>| Timestamp::parse_rfc3339_saturating(text.as_deref()?).ok();
         moment(&self.valid_from).is_none_or(|from| from <= time)
             && moment(&self.valid_to).is_none_or(|to| time < to)
     }
@@ -193,9 +192,39 @@ impl Meta {
 
 /// Returns a time in the form of `.meta.json`: RFC 3339, UTC, in seconds.
 pub fn seconds(time: Timestamp) -> String {
-    let whole = Timestamp(time.0.div_euclid(1_000_000_000) * 1_000_000_000).to_rfc3339();
+    // The first second does not fit completely.
+    let whole = Timestamp(time.0.div_euclid(1_000_000_000).saturating_mul(1_000_000_000)).to_rfc3339();
     match whole.split_once('.') {
         Some((seconds, _)) => format!("{seconds}Z"),
         None => whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn validity_out_of_range_keeps_its_order() {
+        let uri: Uri = "ctx://default/users/ann/memories/events/zoo".parse().unwrap();
+        let now = Timestamp(1_800_000_000_000_000_000);
+        let meta = Meta::new(&uri, now);
+        let text = |text: &str| Some(text.to_owned());
+        let (first, last) = ("1066-10-14T00:00:00Z", "9999-12-31T00:00:00Z");
+        for (valid_from, valid_to, is_valid) in [
+            (text(first), text(last), true),
+            (text(last), None, false),
+            (None, text(first), false),
+            (text("soon"), text("later"), true),
+        ] {
+            let meta = Meta { valid_from, valid_to, ..meta.clone() };
+            assert_eq!(meta.is_valid_at(now), is_valid, "{meta:?}");
+        }
+    }
+
+    #[test]
+    fn first_time_is_shown_in_seconds() {
+        assert_eq!(seconds(Timestamp(i64::MIN)), "1677-09-21T00:12:43Z");
+        assert_eq!(seconds(Timestamp(-1)), "1969-12-31T23:59:59Z");
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Said {
     pub(super) texts: Vec<String>,
     /// True if even the longest text is a part of a message that is too long to be shown completely.
     pub(super) is_part: bool,
+    /// Time at which it was said: the first or the last one that fits if it is before or after these.
     pub(super) time: Option<Timestamp>,
     /// Share of the words of the question that are in it, or of those of one part: the largest.
     pub(super) words: f64,
@@ -64,7 +65,7 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
     if text.len() > SHORT + SHORT / 2 {
         texts.push(body(&part(&text, &found, SHORT)));
     }
-    let time = Timestamp::parse_rfc3339(&message.created_at).ok();
+    let time = Timestamp::parse_rfc3339_saturating(&message.created_at).ok();
     Ok(Some(Said { who, texts, is_part, time, words: found.share_of(question) }))
 }
 

@@ -41,7 +41,9 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn contain(&self, time: Timestamp) -> bool {
-        self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time < until)
+        // The last time that fits stands for all later ones, and as an end for none.
+        let is_before = |until: Timestamp| time < until || until == Timestamp(i64::MAX);
+        self.since.is_none_or(|since| since <= time) && self.until.is_none_or(is_before)
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Stamps {
 impl Stamps {
     pub(super) fn new(question: &str, candidates: &[Candidate]) -> Self {
         let units = candidates.iter().flat_map(|candidate| &candidate.parts.units);
-        let found = units.filter(|unit| unit.is_found && unit.speaker.is_some());
+        let found = units.filter(|unit| unit.is_found && unit.speaker.is_some() && is_exact(unit.time));
         let days: BTreeSet<String> = found.map(|unit| text(unit.time, 10)).collect();
         let asks = words(question).any(|(_, word)| OF_TIME.contains(&&*word.to_lowercase()));
         let shown = match (asks, days.len()) {
@@ -73,6 +73,10 @@ impl Stamps {
             if self.shown == 0 || unit.speaker.is_none() {
                 return String::new();
             }
+            if !is_exact(unit.time) {
+                day = None;
+                return String::new();
+            }
             let own = text(unit.time, 10);
             if day.as_ref() == Some(&own) {
                 return String::new();
@@ -82,6 +86,11 @@ impl Stamps {
         };
         run.forms.iter().map(stamp).collect()
     }
+}
+
+/// Returns false for the first and the last time, which stand for all before and after them.
+fn is_exact(time: Timestamp) -> bool {
+    !matches!(time.0, i64::MIN | i64::MAX)
 }
 
 fn stamp(time: Timestamp, shown: usize) -> String {

@@ -48,6 +48,14 @@ impl Account {
         self.recall_with(asked, &Key::new([9; 32])).await
     }
 
+    /// Returns the names of the sessions in an answer, each of one letter.
+    async fn names(&self, asked: Recall) -> String {
+        let answer = self.recall(&asked).await;
+        let name =
+            |source: &str| source.strip_suffix("/messages.jsonl").and_then(|path| path.chars().next_back());
+        answer.items.iter().filter_map(|item| name(&item.source)).collect()
+    }
+
     async fn recall_with(&self, asked: &Recall, key: &Key) -> Recalled {
         let answer = Recaller::new(&*self.fs, "default").recall(asked, key).await.unwrap();
         // Counted by another implementation.
@@ -514,18 +522,48 @@ async fn equal_sources_come_newest_first() {
         let draft = Draft::user("Quokka at dawn.").with("created_at", &time);
         sessions.append(name, &Append::messages([draft])).await.unwrap();
     }
-    let names = async |asked: Recall| -> String {
-        let answer = account.recall(&asked).await;
-        let name =
-            |source: &str| source.strip_suffix("/messages.jsonl").and_then(|path| path.chars().next_back());
-        answer.items.iter().filter_map(|item| name(&item.source)).collect()
-    };
     // So many half-lives that all weights are equal.
-    assert_eq!(names(Recall::new("quokka").half_life(1)).await, "bacd");
-    assert_eq!(names(Recall::new("quokka").half_life(36_500)).await, "bacd");
-    assert_eq!(names(Recall::new("quokka").half_life(1).limit(2)).await, "ba");
+    assert_eq!(account.names(Recall::new("quokka").half_life(1)).await, "bacd");
+    assert_eq!(account.names(Recall::new("quokka").half_life(36_500)).await, "bacd");
+    assert_eq!(account.names(Recall::new("quokka").half_life(1).limit(2)).await, "ba");
     // Otherwise in the order of the search: files that were created later first.
-    assert_eq!(names(Recall::new("quokka")).await, "cadb");
+    assert_eq!(account.names(Recall::new("quokka")).await, "cadb");
+}
+
+#[tokio::test]
+async fn times_out_of_range_are_oldest_and_newest() {
+    let account = Account::new();
+    for (name, year) in [("b", "9999"), ("d", "0001"), ("a", "2003"), ("c", "1066")] {
+        let sessions = account.sessions("ann", "coder", name).await;
+        let time = format!("{year}-01-01T00:00:00Z");
+        let draft = Draft::user("Quokka at dawn.").with("created_at", &time);
+        sessions.append(name, &Append::messages([draft])).await.unwrap();
+    }
+    let asked = || Recall::new("quokka");
+    let at = |text: &str| Timestamp::parse_rfc3339(text).unwrap();
+    // The oldest two are equal.
+    for half_life in [1, 36_500] {
+        assert_eq!(account.names(asked().half_life(half_life)).await, "bacd");
+    }
+    assert_eq!(account.names(asked().until(at("1700-01-01T00:00:00Z"))).await, "cd");
+    assert_eq!(account.names(asked().since(at("2000-01-01T00:00:00Z"))).await, "ab");
+    let never = Timestamp::parse_rfc3339_end("9999-12-31T23:59:59Z").unwrap();
+    assert_eq!(account.names(asked().until(never)).await, "cadb");
+}
+
+#[tokio::test]
+async fn times_out_of_range_are_not_shown() {
+    let account = Account::new();
+    let sessions = account.sessions("ann", "coder", "zoo").await;
+    for year in ["2003", "0001", "2003", "2003"] {
+        let time = format!("{year}-01-01T00:00:00Z");
+        let draft = Draft::user("Quokka at dawn.").with("created_at", &time);
+        sessions.append("zoo", &Append::messages([draft])).await.unwrap();
+    }
+    let dated = "user (2003-01-01 00:00): Quokka at dawn.\n";
+    let undated = "user: Quokka at dawn.\n";
+    let answer = account.recall(&Recall::new("when was the quokka here")).await;
+    assert_eq!(texts(&answer), [format!("{dated}{undated}{dated}{undated}")]);
 }
 
 #[tokio::test]

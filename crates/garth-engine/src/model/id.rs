@@ -33,9 +33,7 @@ impl Timestamp {
     /// `InvalidArgument` for any other text, and for a time that does not fit into 64 bits of nanoseconds
     /// (1677-09-22 to 2262-04-11).
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
-        let invalid =
-            || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
-        in_range(text, nanoseconds(text).ok_or_else(invalid)?)
+        in_range(text, nanoseconds(text).ok_or_else(|| malformed(text))?)
     }
 
     /// Parses RFC 3339 as the end of a range. Each time after the last one that fits is the last one: a range
@@ -49,6 +47,20 @@ impl Timestamp {
             _ => Self::parse_rfc3339(text),
         }
     }
+
+    /// Parses RFC 3339 as a time to compare with others. A time before the first one that fits is the first
+    /// one, and a time after the last one is the last one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for any other text.
+    pub fn parse_rfc3339_saturating(text: &str) -> Result<Self> {
+        let time = nanoseconds(text).ok_or_else(|| malformed(text))?;
+        Ok(Self(i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX })))
+    }
+}
+
+fn malformed(text: &str) -> Error {
+    Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"))
 }
 
 /// Returns the time of a number of nanoseconds that a text stands for.

@@ -270,6 +270,23 @@ mod tests {
     }
 
     #[test]
+    fn times_out_of_range_keep_their_order() {
+        for (text, time) in [
+            ("0000-01-01T00:00:00Z", i64::MIN),
+            ("1677-09-21T00:12:43Z", i64::MIN),
+            ("1677-09-21T00:12:44Z", -9_223_372_036_000_000_000),
+            ("2262-04-11T23:47:16Z", 9_223_372_036_000_000_000),
+            ("2262-04-12T00:00:00+00:00", i64::MAX),
+            ("9999-12-31T23:59:59.999+14:00", i64::MAX),
+        ] {
+            assert_eq!(Timestamp::parse_rfc3339_saturating(text).expect(text), Timestamp(time), "{text}");
+        }
+        for text in ["", "soon", "0001-01-01", "9999-12-31", "9999-13-31T00:00:00Z"] {
+            assert!(Timestamp::parse_rfc3339_saturating(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn printed_time_includes_its_complete_millisecond() {
         let commit = Timestamp(1_800_000_000_001_500_000);
         let Ok(Some(Moment::Time(read))) = Moment::parse(&commit.to_rfc3339(), now()) else {
