@@ -1,6 +1,7 @@
 //! Questions in plain words, as tokens to look for. Nothing that a user types may reach the syntax of an
 //! index: words are extracted, everything else is dropped.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ const SHORT: usize = 12;
 const LEAST: usize = 4;
 /// Number of tokens at which a part ends without the end of a sentence: more than a question needs.
 const LONGEST: usize = 24;
-/// Limit on the parts of a question. The last one contains the rest.
+/// Limit on the parts of a question, each of which ranks all candidates of a search.
 const MAX_PARTS: usize = 16;
 /// Weight of the statements in a message that asks something.
 pub(crate) const BESIDE_QUESTION: f64 = 0.5;
@@ -159,7 +160,7 @@ fn terms(sentences: &[Sentence<'_>]) -> Vec<Term> {
     terms
 }
 
-/// Divides a question. Except for very long ones, the order of the sentences does not matter.
+/// Divides a question. The order of its sentences matters only where a long text or sentence is cut.
 fn parts(text: &str, sentences: &[Sentence<'_>], terms: &[Term]) -> Vec<Part> {
     let places: HashMap<&str, usize> = terms.iter().map(|term| term.token.as_str()).zip(0..).collect();
     let all = places.values().fold(0, |all, place| all | 1_u128 << *place);
@@ -189,12 +190,29 @@ fn parts(text: &str, sentences: &[Sentence<'_>], terms: &[Term]) -> Vec<Part> {
     if parts.is_empty() {
         statements.iter_mut().for_each(|part| part.asks = true);
     }
-    parts.append(&mut statements);
-    let rest = parts.split_off(parts.len().min(MAX_PARTS));
-    if let Some(last) = parts.last_mut() {
-        rest.into_iter().for_each(|part| last.join(part));
+    // At least one part: joined with a question, statements would be asked as much as that.
+    let statements = joined(text, statements, MAX_PARTS.saturating_sub(parts.len()).max(1));
+    let mut parts = joined(text, parts, MAX_PARTS - statements.len());
+    parts.extend(statements);
+    parts
+}
+
+/// Joins parts if they are more than `most`. The ones with the fewest words go to the others in turn: a part
+/// of many questions would fit none of their answers.
+fn joined(text: &str, mut parts: Vec<Part>, most: usize) -> Vec<Part> {
+    if parts.len() > most {
+        parts.sort_by_key(|part| (Reverse(part.count()), start(text, part)));
+        for (number, part) in parts.split_off(most).into_iter().enumerate() {
+            parts[most - 1 - number % most].join(part);
+        }
     }
     parts
+}
+
+/// Returns the text with which a part begins. Among equals it decides, because it does not depend on the
+/// order of the sentences.
+fn start<'t>(text: &'t str, part: &Part) -> Option<&'t str> {
+    part.text.first().and_then(|range| text.get(range.clone())).map(str::trim)
 }
 
 /// Returns a sentence as a part, or a very long one as several. A sentence without any of the terms is none.
@@ -234,9 +252,7 @@ fn add_short(text: &str, statements: &mut Vec<Part>, short: Vec<Part>) {
         statements.push(rest);
         return;
     }
-    // Of equals by their text, which does not depend on their order.
-    let start = |part: &Part| part.text.first().and_then(|range| text.get(range.clone())).map(str::trim);
-    if let Some(shortest) = statements.iter_mut().min_by_key(|part| (part.count(), start(part))) {
+    if let Some(shortest) = statements.iter_mut().min_by_key(|part| (part.count(), start(text, part))) {
         shortest.join(rest);
     }
 }

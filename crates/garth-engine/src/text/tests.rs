@@ -298,6 +298,30 @@ fn all_pieces_of_a_question_ask() {
 }
 
 #[test]
+fn more_questions_than_parts_are_joined_evenly() {
+    // Three words each.
+    let questions = |count: usize| -> Vec<String> {
+        (0..count).map(|n| format!("Which key{n} of gate{n} is in room{n}?")).collect()
+    };
+    let story = "The train to Porto stopped twice between two tunnels. Our harbour has a crane and a rusty boat.";
+    for (count, story, lone, pairs, triples) in
+        [(16, "", 16, 0, 0), (20, "", 12, 4, 0), (20, story, 10, 5, 0), (40, "", 0, 8, 8)]
+    {
+        let mut said = questions(count);
+        said.push(story.to_owned());
+        let message = said.join(" ");
+        let question = Question::parse(&message).unwrap();
+        let asking = question.parts().iter().filter(|part| part.asks);
+        let lengths: Vec<u32> = asking.map(|part| part.terms.count_ones()).collect();
+        let of_length = |words: u32| lengths.iter().filter(|length| **length == words).count();
+        assert_eq!([3, 6, 9].map(of_length), [lone, pairs, triples], "{count}: {lengths:?}");
+        assert_eq!(question.parts().len() - lengths.len(), usize::from(!story.is_empty()));
+        said.reverse();
+        assert_eq!(as_set(&said.join(" ")), as_set(&message));
+    }
+}
+
+#[test]
 fn short_question_is_a_part_of_its_own() {
     let story = "I am cooking dinner for some friends this weekend and want to try a new recipe of a book.";
     let ask = "What is Bob allergic to?";

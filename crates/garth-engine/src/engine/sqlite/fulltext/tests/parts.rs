@@ -59,6 +59,21 @@ fn short_question_beside_a_story_keeps_its_score() {
 }
 
 #[test]
+fn each_of_many_questions_is_answered() {
+    let mut index = index();
+    let (mut message, first) = (STORY.to_owned(), 200);
+    for n in 0..20 {
+        index.put(first + n, format!("The key{n} of gate{n} hangs in room{n}.").as_bytes());
+        message.push_str(&format!("Which key{n} of gate{n} is in room{n}? "));
+    }
+    let found = index.search(&message).found;
+    for n in 0..20 {
+        let answer = found.iter().find(|it| it.passage.ino.0 == first + n);
+        assert!(answer.is_some_and(|it| it.words > 0.49), "{n}: {answer:?}");
+    }
+}
+
+#[test]
 fn pronoun_takes_its_subject_from_the_message() {
     let mut index = index();
     index.put(90, b"Alice is allergic to nuts.");
