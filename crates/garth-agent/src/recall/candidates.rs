@@ -93,7 +93,7 @@ impl RankedCandidates {
 
     /// Returns true if a part that was found fits the question.
     pub(super) fn has_fitting(&self, question: &Question) -> bool {
-        if question.has_only_stop_words() {
+        if question.asks_nothing() {
             return false;
         }
         let mut found = self.candidates.iter().flat_map(Candidate::found);

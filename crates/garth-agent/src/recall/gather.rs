@@ -69,7 +69,7 @@ impl Recaller<'_> {
         // Files have no time of validity, and their past is not searched.
         let memories_alone = asked.valid_at.is_some() || past.is_some() || asked.prefix.is_some();
         let times = Times { since: asked.since, until: asked.until };
-        let fits_by = |words: f64| !question.has_only_stop_words() && words >= FITS;
+        let fits_by = |words: f64| !question.asks_nothing() && words >= FITS;
         let is_fitting_found = found.hits.iter().any(|hit| fits_by(hit.parts.words + hit.parts.neighbours));
         let sources = self.sources(asked, found.hits).into_iter();
         let mut sources: VecDeque<Source> =

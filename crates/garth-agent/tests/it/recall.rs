@@ -367,6 +367,24 @@ async fn stop_words_alone_fit_nothing() {
 }
 
 #[tokio::test]
+async fn small_talk_fits_nothing() {
+    let account = Account::new();
+    account.write("/plan.md", "Today we are feeling fine. We meet at the harbour today.\n").await;
+    account.write("/dog.md", "The name of her dog is Bruno.\n").await;
+    for question in ["How are you today?", "How are you feeling?"] {
+        let answer = account.recall(&words(question)).await;
+        assert_eq!((answer.fits, answer.items.len()), (false, 0), "{question}: {answer:?}");
+        assert!(answer.best.is_some_and(|best| best > FITS), "{question}: {answer:?}");
+    }
+    for (question, source) in
+        [("Where do we meet?", "/plan.md"), ("What is her name?", "/dog.md"), ("What is today?", "/plan.md")]
+    {
+        let answer = account.ask(question).await;
+        assert!(answer.fits && sources(&answer)[0] == source, "{question}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn few_texts_are_nearest() {
     let account = Account::new();
     // Each record is a passage, and the file is too long to be shown completely.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::sentence::{Sentence, sentences};
+use super::sentence::{Sentence, is_one_of, is_small_talk, sentences};
 use super::token::words;
 
 /// Limit on the tokens of a question; the first ones of the sentences that ask count, then the first ones of
@@ -38,6 +38,9 @@ pub(super) const STOP_WORDS: &str = "
     wasn we were weren what when where whether which while who whom whose why will with within without would
     wouldn yet you your yours yourself yourselves
 ";
+
+/// Pronouns for the one who is asked.
+const ADDRESSED: &str = "you your yours yourself yourselves";
 
 /// Token to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl Part {
 pub struct Question {
     terms: Vec<Term>,
     parts: Vec<Part>,
-    only_stop_words: bool,
+    asks_nothing: bool,
 }
 
 impl Question {
@@ -105,7 +108,10 @@ impl Question {
         let sentences = sentences(text, |word| !only_stop_words && is_stop(word));
         let terms = terms(&sentences);
         let parts = parts(text, &sentences, &terms);
-        (!terms.is_empty()).then_some(Self { terms, parts, only_stop_words })
+        let is_talk = words(text).all(|(_, word)| is_stop(word) || is_small_talk(word));
+        let is_addressed = words(text).any(|(_, word)| is_one_of(ADDRESSED, word));
+        let asks_nothing = only_stop_words || is_talk && is_addressed;
+        (!terms.is_empty()).then_some(Self { terms, parts, asks_nothing })
     }
 
     /// Returns the terms: each token once, in the order of the words.
@@ -119,10 +125,10 @@ impl Question {
         &self.parts
     }
 
-    /// Returns true if all its words are stop words. They say nothing about what is asked, so nothing shows
-    /// whether a text answers it.
-    pub fn has_only_stop_words(&self) -> bool {
-        self.only_stop_words
+    /// Returns true if nothing in it shows whether a text answers it: all its words are stop words, such as
+    /// `who are you`, or it is small talk with somebody, such as `How are you today?`.
+    pub fn asks_nothing(&self) -> bool {
+        self.asks_nothing
     }
 
     /// Returns the share of the terms of a part that are in `found`, for the part with the largest share, 0

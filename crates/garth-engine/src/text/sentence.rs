@@ -61,7 +61,7 @@ pub(super) fn sentences(text: &str, is_left_out: impl Fn(&str) -> bool) -> Vec<S
                 sentence.words.push(Word { at, text: word, tokens: of_word(word) });
             }
         }
-        let says = |word: &Word<'_>| !word.tokens.is_empty() && !is_one_of(SMALL_TALK, word.text);
+        let says = |word: &Word<'_>| !word.tokens.is_empty() && !is_small_talk(word.text);
         sentence.asks = *has_mark && sentence.words.iter().any(says);
         sentences.push(sentence);
     }
@@ -129,8 +129,13 @@ fn unwrapped(text: &str) -> String {
     joined
 }
 
-/// Returns true if a word is in a list.
-fn is_one_of(list: &str, word: &str) -> bool {
+/// Returns true if a word is small talk, in capital or small letters.
+pub(super) fn is_small_talk(word: &str) -> bool {
+    is_one_of(SMALL_TALK, word)
+}
+
+/// Returns true if a word is in a list, in capital or small letters.
+pub(super) fn is_one_of(list: &str, word: &str) -> bool {
     let word = word.to_lowercase();
     list.split_whitespace().any(|it| it == word)
 }

@@ -303,7 +303,8 @@ fn more_questions_than_parts_are_joined_evenly() {
     let questions = |count: usize| -> Vec<String> {
         (0..count).map(|n| format!("Which key{n} of gate{n} is in room{n}?")).collect()
     };
-    let story = "The train to Porto stopped twice between two tunnels. Our harbour has a crane and a rusty boat.";
+    let story =
+        "The train to Porto stopped twice between two tunnels. Our harbour has a crane and a rusty boat.";
     for (count, story, lone, pairs, triples) in
         [(16, "", 16, 0, 0), (20, "", 12, 4, 0), (20, story, 10, 5, 0), (40, "", 0, 8, 8)]
     {
@@ -334,6 +335,35 @@ fn short_question_is_a_part_of_its_own() {
         let list = "Please list everything that Bob must never eat at parties in summer.";
         let question = Question::parse(&format!("{story} {list} {talk}")).unwrap();
         assert!(question.parts().len() == 2 && question.parts().iter().all(|part| part.asks), "{talk}");
+    }
+}
+
+#[test]
+fn small_talk_with_somebody_asks_nothing() {
+    let asks_nothing = |text: &str| Question::parse(text).unwrap().asks_nothing();
+    for talk in [
+        "who are you",
+        "How are you today?",
+        "HOW ARE YOU FEELING?",
+        "Can you help me?",
+        "What do you think?",
+        "Hello! Do you remember?",
+        "is it the",
+    ] {
+        assert!(asks_nothing(talk), "{talk}");
+    }
+    // As frequent words as those of small talk, and questions about somebody else.
+    for question in [
+        "Where do we meet?",
+        "What is her name?",
+        "What is your name?",
+        "How are you today, and where is Bob?",
+        "How does she feel?",
+        "Where is he going today?",
+        "Which day is it?",
+        "今天你好吗？",
+    ] {
+        assert!(!asks_nothing(question), "{question}");
     }
 }
 

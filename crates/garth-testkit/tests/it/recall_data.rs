@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use garth_engine::text::question::Question;
 use serde_json::Value;
 
 const PARAPHRASES: &str = include_str!("../../data/recall/paraphrases.jsonl");
@@ -32,6 +33,8 @@ fn counted(lines: &str) -> (usize, usize) {
             assert!(evidence.len() <= 2, "{id}");
             assert!(evidence.iter().all(|text| own.contains(text.as_str().unwrap())), "{id}");
             assert!(questions.insert(id.to_owned()), "{id} is repeated");
+            let asked = Question::parse(question["question"].as_str().unwrap()).unwrap();
+            assert!(!asked.asks_nothing(), "{id}");
         }
     }
     (all.len(), questions.len())
