@@ -1,7 +1,7 @@
 //! Spends the token budget of a recall: on what was found, best first, and on the messages beside it; then on
 //! longer forms of what is shown. Tries the budget while sources are read.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::age::{AgedRank, Ageing};
 use super::candidates::RankedCandidates;
@@ -26,8 +26,6 @@ pub(super) struct Choice<'a> {
     whole: Vec<bool>,
     /// Tokens of each candidate.
     costs: Vec<usize>,
-    /// Tokens of the lines of the head that were counted, by candidate and file.
-    heads: HashMap<(usize, usize), usize>,
     /// Tokens of a fence without lines.
     fence: usize,
     /// Tokens left.
@@ -92,11 +90,16 @@ impl Leftover {
         Self { tokens, fence: choice.fence, in_vain, is_partial: choice.is_partial() }
     }
 
-    /// Returns true if it is enough for a source, with its line of the head and a token of text.
-    pub(super) fn has_room_for(&self, source: &str, version: &str) -> bool {
-        let piece = Piece { source: &word(source), layer: "", version, lines: "", text: "" };
-        self.fence + count(&named(10, &piece)) < self.tokens
+    /// Returns true if it is enough for a source, with its line of the head of `head` tokens and a token of
+    /// text.
+    pub(super) fn has_room_for(&self, head: usize) -> bool {
+        self.fence + head < self.tokens
     }
+}
+
+/// Returns the tokens of the line of the head that names a source.
+pub(super) fn head_tokens(source: &str, version: &str) -> usize {
+    count(&named(10, &Piece { source: &word(source), layer: "", version, lines: "", text: "" }))
 }
 
 /// Returns the units of all candidates, best first.
@@ -124,7 +127,6 @@ impl<'a> Choice<'a> {
             taken: candidates.iter().map(|candidate| vec![None; candidate.parts.units.len()]).collect(),
             whole: vec![false; candidates.len()],
             costs: vec![0; candidates.len()],
-            heads: HashMap::new(),
             fence: count(&begin) + count(&end),
             room,
             steps: Vec::new(),
@@ -205,12 +207,10 @@ impl<'a> Choice<'a> {
         }
         let before = unit.and_then(|unit| self.taken[candidate][unit]);
         self.set(candidate, unit, form, true);
-        let cost = self.cost(candidate);
-        let more = cost.saturating_sub(self.costs[candidate]);
-        if more > most {
+        let Some(cost) = self.cost(candidate, self.costs[candidate] + most) else {
             self.set(candidate, unit, before, false);
             return false;
-        }
+        };
         self.room = (self.room + self.costs[candidate]).saturating_sub(cost);
         self.costs[candidate] = cost;
         self.steps.push(Step { candidate, unit, before });
@@ -277,26 +277,31 @@ impl<'a> Choice<'a> {
         runs
     }
 
-    /// Returns the tokens of what is shown of a candidate, with its lines of the head.
-    fn cost(&mut self, candidate: usize) -> usize {
-        let (mut cost, mut last) = (0, None);
+    /// Returns the tokens of what is shown of a candidate, with its lines of the head; `None` if they are more
+    /// than `limit`.
+    fn cost(&self, candidate: usize, limit: usize) -> Option<usize> {
+        let (mut cost, mut last, mut forms) = (0, None, Vec::new());
         for run in self.runs(candidate) {
             if last != Some(run.file) {
                 cost += self.head(candidate, run.file);
                 last = Some(run.file);
             }
             cost += self.fence + tokens_of(&run.lines());
-            for (stamp, (unit, form)) in self.stamps.of(&run).iter().zip(&run.forms) {
-                cost += form.tokens(unit.speaker.as_deref());
-                cost += if stamp.is_empty() { 0 } else { self.stamps.tokens() };
-            }
+            cost += self.stamps.tokens() * self.stamps.dated(&run).filter(|is_dated| *is_dated).count();
+            forms.extend(run.forms);
         }
-        cost
+        // The others last, so that no more of them is counted than may fit.
+        forms.sort_by_key(|(_, form)| !form.tokens.are_known());
+        for (unit, form) in forms {
+            cost += form.tokens_within(unit.speaker.as_deref(), limit.checked_sub(cost)?)?;
+        }
+        Some(cost)
     }
 
     /// Returns the tokens of the line of the head that names a file of a candidate.
-    fn head(&mut self, candidate: usize, file: usize) -> usize {
-        let names = piece_of(&self.candidates[candidate], file);
-        *self.heads.entry((candidate, file)).or_insert_with(|| count(&named(10, &names.piece())))
+    fn head(&self, candidate: usize, file: usize) -> usize {
+        let candidate = &self.candidates[candidate];
+        let counted = || count(&named(10, &piece_of(candidate, file).piece()));
+        *candidate.parts.files[file].head.get_or_init(counted)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::sync::OnceLock;
 
 use super::age::Ageing;
-use super::budget::Leftover;
+use super::budget::{Leftover, head_tokens};
 use super::candidates::{FITS, READ, RankedCandidates, Reach, least_shown};
 use super::read::{Answers, LayerHit, Wanted, of_level};
 use super::recaller::Recaller;
@@ -40,6 +41,8 @@ struct Source {
     /// Largest share of the question's words in a hit, and beside it.
     words: f64,
     hits: Vec<LayerHit>,
+    /// Tokens of its line of the head, once they are counted.
+    head: OnceLock<usize>,
 }
 
 impl Recaller<'_> {
@@ -99,8 +102,9 @@ impl Recaller<'_> {
             // Only one more candidate can tell that the limit leaves something out: the other sources may no
             // longer be valid, or exist.
             let is_limited = is_full && (!fits || gathered.candidates.len() > most);
-            let is_over = is_limited || (fits && reach.is_in_budget && is_spent(asked, &gathered, &sources));
-            if read == READ || (is_over && is_decided) {
+            let is_over =
+                || is_limited || (fits && reach.is_in_budget && is_spent(asked, &gathered, &sources));
+            if read == READ || (is_decided && is_over()) {
                 gathered.more = true;
                 gathered.may_fit |= !is_decided;
                 break;
@@ -150,7 +154,8 @@ impl Recaller<'_> {
             };
             let at = *known.entry(path.clone()).or_insert(sources.len());
             if at == sources.len() {
-                sources.push(Source { memory, path, rank: 0.0, score: 0.0, words: 0.0, hits: Vec::new() });
+                let (hits, head) = (Vec::new(), OnceLock::new());
+                sources.push(Source { memory, path, rank: 0.0, score: 0.0, words: 0.0, hits, head });
             }
             // Several layers of one text do not add up.
             sources[at].rank = sources[at].rank.max(hit.rank);
@@ -175,9 +180,10 @@ impl Source {
         self.memory.as_ref().map_or_else(|| self.path.to_string(), Uri::to_string)
     }
 
-    /// Returns the version of what was found first.
-    fn version(&self) -> String {
-        self.hits.first().map(|(_, hit)| hit.version.to_string()).unwrap_or_default()
+    /// Returns the tokens of its line of the head, with the version of what was found first.
+    fn head(&self) -> usize {
+        let version = || self.hits.first().map(|(_, hit)| hit.version.to_string()).unwrap_or_default();
+        *self.head.get_or_init(|| head_tokens(&self.name(), &version()))
     }
 
     /// Returns its path if it is the messages of a session.
@@ -253,7 +259,7 @@ async fn may_withhold(fs: &dyn FileSystem, group: &[Source]) -> Result<bool> {
 fn is_spent(asked: &Recall, gathered: &RankedCandidates, sources: &VecDeque<Source>) -> bool {
     let Some(next) = sources.front() else { return false };
     let left = Leftover::after(next.rank, asked, gathered);
-    let has_room = |source: &Source| left.has_room_for(&source.name(), &source.version());
+    let has_room = |source: &Source| left.has_room_for(source.head());
     // If the candidates are shown completely, only another source can tell whether there is more.
     left.is_partial && (left.in_vain >= IN_VAIN || !sources.iter().any(has_room))
 }

@@ -2,7 +2,7 @@
 //! Secrets are masked here, before anything else sees the text.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -193,6 +193,7 @@ pub(super) fn memory(
             version: entry.version,
             time: entry.mtime,
             is_log: false,
+            head: OnceLock::new(),
         };
         if found == Some(level) {
             let score_parts = best_hit(level).map(|hit| hit.parts).unwrap_or_default();
@@ -238,8 +239,9 @@ fn content(
     let first = answers.due()?;
     let (entry, start) = &first;
     let (version, time) = (entry.version, entry.mtime);
+    let (path, head) = (path.clone(), OnceLock::new());
     let mut parts = Parts {
-        files: vec![SourceFile { path: path.clone(), level, version, time, is_log: false }],
+        files: vec![SourceFile { path, level, version, time, is_log: false, head }],
         ..Parts::default()
     };
     let is_short = entry.size <= WHOLE;
@@ -321,7 +323,7 @@ impl RegionText<'_> {
             is_whole: false,
             text: masked_piece(self.bytes, inside),
             what,
-            tokens: OnceLock::new(),
+            tokens: Arc::default(),
         }
     }
 }
@@ -349,7 +351,7 @@ fn whole(file: usize, entry: &Entry, bytes: &[u8], what: What) -> Form {
         is_whole: true,
         text: masked(&text).into_owned(),
         what,
-        tokens: OnceLock::new(),
+        tokens: Arc::default(),
     }
 }
 

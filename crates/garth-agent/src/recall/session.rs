@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -122,6 +122,7 @@ pub(super) async fn session(
         version: entry.version,
         time: entry.mtime,
         is_log: true,
+        head: OnceLock::new(),
     };
     let (mut found, mut order): (BTreeMap<u64, Unit>, _) = (BTreeMap::new(), Vec::new());
     let mut parsed = Parsed::new();
@@ -263,7 +264,7 @@ fn unit(
             (true, true) => What::PartOfMessage,
         };
         let (bytes, lines) = (bytes.clone(), lines.clone());
-        Form { file: 0, bytes, lines, is_whole: false, text, what, tokens: OnceLock::new() }
+        Form { file: 0, bytes, lines, is_whole: false, text, what, tokens: Arc::default() }
     });
     let (forms, time) = (forms.collect(), time.unwrap_or(file.time));
     Unit { rank, score_parts, is_found, forms, speaker: Some(who), time }

@@ -8,6 +8,8 @@ use crate::count::count;
 use garth_engine::model::Timestamp;
 use garth_engine::text::token::words;
 
+/// Nanoseconds of a day.
+const DAY: i64 = 86_400_000_000_000;
 /// Words of a question about a time.
 const OF_TIME: [&str; 24] = [
     "when",
@@ -49,7 +51,7 @@ impl Stamps {
     pub(super) fn new(question: &str, candidates: &[Candidate]) -> Self {
         let units = candidates.iter().flat_map(|candidate| &candidate.parts.units);
         let found = units.filter(|unit| unit.is_found && unit.speaker.is_some() && is_exact(unit.time));
-        let days: BTreeSet<String> = found.map(|unit| text(unit.time, 10)).collect();
+        let days: BTreeSet<i64> = found.map(|unit| day_of(unit.time)).collect();
         let asks = words(question).any(|(_, word)| OF_TIME.contains(&&*word.to_lowercase()));
         let shown = match (asks, days.len()) {
             (true, 1..) => 16,
@@ -66,25 +68,24 @@ impl Stamps {
         self.tokens
     }
 
+    /// Returns for each form of a run whether its time is shown.
+    pub(super) fn dated(&self, run: &Run<'_>) -> impl Iterator<Item = bool> {
+        let (shown, mut day) = (self.shown, None);
+        run.forms.iter().map(move |(unit, _)| {
+            if shown == 0 || unit.speaker.is_none() {
+                return false;
+            }
+            let own = is_exact(unit.time).then(|| day_of(unit.time));
+            let is_new = own.is_some() && own != day;
+            day = own;
+            is_new
+        })
+    }
+
     /// Returns the time of each form of a run, after its speaker; empty for those without.
     pub(super) fn of(&self, run: &Run<'_>) -> Vec<String> {
-        let mut day = None;
-        let stamp = |(unit, _): &(&super::unit::Unit, _)| {
-            if self.shown == 0 || unit.speaker.is_none() {
-                return String::new();
-            }
-            if !is_exact(unit.time) {
-                day = None;
-                return String::new();
-            }
-            let own = text(unit.time, 10);
-            if day.as_ref() == Some(&own) {
-                return String::new();
-            }
-            day = Some(own);
-            stamp(unit.time, self.shown)
-        };
-        run.forms.iter().map(stamp).collect()
+        let times = run.forms.iter().map(|(unit, _)| unit.time).zip(self.dated(run));
+        times.map(|(time, is_dated)| if is_dated { stamp(time, self.shown) } else { String::new() }).collect()
     }
 }
 
@@ -93,10 +94,15 @@ fn is_exact(time: Timestamp) -> bool {
     !matches!(time.0, i64::MIN | i64::MAX)
 }
 
-fn stamp(time: Timestamp, shown: usize) -> String {
-    if shown == 0 { String::new() } else { format!(" ({})", text(time, shown).replace('T', " ")) }
+/// Returns the number of a day (UTC).
+fn day_of(time: Timestamp) -> i64 {
+    time.0.div_euclid(DAY)
 }
 
-fn text(time: Timestamp, shown: usize) -> String {
-    time.to_rfc3339().chars().take(shown).collect()
+fn stamp(time: Timestamp, shown: usize) -> String {
+    if shown == 0 {
+        return String::new();
+    }
+    let text: String = time.to_rfc3339().chars().take(shown).collect();
+    format!(" ({})", text.replace('T', " "))
 }

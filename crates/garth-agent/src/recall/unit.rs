@@ -1,10 +1,11 @@
 //! Units: the parts of a memory or file among which a recall chooses.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::fence::harmless;
-use crate::count::count;
+use crate::count::count_to;
 use crate::memory::Level;
 use garth_engine::model::{ScoreParts, Timestamp, VersionId};
 use garth_engine::path::TreePath;
@@ -77,6 +78,8 @@ pub(super) struct SourceFile {
     pub(super) time: Timestamp,
     /// True for the messages of a session, which are rendered already.
     pub(super) is_log: bool,
+    /// Tokens of its line of the head, once they are counted.
+    pub(super) head: OnceLock<usize>,
 }
 
 /// Part of a source that is shown in one of several forms, or not at all.
@@ -125,18 +128,50 @@ pub(super) struct Form {
     /// Text with masked secrets.
     pub(super) text: String,
     pub(super) what: What,
-    /// Tokens of the text, once they are counted.
-    pub(super) tokens: OnceLock<usize>,
+    /// Tokens of the text as it is shown. Copies of a form share them.
+    pub(super) tokens: Arc<Tokens>,
 }
 
 impl Form {
-    /// Returns the tokens of the text as it is shown, with the speaker of its unit and without a time. They
-    /// are counted once: the budget is tried several times while sources are read.
-    pub(super) fn tokens(&self, speaker: Option<&str>) -> usize {
-        *self.tokens.get_or_init(|| match speaker {
-            Some(speaker) => count(&format!("{speaker}{}", self.text)),
-            None => count(&harmless(&self.text)),
+    /// Returns the tokens of the text as it is shown, with the speaker of its unit and without a time; `None`
+    /// if they are more than `limit`.
+    pub(super) fn tokens_within(&self, speaker: Option<&str>, limit: usize) -> Option<usize> {
+        self.tokens.within(limit, || match speaker {
+            Some(speaker) => format!("{speaker}{}", self.text),
+            None => harmless(&self.text),
         })
+    }
+}
+
+/// Tokens of a text, as far as they were counted. The budget is tried several times while sources are read,
+/// and most texts that do not fit are far too long.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    exact: OnceLock<usize>,
+    /// Number that it has at least.
+    least: AtomicUsize,
+}
+
+impl Tokens {
+    /// Returns true if the text is counted completely.
+    pub(super) fn are_known(&self) -> bool {
+        self.exact.get().is_some()
+    }
+
+    /// Returns their number; `None` if it is more than `limit`.
+    fn within(&self, limit: usize, text: impl FnOnce() -> String) -> Option<usize> {
+        let least = self.least.load(Ordering::Relaxed);
+        if !self.are_known() && least <= limit {
+            // Twice as far as before, or each of many limits could count a little more of the text.
+            let reach = limit.max(least.saturating_mul(2));
+            match count_to(&text(), reach) {
+                Some(tokens) => {
+                    self.exact.get_or_init(|| tokens);
+                }
+                None => self.least.store(reach.saturating_add(1), Ordering::Relaxed),
+            }
+        }
+        self.exact.get().copied().filter(|tokens| *tokens <= limit)
     }
 }
 
@@ -172,6 +207,25 @@ impl What {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::count::count;
+
+    #[test]
+    fn text_is_counted_as_far_as_needed() {
+        let text = "A quokka sleeps in the sun.\n".repeat(100);
+        let (all, tokens) = (count(&text), Tokens::default());
+        let mut counted = 0;
+        let mut limits: Vec<usize> = (0..all + 10).collect();
+        // As the budget of an answer: less and less, and all of it again.
+        limits.extend((0..all + 10).rev());
+        for limit in limits {
+            let within = tokens.within(limit, || {
+                counted += 1;
+                text.clone()
+            });
+            assert_eq!(within, (all <= limit).then_some(all), "{limit}");
+        }
+        assert!(tokens.are_known() && counted <= 12, "{counted} counts of {all} tokens");
+    }
 
     fn unit(rank: f64, words: f64) -> Unit {
         let mut score_parts = share_of(ScoreParts::default(), 1.0);

@@ -229,6 +229,29 @@ async fn recall_reads_no_more_than_the_budget_shows() {
 }
 
 #[tokio::test]
+async fn tokens_of_a_text_are_counted_once() {
+    let mut steps = Vec::new();
+    // The budget is tried after each 16 sources: once, and five times.
+    for count in [32, 96] {
+        let account = Account::new();
+        for n in 0..count {
+            account.write(&format!("/notes/{}/{n:02}.md", "long-name-".repeat(12)), "A quokka.\n").await;
+        }
+        let (fs, env) = (account.fs.clone(), account.env.clone());
+        let before = env.computed().steps;
+        let recall = async move {
+            let recaller = Recaller::new(&*fs, "default").env(env);
+            recaller.recall(&words("quokka").budget(MAX_BUDGET), &key()).await
+        };
+        let answer = account.env.compute("default", 1, recall).await.unwrap().unwrap();
+        assert_eq!((answer.items.len(), answer.more), (count, false));
+        // In bytes that are counted, and bytes that are searched for secrets.
+        steps.push(account.env.computed().steps - before);
+    }
+    assert!(100 * steps[1] <= 105 * 3 * steps[0], "{steps:?}");
+}
+
+#[tokio::test]
 async fn recall_counts_memory_layers_once() {
     let account = Account::new();
     let mut put = Put::new(prose(&mut Random::new(3), 30));
