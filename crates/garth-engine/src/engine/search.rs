@@ -42,7 +42,7 @@ pub use names::{Named, NamedFile};
 pub use passage::Passage;
 pub use postings::{
     CHUNK, Candidates, ENDINGS, FEW, JudgedFiles, MAX_ROUNDS, Narrow, Narrowed, Place, Postings, ROWS,
-    ScopeBound, Start, Started, SubtreeBound, SubtreePassages,
+    ScopeBound, Start, Started, SubtreeBound, SubtreePassages, WordLimits,
 };
 pub use run::{Answer, PassageHit, SearchParams, search};
 

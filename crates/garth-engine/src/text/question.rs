@@ -143,6 +143,11 @@ impl Question {
     }
 }
 
+/// Returns the terms of the parts that ask: one bit for each.
+pub fn asking(parts: &[Part]) -> u128 {
+    parts.iter().filter(|part| part.asks).fold(0, |all, part| all | part.terms)
+}
+
 /// Returns the terms of sentences, as far as the limit allows.
 fn terms(sentences: &[Sentence<'_>]) -> Vec<Term> {
     let mut chosen = HashSet::new();

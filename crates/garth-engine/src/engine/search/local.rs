@@ -128,13 +128,15 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
 
     fn start_now(&mut self, asked: &Start) -> Result<Started, L::Error> {
         let mut words = Vec::with_capacity(asked.words.len());
-        for forms in &asked.words {
-            words.push(self.newest_of(forms, asked.probe)?);
+        for (forms, limits) in asked.words.iter().zip(&asked.limits) {
+            words.push(self.newest_of(forms, limits.probe)?);
         }
         // Without a rare word the candidates are the newest matches of all words, so more of them are read.
-        if asked.most > asked.probe && !words.iter().any(|word| is_rare(word)) {
-            for (forms, found) in asked.words.iter().zip(&mut words).filter(|(_, word)| !is_complete(word)) {
-                *found = self.newest_of(forms, asked.most)?;
+        if !words.iter().any(|word| is_rare(word)) {
+            for ((forms, limits), found) in asked.words.iter().zip(&asked.limits).zip(&mut words) {
+                if limits.most > limits.probe && !is_complete(found) {
+                    *found = self.newest_of(forms, limits.most)?;
+                }
             }
         }
         let reach = match asked.reach {

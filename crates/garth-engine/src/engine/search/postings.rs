@@ -59,11 +59,11 @@ pub trait Postings {
     /// Returns true if the query is limited to subtrees.
     fn is_limited(&self) -> bool;
 
-    /// Asks for the newest passages of words: [`most`](Start::most) of each form, and
+    /// Asks for the newest passages of words: [`most`](WordLimits::most) of each form, and
     /// [`near_most`](Start::near_most) of each word near in meaning.
     ///
-    /// If one of the words has passages, and each of its forms fewer than [`probe`](Start::probe), the engine
-    /// may return only `probe` passages for each form of all words. If it returns the
+    /// If one of the words has passages, and each of its forms fewer than its [`probe`](WordLimits::probe),
+    /// the engine may return only `probe` passages for each form of all words. If it returns the
     /// [`reach`](Started::reach), it may leave out passages that are not in it.
     fn start(&mut self, asked: &Start) -> impl Future<Output = Result<Started, Self::Error>> + Send;
 
@@ -102,16 +102,23 @@ pub trait Postings {
 pub struct Start {
     /// Forms of each word.
     pub words: Vec<Vec<WordForm>>,
-    /// Number of passages of a form from which on a word is frequent.
-    pub probe: usize,
-    /// Limit on the passages of each form.
-    pub most: usize,
+    /// Limits of each word.
+    pub limits: Vec<WordLimits>,
     /// Words near in meaning.
     pub near: Vec<WordForm>,
     /// Limit on the passages of each word near in meaning.
     pub near_most: usize,
     /// Limits on the passages in reach, if they are asked for.
     pub reach: Option<ScopeBound>,
+}
+
+/// Limits on the passages of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WordLimits {
+    /// Number of passages of a form from which on the word is frequent.
+    pub probe: usize,
+    /// Limit on the passages of each form.
+    pub most: usize,
 }
 
 /// Limits on the part of a tree that a query can reach.

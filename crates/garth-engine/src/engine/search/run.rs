@@ -17,16 +17,18 @@ use super::parts::{ByPart, weight_of};
 use super::passage::Passage;
 use super::postings::{
     CHUNK, FEW, JudgedFiles, Narrow, Place, Postings, ROWS, SMALL_SCOPE, Start, Started, SubtreeBound,
-    SubtreePassages,
+    SubtreePassages, WordLimits,
 };
 use super::score::{Candidate, NearWord, Ranked, english_share, near_words, rarity, saturated};
 use crate::model::Ino;
-use crate::text::question::{Part, Question};
+use crate::text::question::{Part, Question, asking};
 use crate::text::token::{of_word, words};
 
 /// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more
 /// rows of a frequent one are read.
 const PROBE: usize = 4_096;
+/// Rows of a word of a question, relative to those of a word of a statement beside it.
+const ASKING_ROWS: usize = 4;
 /// Rows that a quick search reads, approximately.
 const QUICK_ROWS: usize = 384;
 /// Words that a quick search looks up: the longest, which are seldom frequent. Each costs as much as a
@@ -121,13 +123,13 @@ pub async fn search<P: Postings>(
     // A quick search drops and reorders the terms.
     let whole = [Part::whole(asked.text)];
     let parts = if asked.quick { &whole } else { question.parts() };
-    let falls_back = !asked.quick;
-    let search = Search::start(&mut *postings, wanted, &near, asked).await?;
+    let (falls_back, asking) = (!asked.quick, asking(parts));
+    let search = Search::start(&mut *postings, (wanted, asking), &near, asked).await?;
     if let Some(answer) = search.run((parts, 1.0), falls_back, asked).await? {
         return Ok(answer);
     }
     let wanted = beginnings(postings, question.terms(), has_words).await?;
-    let search = Search::start(postings, wanted, &near, asked).await?;
+    let search = Search::start(postings, (wanted, asking), &near, asked).await?;
     let answer = search.run((parts, BY_BEGINNING), false, asked).await?;
     Ok(answer.unwrap_or(Answer { found: Vec::new(), more: false }))
 }
@@ -137,6 +139,8 @@ struct Search<'a, P: Postings> {
     postings: &'a mut P,
     totals: Totals,
     wanted: Vec<TermMatches>,
+    /// Those of them that ask: one bit for each.
+    asking: u128,
     /// Words near in meaning to those of the question.
     near: Vec<TermMatches>,
     /// All passages that the query can reach, newest first, if they are known.
@@ -154,19 +158,15 @@ struct Search<'a, P: Postings> {
 impl<'a, P: Postings> Search<'a, P> {
     async fn start(
         postings: &'a mut P,
-        words: Vec<Vec<WordForm>>,
+        (words, asking): (Vec<Vec<WordForm>>, u128),
         near: &[NearWord],
         asked: SearchParams<'_>,
     ) -> Result<Self, P::Error> {
-        // All words share the rows that one search may read.
-        let each = |rows: usize| rows / words.len().max(1);
-        let most = if asked.quick { each(QUICK_ROWS).max(1) } else { each(ROWS).max(FEW) };
-        // A question of one word has no rarer one, so there is no need to find out.
-        let probe = if words.len() > 1 { most.min(PROBE) } else { most };
+        let limits = limits(words.len(), asking, asked.quick);
         let near_most = (NEAR_ROWS / near.len().max(1)).max(NEAR_LEAST);
         let near_forms = near.iter().map(|word| WordForm::plain(word.token.clone())).collect();
         let reach = asked.meaning.then_some(SMALL_SCOPE);
-        let asked = Start { words, probe, most, near: near_forms, near_most, reach };
+        let asked = Start { words, limits, near: near_forms, near_most, reach };
         let mut found = postings.start(&asked).await?;
         if found.reach.is_none() {
             asked.cut(&mut found);
@@ -195,7 +195,7 @@ impl<'a, P: Postings> Search<'a, P> {
         let near = near.collect();
         let compares_all = reach.is_some();
         let (files, left) = (JudgedFiles::new(JUDGED), HashMap::new());
-        Ok(Self { postings, totals, wanted, near, reach, compares_all, files, left, partial: false })
+        Ok(Self { postings, totals, wanted, asking, near, reach, compares_all, files, left, partial: false })
     }
 
     /// Returns the best passages for any of the parts of the question, where each term counts `by` of its
@@ -298,10 +298,20 @@ impl<'a, P: Postings> Search<'a, P> {
         if let Some(subtree) = found.subtree {
             self.use_subtree(subtree, found.words);
         } else if has_rare {
+            let asking = self.asking;
+            let asks = |term: &TermMatches| term.terms & asking != 0;
+            let asks_rare = self.wanted.iter().any(|term| asks(term) && term.matches.are_rare());
             let frequent = self.wanted.iter_mut().filter(|term| !term.matches.complete);
             for (term, found) in frequent.zip(found.words) {
-                term.matches.rows = rows_of(&term.forms, found.iter().map(Vec::as_slice));
-                term.matches.complete = true;
+                let rows = rows_of(&term.forms, found.iter().map(Vec::as_slice));
+                if asks(term) && !asks_rare {
+                    // A rare word of a statement does not say where the question is answered.
+                    term.matches.rows.extend(rows);
+                    term.matches.settle();
+                } else {
+                    term.matches.rows = rows;
+                    term.matches.complete = true;
+                }
             }
         }
         Ok(())
@@ -478,6 +488,21 @@ impl<'a, P: Postings> Search<'a, P> {
     }
 }
 
+/// Returns the limits of each word of a question. All words share the rows that one search may read.
+fn limits(words: usize, asking: u128, is_quick: bool) -> Vec<WordLimits> {
+    let share = |place: usize| if asking >> place & 1 == 1 { ASKING_ROWS } else { 1 };
+    let all: usize = (0..words).map(share).sum();
+    let of_word = |place: usize| {
+        let most = match is_quick {
+            true => (QUICK_ROWS * share(place) / all).max(1),
+            false => (ROWS * share(place) / all).max(FEW),
+        };
+        // A question of one word has no rarer one, so there is no need to find out.
+        WordLimits { probe: if words > 1 { most.min(PROBE) } else { most }, most }
+    };
+    (0..words).map(of_word).collect()
+}
+
 /// Returns the terms that a text has: one bit for each. `known` has those of each word of the question.
 fn terms_in(text: &str, known: &HashMap<&str, u128>) -> u128 {
     let tokens = words(text).flat_map(|(_, word)| of_word(word));
@@ -488,18 +513,21 @@ impl Start {
     /// Drops what an engine may leave out: if a word is rare, all but the newest `probe` passages of each
     /// form.
     fn cut(&self, found: &mut Started) {
-        let is_rare = |word: &Vec<Newest>| {
-            word.iter().all(|form| form.complete && form.ids.len() < self.probe)
+        let is_rare = |(word, limits): (&Vec<Newest>, &WordLimits)| {
+            word.iter().all(|form| form.complete && form.ids.len() < limits.probe)
                 && word.iter().any(|form| !form.ids.is_empty())
         };
-        let most = if found.words.iter().any(is_rare) { self.probe } else { self.most };
+        let has_rare = found.words.iter().zip(&self.limits).any(is_rare);
         let cut = |form: &mut Newest, most: usize| {
             if form.ids.len() >= most {
                 form.ids.truncate(most);
                 form.complete = false;
             }
         };
-        found.words.iter_mut().flatten().for_each(|form| cut(form, most));
+        for (word, limits) in found.words.iter_mut().zip(&self.limits) {
+            let most = if has_rare { limits.probe } else { limits.most };
+            word.iter_mut().for_each(|form| cut(form, most));
+        }
         found.near.iter_mut().for_each(|form| cut(form, self.near_most));
     }
 }

@@ -8,7 +8,7 @@ use super::forms::WordForm;
 use super::passage::Passage;
 use crate::model::Ino;
 use crate::text::meaning::{Embedding, nearest, share_in_english};
-use crate::text::question::Question;
+use crate::text::question::{Question, asking};
 use crate::text::token::of_word;
 
 /// The constants of BM25, as in SQLite and most other implementations.
@@ -179,7 +179,7 @@ pub(super) struct NearWord {
 /// Returns words near in meaning to those of a question. Statements beside a question have none: they would
 /// take the place of its words.
 pub(super) fn near_words(question: &Question) -> Vec<NearWord> {
-    let asking = question.parts().iter().filter(|part| part.asks).fold(0_u128, |all, part| all | part.terms);
+    let asking = asking(question.parts());
     let terms = question.terms().iter().enumerate().filter(|(number, _)| asking >> number & 1 == 1);
     let own: HashSet<&str> = terms.clone().map(|(_, term)| term.token.as_str()).collect();
     let mut near: Vec<NearWord> = Vec::new();

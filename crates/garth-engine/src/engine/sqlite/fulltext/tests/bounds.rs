@@ -18,6 +18,39 @@ fn rare_word_limits_rows_of_frequent_words() {
 }
 
 #[test]
+fn words_of_a_question_read_most_rows() {
+    // An eighth of the passages contains each word, and the second one all of them.
+    let word = |word: &str, rest: u64| format!("' || iif(id % 8 = {rest} OR id = 2, ' {word}', '') || '");
+    let index = crowd(12_000, &[word("heron", 3), word("egret", 4), word("stork", 5)].concat());
+    let ask = |message: &str| {
+        let mut judge = Counting::default();
+        let found = index.ask(message, &mut judge).found;
+        assert_eq!(found.first().map(|it| (it.passage.ino.0, it.words)), Some((2, 1.0)), "{message}");
+        judge.rows
+    };
+    let question = "Where are the heron, the egret and the stork?";
+    let alone = ask(question);
+    // So many words that equal shares of the rows would be smaller than an eighth of the passages.
+    let story: String = (0..15).map(|n| format!("Boat{n}a boat{n}b boat{n}c boat{n}d. ")).collect();
+    let message = format!("The rare boat sank twice. {story}{question}");
+    let rows = ask(&message);
+    assert!(rows <= alone + 100, "{rows} rows instead of {alone}");
+}
+
+#[test]
+fn rare_word_of_a_statement_hides_no_answer() {
+    let [small, large] = [12_000, 24_000].map(|passages| {
+        // No passage contains both words.
+        let index = crowd(passages, "' || iif(id % 2 = 1, ' heron', '') || '");
+        let mut judge = Counting::default();
+        let found = index.ask("The rare boat sank twice yesterday. Where is the heron?", &mut judge).found;
+        assert_eq!(found.first().map(|it| it.passage.ino.0), Some(passages - 1), "the newest one");
+        judge.rows
+    });
+    assert!(large <= small + 100, "{large} rows instead of {small}");
+}
+
+#[test]
 fn meaning_reads_text_of_few_passages() {
     let [small, large] = [6_000, 24_000].map(|passages| {
         let index = crowd(passages, "heron egret stork");

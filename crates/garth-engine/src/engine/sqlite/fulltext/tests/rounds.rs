@@ -8,7 +8,7 @@ use super::{Counting, Index, crowd};
 use crate::engine::search::local::Local;
 use crate::engine::search::{
     Answer, CHUNK, Candidates, JudgedFiles, MAX_ROUNDS, Narrow, Narrowed, Newest, Passage, Place, Postings,
-    SearchParams, Start, Started, WordForm, search,
+    SearchParams, Start, Started, WordForm, WordLimits, search,
 };
 use crate::engine::sqlite::fulltext::postings;
 use crate::sqlite::DbError;
@@ -42,7 +42,8 @@ impl<P: Postings<Error = DbError>> Postings for Distant<P> {
             true => {
                 // Each word is asked for alone, so that no other one decides how many passages it has.
                 let reach = self.index.start(asked).now_or_never().unwrap().map(|found| found.reach);
-                let alone = Start { probe: asked.most, reach: None, ..asked.clone() };
+                let limits = asked.limits.iter().map(|word| WordLimits { probe: word.most, ..*word });
+                let alone = Start { limits: limits.collect(), reach: None, ..asked.clone() };
                 let found = self.index.start(&alone).now_or_never().unwrap();
                 found.and_then(|found| Ok(Started { reach: reach?, ..found }))
             }
@@ -144,8 +145,10 @@ fn further_candidates_take_one_round_each() {
 fn hits_do_not_depend_on_extra_rows() {
     let words: String = (0..30).map(|n| format!(" heron{n}")).collect();
     let index = crowd(9_000, &words);
+    let message = "The rare boat sank twice yesterday. Where is heron1?";
     for within in [None, Some((70..90).collect::<Vec<u64>>()), Some((1..3_000).collect())] {
-        for question in ["rare heron1", "rare heron1 file77", "heron1 heron2 heron3", &words, "her fil"] {
+        let short = ["rare heron1", "rare heron1 file77", "heron1 heron2 heron3", "her fil"];
+        for question in short.into_iter().chain([words.as_str(), message]) {
             let [local, distant] = [false, true].map(|all| ask(&index, question, within.clone(), all).0);
             assert_eq!(local, distant, "{question} in {within:?}");
         }
@@ -179,8 +182,7 @@ fn narrow_looks_in_given_passages() {
     assert_eq!(found.words, [vec![vec![20, 10]], vec![vec![20, 10, 7]]]);
     let asked = Start {
         words: vec![vec![WordForm::plain("heron".to_owned())]],
-        probe: 3,
-        most: 3,
+        limits: vec![WordLimits { probe: 3, most: 3 }],
         near: Vec::new(),
         near_most: 1,
         reach: None,
