@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use garth_agent::session::{Append, Create, Draft, Import, PackOptions, Sessions, TranscriptFormat};
 use garth_agent::workspace::{Reset, Workspace};
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Batch, NamesPage, SearchQuery};
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
-use garth_engine::{AccountStore, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+use garth_engine::view::{Overlay, Scope};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 
 use super::sessions::{account, path, said, sessions};
 use super::sessions_retracted::{say, source};
@@ -99,4 +101,31 @@ async fn search_omits_session_logs_of_overlays() {
         assert_eq!(found(text).await, draft, "{text}");
     }
     assert!(found("harbour").await.is_empty());
+}
+
+#[tokio::test]
+async fn search_omits_session_logs_in_other_stores() {
+    let (account, _folder) = account().await;
+    let of_account = sessions(&*account).await;
+    say(&of_account, "default", ["The quokka lives on Rottnest island.".to_owned()]).await;
+    let user = TreePath::parse("/users/default").unwrap();
+    let whole: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(&account);
+    let mut overlays = Vec::new();
+    for (lower, root) in [(whole, TreePath::root()), (Scope::open(&*account, &user).await.unwrap(), user)] {
+        let upper = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
+        let tree = Overlay::open(lower, upper).await.unwrap();
+        let of_session = |name: &str| path(name).rebase(&root, &TreePath::root()).unwrap().unwrap();
+        tree.append(&of_session("messages.jsonl"), LINE).await.unwrap();
+        tree.write(&of_session("latest.md"), "A quokka and a ferry.").await.unwrap();
+        tree.write("/draft.md", "A quokka and a ferry.").await.unwrap();
+        overlays.push(tree);
+    }
+    of_account.retract("default", &source("messages:1"), None).await.unwrap();
+    for tree in overlays {
+        for text in ["quokka", "ferry"] {
+            let hits = tree.search(&SearchQuery::new(text)).await.unwrap().hits;
+            let found: Vec<&str> = hits.iter().map(|hit| hit.path.as_str()).collect();
+            assert_eq!(found, ["/draft.md"], "{text}");
+        }
+    }
 }

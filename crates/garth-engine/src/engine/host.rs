@@ -411,6 +411,7 @@ impl ViewBase for HostFs {
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
             keys: None,
+            registry: None,
         }))
     }
 }

@@ -448,6 +448,7 @@ impl ViewBase for MemoryFs {
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
             keys: Some(KeySpace::new(&self.state, self.owner.clone())),
+            registry: Some(self.read().registry.clone()),
         }))
     }
 }

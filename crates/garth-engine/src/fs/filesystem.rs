@@ -18,6 +18,7 @@ use crate::model::{
     VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
+use crate::rule::{Registry, Searchable};
 
 /// A versioned tree of files. See [`crate::model::batch`] for the meaning of every
 /// operation and the order of errors.
@@ -269,11 +270,20 @@ pub trait ViewBase: FileSystem {
         Ok(vec![SearchTarget { store: self.lowering().home(), tops: within.tops().to_vec() }])
     }
 
+    /// Returns true if search finds a file at a path, with all of its lines, as far as the path alone
+    /// decides. Other files can decide as well, by their keys.
+    fn is_searchable(&self, path: &TreePath) -> bool {
+        let is_complete = |registry: Registry| {
+            registry.searchable(path) != Searchable::No && registry.withheld(path).is_none()
+        };
+        self.lowering().home().registry.is_some_and(is_complete)
+    }
+
     /// Returns a hit in a store once for each path at which this tree shows it.
     ///
     /// # Errors
     /// Errors of the storage.
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+    async fn found(&self, store: StoreId, hit: &Hit, _by: By) -> Result<Vec<Hit>> {
         let home = self.lowering().home();
         let shown = Some(hit).filter(|hit| home.id == store && home.within.contains(&hit.path));
         Ok(shown.into_iter().cloned().collect())
@@ -312,6 +322,8 @@ pub struct Store {
     pub within: Within,
     /// Key space of the handle; `None` without a log.
     pub keys: Option<KeySpace>,
+    /// Registry that it was opened with; `None` without search.
+    pub registry: Option<Registry>,
 }
 
 /// Address in terms of a store.

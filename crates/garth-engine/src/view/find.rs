@@ -65,7 +65,7 @@ async fn shown_at(
     item: &FindItem,
 ) -> Result<Vec<FindItem>> {
     let FindItem { path, ino, .. } = item.clone();
-    let mut hits = view.view_base().found(store, &Hit::at(path, ino)).await?;
+    let mut hits = view.view_base().found(store, &Hit::at(path, ino), By::Key).await?;
     hits.retain(|hit| asked.contains(&hit.path));
     hits.sort_by_key(|hit| hit.path.split());
     let shown = |hit: Hit| {

@@ -331,8 +331,12 @@ impl ViewBase for Scope {
         self.base.view_base().sought(&self.within(within)?, by)
     }
 
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
-        let found = self.base.view_base().found(store, hit).await?.into_iter();
+    fn is_searchable(&self, path: &TreePath) -> bool {
+        self.down(path).is_ok_and(|path| self.base.view_base().is_searchable(&path))
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit, by: By) -> Result<Vec<Hit>> {
+        let found = self.base.view_base().found(store, hit, by).await?.into_iter();
         Ok(found.filter_map(|hit| Some(Hit { path: self.up(&hit.path)?, ..hit })).collect())
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn search(
             let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
             let mut hits = Vec::with_capacity(found.hits.len());
             for hit in &found.hits {
-                let shown = view.view_base().found(store.id, hit).await?.into_iter();
+                let shown = view.view_base().found(store.id, hit, By::Text).await?.into_iter();
                 let shown = shown.filter(|hit| asked.contains(&hit.path) && patterns.have(&hit.path));
                 // A file is found once: under the first of its paths in the order of a walk.
                 hits.extend(shown.min_by(|one, other| one.path.split().cmp(&other.path.split())));

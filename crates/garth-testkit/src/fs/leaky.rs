@@ -279,7 +279,7 @@ impl ViewBase for Leaky {
     fn lowering(&self) -> Box<dyn Lowering> {
         // A store of its own: lowered to the inner store, batches would pass by the leak.
         let (id, fs) = (StoreId::of(&self.seen, None), Arc::new(self.clone()));
-        let keys = self.inner.view_base().lowering().home().keys;
-        Box::new(StoreLowering(Store { id, fs, within: self.within.clone(), keys }))
+        let home = self.inner.view_base().lowering().home();
+        Box::new(StoreLowering(Store { id, fs, within: self.within.clone(), ..home }))
     }
 }

@@ -530,6 +530,7 @@ impl ViewBase for SqliteFs {
             fs: Arc::new(self.clone()),
             within: self.reach.within.clone(),
             keys: Some(KeySpace::new(&self.inner, self.reach.owner.clone())),
+            registry: Some(self.inner.control.registry().clone()),
         }))
     }
 }

@@ -454,9 +454,15 @@ impl ViewBase for Mount {
         Ok(sought)
     }
 
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+    fn is_searchable(&self, path: &TreePath) -> bool {
+        let part = self.parts.of(path);
+        let (Ok(fs), Ok(path)) = (self.fs(part), part.down(path)) else { return false };
+        fs.view_base().is_searchable(&path)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit, by: By) -> Result<Vec<Hit>> {
         let mut shown = Vec::new();
-        for hit in self.base.view_base().found(store, hit).await? {
+        for hit in self.base.view_base().found(store, hit, by).await? {
             for path in self.parts.up_from_base(&hit.path).filter(|path| self.within.contains(path)) {
                 let ino = self.parts.shown(self.parts.of(&path), hit.ino);
                 shown.push(search::shown(hit.clone(), path, ino));
@@ -464,7 +470,7 @@ impl ViewBase for Mount {
         }
         for part in self.parts.all() {
             let Source::Other(other) = &part.source else { continue };
-            for hit in other.fs.view_base().found(store, hit).await? {
+            for hit in other.fs.view_base().found(store, hit, by).await? {
                 if let Some(path) =
                     self.parts.shown_by(part, &hit.path).filter(|path| self.within.contains(path))
                 {

@@ -337,10 +337,17 @@ impl ViewBase for Overlay {
         Ok(sought)
     }
 
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+    fn is_searchable(&self, path: &TreePath) -> bool {
+        self.lower.view_base().is_searchable(path)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit, by: By) -> Result<Vec<Hit>> {
         let mut shown = Vec::new();
-        for hit in self.upper.view_base().found(store, hit).await? {
+        for hit in self.upper.view_base().found(store, hit, by).await? {
             if let Some(path) = self.in_tree(&hit.path)
+                // The store knows the file by another path: it has not left out what this one excludes, nor
+                // lines that the keys of the lower layer withhold.
+                && (by == By::Key || self.is_searchable(&path))
                 // The upper layer also returns nodes that a replaced or hidden path does not show.
                 && let Ok(ShownEntry::Upper(entry)) = self.look(&path).await
                 && entry.ino == hit.ino
@@ -349,7 +356,7 @@ impl ViewBase for Overlay {
                 shown.push(search::shown(hit, path, ino));
             }
         }
-        for hit in self.lower.view_base().found(store, hit).await? {
+        for hit in self.lower.view_base().found(store, hit, by).await? {
             // Hits that are hidden or copied up do not show here.
             if let Ok(ShownEntry::Lower(entry)) = self.look(&hit.path).await
                 && entry.ino == hit.ino
