@@ -16,7 +16,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, Hit, ScoreParts, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
-use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
+use garth_engine::text::secret::{CONTEXT, SearchedText};
 
 /// Limit on a text that may be shown completely, 8 KiB: about 2,000 tokens.
 const WHOLE: u64 = 8 << 10;
@@ -186,7 +186,7 @@ pub(super) fn memory(
         // A layer over the read limit is omitted, not cut.
         let read = read.filter(|(entry, bytes)| entry.size == bytes.len() as u64 && !bytes.is_empty());
         let Some((entry, bytes)) = read else { continue };
-        let form = whole(parts.files.len(), &entry, &bytes, what);
+        let form = whole(parts.files.len(), &entry, &SearchedText::new(&[], &bytes, &[]), what);
         let layer = SourceFile {
             path: file(name),
             level: Some(level),
@@ -246,17 +246,21 @@ fn content(
     };
     let is_short = entry.size <= WHOLE;
     let checksum = is_short.then(|| sha256(start));
-    if is_short && !start.is_empty() {
-        parts.whole = Some(whole(0, entry, start, What::Whole));
+    // Searched for secrets once, however many pieces of it are shown.
+    let searched = is_short.then(|| SearchedText::new(&[], start, &[]));
+    if !start.is_empty() {
+        parts.whole = searched.as_ref().map(|searched| whole(0, entry, searched, What::Whole));
     }
     let undivided = parts.whole.as_ref().filter(|_| entry.size <= UNDIVIDED).cloned();
     for region in regions(hits, CONTEXT as u64) {
         let (read, bytes) = region.text(&first, &mut answers)?;
         // The positions of a hit are only valid in its own version.
         let is_valid = |hit: &Hit| read == hit.version && version == hit.version;
+        let is_start = region.is_in_start() && region.bytes.start == 0;
+        let searched = searched.as_ref().filter(|_| is_start);
+        let text = RegionText { bytes: &bytes, from: region.bytes.start, known: region.known, searched };
         for hit in hits.iter().filter(|hit| region.contains(hit) && is_valid(hit)) {
             let passage = region.place(&hit.bytes, bytes.len());
-            let text = RegionText { bytes: &bytes, from: region.bytes.start, known: region.known };
             let forms = text.forms(passage, question, undivided.as_ref());
             if !forms.is_empty() {
                 parts.units.push(unit((hit.rank, hit.parts), true, forms, time));
@@ -266,7 +270,7 @@ fn content(
     // Best first, as the search returned them.
     parts.units.sort_by(|one, other| other.rank.total_cmp(&one.rank));
     if parts.units.is_empty() && !hits.is_empty() {
-        let text = RegionText { bytes: start, from: 0, known: (0, 1) };
+        let text = RegionText { bytes: start, from: 0, known: (0, 1), searched: searched.as_ref() };
         // Found in another version: the beginning.
         let mut forms = text.forms(0..start.len().min(WHOLE as usize), question, undivided.as_ref());
         if let Some(last) = forms.pop() {
@@ -286,6 +290,8 @@ struct RegionText<'a> {
     bytes: &'a [u8],
     from: u64,
     known: (u64, u64),
+    /// All of the file, if it is short and the bytes are its beginning.
+    searched: Option<&'a SearchedText<'a>>,
 }
 
 impl RegionText<'_> {
@@ -295,21 +301,34 @@ impl RegionText<'_> {
         if passage.is_empty() {
             return Vec::new();
         }
+        let near;
+        let (searched, origin) = match self.searched {
+            Some(searched) => (searched, 0),
+            None => {
+                near = searched_near(self.bytes, passage.clone());
+                (&near, passage.start)
+            }
+        };
+        let cut = |piece: Range<usize>, what: What| {
+            let text = searched.masked(piece.start - origin..piece.end - origin);
+            self.form(piece, &text, what)
+        };
         let first = undivided.cloned();
-        let mut forms = vec![first.unwrap_or_else(|| self.cut(passage.clone(), What::Passage))];
+        let mut forms = vec![first.unwrap_or_else(|| cut(passage.clone(), What::Passage))];
         if passage.len() > EXCERPT + EXCERPT / 2
             && let Ok(text) = std::str::from_utf8(&self.bytes[passage.clone()])
         {
             let best = excerpt(text, &FoundTerms::of(text, question), EXCERPT);
             let best = passage.start + best.start..passage.start + best.end;
-            forms.extend((!best.is_empty()).then(|| self.cut(best, What::Excerpt)));
+            forms.extend((!best.is_empty()).then(|| cut(best, What::Excerpt)));
         }
         forms
     }
 
-    fn cut(&self, inside: Range<usize>, what: What) -> Form {
-        let (start, end) = (inside.start, inside.end);
-        let text = &self.bytes[inside.clone()];
+    /// Returns a piece as a form. `masked` is its text with masked secrets.
+    fn form(&self, piece: Range<usize>, masked: &[u8], what: What) -> Form {
+        let (start, end) = (piece.start, piece.end);
+        let text = &self.bytes[piece];
         let known = usize::try_from(self.known.0 - self.from).unwrap_or(usize::MAX).min(self.bytes.len());
         let line = match known <= start {
             true => self.known.1 + line_feeds(&self.bytes[known..start]),
@@ -321,35 +340,41 @@ impl RegionText<'_> {
             bytes: self.from + start as u64..self.from + end as u64,
             lines,
             is_whole: false,
-            text: masked_piece(self.bytes, inside),
+            text: String::from_utf8_lossy(masked).into_owned(),
             what,
             tokens: Arc::default(),
         }
     }
 }
 
-/// Returns a piece of a text with its secrets masked. It is judged with its surroundings, because a secret
-/// may be cut at the edge of the piece.
+/// Returns a piece of a text with its secrets masked.
 pub(super) fn masked_piece(bytes: &[u8], inside: Range<usize>) -> String {
+    let length = inside.len();
+    String::from_utf8_lossy(&searched_near(bytes, inside).masked(0..length)).into_owned()
+}
+
+/// Searches a piece of a text for secrets. It is judged with its surroundings, because a secret may be cut at
+/// the edge of the piece.
+fn searched_near(bytes: &[u8], inside: Range<usize>) -> SearchedText<'_> {
     let (start, end) = (inside.start, inside.end);
     let front = &bytes[start.saturating_sub(CONTEXT)..start];
     let behind = &bytes[end..(end + CONTEXT).min(bytes.len())];
-    String::from_utf8_lossy(&masked_in_context(front, &bytes[inside], behind)).into_owned()
+    SearchedText::new(front, &bytes[inside], behind)
 }
 
 fn unit((rank, score_parts): (f64, ScoreParts), is_found: bool, forms: Vec<Form>, time: Timestamp) -> Unit {
     Unit { rank, score_parts, is_found, forms, speaker: None, time }
 }
 
-fn whole(file: usize, entry: &Entry, bytes: &[u8], what: What) -> Form {
-    let text = String::from_utf8_lossy(bytes);
-    let lines = 1..1 + text.lines().count().max(1) as u64;
+fn whole(file: usize, entry: &Entry, text: &SearchedText<'_>, what: What) -> Form {
+    let lines = 1..1 + String::from_utf8_lossy(text.bytes()).lines().count().max(1) as u64;
+    let masked = text.masked(0..text.bytes().len());
     Form {
         file,
         bytes: 0..entry.size,
         lines,
         is_whole: true,
-        text: masked(&text).into_owned(),
+        text: String::from_utf8_lossy(&masked).into_owned(),
         what,
         tokens: Arc::default(),
     }

@@ -252,6 +252,26 @@ async fn tokens_of_a_text_are_counted_once() {
 }
 
 #[tokio::test]
+async fn short_files_are_searched_for_secrets_once() {
+    let account = Account::new();
+    // Four passages, all of which are found.
+    let text = "A quokka sleeps in the sun.\n".repeat(280);
+    let size = text.len() as u64;
+    account.write("/notes/sun.md", text).await;
+    let (fs, env) = (account.fs.clone(), account.env.clone());
+    let before = env.computed().steps;
+    let recall = async move {
+        let recaller = Recaller::new(&*fs, "default").env(env);
+        recaller.recall(&words("quokka").budget(MIN_BUDGET), &key()).await
+    };
+    let answer = account.env.compute("default", 1, recall).await.unwrap().unwrap();
+    assert!(answer.fits && answer.more, "{answer:?}");
+    // The budget limits what is counted of the passages.
+    let steps = account.env.computed().steps - before;
+    assert!((size..3 * size).contains(&steps), "{steps} steps for {size} bytes");
+}
+
+#[tokio::test]
 async fn recall_counts_memory_layers_once() {
     let account = Account::new();
     let mut put = Put::new(prose(&mut Random::new(3), 30));

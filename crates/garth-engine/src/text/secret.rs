@@ -130,20 +130,34 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 /// Returns a piece of a text with a mark in place of each secret, judged together with what is before and
 /// after it.
 pub fn masked_in_context<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Cow<'a, [u8]> {
-    let (found, from) = find_around(Judgement::shown(), before, text, behind);
-    mask(&found, text, from)
+    SearchedText::new(before, text, behind).masked(0..text.len())
 }
 
-/// Returns pieces of a text, each with a mark in place of each secret. All are judged together with what is
-/// before and after the text.
-pub(crate) fn masked_pieces<'a>(
-    before: &[u8],
+/// Text whose secrets are found, of which any number of pieces can be shown.
+#[derive(Debug)]
+pub struct SearchedText<'a> {
     text: &'a [u8],
-    behind: &[u8],
-    pieces: impl IntoIterator<Item = Range<usize>>,
-) -> Vec<Cow<'a, [u8]>> {
-    let (found, from) = find_around(Judgement::shown(), before, text, behind);
-    pieces.into_iter().map(|piece| mask(&found, &text[piece.clone()], from + piece.start)).collect()
+    found: Vec<Secret>,
+    /// Place of the text in the bytes that `found` is about.
+    from: usize,
+}
+
+impl<'a> SearchedText<'a> {
+    /// Finds the secrets of a text, judged together with what is before and after it.
+    pub fn new(before: &[u8], text: &'a [u8], behind: &[u8]) -> Self {
+        let (found, from) = find_around(Judgement::shown(), before, text, behind);
+        Self { text, found, from }
+    }
+
+    /// Returns the text.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// Returns a piece of the text with a mark in place of each secret.
+    pub fn masked(&self, piece: Range<usize>) -> Cow<'a, [u8]> {
+        mask(&self.found, &self.text[piece.clone()], self.from + piece.start)
+    }
 }
 
 /// Finds secrets in a piece of a text together with those of its surroundings that decide about it. Also

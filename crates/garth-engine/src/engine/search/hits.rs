@@ -1,6 +1,5 @@
 //! Content of hits: their text, without withheld lines and secrets, and the lines around it.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use super::files::{Files, FoundFile};
@@ -11,7 +10,7 @@ use crate::rule::Rules;
 use crate::text::context::{Piece, around, best_line};
 use crate::text::passage::{self, Span};
 use crate::text::question::Question;
-use crate::text::secret::{CONTEXT, masked_pieces};
+use crate::text::secret::{CONTEXT, SearchedText};
 
 /// Returns the best line of a passage, with up to `most` lines before and after it. `first` is the number of
 /// the first line of the passage.
@@ -69,7 +68,10 @@ pub(super) fn shown<F: Files>(
     let pieces = pieces.map(|piece| piece.start.min(text.len())..piece.end.min(text.len()));
     Ok(match rules.shows_secrets(&file.path) {
         true => pieces.map(|piece| text[piece].to_vec()).collect(),
-        false => masked_pieces(before, &text, behind, pieces).into_iter().map(Cow::into_owned).collect(),
+        false => {
+            let searched = SearchedText::new(before, &text, behind);
+            pieces.map(|piece| searched.masked(piece).into_owned()).collect()
+        }
     })
 }
 
