@@ -197,8 +197,8 @@ impl Lookups for TextIndex {
         Ok((ids, whole))
     }
 
-    fn passage(&self, id: i64) -> Result<Option<Passage>> {
-        Ok(self.passages.get(&id).map(|indexed| indexed.passage))
+    fn passages(&self, ids: &[i64], _step: Step<'_, Error>) -> Result<Vec<Passage>> {
+        Ok(ids.iter().filter_map(|id| self.passages.get(id)).map(|indexed| indexed.passage).collect())
     }
 
     fn beginnings(&self, term: &Term) -> Result<Vec<WordForm>> {

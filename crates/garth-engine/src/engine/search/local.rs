@@ -81,8 +81,8 @@ pub(crate) trait Lookups {
         step: Step<'_, Self::Error>,
     ) -> Result<(Vec<i64>, bool), Self::Error>;
 
-    /// Returns a passage, if it exists.
-    fn passage(&self, id: i64) -> Result<Option<Passage>, Self::Error>;
+    /// Returns the passages with these ids, in this order, without those that do not exist.
+    fn passages(&self, ids: &[i64], step: Step<'_, Self::Error>) -> Result<Vec<Passage>, Self::Error>;
 
     /// Returns the forms of the first words of each vocabulary that begin like a term.
     fn beginnings(&self, term: &Term) -> Result<Vec<WordForm>, Self::Error>;
@@ -233,10 +233,8 @@ impl<'a, L: Lookups, J: Judge<Error = L::Error>> Local<'a, L, J> {
     ) -> Result<Candidates, L::Error> {
         let mut found = Candidates::default();
         let (mut passages, mut new, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-        for id in ids {
-            self.judge.step()?;
-            // A row of the index of format 2 may belong to a passage that was deleted.
-            let Some(passage) = self.lookups.passage(*id)? else { continue };
+        // A row of the index of format 2 may belong to a passage that was deleted.
+        for passage in self.lookups.passages(ids, &mut || self.judge.step())? {
             let ino = passage.ino;
             if !files.is_judged(ino) && !seen.contains(&ino) {
                 if new.len() == files.room() {

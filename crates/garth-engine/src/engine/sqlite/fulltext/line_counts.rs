@@ -21,14 +21,23 @@ const BLOCK: u64 = 128 << 10;
 /// # Errors
 /// Errors of SQLite.
 pub(crate) fn of(conn: &Connection, passage: &Passage) -> DbResult<Range<u64>> {
-    let (ino, off) = (passage.ino.0, passage.span.off);
-    let sql = "SELECT count(*), coalesce(sum(lines), 0) FROM passage_lines WHERE ino = ?1 AND block < ?2";
-    let (blocks, before): (u64, u64) = conn
-        .prepare_cached(sql)?
-        .query_row(params![ino, off / BLOCK], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let off = passage.span.off;
+    // Most passages are in the first block, or begin their file: there is nothing to look up.
+    let (blocks, before) = match off / BLOCK {
+        0 => (0, 0),
+        block => blocks_before(conn, passage.ino, block)?,
+    };
     // An older garth wrote no blocks: if some are missing, the passages after the last known one are counted.
-    let before = before + count(conn, passage.ino, blocks * BLOCK..off)?;
+    let rest = blocks * BLOCK..off;
+    let before = before + if rest.is_empty() { 0 } else { count(conn, passage.ino, rest)? };
     Ok(passage::lines(before, passage.line_feeds, passage.span.newline))
+}
+
+/// Returns the number of known blocks before one, and the number of line feeds in them.
+fn blocks_before(conn: &Connection, ino: Ino, block: u64) -> DbResult<(u64, u64)> {
+    let sql = "SELECT count(*), coalesce(sum(lines), 0) FROM passage_lines WHERE ino = ?1 AND block < ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    Ok(statement.query_row(params![ino.0, block], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 fn count(conn: &Connection, ino: Ino, bytes: Range<u64>) -> DbResult<u64> {

@@ -1,6 +1,6 @@
 //! Postings in the index of passages: which passages contain a word.
 
-use rusqlite::{Connection, Rows, params};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 
 use crate::engine::search::local::{Lookups, Step};
 use crate::engine::search::{ENDINGS, Passage, ROWS, Totals, Vocabulary, WordForm};
@@ -148,8 +148,15 @@ impl Lookups for Index<'_> {
         Ok((found, whole))
     }
 
-    fn passage(&self, id: i64) -> DbResult<Option<Passage>> {
-        one(self.conn, &format!("SELECT {COLUMNS} FROM passage WHERE id = ?1"), [id], passage)
+    fn passages(&self, ids: &[i64], step: Step<'_, DbError>) -> DbResult<Vec<Passage>> {
+        let sql = format!("SELECT {COLUMNS} FROM passage WHERE id = ?1");
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            step()?;
+            found.extend(statement.query_row([id], passage).optional()?);
+        }
+        Ok(found)
     }
 
     fn beginnings(&self, term: &Term) -> DbResult<Vec<WordForm>> {
