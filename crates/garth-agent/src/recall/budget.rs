@@ -277,8 +277,8 @@ impl<'a> Choice<'a> {
         runs
     }
 
-    /// Returns the tokens of what is shown of a candidate, with its lines of the head; `None` if they are more
-    /// than `limit`.
+    /// Returns the tokens of what is shown of a candidate, with its lines of the head; `None` if they are
+    /// more than `limit`.
     fn cost(&self, candidate: usize, limit: usize) -> Option<usize> {
         let (mut cost, mut last, mut forms) = (0, None, Vec::new());
         for run in self.runs(candidate) {

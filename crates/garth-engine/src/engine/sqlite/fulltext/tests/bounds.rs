@@ -30,7 +30,7 @@ fn words_of_a_question_read_most_rows() {
     };
     let question = "Where are the heron, the egret and the stork?";
     let alone = ask(question);
-    // So many words that equal shares of the rows would be smaller than an eighth of the passages.
+    // With these words, equal shares of the rows would be smaller than an eighth of the passages.
     let story: String = (0..15).map(|n| format!("Boat{n}a boat{n}b boat{n}c boat{n}d. ")).collect();
     let message = format!("The rare boat sank twice. {story}{question}");
     let rows = ask(&message);
