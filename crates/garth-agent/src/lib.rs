@@ -8,6 +8,7 @@ mod bidi;
 pub mod chat;
 pub mod count;
 pub mod eval;
+pub mod files;
 pub mod identity;
 mod ids;
 mod json_objects;

@@ -13,6 +13,7 @@ mod it {
     mod context;
     mod context_refers;
     mod daily;
+    mod files;
     mod junk;
     mod kv;
     mod media;

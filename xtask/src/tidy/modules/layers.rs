@@ -16,9 +16,10 @@ const VOCABULARY: [(&str, &str); 2] = [
 /// as ARCHITECTURE.md draws them. A file belongs to the longest matching module. A module may always use its
 /// children and its parents. A module of the vocabulary uses only the vocabulary of its crate. A crate
 /// without vocabulary is not checked.
-const LAYERS: [(&str, &str, &str); 27] = [
+const LAYERS: [(&str, &str, &str); 28] = [
     ("crates/garth-agent", "registry", ""),
     ("crates/garth-agent", "chat", ""),
+    ("crates/garth-agent", "files", ""),
     ("crates/garth-agent", "kv", "registry"),
     ("crates/garth-agent", "media", "registry"),
     ("crates/garth-agent", "models", ""),
@@ -30,7 +31,7 @@ const LAYERS: [(&str, &str, &str); 27] = [
     ("crates/garth-agent", "eval", "memory recall session"),
     ("crates/garth-agent", "tree", "chat memory"),
     ("crates/garth-agent", "session", "media models memory registry"),
-    ("crates/garth-agent", "workspace", "media models memory registry session"),
+    ("crates/garth-agent", "workspace", "files media models memory registry session"),
     ("crates/garth-agent", "access", "chat media memory recall registry search session tree workspace"),
     ("crates/garth-engine", "rule", ""),
     ("crates/garth-engine", "runtime", ""),

@@ -1,0 +1,84 @@
+//! Content of a file, in parts that begin and end at multiples of their size. They do not depend on where a
+//! page begins, so that all pages of a search judge in the same way which part of a file is binary.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::{FileSystem, OpenFile};
+use garth_engine::model::{At, VersionId};
+use garth_engine::path::TreePath;
+
+/// Size of a part, 1 MiB: that of the largest extent.
+const PART: u64 = 1 << 20;
+
+/// One version of a file, as far as it was not read yet.
+pub(super) struct Content {
+    pub(super) version: VersionId,
+    size: u64,
+    offset: u64,
+    /// First part, which was read with the entry.
+    first: Option<Bytes>,
+    /// Open file; `None` if the first part is all of it.
+    file: Option<Arc<dyn OpenFile>>,
+}
+
+impl Content {
+    /// Returns the current content of a file.
+    pub(super) async fn begin(fs: &dyn FileSystem, path: &TreePath) -> Result<Self> {
+        let (entry, first) = fs.fetch(&At::from(path), (0..PART).into()).await?;
+        let is_all = first.len() as u64 == entry.size;
+        let file = if is_all { None } else { Some(open(fs, path, entry.version).await?) };
+        Ok(Self { version: entry.version, size: entry.size, offset: 0, first: Some(first), file })
+    }
+
+    /// Returns the content of a version from an offset on.
+    ///
+    /// # Errors
+    /// `Conflict` if the file has another version, and this one cannot be read any more.
+    pub(super) async fn resume(
+        fs: &dyn FileSystem,
+        path: &TreePath,
+        version: VersionId,
+        offset: u64,
+    ) -> Result<Self> {
+        let file = open(fs, path, version).await?;
+        let size = file.stat().await?.size;
+        Ok(Self { version, size, offset, first: None, file: Some(file) })
+    }
+
+    /// Returns the next part; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
+        let part = match (self.first.take(), &self.file) {
+            (Some(first), _) => first,
+            (None, Some(file)) => {
+                let end = (self.offset / PART + 1) * PART;
+                let length = end.min(self.size).saturating_sub(self.offset);
+                if length == 0 {
+                    return Ok(None);
+                }
+                file.read_at(self.offset, usize::try_from(length).unwrap_or_default()).await?
+            }
+            (None, None) => return Ok(None),
+        };
+        self.offset += part.len() as u64;
+        Ok(Some(part).filter(|part| !part.is_empty()))
+    }
+}
+
+/// Opens a version of a file. A tree without versions opens the file as long as it has this version.
+async fn open(fs: &dyn FileSystem, path: &TreePath, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+    let changed = || Error::at(ErrorKind::Conflict, path, "changed while it was searched; search it again");
+    match fs.open_version(version).await {
+        Err(error) if error.is(ErrorKind::Unsupported) => {
+            let file = fs.open(&At::from(path)).await?;
+            match fs.stat(&At::from(path)).await?.version == version {
+                true => Ok(file),
+                false => Err(changed()),
+            }
+        }
+        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::Gone) => Err(changed()),
+        file => file,
+    }
+}

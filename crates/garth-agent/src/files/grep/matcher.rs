@@ -1,0 +1,66 @@
+//! Expressions of a search, compiled into one.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::request::{Grep, Whole};
+use garth_engine::error::{Error, Result};
+
+/// Limit on the bytes of all expressions of a search, 64 KiB.
+pub const MAX_EXPRESSIONS: usize = 64 << 10;
+
+/// Matcher of lines: the expressions of a [`Grep`], compiled into one.
+#[derive(Clone, Debug)]
+pub struct LineMatcher(Regex);
+
+impl LineMatcher {
+    /// Returns true if a line, without its line end, matches.
+    pub fn is_match(&self, line: &[u8]) -> bool {
+        self.0.is_match(line)
+    }
+
+    /// Returns the parts of a line that match and are not empty.
+    pub fn parts<'l>(&self, line: &'l [u8]) -> impl Iterator<Item = &'l [u8]> {
+        self.0.find_iter(line).filter(|found| !found.is_empty()).map(|found| found.as_bytes())
+    }
+}
+
+impl Grep {
+    /// Compiles the expressions.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if one is not a regular expression, or they are too long or too large together.
+    pub fn matcher(&self) -> Result<LineMatcher> {
+        if self.expressions.iter().map(String::len).sum::<usize>() > MAX_EXPRESSIONS {
+            let message = format!("all expressions together have at most {MAX_EXPRESSIONS} bytes");
+            return Err(Error::invalid(message));
+        }
+        let mut parts = Vec::new();
+        for expression in &self.expressions {
+            let part = if self.fixed { regex::escape(expression) } else { expression.clone() };
+            // Each is checked separately: `a)|(b` would be valid only inside the group below.
+            build(&part, false).map_err(|reason| {
+                Error::invalid(format!("{expression}: not a regular expression: {reason}"))
+            })?;
+            parts.push(format!("(?:{part})"));
+        }
+        let any = parts.join("|");
+        let whole = match self.whole {
+            Whole::Line => format!("^(?:{any})$"),
+            // `\b` alone would refuse a match that begins or ends with a character that is not part of a
+            // word.
+            Whole::Word => format!(r"\b{{start-half}}(?:{any})\b{{end-half}}"),
+            Whole::Any => any,
+        };
+        Ok(LineMatcher(build(&whole, self.ignore_case).map_err(Error::invalid)?))
+    }
+}
+
+/// Compiles an expression. An error is its reason, on one line.
+fn build(expression: &str, ignore_case: bool) -> std::result::Result<Regex, String> {
+    RegexBuilder::new(expression).case_insensitive(ignore_case).build().map_err(|error| {
+        let text = error.to_string();
+        // The lines before the last one repeat the expression.
+        let reason = text.lines().next_back().unwrap_or_default();
+        reason.trim_start_matches("error: ").trim_end_matches('.').to_owned()
+    })
+}

@@ -1,0 +1,82 @@
+//! Limits of one call, and what is left of them.
+
+use garth_engine::error::{Error, Result};
+
+/// Limits of one call. It ends when one of them is reached, and its answer has a cursor. It always gets
+/// further than the page before, if need be beyond a limit: by one item, one line of a file with those around
+/// it, or one MiB of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Items of the answer: files, paths or differences.
+    pub items: usize,
+    /// Bytes of the answer.
+    pub bytes: usize,
+    /// Bytes of content that are read.
+    pub read: u64,
+    /// Names that are looked at.
+    pub names: usize,
+}
+
+impl Default for Limits {
+    /// Returns 1,000 items, 1 MiB, 256 MiB of content and 100,000 names.
+    fn default() -> Self {
+        Self { items: 1000, bytes: 1 << 20, read: 256 << 20, names: 100_000 }
+    }
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self { items: usize::MAX, bytes: usize::MAX, read: u64::MAX, names: usize::MAX };
+}
+
+/// Rest of the limits of a call.
+pub(super) struct Budget<'a> {
+    left: Limits,
+    stop: Option<&'a (dyn Fn() -> bool + Sync)>,
+}
+
+impl<'a> Budget<'a> {
+    /// Returns the budget of a call.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit of 0.
+    pub(super) fn new(limits: Limits, stop: Option<&'a (dyn Fn() -> bool + Sync)>) -> Result<Self> {
+        if limits.items == 0 || limits.bytes == 0 || limits.read == 0 || limits.names == 0 {
+            return Err(Error::invalid("a limit of a page is at least 1"));
+        }
+        Ok(Self { left: limits, stop })
+    }
+
+    /// Counts an item of the answer, and its bytes.
+    pub(super) fn item(&mut self, bytes: usize) {
+        self.left.items = self.left.items.saturating_sub(1);
+        self.bytes(bytes);
+    }
+
+    /// Counts bytes of the answer.
+    pub(super) fn bytes(&mut self, bytes: usize) {
+        self.left.bytes = self.left.bytes.saturating_sub(bytes);
+    }
+
+    /// Counts bytes of content.
+    pub(super) fn read(&mut self, bytes: usize) {
+        self.left.read = self.left.read.saturating_sub(bytes as u64);
+    }
+
+    /// Counts a name.
+    pub(super) fn name(&mut self) {
+        self.left.names = self.left.names.saturating_sub(1);
+    }
+
+    /// Returns the number of bytes that the answer still takes.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.left.bytes
+    }
+
+    /// Returns true once the call is to end.
+    pub(super) fn is_spent(&self) -> bool {
+        let Limits { items, bytes, read, names } = self.left;
+        items == 0 || bytes == 0 || read == 0 || names == 0 || self.stop.is_some_and(|stop| stop())
+    }
+}
