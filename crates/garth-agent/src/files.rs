@@ -1,17 +1,22 @@
-//! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]). Each
+//! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]) and
+//! paths by pattern ([`Files::glob`]). Each
 //! call is bounded in bytes and time, and a cursor continues an answer that is not complete.
 
 mod cursor;
+mod glob;
 mod glob_pattern;
 mod grep;
 mod limits;
+mod matches;
 mod walker;
 
+pub use self::glob::{Glob, GlobMatch, GlobPage};
 pub use self::glob_pattern::{GlobPattern, is_pattern};
 pub use self::grep::{
     BinaryFiles, Grep, GrepFile, GrepLine, GrepPage, LineMatcher, MAX_EXPRESSIONS, MAX_LINE, Show, Whole,
 };
 pub use self::limits::Limits;
+pub use self::matches::Matches;
 
 use std::sync::Arc;
 

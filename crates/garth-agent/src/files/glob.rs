@@ -1,0 +1,93 @@
+//! Paths by pattern, in pages.
+
+use serde_json::json;
+
+use super::Files;
+use super::cursor::{Cursors, moment_json, path_of};
+use super::limits::{Budget, Limits};
+use super::matches::Matches;
+use crate::boxed;
+use garth_engine::error::Result;
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{Entry, MAX_PAGE_BYTES, Moment, Weigh as _};
+use garth_engine::path::TreePath;
+
+/// Search for paths by pattern.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Glob {
+    /// Pattern of complete paths, beginning with `/`: `*` and `?` match within a name, `**` across
+    /// directories, `[ab]` and `{a,b}` are alternatives, `\` quotes the next character. With a `/` at the
+    /// end it matches directories only. Links above the first wildcard are followed.
+    pub pattern: String,
+    /// Time as of which the tree is searched; `None` for now.
+    pub at: Option<Moment>,
+    /// Limits of one call. The answer counts the entries, at most [`MAX_PAGE_BYTES`].
+    pub limits: Limits,
+    /// Start: [`GlobPage::next`] of the page before, or `None` for the first page.
+    pub cursor: Option<String>,
+}
+
+/// Page of paths that match.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GlobPage {
+    /// Matches, in the order of [`Matches`].
+    pub items: Vec<GlobMatch>,
+    /// Cursor of the next page; `None` if this is the last one. The next page may be empty.
+    pub next: Option<String>,
+}
+
+/// Path that matches.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GlobMatch {
+    /// Path.
+    pub path: TreePath,
+    /// Node there.
+    pub entry: Entry,
+}
+
+impl Glob {
+    /// Returns a search of the current tree.
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self { pattern: pattern.into(), at: None, limits: Limits::default(), cursor: None }
+    }
+}
+
+impl Files<'_> {
+    /// Returns the paths that match a pattern.
+    ///
+    /// Each page reads the tree at its own time, unless [`Glob::at`] names one. Its cost grows with the names
+    /// in the directories that can contain a match.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a malformed pattern, a limit of 0 or a cursor of another request; as
+    /// [`as_of`](garth_engine::FileSystem::as_of); errors of the filesystem.
+    #[boxed]
+    pub async fn glob(&self, asked: &Glob) -> Result<GlobPage> {
+        let cursors = Cursors::of(&json!(["glob", asked.pattern, moment_json(asked.at.as_ref())]));
+        let after = match &asked.cursor {
+            Some(cursor) => Some(path_of(&cursors.open::<String>(cursor)?)?),
+            None => None,
+        };
+        let limits = Limits { bytes: asked.limits.bytes.min(MAX_PAGE_BYTES), ..asked.limits };
+        let mut budget = Budget::new(limits, self.stop)?;
+        let past = self.past(asked.at.as_ref()).await?;
+        let fs: &dyn FileSystem = past.as_deref().unwrap_or(self.fs);
+        let mut matches = Matches::resume(fs, &asked.pattern, after, limits.names).await?;
+        let mut page = GlobPage::default();
+        while let Some(row) = matches.step().await? {
+            budget.name();
+            if let Some(entry) = row.entry {
+                budget.item(row.path.weight() + entry.weight());
+                page.items.push(GlobMatch { path: row.path.clone(), entry });
+            }
+            if budget.is_spent() {
+                page.next = Some(cursors.seal(&row.path.key())?);
+                break;
+            }
+        }
+        Ok(page)
+    }
+}

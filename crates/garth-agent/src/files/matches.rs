@@ -1,0 +1,270 @@
+//! Paths that match a glob pattern, one after the other.
+
+use std::collections::VecDeque;
+
+use super::cursor::unknown_cursor;
+use super::glob_pattern::{GlobPattern, WILD};
+use super::walker::{PAGE, Walker};
+use garth_engine::compute::{go_on, working};
+use garth_engine::error::{Error, OptionalExt as _, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::model::{At, Entry, Page};
+use garth_engine::path::{Name, TreePath};
+
+/// Limit on the segments that are matched level by level. Longer patterns are matched as a whole.
+const MAX_LEVELS: usize = 64;
+
+/// Paths that match a glob pattern, see [`Glob`](super::Glob). Reads no more at a time than a page of names,
+/// and only directories that can contain a match.
+///
+/// A pattern with `**` gives its matches in the order of a walk, by directory and then by name; another one
+/// gives them depth first, by name.
+pub struct Matches<'a> {
+    source: Source<'a>,
+    only_directories: bool,
+}
+
+enum Source<'a> {
+    /// At most one path, because the pattern has no wildcards.
+    Fixed(Option<(TreePath, Entry)>),
+    /// One pattern for each level, so that directories which cannot contain a match are not read.
+    Levels(Levels<'a>),
+    /// `**`: everything below the fixed part is read.
+    Deep(Deep<'a>),
+}
+
+/// Path that was looked at.
+pub(super) struct Row {
+    pub(super) path: TreePath,
+    /// Entry of a match.
+    pub(super) entry: Option<Entry>,
+}
+
+impl<'a> Matches<'a> {
+    /// Starts a search. If the fixed part of the pattern does not exist, nothing matches.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the pattern does not begin with `/`, or is malformed. As
+    /// [`resolve::stat`] for the fixed part.
+    pub async fn new(fs: &'a dyn FileSystem, pattern: &str) -> Result<Self> {
+        Self::resume(fs, pattern, None, PAGE).await
+    }
+
+    /// Starts a search after a path that was looked at. Reads at most `names` at a time.
+    pub(super) async fn resume(
+        fs: &'a dyn FileSystem,
+        pattern: &str,
+        after: Option<TreePath>,
+        names: usize,
+    ) -> Result<Self> {
+        if !pattern.starts_with('/') {
+            let message = format!("{pattern}: a pattern must begin with `/`, such as /**/*.md");
+            return Err(Error::invalid(message));
+        }
+        let only_directories = pattern.ends_with('/');
+        let (base, rest) = split(pattern.trim_end_matches('/'));
+        let whole = GlobPattern::parse(rest)?;
+        // A link matches as a link, but above wildcards or with a `/` at the end it stands for its directory.
+        let follow = if rest.is_empty() && !only_directories { Follow::No } else { Follow::Yes };
+        let found = resolve::stat(fs, base, follow).await.optional()?;
+        let source = match found {
+            Some((top, entry)) if !rest.is_empty() && entry.is_dir() => {
+                if after.as_ref().is_some_and(|after| after == &top || !after.is_within(&top)) {
+                    return Err(unknown_cursor());
+                }
+                match levels(rest) {
+                    Some(patterns) => {
+                        Source::Levels(Levels::resume(fs, &top, after.as_ref(), patterns, names)?)
+                    }
+                    None => {
+                        let walker = Walker::new(fs, &top, after, names);
+                        Source::Deep(Deep { walker, top, pattern: whole })
+                    }
+                }
+            }
+            // The root is above all paths that a pattern can name.
+            found => Source::Fixed(found.filter(|(path, _)| rest.is_empty() && !path.is_root())),
+        };
+        Ok(Self { source, only_directories })
+    }
+
+    /// Returns the next match.
+    ///
+    /// # Errors
+    /// Errors of the filesystem.
+    pub async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
+        while let Some(row) = self.step().await? {
+            if let Some(entry) = row.entry {
+                return Ok(Some((row.path, entry)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at the next path.
+    pub(super) async fn step(&mut self) -> Result<Option<Row>> {
+        let row = match &mut self.source {
+            Source::Fixed(found) => found.take().map(|(path, entry)| Row { path, entry: Some(entry) }),
+            Source::Levels(levels) => levels.step().await?,
+            Source::Deep(deep) => deep.step().await?,
+        };
+        let Some(Row { path, entry }) = row else { return Ok(None) };
+        let entry = entry.filter(|entry| !self.only_directories || entry.is_dir());
+        Ok(Some(Row { path, entry }))
+    }
+}
+
+struct Deep<'a> {
+    walker: Walker<'a>,
+    top: TreePath,
+    pattern: GlobPattern,
+}
+
+impl Deep<'_> {
+    async fn step(&mut self) -> Result<Option<Row>> {
+        let Some((path, entry)) = self.walker.next().await? else { return Ok(None) };
+        let relative = path.key()[self.top.key().len()..].trim_start_matches('/');
+        let fits = self.pattern.is_match(relative);
+        Ok(Some(Row { path, entry: fits.then_some(entry) }))
+    }
+}
+
+struct Levels<'a> {
+    fs: &'a dyn FileSystem,
+    patterns: Vec<GlobPattern>,
+    /// Directories on the way down.
+    open: Vec<OpenDirectory>,
+    page: usize,
+}
+
+/// Directory with the rest of its page.
+struct OpenDirectory {
+    path: TreePath,
+    after: Option<Name>,
+    more: bool,
+    ready: VecDeque<(TreePath, Entry)>,
+}
+
+impl<'a> Levels<'a> {
+    fn resume(
+        fs: &'a dyn FileSystem,
+        top: &TreePath,
+        after: Option<&TreePath>,
+        patterns: Vec<GlobPattern>,
+        names: usize,
+    ) -> Result<Self> {
+        let (mut dir, mut open) = (top.clone(), Vec::new());
+        let below = after.map_or("", |after| &after.key()[top.key().len()..]);
+        let names_below: Vec<&str> = below.split('/').skip(1).collect();
+        if names_below.len() > patterns.len() {
+            return Err(unknown_cursor());
+        }
+        for name in &names_below {
+            let name = Name::parse(name)?;
+            let next = dir.join(&name)?;
+            open.push(OpenDirectory::new(dir, Some(name)));
+            dir = next;
+        }
+        // The path itself was looked at, but not what is in it.
+        let level = names_below.len();
+        let is_open = match names_below.last() {
+            Some(name) => level < patterns.len() && patterns[level - 1].is_match(name),
+            None => true,
+        };
+        if is_open {
+            open.push(OpenDirectory::new(dir, None));
+        }
+        Ok(Self { fs, patterns, open, page: names.clamp(1, PAGE) })
+    }
+
+    async fn step(&mut self) -> Result<Option<Row>> {
+        loop {
+            let level = self.open.len();
+            let Some(dir) = self.open.last_mut() else { return Ok(None) };
+            let Some((path, entry)) = dir.next(self.fs, self.page).await? else {
+                self.open.pop();
+                continue;
+            };
+            let fits = self.patterns[level - 1].is_match(path.name().unwrap_or_default());
+            let is_last = level == self.patterns.len();
+            if fits && !is_last && entry.is_dir() {
+                self.open.push(OpenDirectory::new(path.clone(), None));
+            }
+            return Ok(Some(Row { path, entry: (fits && is_last).then_some(entry) }));
+        }
+    }
+}
+
+impl OpenDirectory {
+    fn new(path: TreePath, after: Option<Name>) -> Self {
+        Self { path, after, more: true, ready: VecDeque::new() }
+    }
+
+    async fn next(&mut self, fs: &dyn FileSystem, limit: usize) -> Result<Option<(TreePath, Entry)>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if !self.more {
+                return Ok(None);
+            }
+            go_on()?;
+            let page = Page::default().after(self.after.take()).limit(limit).with_entries();
+            // Another client may have removed the directory, or put a file in its place, since its name was
+            // read.
+            let Some(listing) = fs.list(&At::from(&self.path), &page).await.optional()? else {
+                return Ok(None);
+            };
+            working(listing.items.iter().map(|item| item.name.as_str().len()).sum());
+            self.more = listing.more;
+            self.after = listing.items.last().map(|item| item.name.clone());
+            for item in listing.items {
+                if let Some(entry) = item.entry {
+                    self.ready.push_back((self.path.join(&item.name)?, *entry));
+                }
+            }
+        }
+    }
+}
+
+/// Splits a pattern into the directory above all matches, and the rest, which is empty without wildcards.
+fn split(pattern: &str) -> (&str, &str) {
+    let Some(wild) = pattern.find(WILD) else { return (if pattern.is_empty() { "/" } else { pattern }, "") };
+    match pattern[..wild].rfind('/') {
+        Some(0) | None => ("/", pattern.trim_start_matches('/')),
+        Some(end) => (&pattern[..end], &pattern[end + 1..]),
+    }
+}
+
+/// Returns a pattern for each segment; `None` if matches may have different depths.
+fn levels(pattern: &str) -> Option<Vec<GlobPattern>> {
+    let segments: Vec<&str> = pattern.split('/').filter(|segment| !segment.is_empty()).collect();
+    if pattern.contains("**") || segments.len() > MAX_LEVELS {
+        return None;
+    }
+    segments.into_iter().map(|segment| GlobPattern::parse(segment).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_off_fixed_part_of_pattern() {
+        assert_eq!(split("/notes/2026/*.md"), ("/notes/2026", "*.md"));
+        assert_eq!(split("/notes/**"), ("/notes", "**"));
+        assert_eq!(split("/n*/a"), ("/", "n*/a"));
+        assert_eq!(split("/notes/a.md"), ("/notes/a.md", ""));
+        assert_eq!(split("/{a,b}"), ("/", "{a,b}"));
+        assert_eq!(split(""), ("/", ""));
+    }
+
+    #[test]
+    fn patterns_match_level_by_level() {
+        assert_eq!(levels("*/a?.md").map(|levels| levels.len()), Some(2));
+        assert!(levels("**/a").is_none());
+        assert!(levels("{a/b,c}").is_none(), "its matches lie at two depths");
+        assert!(levels(&"?/".repeat(100)).is_none());
+    }
+}
