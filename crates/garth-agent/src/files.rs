@@ -1,8 +1,9 @@
-//! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]) and
-//! paths by pattern ([`Files::glob`]). Each
+//! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]),
+//! paths by pattern ([`Files::glob`]) and differences ([`Files::diff`]). Each
 //! call is bounded in bytes and time, and a cursor continues an answer that is not complete.
 
 mod cursor;
+mod diff;
 mod glob;
 mod glob_pattern;
 mod grep;
@@ -10,6 +11,10 @@ mod limits;
 mod matches;
 mod walker;
 
+pub use self::diff::{
+    Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, MAX_COMPARED_LINES,
+    MAX_COMPARED_TEXT, Side, unified,
+};
 pub use self::glob::{Glob, GlobMatch, GlobPage};
 pub use self::glob_pattern::{GlobPattern, is_pattern};
 pub use self::grep::{

@@ -48,6 +48,11 @@ impl<'a> Budget<'a> {
         Ok(Self { left: limits, stop })
     }
 
+    /// Returns the budget of a call without limits.
+    pub(super) fn unlimited() -> Self {
+        Self { left: Limits::NONE, stop: None }
+    }
+
     /// Counts an item of the answer, and its bytes.
     pub(super) fn item(&mut self, bytes: usize) {
         self.left.items = self.left.items.saturating_sub(1);

@@ -10,6 +10,7 @@ use garth_engine::{Env, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::tools::p as path;
 
+mod diff;
 mod glob;
 mod grep;
 
