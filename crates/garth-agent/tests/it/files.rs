@@ -11,6 +11,7 @@ use garth_testkit::data::random::Random;
 use garth_testkit::tools::p as path;
 
 mod diff;
+mod edit;
 mod glob;
 mod grep;
 

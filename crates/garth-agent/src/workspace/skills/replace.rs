@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::files::occurrences::{occurrences, whole_occurrences};
 use garth_engine::compute::working;
 use icu_normalizer::DecomposingNormalizerBorrowed;
-use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 /// Replaces `old`, which must occur once in a text, by `new`. The lines of `new` get the line ends of the
 /// place.
@@ -28,11 +29,7 @@ pub(super) fn replace_once(text: &str, old: &str, new: &str) -> Result<String, u
 /// then also Unicode normalization. The first comparison that finds a match decides, so that an exact match
 /// is preferred to others that differ only in form.
 fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
-    // A match must not split what a reader sees as one character. Half of CRLF would be a line end of another
-    // kind, and the marks of a letter would belong to another letter.
-    let is_whole = |at: usize| GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0) == Ok(true);
-    let stored = occurrences(text, old).into_iter().map(|start| start..start + old.len());
-    let mut stored = stored.filter(|range| is_whole(range.start) && is_whole(range.end));
+    let mut stored = whole_occurrences(text, old);
     match (stored.next(), stored.count()) {
         (Some(range), 0) => return Ok(range),
         (Some(_), more) => return Err(more + 1),
@@ -57,7 +54,7 @@ enum Form {
 fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     working(4 * text.len());
     let [old, all] = [old, text].map(|text| pieces(text, form).map(|(_, formed)| formed).collect::<String>());
-    let found = occurrences(&all, &old);
+    let found: Vec<usize> = occurrences(&all, &old).collect();
     // A match begins and ends between pieces: half of a letter cannot be replaced.
     let (mut at, mut stored, mut starts, mut ends) = (0, 0, Vec::new(), HashMap::new());
     for (piece, formed) in pieces(text, form).chain([("", Cow::Borrowed(""))]) {
@@ -75,38 +72,6 @@ fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
         [one] => Ok(one.clone()),
         all => Err(all.len()),
     }
-}
-
-/// Returns where a text occurs in another, overlapping occurrences included: which of two is meant cannot be
-/// known, whether they overlap or not.
-fn occurrences(text: &str, old: &str) -> Vec<usize> {
-    let (text, old) = (text.as_bytes(), old.as_bytes());
-    if old.is_empty() {
-        return Vec::new();
-    }
-    // Knuth-Morris-Pratt: the time of a search from each byte would grow with the product of the lengths.
-    // `longest[i]` is the length of the longest end of `old[..=i]` that is also its beginning.
-    let (mut longest, mut length) = (vec![0_usize; old.len()], 0_usize);
-    for (at, byte) in old.iter().enumerate().skip(1) {
-        while length > 0 && *byte != old[length] {
-            length = longest[length - 1];
-        }
-        length += usize::from(*byte == old[length]);
-        longest[at] = length;
-    }
-    let mut found = Vec::new();
-    length = 0;
-    for (at, byte) in text.iter().enumerate() {
-        while length > 0 && *byte != old[length] {
-            length = longest[length - 1];
-        }
-        length += usize::from(*byte == old[length]);
-        if length == old.len() {
-            found.push(at + 1 - length);
-            length = longest[length - 1];
-        }
-    }
-    found
 }
 
 /// Splits a text into the characters that a reader sees, such as CRLF or a letter with its marks. Returns
