@@ -279,6 +279,14 @@ pub(crate) fn suggest_parents(failure: Failure) -> Failure {
     suggest(ErrorKind::NotFound, NO_PARENT)(failure)
 }
 
+/// Reports an error of an argument, such as a malformed pattern, as one of usage.
+pub(crate) fn usage(error: Error) -> Failure {
+    match error.path() {
+        None if error.is(ErrorKind::InvalidArgument) => Failure::Usage(error.message().to_owned()),
+        _ => Failure::Tree(error),
+    }
+}
+
 /// Returns the reason why a text is not JSON. serde's own words for a text that begins with no value name its
 /// functions.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {

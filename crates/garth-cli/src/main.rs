@@ -16,14 +16,12 @@ mod habits;
 mod help;
 mod history;
 mod host_text;
-mod lines;
 mod logs;
 mod model_args;
 #[cfg(test)]
 mod named_commands;
 mod out;
 mod patch;
-mod pattern;
 mod place;
 mod progress;
 mod size;

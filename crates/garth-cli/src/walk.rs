@@ -35,11 +35,6 @@ impl Walker {
         Ok(Self { fs, top, ready, after: None, more })
     }
 
-    /// Returns the canonical path at which the walk started.
-    pub(crate) fn top(&self) -> &TreePath {
-        &self.top
-    }
-
     /// Returns the next path.
     pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
         loop {

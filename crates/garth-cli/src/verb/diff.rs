@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use clap::Args;
+use garth_agent::files::Side;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Moment, Seq};
 use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, with_path};
 use crate::args::{Past, TREE_PATH};
-use crate::compare::{Form, Side, show_trees};
+use crate::compare::{Form, show_trees};
 use crate::fail::{Failure, Result};
 use crate::history::last_change;
 
@@ -52,48 +53,54 @@ pub(crate) struct Diff {
 
 impl Diff {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let (from, to) = self.sides(app).await?;
-        if self.other.is_none() && from.entry.is_none() && to.entry.is_none() {
+        let newer = self.newer(app).await?;
+        let other = self.other.as_ref().unwrap_or(&self.path);
+        let to = Side::at(&*newer, other, Follow::Yes).await.map_err(with_path(other))?;
+        let older = self.older(app, &newer, to.path()).await?;
+        let from = Side::at(&*older, &self.path, Follow::Yes).await.map_err(with_path(&self.path))?;
+        if self.other.is_none() && from.entry().is_none() && to.entry().is_none() {
             let message = "no such file or directory at either time";
-            let missing = Error::at(ErrorKind::NotFound, &from.path, message);
+            let missing = Error::at(ErrorKind::NotFound, from.path(), message);
             return Err(with_path(&self.path)(missing).into());
         }
         if let Some(other) = &self.other {
             for (written, side) in [(&self.path, &from), (other, &to)] {
-                if side.entry.is_none() {
-                    let missing = Error::at(ErrorKind::NotFound, &side.path, "no such file or directory");
+                if side.entry().is_none() {
+                    let missing = Error::at(ErrorKind::NotFound, side.path(), "no such file or directory");
                     return Err(with_path(written)(missing).into());
                 }
             }
         }
-        let differ = show_trees(app, &self.form, &from, &to).await?;
+        let differ = show_trees(app, &self.form, from, to).await?;
         if differ && self.exit_code { Err(Failure::Reported(1)) } else { Ok(()) }
     }
 
-    async fn sides(&self, app: &App) -> Result<(Side, Side)> {
-        let pinned = async |at: &Option<String>| app.pinned(&Past { at: at.clone() }).await;
-        if let Some(other) = &self.other {
-            // `--at` applies to both sides.
-            let from = pinned(self.from.as_ref().map_or(&self.at, |_| &self.from)).await?;
-            let to = pinned(self.to.as_ref().map_or(&self.at, |_| &self.to)).await?;
-            return Ok((
-                Side::at(from, &self.path, Follow::Yes).await?,
-                Side::at(to, other, Follow::Yes).await?,
-            ));
+    /// Returns the tree of the newer side.
+    async fn newer(&self, app: &App) -> Result<Arc<dyn FileSystem>> {
+        // With two paths, `--at` applies to both sides.
+        let at = if self.other.is_some() { self.to.as_ref().or(self.at.as_ref()) } else { self.to.as_ref() };
+        app.pinned(&Past { at: at.cloned() }).await
+    }
+
+    /// Returns the tree of the older side, given that of the newer one and its path there.
+    async fn older(
+        &self,
+        app: &App,
+        newer: &Arc<dyn FileSystem>,
+        path: &TreePath,
+    ) -> Result<Arc<dyn FileSystem>> {
+        let at = self.from.as_ref().or(self.at.as_ref());
+        match at {
+            _ if self.other.is_some() => app.pinned(&Past { at: at.cloned() }).await,
+            Some(text) => app.as_of(&*app.tree().await?.fs, text).await,
+            None => before_last(newer, path).await,
         }
-        let to = pinned(&self.to).await?;
-        let to_side = Side::at(Arc::clone(&to), &self.path, Follow::Yes).await?;
-        let from = match self.from.as_ref().or(self.at.as_ref()) {
-            Some(text) => app.as_of(&*app.tree().await?.fs, text).await?,
-            None => before_last(to, &to_side.path).await?,
-        };
-        Ok((Side::at(from, &self.path, Follow::Yes).await?, to_side))
     }
 }
 
 /// Returns the tree just before the last change of a path; for a directory, of anything below it.
-async fn before_last(fs: Arc<dyn FileSystem>, path: &TreePath) -> Result<Arc<dyn FileSystem>> {
-    let last = last_change(&fs, path).await?;
+async fn before_last(fs: &Arc<dyn FileSystem>, path: &TreePath) -> Result<Arc<dyn FileSystem>> {
+    let last = last_change(fs, path).await?;
     let before = Seq(last.unwrap_or_default().0.saturating_sub(1));
     Ok(fs.as_of(&Moment::Seq(before)).await?)
 }

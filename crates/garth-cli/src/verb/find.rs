@@ -6,18 +6,17 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use garth_agent::files::GlobPattern;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, Entry, Kind, Page, Timestamp};
 use garth_engine::{FileSystem, FileSystemExt as _, TreePath};
-use globset::GlobMatcher;
 
 use self::marked::{MarkedPaths, Marks};
 
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
-use crate::fail::{Failure, Result};
-use crate::pattern::{crossing_matcher, matcher};
+use crate::fail::{Failure, Result, usage};
 use crate::size::{parse_count, parse_size};
 use crate::verb::set::parse_pair;
 use crate::walk::DepthFirst;
@@ -126,8 +125,8 @@ impl Test {
 
 /// Compiled tests of one run.
 struct Tests {
-    names: Vec<GlobMatcher>,
-    paths: Vec<GlobMatcher>,
+    names: Vec<GlobPattern>,
+    paths: Vec<GlobPattern>,
     newer: Option<Timestamp>,
     now: Timestamp,
 }
@@ -190,10 +189,11 @@ impl Find {
                         format!("{pattern}: a name cannot contain `/`; use --path to match complete paths");
                     return Err(Failure::Usage(message));
                 }
-                names.push(matcher(pattern, ignore_case)?);
+                let compile = if ignore_case { GlobPattern::ignoring_case } else { GlobPattern::parse };
+                names.push(compile(pattern).map_err(usage)?);
             }
         }
-        let paths = self.path_patterns.iter().map(|pattern| crossing_matcher(pattern));
+        let paths = self.path_patterns.iter().map(|pattern| GlobPattern::crossing(pattern).map_err(usage));
         let newer = match &self.newer {
             // No form of a time begins with `/`.
             Some(path) if path.starts_with('/') => Some(stat_path(fs, path, Follow::Yes).await?.1.mtime),
@@ -223,8 +223,8 @@ impl Find {
     }
 
     fn holds(&self, tests: &Tests, path: &TreePath, entry: &Entry) -> bool {
-        let any = |matchers: &[GlobMatcher], text: &str| {
-            matchers.is_empty() || matchers.iter().any(|matcher| matcher.is_match(text))
+        let any = |patterns: &[GlobPattern], text: &str| {
+            patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(text))
         };
         // A time in the future counts as now.
         let age = u64::try_from(tests.now.0.saturating_sub(entry.mtime.0)).unwrap_or(0) / 1_000_000_000;

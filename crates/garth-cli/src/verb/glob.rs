@@ -1,14 +1,13 @@
 //! `garth glob`: paths by pattern.
 
 use clap::Args;
-use garth_engine::TreePath;
+use garth_agent::files::Matches;
 use garth_engine::model::Kind;
 
 use crate::app::App;
 use crate::args::Past;
 use crate::escape::escaped;
-use crate::fail::Result;
-use crate::pattern::Matches;
+use crate::fail::{Result, usage};
 
 /// Find paths by pattern
 ///
@@ -37,14 +36,15 @@ enum OnlyKind {
 
 impl Glob {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let mut matches = Matches::new(app.pinned(&self.past).await?, &self.pattern).await?;
+        let fs = app.pinned(&self.past).await?;
+        let mut matches = Matches::new(&*fs, &self.pattern).await.map_err(usage)?;
         while let Some((path, entry)) = matches.next().await? {
             let wanted = match self.kind {
                 None => true,
                 Some(OnlyKind::File) => entry.kind == Kind::File,
                 Some(OnlyKind::Dir) => entry.kind == Kind::Directory,
             };
-            if wanted && path != TreePath::root() {
+            if wanted {
                 app.out.entry(&path, &entry, escaped(path.as_str()))?;
             }
         }

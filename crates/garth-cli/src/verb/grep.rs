@@ -1,29 +1,21 @@
 //! `garth grep`: finds lines by regular expression, in bounded memory.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use clap::Args;
-use futures::TryStreamExt;
+use garth_agent::files::{
+    self, BinaryFiles, Files, GlobPattern, GrepFile, GrepLine, LineMatcher, Show, Whole,
+};
 use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{At, ByteRange, Entry, Kind};
-use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
-use globset::GlobMatcher;
-use regex::bytes::{Regex, RegexBuilder};
+use garth_engine::{FileSystem, TreePath};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
-use crate::fail::{Failure, Failures, Result};
-use crate::lines::Lines;
+use crate::fail::{Failure, Failures, Result, usage};
 use crate::out::base64;
-use crate::pattern::matcher;
 use crate::size::parse_count;
-use crate::walk::Walker;
-
-/// Limit in bytes on a line, and on the context that is held for a match, 16 MiB.
-const MAX_LINE: usize = 16 << 20;
 
 /// Print lines that match a regular expression
 ///
@@ -108,10 +100,11 @@ pub(crate) struct Grep {
     /// Skip binary files
     #[arg(short = 'I', conflicts_with = "text")]
     skip_binary: bool,
-    /// Search only files whose name matches this pattern (repeatable: one of them is enough)
+    /// Search only files whose name, or with a `/` in the pattern whose path below PATH, matches it
+    /// (repeatable: one of them is enough)
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
-    /// Skip files whose name matches this pattern (repeatable)
+    /// Skip files that match this pattern (repeatable)
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     /// Accepted and ignored: directories are always searched recursively
@@ -149,280 +142,166 @@ impl Grep {
         }
     }
 
-    /// Returns all expressions combined into one.
-    fn regex(&self) -> Result<Regex> {
-        let mut parts = Vec::new();
-        for expression in &self.expressions {
-            let part = if self.fixed_strings { regex::escape(expression) } else { expression.clone() };
-            // Each is checked separately: `a)|(b` would be valid only inside the group below.
-            build(&part, false).map_err(|reason| {
-                let hint = "-F searches for it as text";
-                Failure::Usage(format!("{expression}: not a regular expression: {reason}; {hint}"))
-            })?;
-            parts.push(format!("(?:{part})"));
-        }
-        let any = parts.join("|");
-        let whole = match (self.line_regexp, self.word_regexp) {
-            (true, _) => format!("^(?:{any})$"),
-            // `\b` alone would refuse a match that begins or ends with a character that is not part of a
-            // word.
-            (false, true) => format!(r"\b{{start-half}}(?:{any})\b{{end-half}}"),
-            (false, false) => any,
+    /// Returns the search of a path that is still to be set.
+    fn request(&self) -> files::Grep {
+        let mut asked = files::Grep::new("");
+        asked.expressions.clone_from(&self.expressions);
+        (asked.fixed, asked.ignore_case) = (self.fixed_strings, self.ignore_case);
+        asked.invert = self.invert_match;
+        asked.whole = match (self.line_regexp, self.word_regexp) {
+            (true, _) => Whole::Line,
+            (false, true) => Whole::Word,
+            (false, false) => Whole::Any,
         };
-        build(&whole, self.ignore_case).map_err(Failure::Usage)
+        (asked.include, asked.exclude) = (self.include.clone(), self.exclude.clone());
+        asked.before = self.before_context.unwrap_or(self.context);
+        asked.after = self.after_context.unwrap_or(self.context);
+        asked.show = match self {
+            Self { quiet: true, .. } | Self { files_with_matches: true, .. } => Show::Files,
+            Self { files_without_match: true, .. } => Show::FilesWithout,
+            Self { count: true, .. } => Show::Counts,
+            _ => Show::Lines,
+        };
+        asked.binary = match (self.text, self.skip_binary) {
+            (true, _) => BinaryFiles::Text,
+            (false, true) => BinaryFiles::Skip,
+            (false, false) => BinaryFiles::Name,
+        };
+        (asked.max_matches, asked.max_line) = (self.max_count, usize::MAX);
+        if self.quiet {
+            asked.limits.items = 1;
+        }
+        asked
     }
-
-    fn names(patterns: &[String]) -> Result<Vec<GlobMatcher>> {
-        patterns.iter().map(|pattern| matcher(pattern, false)).collect()
-    }
-
-    fn before(&self) -> usize {
-        self.before_context.unwrap_or(self.context)
-    }
-
-    fn after(&self) -> usize {
-        self.after_context.unwrap_or(self.context)
-    }
-
-    /// Returns true if the first selected line decides the result of a file.
-    fn first_decides(&self) -> bool {
-        self.quiet || self.files_with_matches || self.files_without_match
-    }
-}
-
-/// Compiles an expression. An error is its reason, on one line.
-fn build(expression: &str, ignore_case: bool) -> std::result::Result<Regex, String> {
-    RegexBuilder::new(expression).case_insensitive(ignore_case).build().map_err(|error| {
-        let text = error.to_string();
-        // The lines before the last one repeat the expression.
-        let reason = text.lines().next_back().unwrap_or_default();
-        reason.trim_start_matches("error: ").trim_end_matches('.').to_owned()
-    })
 }
 
 /// Search in progress.
 struct Search<'a> {
     args: &'a Grep,
     fs: Arc<dyn FileSystem>,
-    regex: Regex,
-    include: Vec<GlobMatcher>,
-    exclude: Vec<GlobMatcher>,
+    asked: files::Grep,
+    matcher: LineMatcher,
     /// True if several paths are searched.
     several: bool,
     /// True if lines of the current path are printed with the path of their file.
     named: bool,
     /// True if any line was selected, also with -L, as in GNU grep 3.5.
     selected: bool,
+    /// File that the next page may continue, and what was printed of it.
+    begun: Option<Begun>,
 }
 
-/// State of the output of one file.
-#[derive(Default)]
-struct FileOutput {
+/// Output of a file, of which there may be more on the next page.
+struct Begun {
+    path: TreePath,
     matches: u64,
     /// Number of the last line that was printed.
     last: u64,
-    /// Lines of context still to print.
-    after: usize,
-    /// Lines that wait for a match after them, and their total bytes.
-    before: VecDeque<(u64, Vec<u8>)>,
-    waiting: usize,
 }
 
 impl<'a> Search<'a> {
     async fn new(args: &'a Grep, app: &App, several: bool) -> Result<Self> {
-        let (include, exclude) = (Grep::names(&args.include)?, Grep::names(&args.exclude)?);
-        let regex = args.regex()?;
+        for pattern in args.include.iter().chain(&args.exclude) {
+            GlobPattern::parse(pattern).map_err(usage)?;
+        }
+        let asked = args.request();
+        let matcher = asked
+            .matcher()
+            .map_err(|error| Failure::Usage(format!("{}; -F searches for it as text", error.message())))?;
         let fs = app.pinned(&args.past).await?;
-        Ok(Self { args, fs, regex, include, exclude, several, named: several, selected: false })
+        Ok(Self { args, fs, asked, matcher, several, named: several, selected: false, begun: None })
     }
 
     /// Searches a path and everything below it. Failures below it are reported, and the search continues.
     async fn path(&mut self, app: &mut App, path: &str, failures: &mut Failures) -> Result {
-        let mut walker = Walker::new(Arc::clone(&self.fs), path, Follow::Yes, true).await?;
-        let mut first = true;
-        while let Some((path, entry)) = walker.next().await? {
-            if std::mem::take(&mut first) {
-                let many = self.several || entry.kind == Kind::Directory;
-                self.named = !self.args.no_filename && (self.args.with_filename || many);
-            }
-            if entry.kind != Kind::File || !self.wants(&path) {
-                continue;
-            }
-            let outcome = self.file(app, &path, &entry).await;
-            failures.add(outcome, app.global.json)?;
-            if self.args.quiet && self.selected {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    fn wants(&self, path: &TreePath) -> bool {
-        let name = path.name().unwrap_or_default();
-        (self.include.is_empty() || self.include.iter().any(|pattern| pattern.is_match(name)))
-            && !self.exclude.iter().any(|pattern| pattern.is_match(name))
-    }
-
-    async fn file(&mut self, app: &mut App, path: &TreePath, entry: &Entry) -> Result {
-        let mut shown = FileOutput::default();
-        let mut lines = Lines::default();
-        if entry.size > 0 {
-            self.lines(app, path, &mut lines, &mut shown).await?;
-        }
-        let matches = shown.matches > 0;
-        self.selected |= matches;
-        if self.args.quiet {
-            return Ok(());
-        }
-        if self.args.files_with_matches || self.args.files_without_match {
-            if matches == self.args.files_with_matches {
-                let json = json!({"path": path.as_str(), "binary": lines.binary});
-                app.out.item(&json, escaped(path.as_str()))?;
-            }
-        } else if self.args.count {
-            let name = if self.named { format!("{}:", escaped(path.as_str())) } else { String::new() };
-            let json = json!({"path": path.as_str(), "count": shown.matches});
-            app.out.item(&json, format_args!("{name}{}", shown.matches))?;
-        }
-        Ok(())
-    }
-
-    /// Processes the lines of a file, as far as needed.
-    async fn lines(
-        &self,
-        app: &mut App,
-        path: &TreePath,
-        lines: &mut Lines,
-        shown: &mut FileOutput,
-    ) -> Result {
-        let file = self.fs.open(&At::from(path)).await?;
-        let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
+        let (_, entry) = stat_path(&*self.fs, path, Follow::Yes).await?;
+        let many = self.several || entry.is_dir();
+        self.named = !self.args.no_filename && (self.args.with_filename || many);
+        self.begun = None;
+        let mut asked = self.asked.clone().below(path);
         loop {
-            let chunk = chunks.try_next().await?;
-            let end = chunk.is_none();
-            lines.add(chunk.as_deref().unwrap_or_default());
-            // A NUL marks the file as binary; -a overrides that.
-            if self.args.text {
-                lines.binary = false;
+            let page = Files::new(&*self.fs).grep(&asked).await?;
+            self.selected |= page.matches > 0;
+            for file in &page.files {
+                let outcome = self.file(app, file);
+                failures.add(outcome, app.global.json)?;
             }
-            while let Some(line) = lines.next(end) {
-                let go_on = self.line(app, path, line.number, lines.text(&line), lines.binary, shown)?;
-                if !go_on {
-                    return Ok(());
-                }
-            }
-            if end {
+            if page.next.is_none() || (self.args.quiet && self.selected) {
                 return Ok(());
             }
-            if lines.waiting() > MAX_LINE || shown.waiting > MAX_LINE {
-                let what = if lines.waiting() > MAX_LINE { "a line has" } else { "lines of context have" };
-                let message = format!("{what} more than {MAX_LINE} bytes; the rest is not searched");
-                return Err(Error::at(ErrorKind::TooLarge, path, message).into());
-            }
+            asked.cursor = page.next;
         }
     }
 
-    /// Processes the next line. Returns true if more lines are needed.
-    fn line(
-        &self,
-        app: &mut App,
-        path: &TreePath,
-        number: u64,
-        text: &[u8],
-        binary: bool,
-        shown: &mut FileOutput,
-    ) -> Result<bool> {
-        // After the last match, only its context is printed.
-        let full = self.args.max_count.is_some_and(|most| shown.matches >= most);
-        if full || self.regex.is_match(text) == self.args.invert_match {
-            if shown.after > 0 {
-                shown.after -= 1;
-                self.show(app, path, number, text, true, shown)?;
-            } else if !full && self.args.before() > 0 {
-                shown.wait(number, text, self.args.before());
+    /// Prints a file, or a part of one.
+    fn file(&mut self, app: &mut App, file: &GrepFile) -> Result {
+        let begun = self.begun.take().filter(|begun| begun.path == file.path);
+        let mut begun = begun.unwrap_or_else(|| Begun { path: file.path.clone(), matches: 0, last: 0 });
+        begun.matches += file.matches;
+        for line in &file.lines {
+            self.line(app, line, &mut begun)?;
+        }
+        if let Some(error) = &file.error {
+            return Err(error.clone().into());
+        }
+        let path = escaped(file.path.as_str());
+        match self.asked.show {
+            _ if self.args.quiet || file.more => {}
+            Show::Files | Show::FilesWithout => {
+                let json = json!({"path": file.path.as_str(), "binary": file.binary});
+                app.out.item(&json, path)?;
             }
-            return Ok(!full || shown.after > 0);
+            Show::Counts => {
+                let name = if self.named { format!("{path}:") } else { String::new() };
+                let json = json!({"path": file.path.as_str(), "count": begun.matches});
+                app.out.item(&json, format_args!("{name}{}", begun.matches))?;
+            }
+            Show::Lines if file.binary => {
+                let json = json!({"path": file.path.as_str(), "binary": true});
+                app.out.item(&json, format_args!("binary file matches: {path}"))?;
+            }
+            Show::Lines => {}
         }
-        // With -I a binary file counts as one without a match.
-        if binary && self.args.skip_binary {
-            return Ok(false);
+        self.begun = file.more.then_some(begun);
+        Ok(())
+    }
+
+    fn line(&self, app: &mut App, line: &GrepLine, begun: &mut Begun) -> Result {
+        if line.context || !self.args.only_matching {
+            return self.show(app, line, &line.text, begun);
         }
-        shown.matches += 1;
-        // One match decides the output of the file, so the rest is not read.
-        if self.args.first_decides() {
-            return Ok(false);
-        }
-        if self.args.count {
-            return Ok(true);
-        }
-        if binary {
-            let json = json!({"path": path.as_str(), "binary": true});
-            app.out.item(&json, format_args!("binary file matches: {}", escaped(path.as_str())))?;
-            return Ok(false);
-        }
-        for (number, text) in shown.take_before() {
-            self.show(app, path, number, &text, true, shown)?;
-        }
-        if !self.args.only_matching {
-            self.show(app, path, number, text, false, shown)?;
-        } else if !self.args.invert_match {
-            // As grep does: empty matches are not printed.
-            for found in self.regex.find_iter(text).filter(|found| !found.is_empty()) {
-                self.show(app, path, number, found.as_bytes(), false, shown)?;
+        if !self.args.invert_match {
+            for part in self.matcher.parts(&line.text) {
+                self.show(app, line, part, begun)?;
             }
         }
-        shown.after = self.args.after();
-        Ok(true)
+        Ok(())
     }
 
     /// Prints one line, or one match of it.
-    fn show(
-        &self,
-        app: &mut App,
-        path: &TreePath,
-        number: u64,
-        text: &[u8],
-        context: bool,
-        shown: &mut FileOutput,
-    ) -> Result {
+    fn show(&self, app: &mut App, line: &GrepLine, text: &[u8], begun: &mut Begun) -> Result {
         // As grep does: `--` separates groups of lines that are not adjacent.
-        let grouped = self.args.before() + self.args.after() > 0;
-        if grouped && shown.last > 0 && number > shown.last + 1 {
+        let grouped = self.asked.before > 0 || self.asked.after > 0;
+        if grouped && begun.last > 0 && line.number > begun.last + 1 {
             app.out.note("--")?;
         }
-        shown.last = number;
+        begun.last = line.number;
         if app.out.is_json() {
-            return app.out.item(&line_json(path, number, text, context), "");
+            return app.out.item(&line_json(&begun.path, line, text), "");
         }
-        let mark = if context { '-' } else { ':' };
-        let name = if self.named { format!("{}{mark}", escaped(path.as_str())) } else { String::new() };
-        let number = if self.args.line_number { format!("{number}{mark}") } else { String::new() };
+        let mark = if line.context { '-' } else { ':' };
+        let name = if self.named { format!("{}{mark}", escaped(begun.path.as_str())) } else { String::new() };
+        let number = if self.args.line_number { format!("{}{mark}", line.number) } else { String::new() };
         app.out.note(format_args!("{name}{number}{}", plain(&String::from_utf8_lossy(text))))
     }
 }
 
-impl FileOutput {
-    /// Holds a line as context for a match after it; only the last `most` lines are held.
-    fn wait(&mut self, number: u64, text: &[u8], most: usize) {
-        self.waiting += text.len();
-        self.before.push_back((number, text.to_vec()));
-        while self.before.len() > most {
-            self.waiting -= self.before.pop_front().map_or(0, |(_, text)| text.len());
-        }
-    }
-
-    fn take_before(&mut self) -> VecDeque<(u64, Vec<u8>)> {
-        self.waiting = 0;
-        std::mem::take(&mut self.before)
-    }
-}
-
-fn line_json(path: &TreePath, number: u64, text: &[u8], context: bool) -> Value {
+fn line_json(path: &TreePath, line: &GrepLine, text: &[u8]) -> Value {
     let mut json = match std::str::from_utf8(text) {
-        Ok(text) => json!({"path": path.as_str(), "line": number, "text": text}),
-        Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(text)}),
+        Ok(text) => json!({"path": path.as_str(), "line": line.number, "text": text}),
+        Err(_) => json!({"path": path.as_str(), "line": line.number, "base64": base64(text)}),
     };
-    if context {
+    if line.context {
         json["context"] = Value::Bool(true);
     }
     json

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::fmt;
-use std::sync::Arc;
 
 use clap::Args;
+use garth_agent::files::{Matches, is_pattern};
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Entry, Kind};
 use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
@@ -13,9 +13,8 @@ use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
-use crate::fail::{Failure, Result};
+use crate::fail::{Failure, Result, usage};
 use crate::out::{mode_text, seconds};
-use crate::pattern::{Matches, is_pattern};
 use crate::size::size_text;
 use crate::walk::Lister;
 
@@ -78,7 +77,7 @@ impl Ls {
         app.each(&self.paths, async |app, written| match stat_path(&*fs, written, follow).await {
             Ok((path, entry)) => self.path(app, &*fs, path, &entry, &heading).await,
             Err(error) if error.is(ErrorKind::NotFound) && is_pattern(written) => {
-                self.pattern(app, &fs, written, error).await
+                self.pattern(app, &*fs, written, error).await
             }
             Err(error) => Err(error.into()),
         })
@@ -100,18 +99,12 @@ impl Ls {
     }
 
     /// Lists the matches of `pattern`. `missing` is the error if there are none.
-    async fn pattern(
-        &self,
-        app: &mut App,
-        fs: &Arc<dyn FileSystem>,
-        pattern: &str,
-        missing: Error,
-    ) -> Result {
-        let mut matches = Matches::new(Arc::clone(fs), pattern).await?;
+    async fn pattern(&self, app: &mut App, fs: &dyn FileSystem, pattern: &str, missing: Error) -> Result {
+        let mut matches = Matches::new(fs, pattern).await.map_err(usage)?;
         let (mut found, heading) = (false, Heading { shown: true, first: Cell::new(true) });
         while let Some((path, entry)) = matches.next().await? {
             found = true;
-            self.path(app, &**fs, path, &entry, &heading).await?;
+            self.path(app, fs, path, &entry, &heading).await?;
         }
         // Without matches, it is a path that does not exist.
         if found { Ok(()) } else { Err(missing.into()) }

@@ -60,7 +60,7 @@ impl Show {
         if self.form.name_status {
             return Ok(());
         }
-        show_patches(app, &self.form, &commit, [&before, &after]).await
+        show_patches(app, &self.form, &commit, [&*before, &*after]).await
     }
 }
 

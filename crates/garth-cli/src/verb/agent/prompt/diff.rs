@@ -1,13 +1,13 @@
 //! `garth agent prompt diff`: the difference between two prompts.
 
 use clap::Args;
+use garth_agent::files::unified;
 use garth_agent::workspace::{Changed, Inputs, Prompt};
 use serde_json::{Value, json};
 
 use super::super::named::name_agent;
 use super::inputs::InputArgs;
 use crate::app::App;
-use crate::compare::unified;
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::verb::open::open;
@@ -57,20 +57,24 @@ impl Diff {
         }
         let after = workspace.prompt(&options).await?;
         let difference = after.since(&before);
-        let diff = |one: &Changed| {
-            let headers = [&before, &after].map(|of| format!("{} at {}", one.to.name, of.seq));
+        let diff = |one: &Changed| -> Result<String> {
             let [old, new] = [0, 1].map(|of| format!("{}\n", one.texts[of]));
-            unified(&old, &new, CONTEXT, [&headers[0], &headers[1]])
+            let hunks = unified(&old, &new, CONTEXT)?;
+            if hunks.is_empty() {
+                return Ok(hunks);
+            }
+            let [from, to] = [&before, &after].map(|of| format!("{} at {}", one.to.name, of.seq));
+            Ok(format!("--- {from}\n+++ {to}\n{hunks}"))
         };
         if app.out.is_json() {
             let parts = |of: &[Changed], first: bool| -> Vec<Value> {
                 of.iter().map(|one| json!(if first { &one.from } else { &one.to })).collect()
             };
-            let changed: Vec<_> = difference
+            let changed = difference
                 .changed
                 .iter()
-                .map(|one| json!({"from": one.from, "to": one.to, "diff": diff(one)}))
-                .collect();
+                .map(|one| Ok(json!({"from": one.from, "to": one.to, "diff": diff(one)?})));
+            let changed = changed.collect::<Result<Vec<Value>>>()?;
             let json = json!({
                 "from": side(&before), "to": side(&after), "added": parts(&difference.added, false),
                 "removed": parts(&difference.removed, true), "changed": changed, "tokens": difference.tokens,
@@ -91,7 +95,7 @@ impl Diff {
         for one in &difference.changed {
             let tokens = format!("{} to {} tokens", one.from.tokens, one.to.tokens);
             app.out.note(line('~', one.to.name, &tokens))?;
-            app.out.bytes(diff(one).as_bytes())?;
+            app.out.bytes(diff(one)?.as_bytes())?;
         }
         let ([tokens, to_tokens], [bytes, to_bytes]) = (difference.tokens, difference.bytes);
         app.out.note(format_args!(
