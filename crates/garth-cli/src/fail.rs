@@ -227,8 +227,10 @@ fn kv_code(code: KvCode) -> u8 {
 fn host_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        // Folders are read by listing them, so only what expects a file fails with this.
-        io::ErrorKind::IsADirectory => "is a directory; a file is expected".to_owned(),
+        // Folders are read by listing them, so only what expects a file fails with this error of the system.
+        io::ErrorKind::IsADirectory if error.get_ref().is_none() => {
+            "is a directory; a file is expected".to_owned()
+        }
         _ => error.to_string(),
     }
 }

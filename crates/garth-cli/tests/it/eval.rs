@@ -62,7 +62,7 @@ fn eval_ignores_a_byte_order_mark() {
 fn eval_refuses_a_directory_as_file() {
     let garth = Garth::unmade();
     std::fs::create_dir(garth.beside("set")).unwrap();
-    assert_eq!(garth.fails(1, &["eval", "set"]).trim_end(), "garth: set: is a directory");
+    assert_eq!(garth.fails(1, &["eval", "set"]).trim_end(), "garth: set: is a directory; a file is expected");
 }
 
 #[test]
