@@ -298,43 +298,7 @@ impl Sessions<'_> {
             }
         }
         aligned.there = leading;
-        let mut moved: Option<Moved> = None;
-        while let (Some(one), Some(message)) = (&current, given.messages.get(aligned.there)) {
-            // If both messages have an original form and the forms are equal, all messages derived from them
-            // are equal too.
-            let equal = match (message.came, one.came) {
-                (Some(this), Some((that, parts))) if this == that => {
-                    Some((given.parts(aligned.there), parts))
-                }
-                // One message in the transcript can be several in the session, such as results that came one
-                // by one or with what the user said: their forms differ, and their parts are compared.
-                (Some(_), Some((_, parts)))
-                    if given.parts(aligned.there) == parts
-                        && (parts == 1 || !given.is_known(aligned.there)) =>
-                {
-                    None
-                }
-                _ if self.is_said((given, aligned.there), (stored.name_of(one), one)).await? => Some((1, 1)),
-                _ => None,
-            };
-            if let Some((of_given, of_stored)) = equal {
-                aligned.there += of_given;
-                for _ in 0..of_stored {
-                    current = stored.next().await?;
-                }
-                continue;
-            }
-            let Some(at) = stored.next_result(one).await? else { break };
-            let Some(result) = stored.ahead.get(at) else { break };
-            if !self.is_said((given, aligned.there), (stored.name_of(result), result)).await? {
-                break;
-            }
-            let first = moved.take_if(|moved| moved.is_open(one));
-            let first = first.map_or((one.session, one.number, aligned.there), |moved| moved.first);
-            moved = Some(Moved { first, last: result.number });
-            stored.ahead.remove(at);
-            aligned.there += 1;
-        }
+        let moved = self.skip_equal((&mut stored, &mut current), given, &mut aligned.there).await?;
         let Some(other) = current else {
             aligned.said_again = self.said_again(&stored, given, &[aligned.there], last).await?;
             return Ok(aligned);
@@ -357,6 +321,51 @@ impl Sessions<'_> {
             return Ok(aligned);
         }
         Err(self.difference(&stored, &other, (message.number, aligned.there == leading)).await?)
+    }
+
+    /// Passes the messages that the session and the transcript have in common, from message `there` of the
+    /// transcript on. Returns the results that were compared out of order.
+    async fn skip_equal(
+        &self,
+        (stored, current): (&mut StoredReader<'_>, &mut Option<Stored>),
+        given: &Given<'_>,
+        there: &mut usize,
+    ) -> Result<Option<Moved>> {
+        let mut moved: Option<Moved> = None;
+        while let (Some(one), Some(message)) = (&*current, given.messages.get(*there)) {
+            // If both messages have an original form and the forms are equal, all messages derived from them
+            // are equal too.
+            let equal = match (message.came, one.came) {
+                (Some(this), Some((that, parts))) if this == that => Some((given.parts(*there), parts)),
+                // One message in the transcript can be several in the session, such as results that came one
+                // by one or with what the user said: their forms differ, and their parts are compared.
+                (Some(_), Some((_, parts)))
+                    if given.parts(*there) == parts && (parts == 1 || !given.is_known(*there)) =>
+                {
+                    None
+                }
+                _ if self.is_said((given, *there), (stored.name_of(one), one)).await? => Some((1, 1)),
+                _ => None,
+            };
+            if let Some((of_given, of_stored)) = equal {
+                *there += of_given;
+                for _ in 0..of_stored {
+                    *current = stored.next().await?;
+                }
+                continue;
+            }
+            let Some(at) = stored.next_result(one).await? else { break };
+            let Some(result) = stored.ahead.get(at) else { break };
+            if !self.is_said((given, *there), (stored.name_of(result), result)).await? {
+                break;
+            }
+            let first = moved.take_if(|moved| moved.is_open(one));
+            let first = first.map_or((one.session, one.number, *there), |moved| moved.first);
+            moved = Some(Moved { first, last: result.number });
+            stored.ahead.remove(at);
+            *there += 1;
+        }
+        Ok(moved)
     }
 
     /// Returns the error for the message `number` of a transcript, which differs from one of the session.

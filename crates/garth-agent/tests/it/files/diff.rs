@@ -58,8 +58,11 @@ async fn differences(from: &Fs, to: &Fs, paths: [&str; 2], form: DiffForm) -> Ve
     all
 }
 
+/// Text of each file by path; `None` for a directory.
+type State = BTreeMap<String, Option<String>>;
+
 /// Returns the text of each file and `None` for each directory below `/`, by path.
-async fn state(fs: &Fs) -> BTreeMap<String, Option<String>> {
+async fn state(fs: &Fs) -> State {
     let items: Vec<_> = fs.walk_all("/").try_collect().await.unwrap();
     let mut state = BTreeMap::new();
     for item in items {
@@ -148,7 +151,7 @@ proptest! {
 async fn check_differences(
     fs: &Fs,
     seq: Seq,
-    (before, after): (&BTreeMap<String, Option<String>>, &BTreeMap<String, Option<String>>),
+    (before, after): (&State, &State),
     marked: &[String],
     random: &mut Random,
 ) {
@@ -172,9 +175,7 @@ async fn check_differences(
     let found: Vec<_> = all.iter().map(|one| (one.path.to_string(), one.change)).collect();
     assert_eq!(found, expected);
     for one in &all {
-        let text = |of: &BTreeMap<String, Option<String>>| {
-            of.get(one.path.as_str()).cloned().flatten().unwrap_or_default()
-        };
+        let text = |of: &State| of.get(one.path.as_str()).cloned().flatten().unwrap_or_default();
         let (old, new) = (text(before), text(after));
         match &one.content {
             Some(ContentDifference::Lines { hunks, more: false, .. }) => {

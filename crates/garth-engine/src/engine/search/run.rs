@@ -139,7 +139,7 @@ struct Search<'a, P: Postings> {
     postings: &'a mut P,
     totals: Totals,
     wanted: Vec<TermMatches>,
-    /// Those of them that ask: one bit for each.
+    /// Words of `wanted` that ask: one bit for each.
     asking: u128,
     /// Words near in meaning to those of the question.
     near: Vec<TermMatches>,

@@ -52,7 +52,6 @@ fn every_keyword_accepts_and_rejects() {
         (r#"{"maxBytes": 3}"#, "\"é1\"", "\"éé\"", "has 4 bytes, and may have 3 at most"),
         (r#"{"maxLength": 2}"#, "\"éé\"", "\"abc\"", "has 3 characters, and may have 2 at most"),
         (r#"{"minLength": 2}"#, "\"😀a\"", "\"😀\"", "has 1 characters, and has to have 2 at least"),
-        (r#"{"pattern": "^a+$"}"#, "\"aa\"", "\"ab\"", "\"ab\" does not match the pattern \"^a+$\""),
         (r#"{"pattern": "^\\d\n$"}"#, "\"1\\n\"", "\"a\"", r#""a" does not match the pattern "^\\d\n$""#),
         (r#"{"format": "date"}"#, "\"2026-01-27\"", "\"2026-13-27\"", "\"2026-13-27\" is no date"),
         (r#"{"minItems": 1}"#, "[1]", "[]", "has 0 items, and has to have 1 at least"),
