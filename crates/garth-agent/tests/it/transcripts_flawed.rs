@@ -1,9 +1,12 @@
 //! Transcripts that are broken, or that have messages which the session retracted.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth_agent::session::{Append, Draft, Export, Import, Role, Select, TranscriptFormat};
-use garth_engine::ErrorKind;
+use garth_agent::session::{Append, Draft, Export, Import, Role, Select, Sessions, TranscriptFormat};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::{Env, ErrorKind};
 use serde_json::{Value, json};
 
 use super::media::{KEY, png, session};
@@ -250,6 +253,73 @@ async fn exported_results_of_a_step_are_one_message() {
         let done = whole(&sessions, "r", ANTHROPIC, &own).await;
         assert_eq!((done.new, done.retracted), (0, None));
     }
+}
+
+#[tokio::test]
+async fn changes_of_original_forms_are_differences() {
+    const ANTHROPIC: TranscriptFormat = TranscriptFormat::Anthropic;
+    let head = [
+        user("go"),
+        json!({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "n", "input": {}}]}),
+    ];
+    let result = |content: Value| json!({"type": "tool_result", "tool_use_id": "a", "content": content});
+    let of_user = |blocks: Value| json!({"role": "user", "content": blocks});
+    let cited = |cited: bool| {
+        let text = json!({"type": "text", "text": "and more", "citations": {"enabled": cited}});
+        vec![of_user(json!([result(json!("of a")), text]))]
+    };
+    let document = |id: &str| {
+        let source = json!({"type": "file", "file_id": id});
+        of_user(json!([result(json!([{"type": "document", "source": source}]))]))
+    };
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for (name, stored, changed) in [
+            ("field", cited(true), cited(false)),
+            ("document", vec![document("x")], vec![document("y")]),
+            // In the order of an export, which has no documents.
+            ("moved", vec![user("wait"), document("x")], vec![document("y"), user("wait")]),
+        ] {
+            let all = |rest: &[Value]| lines(&[&head[..], rest].concat());
+            sessions.import(name, &Import::new(ANTHROPIC, &all(&stored)).create()).await.unwrap();
+            assert_eq!(whole(&sessions, name, ANTHROPIC, &all(&stored)).await.new, 0, "{name}");
+            let error = sessions.import(name, &Import::new(ANTHROPIC, &all(&changed)).whole()).await;
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Conflict, "{name}");
+            let own = exported(&sessions, name, &Export::new(ANTHROPIC)).await;
+            assert_eq!(whole(&sessions, name, ANTHROPIC, &own).await.new, 0, "{name}: {own}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn long_message_among_results_is_compared_once() {
+    const ANTHROPIC: TranscriptFormat = TranscriptFormat::Anthropic;
+    const LONG: usize = 200_000;
+    let steps = async |count: usize| {
+        let env = Env::system();
+        let fs = Arc::new(MemoryFs::new(env.clone(), garth_agent::registry()));
+        let ids: Vec<String> = (0..count).map(|n| format!("call{n}")).collect();
+        let call = |id: &String| json!({"type": "tool_call", "id": id, "name": "n", "arguments": {}});
+        let result = |id: &String| json!([{"type": "tool_result", "call_id": id, "content": "done"}]);
+        let calls: Vec<Value> = ids.iter().map(call).collect();
+        let mut all = vec![Draft::user("go"), Draft::message(Role::Assistant, &calls)];
+        all.push(Draft::user("x".repeat(LONG)));
+        all.extend(ids.iter().map(|id| Draft::message(Role::Tool, &result(id))));
+        let text = {
+            let sessions = sessions(&*fs).await;
+            sessions.append("default", &Append::messages(all)).await.unwrap();
+            exported(&sessions, "default", &Export::new(ANTHROPIC)).await
+        };
+        let before = env.computed().steps;
+        let import = async move {
+            let sessions = Sessions::new(&*fs, "default", "coder").unwrap();
+            sessions.import("default", &Import::new(ANTHROPIC, &text).whole()).await.unwrap().new
+        };
+        assert_eq!(env.compute("default", 1, import).await.unwrap(), 0);
+        env.computed().steps - before
+    };
+    let (few, many) = (steps(20).await, steps(40).await);
+    assert!(few > LONG as u64 && many < few + LONG as u64, "{few} and {many} steps");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ const MAX_SAID_AGAIN: u64 = 1_000;
 /// Limit on the system messages of a transcript that are compared with retracted ones.
 const MAX_SYSTEM: usize = 16;
 
-/// Limit on the messages, and on the bytes of their contents, among which a result is searched.
+/// Limit on the messages of the user, and on the bytes of their contents, after which a result is searched.
 const MAX_STEP: usize = 1_000;
 const MAX_STEP_BYTES: usize = 20 << 20;
 
@@ -93,6 +93,11 @@ impl Stored {
     fn is_of_user(&self) -> bool {
         !self.is_result() && self.draft.raw("role") != Some("\"assistant\"")
     }
+
+    /// Returns the length of its content.
+    fn bytes(&self) -> usize {
+        self.draft.value("content").map_or(0, |content| content.get().len())
+    }
 }
 
 /// Results that were compared before messages of the user that precede them in the session.
@@ -124,42 +129,44 @@ struct StoredReader<'a> {
     /// them.
     group: VecDeque<Stored>,
     after: Option<Stored>,
-    /// Messages that were searched for results.
+    /// Messages of the user that were read in search of a result, the bytes of their contents, and the
+    /// message after them. The next search continues there: from the first of them on, many results after
+    /// many messages would cost the product of their numbers.
     ahead: VecDeque<Stored>,
+    ahead_bytes: usize,
+    found: Option<Stored>,
     /// Reader of the native lines of a session.
     native: Option<(usize, Reader<'a>)>,
 }
 
 impl StoredReader<'_> {
     async fn next(&mut self) -> Result<Option<Stored>> {
-        match self.ahead.pop_front() {
+        if let Some(one) = self.ahead.pop_front() {
+            self.ahead_bytes -= one.bytes();
+            return Ok(Some(one));
+        }
+        match self.found.take() {
             Some(one) => Ok(Some(one)),
             None => self.read_next().await,
         }
     }
 
-    /// Returns the index in `ahead` of the next result that an export has before the message `one`. Anthropic
-    /// has all results between two messages of the assistant before what the user says there.
-    async fn next_result(&mut self, one: &Stored) -> Result<Option<usize>> {
+    /// Searches the next result that an export has before the message `one`; true if it is in `found`.
+    /// Anthropic has all results between two messages of the assistant before what the user says there.
+    async fn finds_result(&mut self, one: &Stored) -> Result<bool> {
         if self.format != TranscriptFormat::Anthropic || !one.is_of_user() {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut bytes = 0;
-        for at in 0..MAX_STEP {
-            if at == self.ahead.len() && bytes < MAX_STEP_BYTES {
-                let next = self.read_next().await?;
-                self.ahead.extend(next);
+        while self.found.is_none() && self.ahead.len() < MAX_STEP && self.ahead_bytes < MAX_STEP_BYTES {
+            let Some(next) = self.read_next().await? else { break };
+            if next.session == one.session && next.is_of_user() {
+                self.ahead_bytes += next.bytes();
+                self.ahead.push_back(next);
+            } else {
+                self.found = Some(next);
             }
-            let Some(next) = self.ahead.get(at).filter(|next| next.session == one.session) else { break };
-            if next.is_result() {
-                return Ok(Some(at));
-            }
-            if !next.is_of_user() {
-                break;
-            }
-            bytes += next.draft.value("content").map_or(0, |content| content.get().len());
         }
-        Ok(None)
+        Ok(self.found.as_ref().is_some_and(|found| found.session == one.session && found.is_result()))
     }
 
     async fn read_next(&mut self) -> Result<Option<Stored>> {
@@ -264,6 +271,8 @@ impl Sessions<'_> {
             group: VecDeque::new(),
             after: None,
             ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            found: None,
             native: None,
             chain,
         };
@@ -337,14 +346,23 @@ impl Sessions<'_> {
             // are equal too.
             let equal = match (message.came, one.came) {
                 (Some(this), Some((that, parts))) if this == that => Some((given.parts(*there), parts)),
-                // One message in the transcript can be several in the session, such as results that came one
-                // by one or with what the user said: their forms differ, and their parts are compared.
+                // If the forms differ but the messages derived from them are equal, the difference is in
+                // fields that only the forms have. Otherwise one message in the transcript can be several in
+                // the session, such as results that came one by one or with what the user said: its parts
+                // are compared.
                 (Some(_), Some((_, parts)))
-                    if given.parts(*there) == parts && (parts == 1 || !given.is_known(*there)) =>
+                    if given.parts(*there) == parts
+                        && (parts == 1 || self.are_said((given, *there), (&*stored, one), parts).await?) =>
                 {
                     None
                 }
-                _ if self.is_said((given, *there), (stored.name_of(one), one)).await? => Some((1, 1)),
+                // A result equals only a result. Compared all the same, a long message of the user would be
+                // parsed again for each result that an export has before it.
+                _ if message.is_result == one.is_result()
+                    && self.is_said((given, *there), (stored.name_of(one), one)).await? =>
+                {
+                    Some((1, 1))
+                }
                 _ => None,
             };
             if let Some((of_given, of_stored)) = equal {
@@ -354,15 +372,19 @@ impl Sessions<'_> {
                 }
                 continue;
             }
-            let Some(at) = stored.next_result(one).await? else { break };
-            let Some(result) = stored.ahead.get(at) else { break };
+            // A result that an export moves is written anew and has no unknown block. Of one that has, only
+            // the placeholder would be compared.
+            if !message.is_result || !given.is_known(*there) || !stored.finds_result(one).await? {
+                break;
+            }
+            let Some(result) = &stored.found else { break };
             if !self.is_said((given, *there), (stored.name_of(result), result)).await? {
                 break;
             }
             let first = moved.take_if(|moved| moved.is_open(one));
             let first = first.map_or((one.session, one.number, *there), |moved| moved.first);
             moved = Some(Moved { first, last: result.number });
-            stored.ahead.remove(at);
+            stored.found = None;
             *there += 1;
         }
         Ok(moved)
@@ -561,6 +583,24 @@ impl Sessions<'_> {
             return Ok(true);
         }
         self.has_same_images((given, at), &there).await
+    }
+
+    /// Returns true if messages of the transcript equal `one` of the session and those after it, `parts` in
+    /// all.
+    async fn are_said(
+        &self,
+        (given, at): (&Given<'_>, usize),
+        (stored, one): (&StoredReader<'_>, &Stored),
+        parts: usize,
+    ) -> Result<bool> {
+        // Those that were read and not returned yet.
+        let rest = stored.ahead.iter().chain(&stored.found).chain(&stored.group);
+        for (at, one) in (at..).zip(std::iter::once(one).chain(rest).take(parts)) {
+            if !self.is_said((given, at), (stored.name_of(one), one)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns true if a message of the transcript and another one have images, and differ at most in where

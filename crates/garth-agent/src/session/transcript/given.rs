@@ -79,6 +79,7 @@ pub(super) struct GivenMessage {
     pub(super) unit: usize,
     pub(super) part: usize,
     pub(super) is_system: bool,
+    pub(super) is_result: bool,
     pub(super) id: Option<String>,
     /// Digest of role and content. The first part also has the digest of the original form, in `came`.
     pub(super) said: Digest,
@@ -191,6 +192,7 @@ impl<'a> Given<'a> {
                 unit: index,
                 part,
                 is_system: draft.raw("role") == Some("\"system\""),
+                is_result: draft.raw("role") == Some("\"tool\""),
                 id: draft.text("id"),
                 said: compared::as_said(draft),
                 came: came.take(),
