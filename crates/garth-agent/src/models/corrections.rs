@@ -34,6 +34,11 @@ impl Corrections {
         Correction { corrections: self, account, date, tokens: tokens.unwrap_or_default() }
     }
 
+    /// Returns true if an account has a correction.
+    pub(crate) fn has(&self, account: &str) -> bool {
+        self.lock().accounts.contains_key(account)
+    }
+
     fn add(&self, account: &str, date: &str, tokens: i64) {
         if tokens == 0 {
             return;

@@ -82,6 +82,10 @@ impl<'a> Embedding<'a> {
     /// # Errors
     /// From the storage.
     pub(super) async fn settle(&self, account: &str, env: &Env) -> Result<()> {
+        // The allowance creates the directory of its file, also in an account that never asked the service.
+        if !self.cache.corrections().has(account) {
+            return Ok(());
+        }
         match self.allowed(account, env).await? {
             Some(allowed) => allowed.settle().await,
             None => Ok(()),

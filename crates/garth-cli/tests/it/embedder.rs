@@ -109,6 +109,10 @@ fn recall_counts_embedding_tokens_of_commands() {
     let service = EmbeddingService::start(good);
     let garth = configured(&service, "embedder_daily_tokens = 1000\n");
     notes(&garth);
+    let newest = || garth.json(&["log", "-n", "1", "--raw"])["seq"].clone();
+    let before = newest();
+    ask(&garth, "which ferry note", &["--mode", "words"]);
+    assert_eq!((newest(), service.count()), (before, 0), "nothing is counted where nobody is asked");
     let now = garth.seq().to_string();
     ask(&garth, "which ferry note", &[]);
     // As many as the service reports, and not those that were reserved.
