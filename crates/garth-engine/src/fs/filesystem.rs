@@ -276,7 +276,8 @@ pub trait ViewBase: FileSystem {
         let is_complete = |registry: Registry| {
             registry.searchable(path) != Searchable::No && registry.withheld(path).is_none()
         };
-        self.lowering().home().registry.is_some_and(is_complete)
+        // A store without a registry excludes nothing.
+        self.lowering().home().registry.is_none_or(is_complete)
     }
 
     /// Returns a hit in a store once for each path at which this tree shows it.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
+use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
-    At, Batch, ByteRange, Confinement, Ino, MAX_READ, NamesPage, Op, Owner, Page, Precondition, SetAttrs,
-    Special, Timestamp, WalkPage, Within,
+    At, Batch, ByteRange, Confinement, Ino, MAX_READ, NamesPage, Op, Owner, Page, Precondition, SearchQuery,
+    SetAttrs, Special, Timestamp, WalkPage, Within,
 };
-use garth_engine::view::{Overlay, Scope};
+use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
 use garth_testkit::fs::counting::Counting;
@@ -93,6 +94,23 @@ async fn all(fs: &dyn FileSystem) -> Vec<String> {
             _ => return found,
         }
     }
+}
+
+#[tokio::test]
+async fn search_finds_what_is_written_over_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = HostFs::open(folder.path(), Mode::ReadOnly, Env::system()).unwrap();
+    let [below, above] =
+        [(); 2].map(|()| Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())));
+    let lower = Mount::builder(&*below, &TreePath::root(), Owner::new("tree").unwrap());
+    let lower = lower.mount(p("/folder"), host).open().await.unwrap();
+    // As the overlay would write it.
+    above.mkdir_all("/tree/folder").await.unwrap();
+    above.write("/tree/folder/plan.md", "A quokka and a ferry.").await.unwrap();
+    let tree = Overlay::open(lower, above).await.unwrap();
+    let hits = tree.search(&SearchQuery::new("quokka")).await.unwrap().hits;
+    let found: Vec<&str> = hits.iter().map(|hit| hit.path.as_str()).collect();
+    assert_eq!(found, ["/folder/plan.md"]);
 }
 
 #[tokio::test]
