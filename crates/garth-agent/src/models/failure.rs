@@ -51,6 +51,13 @@ impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UsedUp => f.write_str("the account's tokens for the language model are used up for today"),
+            // A repeat would be refused for the same reason: the key, the model's name or the address.
+            Self::Service(error @ ServiceError::Refused(401..=404)) => {
+                write!(
+                    f,
+                    "the language model {error}; nothing was lost, the settings of the model must be changed"
+                )
+            }
             Self::Service(error) => write!(f, "the language model {error}; nothing was lost, try again"),
         }
     }

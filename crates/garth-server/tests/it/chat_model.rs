@@ -82,23 +82,27 @@ fn clients_learn_why_the_model_did_not_answer() {
     let model = |url: &str| HttpModel::new(url, "m", Some("sk-1".to_owned())).unwrap();
     // Raised to the least that is allowed.
     let hasty = Limits::default().model_timeout(Duration::ZERO);
+    let [again, change] = ["try again", "the settings of the model must be changed"];
     for (model, dues) in [
-        (model(&late).limits(&hasty), vec!["did not answer in time"]),
+        (model(&late).limits(&hasty), vec![("did not answer in time", again)]),
         (
             model(&bad),
-            vec!["refused the request (status 401)", "returned something else than chat completions"],
+            vec![
+                ("refused the request (status 401)", change),
+                ("returned something else than chat completions", again),
+            ],
         ),
-        (model("http://127.0.0.1:1/v1"), vec!["could not be reached"]),
+        (model("http://127.0.0.1:1/v1"), vec![("could not be reached", again)]),
     ] {
         let model = ServedModel { model: Arc::new(model), daily_tokens: None };
         let server = Server::start_with(Options::default().model(Some(model)));
         server.ok("sessions/create", r#"{"agent":"coder","name":"work"}"#);
         let message = r#"{"role":"user","content":"Hello."}"#;
         server.ok("sessions/append", format!(r#"{{"agent":"coder","name":"work","messages":[{message}]}}"#));
-        for due in dues {
+        for (due, advice) in dues {
             let reply = server.post("context/compact", r#"{"agent":"coder","name":"work","keep":0}"#);
             let message = reply.refused(503, "UNAVAILABLE");
-            assert_eq!(message, format!("the language model {due}; nothing was lost, try again"));
+            assert_eq!(message, format!("the language model {due}; nothing was lost, {advice}"));
         }
     }
 }
