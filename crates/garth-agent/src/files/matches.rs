@@ -83,8 +83,10 @@ impl<'a> Matches<'a> {
                     }
                 }
             }
-            // The root is above all paths that a pattern can name.
-            found => Source::Fixed(found.filter(|(path, _)| rest.is_empty() && !path.is_root())),
+            // The root is above all paths that a pattern can name. After the only path there is nothing more.
+            found => {
+                Source::Fixed(found.filter(|(path, _)| rest.is_empty() && !path.is_root() && after.is_none()))
+            }
         };
         Ok(Self { source, only_directories })
     }

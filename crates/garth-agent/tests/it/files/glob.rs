@@ -95,6 +95,17 @@ async fn fixed_part_of_a_pattern_follows_links() {
 }
 
 #[tokio::test]
+async fn pattern_without_wildcards_has_one_match() {
+    let fs = memory();
+    write(&fs, &[("/a/b", "")]).await;
+    for pattern in ["/a/b", "/a/"] {
+        let mut asked = Glob::new(pattern);
+        asked.limits.items = 1;
+        assert_eq!(pages(&fs, &asked).await, [pattern.trim_end_matches('/')]);
+    }
+}
+
+#[tokio::test]
 async fn removed_directory_ends_quietly() {
     let fs = memory();
     write(&fs, &[("/a/x/1", ""), ("/b/x/1", "")]).await;
