@@ -9,7 +9,7 @@ use garth_engine::compute::{go_on, working};
 use garth_engine::error::{Error, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{At, Entry, Page};
+use garth_engine::model::{At, Entry, Item, Kind, Page};
 use garth_engine::path::{Name, TreePath};
 
 /// Limit on the segments that are matched level by level. Longer patterns are matched as a whole.
@@ -140,12 +140,13 @@ struct Levels<'a> {
     page: usize,
 }
 
-/// Directory with the rest of its page.
+/// Directory with the rest of its page. Up to [`MAX_LEVELS`] are open at once, so those above the last level
+/// hold names without entries.
 struct OpenDirectory {
     path: TreePath,
     after: Option<Name>,
     more: bool,
-    ready: VecDeque<(TreePath, Entry)>,
+    ready: VecDeque<Item>,
 }
 
 impl<'a> Levels<'a> {
@@ -183,17 +184,19 @@ impl<'a> Levels<'a> {
     async fn step(&mut self) -> Result<Option<Row>> {
         loop {
             let level = self.open.len();
+            let is_last = level == self.patterns.len();
             let Some(dir) = self.open.last_mut() else { return Ok(None) };
-            let Some((path, entry)) = dir.next(self.fs, self.page).await? else {
+            let Some(item) = dir.next(self.fs, self.page, is_last).await? else {
                 self.open.pop();
                 continue;
             };
-            let fits = self.patterns[level - 1].is_match(path.name().unwrap_or_default());
-            let is_last = level == self.patterns.len();
-            if fits && !is_last && entry.is_dir() {
+            let path = dir.path.join(&item.name)?;
+            let fits = self.patterns[level - 1].is_match(item.name.as_str());
+            if fits && !is_last && item.kind == Kind::Directory {
                 self.open.push(OpenDirectory::new(path.clone(), None));
             }
-            return Ok(Some(Row { path, entry: (fits && is_last).then_some(entry) }));
+            let entry = item.entry.filter(|_| fits && is_last);
+            return Ok(Some(Row { path, entry: entry.map(|entry| *entry) }));
         }
     }
 }
@@ -203,7 +206,7 @@ impl OpenDirectory {
         Self { path, after, more: true, ready: VecDeque::new() }
     }
 
-    async fn next(&mut self, fs: &dyn FileSystem, limit: usize) -> Result<Option<(TreePath, Entry)>> {
+    async fn next(&mut self, fs: &dyn FileSystem, limit: usize, entries: bool) -> Result<Option<Item>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
                 return Ok(Some(item));
@@ -212,7 +215,8 @@ impl OpenDirectory {
                 return Ok(None);
             }
             go_on()?;
-            let page = Page::default().after(self.after.take()).limit(limit).with_entries();
+            let page = Page::default().after(self.after.take()).limit(limit);
+            let page = if entries { page.with_entries() } else { page };
             // Another client may have removed the directory, or put a file in its place, since its name was
             // read.
             let Some(listing) = fs.list(&At::from(&self.path), &page).await.optional()? else {
@@ -221,11 +225,7 @@ impl OpenDirectory {
             working(listing.items.iter().map(|item| item.name.as_str().len()).sum());
             self.more = listing.more;
             self.after = listing.items.last().map(|item| item.name.clone());
-            for item in listing.items {
-                if let Some(entry) = item.entry {
-                    self.ready.push_back((self.path.join(&item.name)?, *entry));
-                }
-            }
+            self.ready = listing.items.into();
         }
     }
 }
@@ -250,7 +250,30 @@ fn levels(pattern: &str) -> Option<Vec<GlobPattern>> {
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+    use garth_engine::engine::memory::MemoryFs;
+    use garth_engine::model::{Batch, Op};
+    use garth_engine::{Env, FileSystemExt as _};
+
     use super::*;
+
+    #[test]
+    fn entries_are_read_only_on_the_last_level() {
+        block_on(async {
+            let fs = MemoryFs::new(Env::system(), crate::registry());
+            let paths = ["/a/x/1", "/a/y/1", "/b/x/1"].map(|path| TreePath::parse(path).unwrap());
+            let ops = paths.map(|path| Op::write(path, "").with_parents());
+            fs.commit(Batch::new(ops)).await.unwrap();
+            let mut matches = Matches::new(&fs, "/*/*/*").await.unwrap();
+            let (path, entry) = matches.next().await.unwrap().unwrap();
+            assert_eq!((path.as_str(), entry), ("/a/x/1", fs.entry("/a/x/1").await.unwrap()));
+            let Source::Levels(levels) = &matches.source else { panic!("one pattern for each level") };
+            let waiting: Vec<&Item> = levels.open.iter().flat_map(|dir| &dir.ready).collect();
+            let names: Vec<&str> = waiting.iter().map(|item| item.name.as_str()).collect();
+            assert_eq!(names, ["b", "y"]);
+            assert!(waiting.iter().all(|item| item.entry.is_none()));
+        });
+    }
 
     #[test]
     fn splits_off_fixed_part_of_pattern() {
