@@ -16,7 +16,7 @@ const PART: u64 = 1 << 20;
 /// One version of a file, as far as it was not read yet.
 pub(super) struct Content {
     pub(super) version: VersionId,
-    size: u64,
+    pub(super) size: u64,
     offset: u64,
     /// First part, which was read with the entry.
     first: Option<Bytes>,

@@ -64,6 +64,21 @@ pub(super) struct FilePosition {
     pub(super) binary: bool,
 }
 
+impl FilePosition {
+    /// Returns true if a page of the request can end here in a file of `size` bytes. An invented position
+    /// could overflow the numbers of lines, or never let a page end.
+    pub(super) fn is_possible(&self, asked: &Grep, size: u64) -> bool {
+        let may_wait = if asked.show == Show::Lines { asked.before as u64 } else { 0 };
+        // Each line has at least one byte.
+        self.lines <= self.offset
+            && self.offset <= size
+            && (self.lines..=size).contains(&self.seen)
+            && self.seen - self.lines <= may_wait
+            && self.matches <= self.seen
+            && self.after <= asked.after
+    }
+}
+
 /// Line that waits for a match after it.
 struct Waiting {
     number: u64,
@@ -174,9 +189,10 @@ impl<'a> FileSearch<'a> {
         self.waiting
     }
 
-    /// Returns true if a line was judged that no earlier page judged.
+    /// Returns true if a line was judged that no earlier page judged, or any was shown: lines that are read
+    /// again only wait for a match, unless the cursor is invented.
     pub(super) fn is_further(&self) -> bool {
-        self.seen > self.seen_before
+        self.seen > self.seen_before || !self.found.lines.is_empty()
     }
 
     /// Returns the position from which the next page continues.

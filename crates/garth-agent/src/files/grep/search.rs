@@ -146,6 +146,11 @@ impl Search<'_> {
             Some(from) => Content::resume(self.fs, path, from.version, from.offset).await,
             None => Content::begin(self.fs, path).await,
         };
+        if let (Ok(content), Some(from)) = (&content, from)
+            && !from.is_possible(self.asked, content.size)
+        {
+            return Err(unknown_cursor());
+        }
         let mut state = FileSearch::new(self.asked, self.matcher, path, from);
         let ended = match content {
             Ok(content) => self.lines(&mut state, content, path, from).await?,
@@ -259,5 +264,56 @@ impl NameFilter {
         let below = if below.is_empty() { name } else { below };
         let fits = |file: &FilePattern| file.pattern.is_match(if file.is_of_path { below } else { name });
         (self.include.is_empty() || self.include.iter().any(fits)) && !self.exclude.iter().any(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use garth_engine::engine::memory::MemoryFs;
+    use garth_engine::{Env, FileSystemExt as _};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn impossible_positions_are_refused() {
+        block_on(async {
+            let fs = MemoryFs::new(Env::system(), crate::registry());
+            fs.write("/a", "x\ny\nx\ny\n").await.unwrap();
+            let files = Files::new(&fs);
+            let mut asked = Grep::new("x");
+            (asked.before, asked.limits.bytes) = (1, 1);
+            let cursor = files.grep(&asked).await.unwrap().next.unwrap();
+            let position: Value = asked.cursors().open(&cursor).unwrap();
+            asked.cursor = Some(cursor);
+            assert_eq!(files.grep(&asked).await.unwrap().files[0].lines.len(), 2);
+            // The last line before the next match is read again.
+            asked.cursor = Some(with(&asked, &position, &[("offset", 2), ("lines", 1), ("seen", 2)]));
+            assert_eq!(files.grep(&asked).await.unwrap().files[0].lines.len(), 2);
+            for fields in [
+                &[("offset", u64::MAX)][..],
+                &[("lines", u64::MAX)],
+                &[("offset", 8), ("lines", u64::MAX), ("seen", u64::MAX)],
+                &[("seen", u64::MAX)],
+                &[("seen", 4)],
+                &[("seen", 0)],
+                &[("matches", u64::MAX)],
+                &[("after", 1)],
+            ] {
+                asked.cursor = Some(with(&asked, &position, fields));
+                let error = files.grep(&asked).await.unwrap_err();
+                assert!(error.is(ErrorKind::InvalidArgument), "{fields:?}: {error}");
+            }
+        });
+    }
+
+    /// Returns the cursor of a position with other fields.
+    fn with(asked: &Grep, position: &Value, fields: &[(&str, u64)]) -> String {
+        let mut position = position.clone();
+        for (name, value) in fields {
+            position["file"][*name] = json!(value);
+        }
+        asked.cursors().seal(&position).unwrap()
     }
 }
