@@ -8,7 +8,7 @@ use super::differences::{Differences, Pair};
 use super::side::Side;
 use crate::boxed;
 use crate::files::Files;
-use crate::files::cursor::{Cursors, moment_json, path_of};
+use crate::files::cursor::{Cursors, moment_json, path_of, unknown_cursor};
 use crate::files::limits::{Budget, Limits};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -160,7 +160,10 @@ impl Comparison<'_> {
     ) -> Result<Option<Position>> {
         let mut after = None;
         if let Some(Position { below, inside }) = position {
-            let path = |side: &Side<'_>| path_of(&format!("{}{below}", side.path.key()));
+            let path = |side: &Side<'_>| -> Result<TreePath> {
+                let path = path_of(&format!("{}{below}", side.path.key()))?;
+                if path.is_within(&side.path) { Ok(path) } else { Err(unknown_cursor()) }
+            };
             let paths = [path(&from)?, path(&to)?];
             // A page may have ended inside of a path.
             if let Some(inside) = inside {
@@ -216,7 +219,7 @@ impl Comparison<'_> {
             let mut bytes = difference.path.key().len() + ITEM_OVERHEAD;
             if let Some(ContentDifference::Lines { hunks, more, .. }) = &mut difference.content {
                 self.budget.read(pair.bytes());
-                let part = part_of(hunks, returned, self.budget.bytes_left());
+                let part = part_of(hunks, returned, self.budget.bytes_left()).ok_or_else(unknown_cursor)?;
                 let until = returned + part.len();
                 *more = until < hunks.len();
                 end = more.then(|| pair.inside(Place::Hunks(until)));
@@ -257,20 +260,25 @@ async fn pair_of<'a>(from: &Side<'a>, to: &Side<'a>, paths: &[TreePath; 2], belo
 }
 
 /// Returns the part of some hunks after `returned` bytes: at most `most` bytes, but at least one character.
-/// It ends with a line if one fits.
-fn part_of(hunks: &str, returned: usize, most: usize) -> &str {
-    let rest = hunks.get(returned..).unwrap_or_default();
+/// It ends with a line if one fits. `None` if no part ends after `returned` bytes.
+fn part_of(hunks: &str, returned: usize, most: usize) -> Option<&str> {
+    let rest = hunks.get(returned..)?;
     if rest.len() <= most {
-        return rest;
+        return Some(rest);
     }
     let fits = &rest[..rest.floor_char_boundary(most)];
     let line = fits.rfind('\n').map_or(fits.len(), |end| end + 1);
     let least = rest.chars().next().map_or(0, char::len_utf8);
-    &rest[..line.max(least)]
+    Some(&rest[..line.max(least)])
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+    use garth_engine::Env;
+    use garth_engine::engine::memory::MemoryFs;
+    use garth_engine::model::{Batch, Op};
+
     use super::*;
 
     #[test]
@@ -279,14 +287,39 @@ mod tests {
         for most in 1..30 {
             let (mut joined, mut parts) = (String::new(), 0);
             while joined.len() < hunks.len() {
-                let part = part_of(hunks, joined.len(), most);
+                let part = part_of(hunks, joined.len(), most).unwrap();
                 assert!(!part.is_empty() && (part.len() <= most || part.chars().count() == 1));
                 joined.push_str(part);
                 parts += 1;
             }
             assert_eq!((joined.as_str(), parts == 1), (hunks, most >= hunks.len()), "{most}");
         }
-        assert_eq!(part_of(hunks, 0, 14), "@@ -1 +1 @@\n");
-        assert_eq!(part_of("", 0, 1), "");
+        assert_eq!(part_of(hunks, 0, 14), Some("@@ -1 +1 @@\n"));
+        assert_eq!(part_of("", 0, 1), Some(""));
+        assert_eq!(part_of(hunks, hunks.len() + 1, 14), None);
+        assert_eq!(part_of(hunks, 14, 14), None, "inside of a character");
+    }
+
+    #[test]
+    fn invented_positions_are_refused() {
+        block_on(async {
+            let fs = MemoryFs::new(Env::system(), crate::registry());
+            let ops = [("/a/x", "1\n"), ("/b/x", "2\n"), ("/a-b/x", "1\n"), ("/b-b/x", "2\n")]
+                .map(|(path, text)| Op::write(TreePath::parse(path).unwrap(), text).with_parents());
+            fs.commit(Batch::new(ops)).await.unwrap();
+            let files = Files::new(&fs);
+            let mut asked = Diff::between("/a", "/b");
+            asked.limits.bytes = 5;
+            let cursor = files.diff(&asked).await.unwrap().next.unwrap();
+            let mut position: Position = asked.cursors().open(&cursor).unwrap();
+            assert_eq!(position.below, "/x");
+            for (below, returned) in [("/x", usize::MAX), ("-b/x", 0), ("/../a-b", 0), ("x", 0)] {
+                position.below = below.to_owned();
+                position.inside.as_mut().unwrap().at = Place::Hunks(returned);
+                asked.cursor = Some(asked.cursors().seal(&position).unwrap());
+                let error = files.diff(&asked).await.unwrap_err();
+                assert!(error.is(ErrorKind::InvalidArgument), "{below}: {error}");
+            }
+        });
     }
 }
