@@ -107,8 +107,9 @@ impl Side<'_> {
     /// Errors of the filesystem; `TimedOut` as [`unified`](super::unified).
     #[boxed]
     pub async fn difference(&self, to: &Side<'_>, form: DiffForm) -> Result<Option<Difference>> {
-        let same_content = self.compare(to, 0, &mut Budget::unlimited()).await? == Compared::Equal;
-        self.described(to, same_content, form).await
+        let mut budget = Budget::unlimited();
+        let same_content = self.compare(to, 0, &mut budget).await? == Compared::Equal;
+        self.described(to, same_content, form, &mut budget).await
     }
 
     /// Compares the content with that of a newer side, from an offset on at which it is equal so far.
@@ -156,6 +157,7 @@ impl Side<'_> {
         to: &Side<'_>,
         same_content: bool,
         form: DiffForm,
+        budget: &mut Budget<'_>,
     ) -> Result<Option<Difference>> {
         let change = match (&self.entry, &to.entry) {
             (None, None) => return Ok(None),
@@ -169,8 +171,10 @@ impl Side<'_> {
         }
         let has_lines = !same_content && !self.is_directory() && !to.is_directory();
         let content = match form {
-            DiffForm::Counts if has_lines => Some(self.content_difference(to, None).await?),
-            DiffForm::Hunks(context) if has_lines => Some(self.content_difference(to, Some(context)).await?),
+            DiffForm::Counts if has_lines => Some(self.content_difference(to, None, budget).await?),
+            DiffForm::Hunks(context) if has_lines => {
+                Some(self.content_difference(to, Some(context), budget).await?)
+            }
             DiffForm::Names | DiffForm::Counts | DiffForm::Hunks(_) => None,
         };
         let path = if to.entry.is_some() { &to.path } else { &self.path };
@@ -184,8 +188,13 @@ impl Side<'_> {
         }))
     }
 
-    async fn content_difference(&self, to: &Side<'_>, context: Option<usize>) -> Result<ContentDifference> {
-        let (old, new) = match (self.content().await?, to.content().await?) {
+    async fn content_difference(
+        &self,
+        to: &Side<'_>,
+        context: Option<usize>,
+        budget: &mut Budget<'_>,
+    ) -> Result<ContentDifference> {
+        let (old, new) = match (self.content(budget).await?, to.content(budget).await?) {
             (Content::Text(old), Content::Text(new)) => (old, new),
             (Content::Binary, _) | (_, Content::Binary) => return Ok(ContentDifference::Binary),
             (Content::Long, _) | (_, Content::Long) => return Ok(ContentDifference::TooLong),

@@ -215,10 +215,9 @@ impl Comparison<'_> {
             },
         };
         let mut end = None;
-        if let Some(mut difference) = from.described(to, same_content, self.form).await? {
+        if let Some(mut difference) = from.described(to, same_content, self.form, &mut self.budget).await? {
             let mut bytes = difference.path.key().len() + ITEM_OVERHEAD;
             if let Some(ContentDifference::Lines { hunks, more, .. }) = &mut difference.content {
-                self.budget.read(pair.bytes());
                 let part = part_of(hunks, returned, self.budget.bytes_left()).ok_or_else(unknown_cursor)?;
                 let until = returned + part.len();
                 *more = until < hunks.len();
@@ -239,12 +238,6 @@ impl Pair<'_> {
     fn inside(&self, at: Place) -> Inside {
         let etag = |side: &Side<'_>| side.entry.as_ref().map(|entry| entry.etag);
         Inside { etags: [etag(&self.from), etag(&self.to)], at }
-    }
-
-    /// Returns the number of bytes of both sides.
-    fn bytes(&self) -> usize {
-        let size = |side: &Side<'_>| side.entry.as_ref().map_or(0, |entry| entry.size);
-        usize::try_from(size(&self.from) + size(&self.to)).unwrap_or(usize::MAX)
     }
 }
 

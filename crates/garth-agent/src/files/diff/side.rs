@@ -3,6 +3,7 @@
 use futures::TryStreamExt as _;
 
 use super::hunks::Text;
+use crate::files::limits::Budget;
 use garth_engine::compute::{go_on, working};
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
@@ -82,7 +83,7 @@ impl<'a> Side<'a> {
     }
 
     /// Returns the content as text: the target of a link; empty for a directory or a missing entry.
-    pub(super) async fn content(&self) -> Result<Content> {
+    pub(super) async fn content(&self, budget: &mut Budget<'_>) -> Result<Content> {
         let Some(entry) = &self.entry else { return Ok(Content::Text(Text::default())) };
         if entry.kind != Kind::File {
             let target = entry.target.as_ref().map(|target| format!("{target}\n"));
@@ -98,6 +99,7 @@ impl<'a> Side<'a> {
         while let Some(part) = parts.try_next().await? {
             go_on()?;
             working(part.len());
+            budget.read(part.len());
             content.extend_from_slice(&part);
         }
         Ok(match String::from_utf8(content) {

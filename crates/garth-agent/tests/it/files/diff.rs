@@ -234,6 +234,24 @@ async fn content_without_lines_is_named() {
 }
 
 #[tokio::test]
+async fn content_that_is_no_text_counts_as_read() {
+    let fs = memory();
+    fs.mkdir_all("/d").await.unwrap();
+    let seq = fs.head().await.unwrap().seq;
+    // Read to find the last byte of each, which is no text.
+    let content = [vec![b'x'; 1000], vec![0]].concat();
+    for at in ["/d/a", "/d/b", "/d/c"] {
+        fs.write(at, content.clone()).await.unwrap();
+    }
+    let mut asked = Diff::since("/d", seq);
+    asked.limits.read = 1500;
+    let page = diff(&fs, &asked).await;
+    assert_eq!(page.items.len(), 2);
+    assert!(page.next.is_some());
+    assert!(page.items.iter().all(|one| one.content == Some(ContentDifference::Binary)));
+}
+
+#[tokio::test]
 async fn changed_file_ends_the_pages_of_its_hunks() {
     let fs = memory();
     let [one, two, three] = ["one\n", "two\n", "three\n"].map(|line| line.repeat(1000));
