@@ -12,6 +12,7 @@ mod grep;
 mod limits;
 mod matches;
 pub(crate) mod occurrences;
+mod open_version;
 mod walker;
 
 pub use self::diff::{

@@ -6,9 +6,10 @@ use super::hunks::TextDifference;
 use super::side::{Content, Side};
 use crate::boxed;
 use crate::files::limits::Budget;
+use crate::files::open_version::open_version;
 use garth_engine::compute::{go_on, working};
 use garth_engine::error::Result;
-use garth_engine::model::{At, Kind};
+use garth_engine::model::Kind;
 use garth_engine::path::TreePath;
 
 /// Bytes of two files that are compared at once.
@@ -130,7 +131,8 @@ impl Side<'_> {
         if old.size != new.size {
             return Ok(Compared::Different);
         }
-        let [a, b] = [self.fs.open(&At::from(&self.path)).await?, to.fs.open(&At::from(&to.path)).await?];
+        let a = open_version(self.fs, &self.path, old.version).await?;
+        let b = open_version(to.fs, &to.path, new.version).await?;
         let mut offset = offset;
         loop {
             go_on()?;

@@ -4,6 +4,7 @@ use futures::TryStreamExt as _;
 
 use super::hunks::Text;
 use crate::files::limits::Budget;
+use crate::files::open_version::open_version;
 use garth_engine::compute::{go_on, working};
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
@@ -92,9 +93,9 @@ impl<'a> Side<'a> {
         if entry.size > MAX_COMPARED_TEXT {
             return Ok(Content::Long);
         }
-        let file = self.fs.open(&At::from(&self.path)).await?;
+        let file = open_version(self.fs, &self.path, entry.version).await?;
         let mut content = Vec::new();
-        // A file that grows meanwhile is not read further.
+        // In a tree without versions a file that grows meanwhile is not read further.
         let mut parts = std::pin::pin!(file.stream(ByteRange { offset: 0, length: entry.size }));
         while let Some(part) = parts.try_next().await? {
             go_on()?;

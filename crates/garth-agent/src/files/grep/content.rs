@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use garth_engine::error::{Error, ErrorKind, Result};
+use crate::files::open_version::open_version;
+use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::model::{At, VersionId};
 use garth_engine::path::TreePath;
@@ -29,7 +30,7 @@ impl Content {
     pub(super) async fn begin(fs: &dyn FileSystem, path: &TreePath) -> Result<Self> {
         let (entry, first) = fs.fetch(&At::from(path), (0..PART).into()).await?;
         let is_all = first.len() as u64 == entry.size;
-        let file = if is_all { None } else { Some(open(fs, path, entry.version).await?) };
+        let file = if is_all { None } else { Some(open_version(fs, path, entry.version).await?) };
         Ok(Self { version: entry.version, size: entry.size, offset: 0, first: Some(first), file })
     }
 
@@ -43,7 +44,7 @@ impl Content {
         version: VersionId,
         offset: u64,
     ) -> Result<Self> {
-        let file = open(fs, path, version).await?;
+        let file = open_version(fs, path, version).await?;
         let size = file.stat().await?.size;
         Ok(Self { version, size, offset, first: None, file: Some(file) })
     }
@@ -64,21 +65,5 @@ impl Content {
         };
         self.offset += part.len() as u64;
         Ok(Some(part).filter(|part| !part.is_empty()))
-    }
-}
-
-/// Opens a version of a file. A tree without versions opens the file as long as it has this version.
-async fn open(fs: &dyn FileSystem, path: &TreePath, version: VersionId) -> Result<Arc<dyn OpenFile>> {
-    let changed = || Error::at(ErrorKind::Conflict, path, "changed while it was searched; search it again");
-    match fs.open_version(version).await {
-        Err(error) if error.is(ErrorKind::Unsupported) => {
-            let file = fs.open(&At::from(path)).await?;
-            match fs.stat(&At::from(path)).await?.version == version {
-                true => Ok(file),
-                false => Err(changed()),
-            }
-        }
-        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::Gone) => Err(changed()),
-        file => file,
     }
 }

@@ -6,9 +6,11 @@ use futures::TryStreamExt as _;
 use garth_agent::files::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, MAX_COMPARED_LINES, Side,
 };
+use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Moment, Seq, SetAttrs};
 use garth_engine::{ErrorKind, FileSystemExt};
+use garth_testkit::fs::interfering::{Call, Interfering};
 use proptest::prelude::*;
 
 use super::*;
@@ -231,6 +233,33 @@ async fn content_without_lines_is_named() {
     assert_eq!(of("/long").content, Some(ContentDifference::TooLong));
     assert_eq!((&of("/becomes").content, &of("/becomes").attributes[..1]), (&None, &["kind"][..]));
     assert_eq!(of("/link").hunks(), Some("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"));
+}
+
+#[tokio::test]
+async fn files_are_compared_in_the_versions_that_were_found() {
+    for other in [Op::write(path("/a"), "and three\n"), Op::remove(path("/a"))] {
+        let fs = memory();
+        write(&fs, &[("/a", "one\n"), ("/b", "two\n")]).await;
+        // After `/a` was looked up twice: its path, and its entry.
+        let busy: Fs = Arc::new(Interfering::new(&fs, Call::Stat, 2, vec![other]));
+        let page = diff(&busy, &Diff::between("/a", "/b")).await;
+        assert_eq!(page.items[0].hunks(), Some("@@ -1 +1 @@\n-one\n+two\n"));
+    }
+}
+
+#[tokio::test]
+async fn file_of_a_plain_folder_that_changes_meanwhile_is_a_conflict() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two] = ["a", "b"].map(|name| folder.path().join(name));
+    std::fs::write(&one, "one\n").unwrap();
+    std::fs::write(&two, "two\n").unwrap();
+    let fs: Fs = HostFs::open(folder.path(), Mode::ReadOnly, Env::system()).unwrap();
+    let busy: Fs = Arc::new(Interfering::running(&fs, Call::Stat, 2, move |_| async move {
+        std::fs::write(&one, "and three\n").unwrap();
+        Ok(())
+    }));
+    let error = Files::new(&busy).diff(&Diff::between("/a", "/b")).await.unwrap_err();
+    assert!(error.is(ErrorKind::Conflict) && error.path() == Some(&path("/a")), "{error}");
 }
 
 #[tokio::test]
