@@ -174,7 +174,10 @@ fn replace_one(text: &str, old: &str, new: &str) -> Result<Applied, Refusal> {
         if lines.len() < MAX_LINES {
             line += line_ends(&text[counted..range.start]);
             counted = range.start;
-            lines.push(line);
+            // Several in one line are one place to look at.
+            if lines.last() != Some(&line) {
+                lines.push(line);
+            }
         }
         if first.is_none() {
             first = Some(range);
@@ -182,8 +185,6 @@ fn replace_one(text: &str, old: &str, new: &str) -> Result<Applied, Refusal> {
     }
     let Some(range) = first else { return Err(Refusal::NotFound) };
     if count > 1 {
-        // Several in one line are one place to look at.
-        lines.dedup();
         return Err(Refusal::Several(count, lines));
     }
     let edited = [&text[..range.start], new, &text[range.end..]].concat();
@@ -326,9 +327,10 @@ impl From<EditError> for Error {
                 (ErrorKind::NotFound, path, "the text to be replaced was not found".to_owned())
             }
             EditError::Several { path, count, lines } => {
+                let word = if lines.len() == 1 { "line" } else { "lines" };
                 let lines = lines.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
                 let message = format!(
-                    "the text to be replaced occurs {count} times, in lines {lines}; give more of it, or \
+                    "the text to be replaced occurs {count} times, in {word} {lines}; give more of it, or \
                      replace all of them"
                 );
                 (ErrorKind::InvalidArgument, path, message)
@@ -423,6 +425,8 @@ mod tests {
         assert_eq!(found.unwrap_err(), Refusal::Several(3, vec![1, 3]));
         let found = Edit::replace("x\n", "y").apply(&"x\n".repeat(1000)).unwrap_err();
         assert_eq!(found, Refusal::Several(1000, (1..=100).collect()));
+        let found = Edit::replace("x", "y").apply(&format!("{}\nx\n", "x ".repeat(200))).unwrap_err();
+        assert_eq!(found, Refusal::Several(201, vec![1, 2]), "more in one line than lines are listed");
         assert_eq!(Edit::replace("c", "d").apply("a\nb\nc\n").unwrap().line, 3);
         assert_eq!(Edit::replace("b", "d").all(true).apply("a\nb\nb\n").unwrap().line, 2);
     }
