@@ -137,7 +137,10 @@ impl<'a> FileSearch<'a> {
         if full || self.matcher.is_match(text) == self.asked.invert {
             if self.after > 0 {
                 self.after -= 1;
-                self.show(line.number, text, true, budget);
+                // A line of a binary part is not shown, whether it is selected or not.
+                if !binary {
+                    self.show(line.number, text, true, budget);
+                }
             } else if self.asked.before > 0 && self.asked.show == Show::Lines {
                 self.wait(line, text);
             }

@@ -323,6 +323,22 @@ async fn binary_files_are_named() {
 }
 
 #[tokio::test]
+async fn lines_around_a_match_end_before_binary_parts() {
+    let fs = memory();
+    // The first part ends with the second match; the next one has a NUL.
+    let filler = "x".repeat((1 << 20) - 2 * "needle\n".len() - 1);
+    let text = format!("needle\n{filler}\nneedle\na\0b\nneedle\n");
+    write(&fs, &[("/a", text.as_str())]).await;
+    let mut asked = Grep::new("needle");
+    asked.after = 2;
+    let whole = unlimited(&fs, &asked).await;
+    let numbers: Vec<u64> = whole[0].lines.iter().map(|(number, ..)| *number).collect();
+    assert_eq!((numbers, whole[0].binary), (vec![1, 2, 3], true));
+    asked.limits.bytes = 1;
+    assert_eq!(joined(pages(&fs, &asked).await), whole);
+}
+
+#[tokio::test]
 async fn too_long_a_line_is_an_error_of_its_file() {
     let fs = memory();
     fs.write("/a", vec![b'x'; MAX_LINE + (2 << 20)]).await.unwrap();
