@@ -64,7 +64,9 @@ impl Lines {
             }
         };
         let (start, offset) = (self.start, self.offset + self.start as u64);
-        let end = start + rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]).len();
+        // A carriage return is a part of the line end only before a line feed.
+        let ends_with_crlf = rest[..length].ends_with(b"\r") && rest.get(length) == Some(&b'\n');
+        let end = start + length - usize::from(ends_with_crlf);
         self.start += length + skip;
         self.number += 1;
         Some(Line { number: self.number, offset, start, end })
@@ -111,6 +113,7 @@ mod tests {
         assert_eq!(lines(&["one\n\nthree"]), whole);
         assert_eq!(lines(&["o", "ne\n", "\nth", "ree\n"]), whole);
         assert_eq!(lines(&["a\r\nb\r\n"]), [(1, 0, "a".to_owned()), (2, 3, "b".to_owned())]);
+        assert_eq!(lines(&["a\r", "\nb\r"]), [(1, 0, "a".to_owned()), (2, 3, "b\r".to_owned())]);
         assert_eq!(lines(&[]), Vec::new());
     }
 
