@@ -7,6 +7,8 @@ use garth_engine::error::{Error, Result};
 
 /// Limit on the bytes of all expressions of a search, 64 KiB.
 pub const MAX_EXPRESSIONS: usize = 64 << 10;
+/// Limit on the number of expressions: each is compiled separately, too, however short it is.
+const MAX_EXPRESSION_COUNT: usize = 1000;
 
 /// Matcher of lines: the expressions of a [`Grep`], compiled into one.
 #[derive(Clone, Debug)]
@@ -28,8 +30,13 @@ impl Grep {
     /// Compiles the expressions.
     ///
     /// # Errors
-    /// `InvalidArgument` if one is not a regular expression, or they are too long or too large together.
+    /// `InvalidArgument` if there is none or one is not a regular expression, or they are too many, or too
+    /// long or too large together.
     pub fn matcher(&self) -> Result<LineMatcher> {
+        if !(1..=MAX_EXPRESSION_COUNT).contains(&self.expressions.len()) {
+            let message = format!("a search has 1 to {MAX_EXPRESSION_COUNT} expressions");
+            return Err(Error::invalid(message));
+        }
         if self.expressions.iter().map(String::len).sum::<usize>() > MAX_EXPRESSIONS {
             let message = format!("all expressions together have at most {MAX_EXPRESSIONS} bytes");
             return Err(Error::invalid(message));

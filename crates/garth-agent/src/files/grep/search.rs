@@ -36,6 +36,9 @@ pub struct GrepPage {
     pub next: Option<String>,
 }
 
+/// Limit on the patterns of files of one search: each is compared with each name.
+const MAX_PATTERNS: usize = 100;
+
 /// Position of a page.
 #[derive(Serialize, Deserialize)]
 struct Position {
@@ -247,6 +250,10 @@ struct FilePattern {
 
 impl NameFilter {
     fn of(asked: &Grep) -> Result<Self> {
+        if asked.include.len() + asked.exclude.len() > MAX_PATTERNS {
+            let message = format!("a search has at most {MAX_PATTERNS} patterns of files");
+            return Err(Error::invalid(message));
+        }
         let compiled = |patterns: &[String]| -> Result<Vec<FilePattern>> {
             let compile = |text: &String| -> Result<FilePattern> {
                 let pattern = GlobPattern::parse(text.trim_start_matches('/'))?;

@@ -208,6 +208,25 @@ async fn expressions_are_checked_one_by_one() {
     assert!(Files::new(&fs).grep(&Grep::new("a").below("/none")).await.unwrap_err().is(ErrorKind::NotFound));
 }
 
+#[tokio::test]
+async fn expressions_and_patterns_are_limited_in_number() {
+    let fs = memory();
+    let refused = async |change: fn(&mut Grep)| {
+        let mut asked = Grep::new("a");
+        change(&mut asked);
+        let error = Files::new(&fs).grep(&asked).await.unwrap_err();
+        assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+    };
+    // Without an expression nothing could match, and an empty one matches every line.
+    refused(|asked| asked.expressions.clear()).await;
+    refused(|asked| asked.expressions = vec![String::new(); 1001]).await;
+    refused(|asked| {
+        asked.include = vec!["*.md".to_owned(); 50];
+        asked.exclude = vec!["*.rs".to_owned(); 51];
+    })
+    .await;
+}
+
 /// Returns a file of several parts: lines of different lengths, one of which is longer than a part.
 fn long_text() -> String {
     let mut text = String::new();
