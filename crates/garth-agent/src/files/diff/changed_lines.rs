@@ -85,8 +85,7 @@ fn script([old, new]: &mut [Numbered; 2]) -> Result<[Vec<bool>; 2]> {
             in_b.for_each(|index| changed[1][new.shared[index]] = true);
             continue;
         }
-        go_on()?;
-        let (x, y) = search.middle(&a[in_a.clone()], &b[in_b.clone()]);
+        let (x, y) = search.middle(&a[in_a.clone()], &b[in_b.clone()])?;
         let (x, y) = (in_a.start + x, in_b.start + y);
         todo.push((x..in_a.end, y..in_b.end));
         todo.push((in_a.start..x, in_b.start..y));
@@ -110,28 +109,32 @@ impl MiddleSearch {
 
     /// Returns a point that a shortest, or at least a short, edit script passes: neither the start nor the
     /// end. Neither text is empty, and both their first and their last lines differ.
-    fn middle(&mut self, a: &[u32], b: &[u32]) -> (usize, usize) {
+    fn middle(&mut self, a: &[u32], b: &[u32]) -> Result<(usize, usize)> {
         let (n, m) = (a.len() as isize, b.len() as isize);
         // Diagonal of the end. The search from there has diagonals of its own, which begin with it.
         let delta = n - m;
         for edits in 0..=MAX_EDITS {
-            working(2 * edits.unsigned_abs() + 2);
+            go_on()?;
+            let mut steps = 2 * edits.unsigned_abs() + 2;
             for from_end in [false, true] {
                 let [start, end] = &mut self.furthest;
                 let (here, there) = if from_end { (end, start) } else { (start, end) };
                 (here[slot(-edits - 1)], here[slot(edits + 1)]) = (NOWHERE, NOWHERE);
                 for diagonal in (-edits..=edits).step_by(2) {
-                    let x = step(a, b, here, edits, diagonal, from_end);
+                    let (x, equal) = step(a, b, here, edits, diagonal, from_end);
                     here[slot(diagonal)] = x;
+                    steps += equal;
                     let opposite = delta - diagonal;
                     // The search from the start is one step ahead.
                     let reached = if from_end { edits } else { edits - 1 };
                     let may_meet = (delta % 2 != 0) != from_end && opposite.abs() <= reached;
                     if x >= 0 && may_meet && there[slot(opposite)] >= 0 && x + there[slot(opposite)] >= n {
-                        return point(x, diagonal, (n, m), from_end);
+                        working(steps);
+                        return Ok(point(x, diagonal, (n, m), from_end));
                     }
                 }
             }
+            working(steps);
         }
         let [(sum, x, diagonal), back] = [0, 1].map(|side| {
             let reached = (-MAX_EDITS..=MAX_EDITS).step_by(2);
@@ -140,12 +143,21 @@ impl MiddleSearch {
             // There is one: each step of a search reaches at least one diagonal.
             sums.max().unwrap_or((1, 1, 1))
         });
-        if sum >= back.0 { point(x, diagonal, (n, m), false) } else { point(back.1, back.2, (n, m), true) }
+        let forward = sum >= back.0;
+        Ok(if forward { point(x, diagonal, (n, m), false) } else { point(back.1, back.2, (n, m), true) })
     }
 }
 
-/// Returns the furthest `x` of a path with a number of edits on a diagonal.
-fn step(a: &[u32], b: &[u32], furthest: &[isize], edits: isize, diagonal: isize, from_end: bool) -> isize {
+/// Returns the furthest `x` of a path with a number of edits on a diagonal, and the number of equal lines on
+/// the last part of this path.
+fn step(
+    a: &[u32],
+    b: &[u32],
+    furthest: &[isize],
+    edits: isize,
+    diagonal: isize,
+    from_end: bool,
+) -> (isize, usize) {
     let (n, m) = (a.len() as isize, b.len() as isize);
     let mut x = 0;
     if edits > 0 {
@@ -155,10 +167,10 @@ fn step(a: &[u32], b: &[u32], furthest: &[isize], edits: isize, diagonal: isize,
         let down = if above >= 0 && above - diagonal <= m { above } else { NOWHERE };
         x = right.max(down);
         if x < 0 {
-            return NOWHERE;
+            return (NOWHERE, 0);
         }
     }
-    let mut y = x - diagonal;
+    let (start, mut y) = (x, x - diagonal);
     while x < n && y < m {
         let (in_a, in_b) = if from_end { (n - 1 - x, m - 1 - y) } else { (x, y) };
         if a[in_a.unsigned_abs()] != b[in_b.unsigned_abs()] {
@@ -166,7 +178,7 @@ fn step(a: &[u32], b: &[u32], furthest: &[isize], edits: isize, diagonal: isize,
         }
         (x, y) = (x + 1, y + 1);
     }
-    x
+    (x, (x - start).unsigned_abs())
 }
 
 /// Returns a point as counted from the start.
@@ -229,6 +241,8 @@ fn slid(changes: Vec<ChangedLines>, old: &[u32], new: &[u32]) -> Vec<ChangedLine
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+    use garth_engine::Env;
     use proptest::prelude::*;
 
     use super::*;
@@ -291,6 +305,19 @@ mod tests {
         let other: Vec<String> = (0..8000).map(|n| format!("other {n}")).collect();
         let other: Vec<&str> = other.iter().map(String::as_str).collect();
         assert_eq!(changed_lines(&old, &other).unwrap(), [ChangedLines { old: 0..8000, new: 0..8000 }]);
+    }
+
+    #[test]
+    fn equal_lines_count_as_steps() {
+        const EQUAL: usize = 10_000;
+        let env = Env::system();
+        let work = async {
+            let [old, new] = [["b", "c"], ["c", "b"]]
+                .map(|[first, last]| [vec![first], vec!["a"; EQUAL], vec![last]].concat());
+            changed_lines(&old, &new).unwrap().len()
+        };
+        assert_eq!(block_on(env.compute("account", 0, work)).unwrap(), 2);
+        assert!(env.computed().steps >= EQUAL as u64);
     }
 
     #[test]
