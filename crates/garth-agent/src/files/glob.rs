@@ -59,7 +59,7 @@ impl Files<'_> {
     /// Returns the paths that match a pattern.
     ///
     /// Each page reads the tree at its own time, unless [`Glob::at`] names one. Its cost grows with the names
-    /// in the directories that can contain a match.
+    /// in the directories that [`Matches`] reads.
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed pattern, a limit of 0 or a cursor of another request; as

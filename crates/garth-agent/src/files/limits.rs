@@ -4,7 +4,7 @@ use garth_engine::error::{Error, Result};
 
 /// Limits of one call. It ends when one of them is reached, and its answer has a cursor. It always gets
 /// further than the page before, if need be beyond a limit: by one item, one line of a file with those around
-/// it, or one MiB of content.
+/// it, one MiB of content, or two files that are compared by line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -15,11 +15,12 @@ use garth_engine::path::{Name, TreePath};
 /// Limit on the segments that are matched level by level. Longer patterns are matched as a whole.
 const MAX_LEVELS: usize = 64;
 
-/// Paths that match a glob pattern, see [`Glob`](super::Glob). Reads no more at a time than a page of names,
-/// and only directories that can contain a match.
+/// Paths that match a glob pattern, see [`Glob`](super::Glob). Reads no more at a time than a page of names
+/// of each level, and only directories that can contain a match. Matches are depth first, by name.
 ///
-/// A pattern with `**` gives its matches in the order of a walk, by directory and then by name; another one
-/// gives them depth first, by name.
+/// A pattern with `**`, with alternatives of different depths, or with more than 64 segments is compared with
+/// every path below the directory before its first wildcard. Its matches are in the order of a walk, by
+/// directory and then by name.
 pub struct Matches<'a> {
     source: Source<'a>,
     only_directories: bool,
@@ -30,7 +31,7 @@ enum Source<'a> {
     Fixed(Option<(TreePath, Entry)>),
     /// One pattern for each level, so that directories which cannot contain a match are not read.
     Levels(Levels<'a>),
-    /// `**`: everything below the fixed part is read.
+    /// Matches may have different depths: everything below the fixed part is read.
     Deep(Deep<'a>),
 }
 

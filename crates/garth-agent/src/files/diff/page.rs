@@ -104,8 +104,8 @@ impl Files<'_> {
     ///
     /// Files are compared by line, in time that does not grow with the square of their length: where more
     /// than a thousand lines differ in one place, the hunks may not be the shortest. Long hunks are
-    /// continued on the next page. If one of two compared files changes before that, the next page fails
-    /// with `Conflict`.
+    /// continued on the next page. If one of two compared files changes before that, or in a tree without
+    /// versions while it is compared, the page fails with `Conflict`.
     ///
     /// # Errors
     /// `NotFound` if neither time has the path, or one of two paths does not exist; `Conflict`;

@@ -17,7 +17,8 @@ pub const MAX_COMPARED_TEXT: u64 = 32 << 20;
 /// Limit on the lines of a file that is compared by line: each takes some hundred bytes of memory.
 pub const MAX_COMPARED_LINES: usize = 500_000;
 
-/// State of a path to compare.
+/// State of a path to compare. Both sides are of one tree, of its past, or of views of it: files with equal
+/// etags are taken for equal.
 #[derive(Clone, Debug)]
 pub struct Side<'a> {
     pub(super) fs: &'a dyn FileSystem,
