@@ -21,6 +21,8 @@ pub const MAX_EDITED: usize = 16 << 20;
 pub const MAX_OLD: usize = 1 << 20;
 /// Limit on the lines that an error lists.
 const MAX_LINES: usize = 100;
+/// First character of text files of some editors.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Change of a text file.
 ///
@@ -222,14 +224,16 @@ fn insert(text: &str, line: u64, inserted: &str) -> Result<Applied, Refusal> {
     if line > number {
         return Err(Refusal::NoSuchLine(number));
     }
-    let (before, after) = text.split_at(at);
+    // A byte order mark stays at the beginning of the file.
+    let mark = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+    let (before, after) = text.split_at(at.max(mark));
     // The nearest line end before, else the first one after.
     let mut near = before.split_inclusive('\n').rev().chain(after.split_inclusive('\n'));
     let near = near.find(|line| line.ends_with('\n'));
     let end = if near.is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let is_open = |text: &str| !text.is_empty() && !text.ends_with('\n');
     // At the end of a file without a final line end, the new last line has none either.
-    let first = if is_open(before) { end } else { "" };
+    let first = if line > 0 && is_open(before) { end } else { "" };
     let last = if is_open(inserted) && first.is_empty() && !text.is_empty() { end } else { "" };
     let edited = [before, first, inserted, last, after].concat();
     Ok(Applied { text: edited, count: 1, line: line + 1 })
@@ -444,6 +448,9 @@ mod tests {
             ("a\r\nb", 2, "x", "a\r\nb\r\nx"),
             ("", 0, "x", "x"),
             ("", 0, "x\n", "x\n"),
+            ("\u{feff}a\n", 0, "x", "\u{feff}x\na\n"),
+            ("\u{feff}a\n", 1, "x", "\u{feff}a\nx\n"),
+            ("\u{feff}", 0, "x\n", "\u{feff}x\n"),
         ] {
             assert_eq!(applied(&Edit::insert(line, inserted), text).as_deref(), Ok(due), "{text:?} {line}");
         }
