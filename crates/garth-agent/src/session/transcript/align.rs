@@ -372,8 +372,8 @@ impl Sessions<'_> {
                 }
                 continue;
             }
-            // A result that an export moves is written anew and has no unknown block. Of one that has, only
-            // the placeholder would be compared.
+            // An export writes the results that it moves again, without unknown blocks. Of a result that has
+            // one, only the placeholder would be compared.
             if !message.is_result || !given.is_known(*there) || !stored.finds_result(one).await? {
                 break;
             }
