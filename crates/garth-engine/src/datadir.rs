@@ -13,6 +13,7 @@
 //! The reasons are in `docs/decisions/database-per-account.md`.
 
 mod account;
+mod binding;
 mod builder;
 mod control;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod key;
 mod open_trees;
 #[cfg(all(test, debug_assertions))]
 mod spans;
+mod token;
 
 use std::fmt;
 use std::path::Path;
@@ -30,14 +32,16 @@ use std::sync::Arc;
 use self::folder::Folder;
 use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::AccountStore;
 
 pub use self::account::{Account, AccountState};
+pub use self::binding::Binding;
 pub use self::builder::DataDirBuilder;
 pub use self::control::Control;
 pub use self::folder::Mark;
-pub use self::key::{ApiKey, MAX_KEY_LABEL, Scope, Secret};
+pub use self::key::{ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope};
+pub use self::token::{KeyOrigin, Secret};
 pub use crate::engine::sqlite::Backup;
 
 /// Open data folder. Clones share it; its threads end when the last is dropped.
@@ -67,13 +71,20 @@ pub struct DataDir {
 #[derive(Clone, Debug)]
 pub struct Admitted {
     key: ApiKey,
-    folder: String,
+    /// `None` for a key of the data folder.
+    folder: Option<String>,
 }
 
 impl Admitted {
     /// Returns the key.
     pub fn key(&self) -> &ApiKey {
         &self.key
+    }
+
+    /// Returns the name of the tree that the key opens: another one for an account that is created again
+    /// under an old id. Empty for a key of the data folder.
+    pub fn tree(&self) -> &str {
+        self.folder.as_deref().unwrap_or_default()
     }
 }
 
@@ -133,15 +144,20 @@ impl DataDir {
     /// admitted, the tree may still be returned.
     ///
     /// # Errors
-    /// `NotFound` if the account is deleted, even if another one has its id now; errors of the engine.
+    /// `NotFound` if the account is deleted, even if another one has its id now; `AccessDenied` for a key of
+    /// the data folder; errors of the engine.
     #[doc(hidden)]
     pub async fn tree_of(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>> {
-        if let Some(tree) = self.folder.trees.kept(&admitted.folder) {
+        let (Some(folder), Some(account)) = (&admitted.folder, &admitted.key.account) else {
+            let message = "this API key is of the data folder and opens no account: use a key of the account";
+            return Err(Error::new(ErrorKind::AccessDenied, message));
+        };
+        if let Some(tree) = self.folder.trees.kept(folder) {
             return Ok(tree);
         }
         // Not open, or dropped from the cache because it is being deleted.
-        let account = self.control.account(&admitted.key.account).await?;
-        if account.folder != admitted.folder {
+        let account = self.control.account(account).await?;
+        if account.folder != *folder {
             return Err(folder::account_gone());
         }
         Ok(self.tree(account).await?)

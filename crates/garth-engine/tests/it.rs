@@ -11,6 +11,7 @@ mod it {
     mod host;
     mod host_odd;
     mod joined;
+    mod keys;
     mod merging;
     mod model;
     mod mount;

@@ -5,14 +5,19 @@
 //! rejected from the next call on.
 
 pub(super) mod database;
+mod key_rows;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
 
 use self::database::ControlDb;
 use super::account::Account;
-use super::key::{ApiKey, Scope, Secret};
+use super::key::{ApiKey, KeysPage, NewKey, Rotated, Rotation, Scope};
+use super::token::Secret;
 use crate::error::Result;
+use crate::model::Listing;
 use crate::runtime::Runtime;
 
 /// Control data of a data folder.
@@ -61,37 +66,74 @@ impl Control {
         self.db.account(id)
     }
 
-    /// Creates a key. Its secret is only in the result: it is not stored.
+    /// Creates a key of an account that is bound to nothing and does not expire, as [`Self::issue_key`].
     ///
     /// # Errors
-    /// `NotFound` if the account does not exist; `InvalidArgument` if `scopes` is empty, or the label exceeds
-    /// [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or contains control characters.
+    /// As [`Self::issue_key`].
     pub async fn create_key(&self, account: &str, label: &str, scopes: &[Scope]) -> Result<(ApiKey, Secret)> {
-        let (account, label, scopes) = (account.to_owned(), label.to_owned(), scopes.to_vec());
-        self.elsewhere(move |db| db.create_key(&account, &label, &scopes)).await
+        let label = label.to_owned();
+        self.issue_key(NewKey { label, ..NewKey::new(Some(account), scopes) }).await
     }
 
-    /// Returns the keys of an account, including revoked ones, oldest first.
+    /// Creates a key. Its secret is only in the result: it is not stored. A repeat of a request with a
+    /// [`KeyOrigin`](super::KeyOrigin) returns the same key and secret for 24 hours, as the key is at the
+    /// time of the repeat.
+    ///
+    /// # Errors
+    /// - `NotFound`: the account does not exist.
+    /// - `InvalidArgument`: `scopes` is empty; the label exceeds [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL)
+    ///   bytes or contains control characters; the key would have expired already; a bound key has the scope
+    ///   `admin` or no account; the binding is malformed.
+    /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
+    /// - `Conflict`: the caller used the idempotency key more than 24 hours ago.
+    pub async fn issue_key(&self, new: NewKey) -> Result<(ApiKey, Secret)> {
+        self.elsewhere(move |db| db.create_key(&new)).await
+    }
+
+    /// Replaces a key by a new one with the same label, scopes, binding and expiry. The old one ends after
+    /// the grace. Both happen, or neither does.
+    ///
+    /// # Errors
+    /// - `NotFound`: the account, or the data folder for `None`, has no key of that id.
+    /// - `Conflict`: the key is revoked, expired or already replaced; or as [`Self::issue_key`].
+    /// - `IdempotencyMismatch`: as [`Self::issue_key`].
+    pub async fn rotate_key(&self, account: Option<&str>, id: &str, rotation: Rotation) -> Result<Rotated> {
+        let (account, id) = (account.map(str::to_owned), id.to_owned());
+        self.elsewhere(move |db| db.rotate_key(account.as_deref(), &id, &rotation)).await
+    }
+
+    /// Returns a page of the keys of an account, or of the data folder for `None`, oldest first.
     ///
     /// # Errors
     /// `NotFound` if the account does not exist.
-    pub async fn keys(&self, account: &str) -> Result<Vec<ApiKey>> {
-        let account = account.to_owned();
-        self.elsewhere(move |db| db.keys(&account)).await
+    pub async fn keys(&self, account: Option<&str>, page: &KeysPage) -> Result<Listing<ApiKey>> {
+        let (account, page) = (account.map(str::to_owned), page.clone());
+        self.elsewhere(move |db| db.keys(account.as_deref(), &page)).await
     }
 
-    /// Revokes a key of an account: every process rejects it from the next call on. Idempotent: a repeat
-    /// keeps the first time of revocation.
+    /// Returns the number of keys of an account, or of the data folder for `None`, that are neither revoked
+    /// nor expired.
     ///
     /// # Errors
-    /// `NotFound` unless the account has a key of that id.
-    pub async fn revoke_key(&self, account: &str, id: &str) -> Result<ApiKey> {
-        let (account, id) = (account.to_owned(), id.to_owned());
-        self.elsewhere(move |db| db.revoke_key(&account, &id)).await
+    /// `NotFound` if the account does not exist.
+    pub async fn count_keys(&self, account: Option<&str>) -> Result<u64> {
+        let account = account.map(str::to_owned);
+        self.elsewhere(move |db| db.count_keys(account.as_deref())).await
     }
 
-    /// Returns the key of a token. `None` if the token is malformed, unknown, wrong or revoked, or its
-    /// account is being deleted; the cases are not distinguished, because that would help to guess tokens.
+    /// Revokes a key of an account, or of the data folder for `None`: every process rejects it from the next
+    /// call on. Idempotent: a repeat keeps the first time of revocation.
+    ///
+    /// # Errors
+    /// `NotFound` unless the account or the data folder has a key of that id.
+    pub async fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey> {
+        let (account, id) = (account.map(str::to_owned), id.to_owned());
+        self.elsewhere(move |db| db.revoke_key(account.as_deref(), &id)).await
+    }
+
+    /// Returns the key of a token. `None` if the token is malformed, unknown, wrong, revoked or
+    /// expired, or its account is being deleted; the cases are not distinguished, because that would help to
+    /// guess tokens.
     ///
     /// # Errors
     /// Errors of the storage.

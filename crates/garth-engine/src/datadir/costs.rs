@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use futures::future::try_join_all;
 use tempfile::TempDir;
 
-use super::{DataDir, Scope};
+use super::{DataDir, KeysPage, Scope};
 use crate::env::Env;
 use crate::fs::FileSystemExt as _;
 use crate::model::{ByteRange, Page, SearchQuery};
@@ -61,7 +61,9 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
         let admitted = block_on(data.admit(token))?.expect("it is right");
         block_on(data.tree_of(&admitted)).map(drop)
     });
-    count("keys", &|_| block_on(control.keys("mine")).map(|keys| assert_eq!(keys.len(), 2)));
+    count("keys", &|_| {
+        block_on(control.keys(Some("mine"), &KeysPage::default())).map(|keys| assert_eq!(keys.items.len(), 2))
+    });
     count("head", &|_| block_on(tree.head()).map(drop));
     count("stat", &|_| block_on(tree.stat(&note)).map(drop));
     count("fetch", &|_| block_on(tree.fetch(&note, ByteRange::ALL)).map(drop));
@@ -70,7 +72,7 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
     count("write", &|n| block_on(tree.write("/new", format!("{n}\n"))).map(drop));
     count("sync", &|_| block_on(tree.sync()).map(drop));
     count("make a key", &|_| block_on(control.create_key("mine", "new", &[Scope::MemoryRead])).map(drop));
-    count("revoke a key", &|_| block_on(control.revoke_key("mine", &key.id)).map(drop));
+    count("revoke a key", &|_| block_on(control.revoke_key(Some("mine"), &key.id)).map(drop));
     count("make an account", &|n| block_on(data.create_account(&format!("new-{n}"))).map(drop));
     count("delete an account", &|n| block_on(data.delete_account(&format!("new-{n}"))));
     drop(tree);

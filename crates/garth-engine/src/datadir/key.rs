@@ -1,37 +1,46 @@
-//! API keys: their scopes, their text form, and the hash that keeps their secrets off the disk.
+//! API keys: scopes, and the stored form of a key.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-use subtle::ConstantTimeEq;
-
-use crate::env::Env;
+use super::binding::Binding;
+use super::token::{KeyOrigin, Secret};
 use crate::error::{Error, Result};
-use crate::model::{Timestamp, hex};
+use crate::model::Timestamp;
 
-/// Random bytes of the public id of a key; 64 bits make ids distinct without a check.
-const ID_BYTES: usize = 8;
-/// Random bytes of the secret of a key: 256 bits.
-const SECRET_BYTES: usize = 32;
 /// Longest label, in bytes.
 pub const MAX_KEY_LABEL: usize = 256;
+/// Keys of a page by default.
+const PAGE: usize = 100;
 
 /// Permission of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// `memory:read`: get, list, glob, history.
+    /// `memory:read`: reads values, memories, sessions, workspaces and media.
     MemoryRead,
-    /// `memory:write`: put, delete.
+    /// `memory:write`: changes them.
     MemoryWrite,
-    /// `search:read`: search.
+    /// `search:read`: searches and recalls.
     SearchRead,
+    /// `files:read`: reads the tree.
+    FilesRead,
+    /// `files:write`: changes the tree.
+    FilesWrite,
     /// `admin`: everything.
     Admin,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 4] = [Self::MemoryRead, Self::MemoryWrite, Self::SearchRead, Self::Admin];
+    pub const ALL: [Self; 6] = [
+        Self::MemoryRead,
+        Self::MemoryWrite,
+        Self::SearchRead,
+        Self::FilesRead,
+        Self::FilesWrite,
+        Self::Admin,
+    ];
 
     /// Returns the text form.
     pub const fn as_str(self) -> &'static str {
@@ -39,8 +48,15 @@ impl Scope {
             Self::MemoryRead => "memory:read",
             Self::MemoryWrite => "memory:write",
             Self::SearchRead => "search:read",
+            Self::FilesRead => "files:read",
+            Self::FilesWrite => "files:write",
             Self::Admin => "admin",
         }
+    }
+
+    /// Returns true if the scope permits changes and nothing else.
+    pub const fn is_write(self) -> bool {
+        matches!(self, Self::MemoryWrite | Self::FilesWrite)
     }
 }
 
@@ -55,7 +71,9 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
-            Error::invalid("a scope is one of memory:read, memory:write, search:read and admin")
+            Error::invalid(
+                "a scope is one of memory:read, memory:write, search:read, files:read, files:write and admin",
+            )
         })
     }
 }
@@ -65,84 +83,167 @@ impl FromStr for Scope {
 pub struct ApiKey {
     /// Public id: 16 lower-case hexadecimal digits.
     pub id: String,
-    /// Account that the key opens.
-    pub account: String,
+    /// Account that the key opens. `None`: a key of the data folder, which opens no account.
+    pub account: Option<String>,
     /// Name chosen by its owner.
     pub label: String,
     /// Scopes, sorted and without duplicates.
     pub scopes: Vec<Scope>,
+    /// Names and limits of its calls.
+    pub binding: Binding,
     /// Time of creation.
     pub created: Timestamp,
+    /// Time from which the key is rejected.
+    pub expires: Option<Timestamp>,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,
+    /// Id of the key that created it. `None`: the command line or the library did.
+    pub maker: Option<String>,
 }
 
 impl ApiKey {
-    /// Returns true if the key has the scope. `admin` includes all.
+    /// Returns true if the key has the scope. `admin` includes all. A read-only key has no scope that permits
+    /// changes.
     pub fn allows(&self, scope: Scope) -> bool {
+        if self.binding.read_only && scope.is_write() {
+            return false;
+        }
         self.scopes.iter().any(|has| *has == scope || *has == Scope::Admin)
     }
-}
 
-/// Complete token of a key, `garth_<id>.<secret>`: shown once to its creator, stored nowhere.
-#[derive(Clone)]
-pub struct Secret(String);
+    /// Returns the name under which the work of the key is counted: the account, or the empty text for a key
+    /// of the data folder.
+    pub fn share(&self) -> &str {
+        self.account.as_deref().unwrap_or_default()
+    }
 
-impl Secret {
-    /// Returns the token in clear, to show or send it. Never log it.
-    pub fn reveal(&self) -> &str {
-        &self.0
+    /// Returns true if the key is neither revoked nor expired at this time. The time of expiry itself is
+    /// past it.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.revoked.is_none() && self.expires.is_none_or(|expires| expires > now)
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
+/// Key to be created.
+///
+/// ```
+/// # use garth_engine as garth;
+/// use garth::datadir::{Binding, NewKey, Scope};
+///
+/// let mut binding = Binding::default();
+/// binding.agent = Some("scout".to_owned());
+/// let mut key = NewKey::new(Some("acme"), &[Scope::FilesRead]);
+/// key.label = "scout".to_owned();
+/// key.binding = binding;
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct NewKey {
+    /// Account that the key opens. `None`: a key of the data folder.
+    pub account: Option<String>,
+    /// Name chosen by its owner.
+    pub label: String,
+    /// Scopes; at least one.
+    pub scopes: Vec<Scope>,
+    /// Names and limits of its calls.
+    pub binding: Binding,
+    /// Time from which the key is rejected.
+    pub expires: Option<Timestamp>,
+    /// Id of the key that creates it.
+    pub maker: Option<String>,
+    /// Request from which the token is derived. `None`: the token is random.
+    pub origin: Option<KeyOrigin>,
+}
+
+impl NewKey {
+    /// Returns a key of an account, or of the data folder, that is bound to nothing and does not expire.
+    pub fn new(account: Option<&str>, scopes: &[Scope]) -> Self {
+        Self { account: account.map(str::to_owned), scopes: scopes.to_vec(), ..Self::default() }
+    }
+
+    /// Checks the parts that need no stored data.
+    pub(super) fn check(&self) -> Result<()> {
+        check_label(&self.label)?;
+        self.binding.check()?;
+        if self.binding.is_free() {
+            return Ok(());
+        }
+        if self.scopes.contains(&Scope::Admin) {
+            return Err(Error::invalid("a bound key cannot have the scope admin, which reaches everything"));
+        }
+        if self.account.is_none() {
+            return Err(Error::invalid("a key of the data folder cannot be bound; name an account"));
+        }
+        Ok(())
     }
 }
 
-/// Random key of a data folder that keys the hashes of secrets: a stolen hash cannot be tried without it.
-pub(super) struct Hasher([u8; 32]);
+/// Page of the keys of an account, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeysPage {
+    /// Creation time and id of the key before the page. `None`: the first page.
+    pub after: Option<(Timestamp, String)>,
+    /// Limit on the keys of the page.
+    pub limit: usize,
+    /// True to include revoked keys.
+    pub revoked: bool,
+}
 
-/// Stored hash of a secret.
-pub(super) type SecretHash = [u8; 32];
-
-impl Hasher {
-    pub(super) fn new(key: [u8; 32]) -> Self {
-        Self(key)
-    }
-
-    /// Returns the hash of a token. It covers the id too: a hash moved to the row of another id opens
-    /// nothing.
-    fn hash(&self, token: &str) -> SecretHash {
-        *blake3::keyed_hash(&self.0, token.as_bytes()).as_bytes()
-    }
-
-    /// Creates a token. Returns its public id, itself, and the hash to store.
-    pub(super) fn issue(&self, env: &Env) -> Result<(String, Secret, SecretHash)> {
-        let id = hex(&env.random::<ID_BYTES>()?);
-        let token = format!("garth_{id}.{}", hex(&env.random::<SECRET_BYTES>()?));
-        let hash = self.hash(&token);
-        Ok((id, Secret(token), hash))
-    }
-
-    /// Returns true if the token has this hash. Takes the same time for any token and hash, and for no hash,
-    /// so that an unknown id cannot be distinguished from a wrong secret.
-    pub(super) fn verify(&self, token: &str, stored: Option<&SecretHash>) -> bool {
-        let dummy = SecretHash::default();
-        let same = self.hash(token).ct_eq(stored.unwrap_or(&dummy));
-        bool::from(same) && stored.is_some()
+impl Default for KeysPage {
+    fn default() -> Self {
+        Self { after: None, limit: PAGE, revoked: false }
     }
 }
 
-/// Returns the public id of a token; `None` unless it has exactly the form of a token.
-pub(super) fn token_id(token: &str) -> Option<&str> {
-    let (id, secret) = token.strip_prefix("garth_")?.split_once('.')?;
-    (is_hex(id, ID_BYTES) && is_hex(secret, SECRET_BYTES)).then_some(id)
+impl KeysPage {
+    /// Returns the first page of all keys, including revoked ones.
+    pub fn with_revoked() -> Self {
+        Self { revoked: true, ..Self::default() }
+    }
+
+    /// Returns the page after a key.
+    #[must_use]
+    pub fn after(self, key: &ApiKey) -> Self {
+        Self { after: Some((key.created, key.id.clone())), ..self }
+    }
+
+    /// Sets the limit on the keys of the page. Default: 100.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
 }
 
-fn is_hex(text: &str, bytes: usize) -> bool {
-    text.len() == 2 * bytes && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+/// Replacement of a key by a new one with the same label, scopes, binding and expiry.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Rotation {
+    /// Time for which the old key stays valid. Zero revokes it at once.
+    pub grace: Duration,
+    /// Id of the key that replaces it.
+    pub maker: Option<String>,
+    /// Request from which the new token is derived. `None`: the token is random.
+    pub origin: Option<KeyOrigin>,
+}
+
+impl Rotation {
+    /// Returns a rotation after which the old key stays valid for a time.
+    pub fn new(grace: Duration) -> Self {
+        Self { grace, ..Self::default() }
+    }
+}
+
+/// Result of a rotation.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Rotated {
+    /// New key.
+    pub key: ApiKey,
+    /// Token of the new key.
+    pub secret: Secret,
+    /// Replaced key.
+    pub old: ApiKey,
 }
 
 /// Returns scopes as they are stored: sorted, without duplicates, separated by spaces.
@@ -156,7 +257,7 @@ pub(super) fn scopes_to_text(scopes: &[Scope]) -> Result<String> {
     Ok(sorted.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "))
 }
 
-pub(super) fn check_label(label: &str) -> Result<()> {
+fn check_label(label: &str) -> Result<()> {
     if label.len() <= MAX_KEY_LABEL && !label.chars().any(char::is_control) {
         return Ok(());
     }

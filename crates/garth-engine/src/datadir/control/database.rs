@@ -1,4 +1,5 @@
-//! Control database: accounts and keys. All calls block, for a point query, one small transaction, or a list.
+//! Control database: its file, its format and the accounts. All calls block, for a point query, one small
+//! transaction, or a list.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -6,11 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::types::Type;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use crate::datadir::account::{Account, AccountState};
-use crate::datadir::key::{ApiKey, Hasher, Scope, Secret, SecretHash, check_label, scopes_to_text, token_id};
+use crate::datadir::token::Hasher;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Timestamp, hex};
@@ -28,7 +28,7 @@ static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a
 
 static FORMAT: Format = Format {
     application_id: 0x6772_7463, // "grtc" in ASCII
-    scripts: &[include_str!("v1.sql"), include_str!("v2.sql")],
+    scripts: &[include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")],
 };
 
 fn first_rows(conn: &Connection, env: &Env) -> DbResult<()> {
@@ -53,8 +53,8 @@ fn database(folder: &Path) -> Database {
 /// Control database of a data folder.
 pub(in crate::datadir) struct ControlDb {
     pool: Arc<ConnPool>,
-    hasher: Hasher,
-    env: Env,
+    pub(super) hasher: Hasher,
+    pub(super) env: Env,
 }
 
 impl ControlDb {
@@ -83,12 +83,12 @@ impl ControlDb {
         Ok(Self { pool, hasher: Hasher::new(key), env: runtime.env().clone() })
     }
 
-    fn read<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.pool.with(job)
     }
 
     /// Runs `job` in a transaction of its own, durable when this returns.
-    fn write<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+    pub(super) fn write<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.pool.with(|conn| {
             // Immediate: a transaction that starts as a read fails if another process commits before its
             // first write.
@@ -179,59 +179,6 @@ impl ControlDb {
         self.write(|conn| Ok(conn.execute(sql, (&account.id, &account.folder))?))?;
         Ok(())
     }
-
-    pub(in crate::datadir) fn create_key(
-        &self,
-        account: &str,
-        label: &str,
-        scopes: &[Scope],
-    ) -> Result<(ApiKey, Secret)> {
-        check_label(label)?;
-        let scopes = scopes_to_text(scopes)?;
-        let (id, secret, hash) = self.hasher.issue(&self.env)?;
-        let created = self.env.now();
-        let key = self.write(|conn| {
-            // In the transaction: the account may have been deleted in the meantime.
-            require_account(conn, account)?;
-            let sql = "INSERT INTO api_key (id, account, label, scopes, hash, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                       RETURNING id, account, label, scopes, created, revoked";
-            Ok(conn.query_row(sql, (&id, account, label, &scopes, hash, created.0), key_of)?)
-        })?;
-        Ok((key, secret))
-    }
-
-    pub(in crate::datadir) fn keys(&self, account: &str) -> Result<Vec<ApiKey>> {
-        self.account(account)?;
-        let sql = "SELECT id, account, label, scopes, created, revoked FROM api_key WHERE account = ?1
-                   ORDER BY created, id";
-        self.read(|conn| all(conn, sql, [account], key_of))
-    }
-
-    pub(in crate::datadir) fn revoke_key(&self, account: &str, id: &str) -> Result<ApiKey> {
-        let now = self.env.now();
-        let key = self.write(|conn| {
-            // A repeat keeps the time of the first revocation.
-            let sql = "UPDATE api_key SET revoked = coalesce(revoked, ?3) WHERE account = ?1 AND id = ?2
-                       RETURNING id, account, label, scopes, created, revoked";
-            one(conn, sql, (account, id, now.0), key_of)
-        })?;
-        key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
-    }
-
-    /// Authenticates a token. Returns its key and the folder of its account.
-    pub(in crate::datadir) fn admit(&self, token: &str) -> Result<Option<(ApiKey, String)>> {
-        let Some(id) = token_id(token) else { return Ok(None) };
-        let found = self.read(|conn| {
-            let sql = "SELECT k.id, k.account, k.label, k.scopes, k.created, k.revoked, k.hash, a.folder
-                       FROM api_key k JOIN account a ON a.id = k.account
-                       WHERE k.id = ?1 AND k.revoked IS NULL AND a.deleted = 0";
-            let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(6)?, (key_of(row)?, row.get(7)?)));
-            one(conn, sql, [id], row)
-        })?;
-        // Also for an unknown id, so that both take the same time.
-        let right = self.hasher.verify(token, found.as_ref().map(|(hash, _)| hash));
-        Ok(found.filter(|_| right).map(|(_, admitted)| admitted))
-    }
 }
 
 /// Creates an empty file with the right mode under another name and then links it to its own: a file that
@@ -254,29 +201,11 @@ pub(in crate::datadir) fn new_folder(env: &Env) -> Result<String> {
     Ok(hex(&env.random::<16>()?))
 }
 
-fn require_account(conn: &Connection, id: &str) -> DbResult<()> {
-    let sql = "SELECT 1 FROM account WHERE id = ?1 AND deleted = 0";
-    Ok(one(conn, sql, [id], |_| Ok(()))?.ok_or_else(no_account)?)
-}
-
-fn no_account() -> Error {
+pub(super) fn no_account() -> Error {
     Error::new(ErrorKind::NotFound, "there is no account of that name")
 }
 
 fn account_of(row: &Row<'_>) -> rusqlite::Result<Account> {
     let state = if row.get(3)? { AccountState::Deleted } else { AccountState::Active };
     Ok(Account { id: row.get(0)?, folder: row.get(1)?, created: Timestamp(row.get(2)?), state })
-}
-
-fn key_of(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
-    let scopes: String = row.get(3)?;
-    let damaged = |error| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, Box::new(error));
-    Ok(ApiKey {
-        id: row.get(0)?,
-        account: row.get(1)?,
-        label: row.get(2)?,
-        scopes: scopes.split(' ').map(str::parse).collect::<Result<_>>().map_err(damaged)?,
-        created: Timestamp(row.get(4)?),
-        revoked: row.get::<_, Option<i64>>(5)?.map(Timestamp),
-    })
 }

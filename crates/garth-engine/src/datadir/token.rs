@@ -1,0 +1,149 @@
+//! Tokens of keys: their text form, how they are issued or derived, and the hash that keeps them off the disk.
+
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+
+use crate::env::Env;
+use crate::error::Result;
+use crate::model::hex;
+
+/// Bytes of the public id of a key; 64 random bits make ids distinct without a check.
+const ID_BYTES: usize = 8;
+/// Bytes of the secret of a key: 256 bits.
+const SECRET_BYTES: usize = 32;
+
+/// Complete token of a key, `garth_<id>.<secret>`: shown to its creator, stored nowhere.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Returns the token in clear, to show or send it. Never log it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// Request with an idempotency key that creates a key. The token of the new key is derived from it, so that a
+/// repeat by the same caller shows the token again. The token of the caller is never stored.
+#[derive(Clone, Debug)]
+pub struct KeyOrigin {
+    token: Secret,
+    idempotency_key: String,
+    pub(super) request_hash: [u8; 32],
+}
+
+impl KeyOrigin {
+    /// Returns the origin of a request: the token of its caller, its idempotency key, and a hash of all that
+    /// it asks for.
+    pub fn new(token: &str, idempotency_key: impl Into<String>, request_hash: [u8; 32]) -> Self {
+        Self { token: Secret(token.to_owned()), idempotency_key: idempotency_key.into(), request_hash }
+    }
+}
+
+/// Random key of a data folder that keys the hashes of secrets: a stolen hash cannot be tried without it.
+pub(super) struct Hasher([u8; 32]);
+
+/// Stored hash of a secret.
+pub(super) type SecretHash = [u8; 32];
+
+/// New token.
+pub(super) struct Issued {
+    pub(super) id: String,
+    pub(super) secret: Secret,
+    pub(super) hash: SecretHash,
+}
+
+impl Hasher {
+    pub(super) fn new(key: [u8; 32]) -> Self {
+        Self(key)
+    }
+
+    /// Returns the hash of a token. It covers the id too: a hash moved to the row of another id opens
+    /// nothing.
+    fn hash(&self, token: &str) -> SecretHash {
+        *blake3::keyed_hash(&self.0, token.as_bytes()).as_bytes()
+    }
+
+    fn issued(&self, id: &[u8], secret: &[u8]) -> Issued {
+        let id = hex(id);
+        let token = format!("garth_{id}.{}", hex(secret));
+        let hash = self.hash(&token);
+        Issued { id, secret: Secret(token), hash }
+    }
+
+    /// Creates a random token.
+    pub(super) fn issue(&self, env: &Env) -> Result<Issued> {
+        Ok(self.issued(&env.random::<ID_BYTES>()?, &env.random::<SECRET_BYTES>()?))
+    }
+
+    /// Derives the token of a request with an idempotency key, so that a repeat shows the token again though
+    /// it is stored nowhere. `folder` is that of the account, empty for the data folder.
+    ///
+    /// The token of the caller is part of the input: without it, nothing on the disk leads to the new token.
+    pub(super) fn derive(&self, origin: &KeyOrigin, folder: &str) -> Issued {
+        let mut material = blake3::Hasher::new_derive_key("garth key 1");
+        for part in [origin.token.reveal(), folder, &origin.idempotency_key] {
+            // With its length, so that different parts never have the same input.
+            material.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
+        let mut output = material.finalize_xof();
+        output.fill(&mut id);
+        output.fill(&mut secret);
+        self.issued(&id, &secret)
+    }
+
+    /// Returns true if the token has this hash. Takes the same time for any token and hash, and for no hash,
+    /// so that an unknown id cannot be distinguished from a wrong secret.
+    pub(super) fn verify(&self, token: &str, stored: Option<&SecretHash>) -> bool {
+        let dummy = SecretHash::default();
+        let same = self.hash(token).ct_eq(stored.unwrap_or(&dummy));
+        bool::from(same) && stored.is_some()
+    }
+}
+
+/// Returns the public id of a token; `None` unless it has exactly the form of a token.
+pub(super) fn token_id(token: &str) -> Option<&str> {
+    let (id, secret) = token.strip_prefix("garth_")?.split_once('.')?;
+    (is_hex(id, ID_BYTES) && is_hex(secret, SECRET_BYTES)).then_some(id)
+}
+
+fn is_hex(text: &str, bytes: usize) -> bool {
+    text.len() == 2 * bytes && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn derived_token_depends_on_caller_account_and_key() {
+        let hasher = Hasher::new([7; 32]);
+        let derive = |token: &str, folder: &str, key: &str| {
+            let issued = hasher.derive(&KeyOrigin::new(token, key, [0; 32]), folder);
+            assert_eq!(token_id(issued.secret.reveal()), Some(&*issued.id));
+            assert!(hasher.verify(issued.secret.reveal(), Some(&issued.hash)));
+            issued.secret.reveal().to_owned()
+        };
+        let all = [
+            derive("token", "folder", "key"),
+            derive("Token", "folder", "key"),
+            derive("token", "", "key"),
+            derive("token", "folder", "key2"),
+            // The same letters, divided in other ways.
+            derive("tokenf", "older", "key"),
+            derive("token", "folderk", "ey"),
+        ];
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        assert_eq!(derive("token", "folder", "key"), all[0]);
+    }
+}
