@@ -1,34 +1,193 @@
-//! Authentication and scopes, decided from the head of a request alone.
+//! Authentication and scopes, decided from the head of a request alone, and the delay of refusals after many
+//! wrong keys from one address.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use garth_engine::DataDir;
 use garth_engine::datadir::{Admitted, Scope};
+use garth_engine::model::Timestamp;
+use lru::LruCache;
 
 use crate::errors::Refusal;
+
+/// Wrong keys of an address that are refused without a delay, within [`WINDOW`].
+const FREE_TRIES: i64 = 10;
+/// Time within which an address has its free tries, in nanoseconds: a minute.
+const WINDOW: i64 = 60_000_000_000;
+/// Part of [`WINDOW`] that one wrong key takes.
+const COST: i64 = WINDOW / FREE_TRIES;
+/// Delay that each further wrong key adds, in nanoseconds: 100 ms.
+const STEP: i64 = 100_000_000;
+/// Steps of the longest delay, 5 s.
+const MAX_STEPS: i64 = 50;
+/// Addresses that are remembered.
+const ADDRESSES: usize = 10_000;
+
+/// Request without a valid key for its call.
+#[derive(Debug)]
+pub(crate) struct Denied {
+    pub(crate) refusal: Refusal,
+    /// True if the request has a key that is unknown, wrong, revoked or expired.
+    pub(crate) is_wrong_key: bool,
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, is_wrong_key: false }
+    }
+}
 
 /// Returns the key that a request carries, if it has all of `scopes`.
 pub(crate) async fn authorize(
     data_dir: &DataDir,
     headers: &HeaderMap,
     scopes: &[Scope],
-) -> Result<Admitted, Refusal> {
-    let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
+) -> Result<Admitted, Denied> {
+    let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized().into()) };
     // The same answer as without a key, so that it reveals nothing about keys.
-    let Some(admitted) = data_dir.admit(token).await? else { return Err(Refusal::unauthorized()) };
-    match scopes.iter().find(|scope| !admitted.key().allows(**scope)) {
-        Some(missing) => Err(Refusal::forbidden(missing.as_str())),
+    let Some(admitted) = data_dir.admit(token).await.map_err(Refusal::from)? else {
+        return Err(Denied { refusal: Refusal::unauthorized(), is_wrong_key: true });
+    };
+    let key = admitted.key();
+    match scopes.iter().find(|scope| !key.allows(**scope)) {
+        Some(missing) if key.binding.read_only && missing.is_write() => Err(Refusal::read_only_key().into()),
+        Some(missing) => Err(Refusal::forbidden(missing.as_str()).into()),
         None => Ok(admitted),
     }
 }
 
 /// Returns the token of exactly one `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110,
 /// 11.1).
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     // With two headers it would be unclear which one counts.
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     // RFC 9110 permits more than one space after the scheme.
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
+}
+
+/// Wrong keys by address. Ten within a minute are refused at once; each further one is refused 100 ms later
+/// than the one before, 5 s at most. A request with a valid key never asks for its address here, so nobody
+/// can slow down others behind the same address.
+#[derive(Debug)]
+pub(crate) struct Tries(Mutex<LruCache<IpAddr, Timestamp>>);
+
+impl Default for Tries {
+    fn default() -> Self {
+        // Not with its full capacity at once, which would take memory that few servers need.
+        Self(Mutex::new(LruCache::unbounded()))
+    }
+}
+
+impl Tries {
+    /// Counts a wrong key of an address. Returns the time by which its refusal is to be delayed.
+    pub(crate) fn delay(&self, peer: IpAddr, now: Timestamp) -> Duration {
+        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let peer = network(peer);
+        // Time at which all tries of the address are forgotten. Each try moves it by its cost.
+        let end = tries.get(&peer).map_or(now.0, |end| end.0.max(now.0));
+        // Bounded, also if the clock was set back: an address that stops is free again after six minutes.
+        let most = now.0.saturating_add(WINDOW + MAX_STEPS * COST);
+        let end = end.saturating_add(COST).min(most);
+        tries.put(peer, Timestamp(end));
+        if tries.len() > ADDRESSES {
+            tries.pop_lru();
+        }
+        let steps = (end.saturating_sub(now.0).saturating_sub(WINDOW).max(0) + COST - 1) / COST;
+        Duration::from_nanos(u64::try_from(steps.min(MAX_STEPS) * STEP).unwrap_or_default())
+    }
+}
+
+/// Returns the address that stands for a client: of IPv6 the first 64 bits, because a client usually has all
+/// addresses of such a network.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_769_472_000_000_000_000);
+
+    fn peer(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn millis(tries: &Tries, from: &str, now: Timestamp) -> u128 {
+        tries.delay(peer(from), now).as_millis()
+    }
+
+    #[test]
+    fn delay_grows_after_ten_tries_to_five_seconds() {
+        let tries = Tries::default();
+        let delays: Vec<u128> = (0..100).map(|_| millis(&tries, "192.0.2.1", NOW)).collect();
+        assert_eq!(delays[..10], [0; 10]);
+        let expected: Vec<u128> = (1..=90).map(|n| (100 * n).min(5000)).collect();
+        assert_eq!(delays[10..], expected);
+        assert_eq!(millis(&tries, "192.0.2.2", NOW), 0, "another address");
+    }
+
+    #[test]
+    fn tries_are_forgotten_with_time() {
+        let tries = Tries::default();
+        for _ in 0..10 {
+            assert_eq!(millis(&tries, "192.0.2.1", NOW), 0);
+        }
+        // A tenth of a minute is one more try.
+        let mut now = NOW;
+        for _ in 0..30 {
+            now = now.plus_seconds(6);
+            assert_eq!(millis(&tries, "192.0.2.1", now), 0);
+        }
+        assert_eq!(millis(&tries, "192.0.2.1", now), 100);
+        for _ in 0..1000 {
+            millis(&tries, "192.0.2.1", now);
+        }
+        assert_eq!(millis(&tries, "192.0.2.1", now), 5000);
+        assert_eq!(millis(&tries, "192.0.2.1", now.plus_seconds(6 * 60)), 0);
+    }
+
+    #[test]
+    fn clock_set_back_delays_no_longer() {
+        let tries = Tries::default();
+        millis(&tries, "192.0.2.1", NOW);
+        let back = Timestamp(1);
+        assert_eq!(millis(&tries, "192.0.2.1", back), 5000);
+        assert_eq!(millis(&tries, "192.0.2.1", back.plus_seconds(6 * 60)), 0);
+        assert_eq!(millis(&tries, "192.0.2.3", Timestamp(i64::MAX)), 0);
+    }
+
+    #[test]
+    fn addresses_of_one_network_count_together() {
+        let tries = Tries::default();
+        for n in 0..10 {
+            assert_eq!(millis(&tries, &format!("2001:db8:1:2::{n}"), NOW), 0);
+            assert_eq!(millis(&tries, "192.0.2.1", NOW), 0);
+        }
+        assert_eq!(millis(&tries, "2001:db8:1:2:ffff::1", NOW), 100);
+        assert_eq!(millis(&tries, "2001:db8:1:3::1", NOW), 0);
+        assert_eq!(millis(&tries, "::ffff:192.0.2.1", NOW), 100, "the same in IPv6 form");
+        assert_eq!(millis(&tries, "::ffff:192.0.2.2", NOW), 0);
+    }
+
+    #[test]
+    fn remembers_a_bounded_number_of_addresses() {
+        let tries = Tries::default();
+        for n in 0..u32::try_from(ADDRESSES).unwrap() + 100 {
+            tries.delay(IpAddr::V4(std::net::Ipv4Addr::from(n)), NOW);
+        }
+        assert_eq!(tries.0.lock().unwrap().len(), ADDRESSES);
+    }
 }

@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::errors::{Code, Refusal};
-use crate::request::{Access, Context, around};
+use crate::request::{Access, Context, Peer, around};
 
 /// Serves a connection to its end. After `stopping`, ends with the request that has begun.
 pub(crate) async fn run(
-    stream: TcpStream,
+    (stream, peer): (TcpStream, Peer),
     app: Router,
     context: Context,
     mut stopping: watch::Receiver<bool>,
@@ -41,7 +41,7 @@ pub(crate) async fn run(
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(context.limits.head_time)
-        .serve_connection(TokioIo::new(socket), service_fn(|request| around(&context, &app, request)));
+        .serve_connection(TokioIo::new(socket), service_fn(|request| around(&context, &app, peer, request)));
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -132,6 +132,21 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
+    /// Returns the refusal of a write by a key that is bound to reading.
+    pub(crate) fn read_only_key() -> Self {
+        Self::new(Code::Forbidden, "this API key is read-only")
+    }
+
+    /// Returns the refusal of a bound key by a call on the account or the data folder itself.
+    pub(crate) fn bound_key() -> Self {
+        Self::new(Code::Forbidden, "a bound API key cannot make this call")
+    }
+
+    /// Returns the refusal of a key that names another account than its own.
+    pub(crate) fn other_account() -> Self {
+        Self::new(Code::Forbidden, "this API key is of one account; leave \"account\" out")
+    }
+
     /// Returns the refusal of a path without a route. `nearest` is the name of the most similar route.
     pub(crate) fn no_route(nearest: Option<&str>) -> Self {
         let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -44,6 +45,10 @@ impl fmt::Display for RequestId {
         write!(f, "req_{:032x}", self.0)
     }
 }
+
+/// Address of the client of a request, in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Id of the API key of a request, for the access log.
 #[derive(Clone)]
@@ -88,10 +93,12 @@ pub(crate) struct Access<'a> {
 pub(crate) async fn around(
     context: &Context,
     routes: &TowerToHyperService<Router>,
+    peer: Peer,
     mut request: hyper::Request<Incoming>,
 ) -> Result<Response, Infallible> {
     let (began, request_id) = (Instant::now(), context.request_id());
     request.extensions_mut().insert(request_id);
+    request.extensions_mut().insert(peer);
     let id = request_id.to_string();
     // Copied, because the route consumes the request.
     let line = context.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));

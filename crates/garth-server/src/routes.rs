@@ -1,8 +1,10 @@
 //! Routes. Each request is looked up, admitted, parsed and answered by the table of routes, within the room
 //! for answers. The modules below define the fields and the answer of each call.
 
+mod admin;
 mod agents;
 mod call;
+mod control;
 mod header;
 mod identity;
 mod kv;
@@ -40,9 +42,11 @@ use garth_agent::Once;
 use garth_engine::datadir::{Admitted, Scope};
 use garth_engine::{AccountStore, DataDir};
 use serde_json::Value;
+use tokio::time::sleep;
 use tracing::{Instrument as _, Level, Span};
 
 use self::call::{Answering, Call};
+use self::control::{ControlCall, ControlHandler};
 use self::identity::Caller;
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
@@ -50,7 +54,7 @@ use self::route::{Length, Route, Run};
 use self::served::Served;
 use self::table::{MEDIA_PATH, nearest_route, routes};
 use crate::answers::{PAGE, is_long};
-use crate::auth::authorize;
+use crate::auth::{Denied, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
@@ -58,7 +62,7 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
-use crate::request::RequestId;
+use crate::request::{Peer, RequestId};
 
 /// Longest body of a call that is answered on the thread where it arrives.
 const SMALL_BODY: usize = 4 << 10;
@@ -88,7 +92,9 @@ fn method(route: &'static Route) -> MethodRouter<Served> {
     let router = match route.run {
         Run::Health => get(async || json(Bytes::from_static(br#"{"ok":true}"#))),
         Run::Download(_) => get(handler),
-        Run::Read(..) | Run::Write(..) | Run::Upload(_) => post(handler),
+        Run::Read(..) | Run::Write(..) | Run::Upload(_) | Run::ReadControl(_) | Run::WriteControl(_) => {
+            post(handler)
+        }
     };
     router.fallback(async |State(served): State<Served>, request: Request| {
         refuse(&served.limits, request, Refusal::wrong_method(route.allow()))
@@ -105,9 +111,10 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
     let (mut head, mut body) = request.into_parts();
     let admitted = match authorize(&served.data_dir, &head.headers, route.scopes).await {
         Ok(admitted) => admitted,
-        Err(refusal) => {
+        Err(denied) => {
             drain(&served.limits, &head.headers, body);
-            return refusal.into_response();
+            delay(&served, &denied, &head).await;
+            return denied.refusal.into_response();
         }
     };
     let answered = match arguments(&mut head).await {
@@ -126,6 +133,16 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
         if may_read { refusal } else { refusal.without_content() }
     });
     with_key(answered.into_response(), &admitted)
+}
+
+/// Waits before a wrong key is refused, if its address has sent many.
+async fn delay(served: &Served, denied: &Denied, head: &Parts) {
+    let peer = head.extensions.get::<Peer>().filter(|_| denied.is_wrong_key);
+    let Some(Peer(peer)) = peer else { return };
+    let delay = served.tries.delay(*peer, served.data_dir.env().now());
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
 }
 
 async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
@@ -147,7 +164,7 @@ impl<'a> Admission<'a> {
     async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
         // The account is opened after the body has arrived, so that slow clients do not keep it open.
         match self.route.run {
-            Run::Read(..) | Run::Write(..) => {
+            Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_) => {
                 self.refuse_query()?;
                 let body = read_body(&self.head.headers, body, self.body_limit()).await?;
                 self.answer_off_workers(body).await.map(json)
@@ -173,7 +190,7 @@ impl<'a> Admission<'a> {
     }
 
     fn body_limit(&self) -> BodyLimit<'_> {
-        let (limits, account) = (&*self.served.limits, &self.admitted.key().account);
+        let (limits, account) = (&*self.served.limits, self.admitted.key().share());
         let instead = self.route.takes_messages().then_some(MEDIA_PATH);
         BodyLimit { max: self.route.max_body(limits), instead, room: &self.served.bodies, account, limits }
     }
@@ -192,10 +209,13 @@ impl<'a> Admission<'a> {
             let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
             Admission { served, admitted, route, arguments, head }.answer_here(&body).await
         };
-        compute(self.served.data_dir.env(), &self.admitted.key().account, bytes, work).await?
+        compute(self.served.data_dir.env(), self.admitted.key().share(), bytes, work).await?
     }
 
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
+        if let Run::ReadControl(handler) | Run::WriteControl(handler) = self.route.run {
+            return log_within(self.span(&Caller::default()), self.answer_control(handler, body)).await;
+        }
         let account = self.served.tree(self.admitted).await?;
         let call = self.call(&account, body, body)?;
         // Creating a span takes 5% of the time of a small read. A call that only passes a few bytes on and
@@ -209,9 +229,11 @@ impl<'a> Admission<'a> {
                     let call = call.begin(&self.served.twins).await?;
                     self.write(length, handler(call)).await
                 }
-                Run::Upload(_) | Run::Download(_) | Run::Health => {
-                    Err(Refusal::internal().because("the call is not in JSON"))
-                }
+                Run::Upload(_)
+                | Run::Download(_)
+                | Run::ReadControl(_)
+                | Run::WriteControl(_)
+                | Run::Health => Err(Refusal::internal().because("the call is not in JSON")),
             }
         };
         if let Some(span) = span {
@@ -227,12 +249,40 @@ impl<'a> Admission<'a> {
         })
     }
 
+    /// Answers a call on the control data, which opens no tree.
+    async fn answer_control(self, handler: ControlHandler, body: &Bytes) -> Result<Bytes, Refusal> {
+        let declared: Vec<&[Field]> = self.route.field_groups().collect();
+        let fields = Fields::parse((self.route.path, self.arguments), body, &declared)?;
+        let (retry, key) = (self.retry(&fields, body)?, self.admitted.key());
+        if !key.binding.is_free() {
+            // No bound key has the scope `admin`; this holds also if one was stored by other means.
+            return Err(Refusal::bound_key());
+        }
+        // Authenticated by it.
+        let token = bearer(&self.head.headers).unwrap_or_default();
+        let call = ControlCall { fields, key, retry, token, data_dir: &self.served.data_dir };
+        match self.route.writes() {
+            true => self.write(Length::Short, handler(&call)).await,
+            false => self.read(Length::Long, || handler(&call)).await,
+        }
+    }
+
+    /// Returns the idempotency key of a write, if it has one. `body` are the bytes that the client sent.
+    fn retry(self, fields: &Fields<'_>, body: &[u8]) -> Result<Option<Retry>, Refusal> {
+        let Self { served, route, arguments, .. } = self;
+        if !route.writes() {
+            return Ok(None);
+        }
+        let compared = Compared { path: route.path, arguments, fields, headers: route.headers, body };
+        Retry::read(&self.head.headers, &compared, served.data_dir.env().now())
+    }
+
     /// Returns the span of the request. Everything logged for it carries its id, account, agent, user and
     /// session, never content or a secret. Its level is `ERROR`, so that every filter that shows an event
     /// shows its span.
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
-        let account = &*self.admitted.key().account;
+        let account = self.admitted.key().share();
         let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty()).or(caller.agent_id.as_deref());
         let (user, session) = (caller.user.as_deref(), caller.session_name());
         let session = session.as_deref();
@@ -260,14 +310,7 @@ impl<'a> Admission<'a> {
         let (served, route, arguments) = (self.served, self.route, self.arguments);
         let declared: Vec<&[Field]> = route.field_groups().collect();
         let fields = Fields::parse((route.path, arguments), fields, &declared)?;
-        let retry = match route.writes() {
-            true => {
-                let headers = route.headers;
-                let compared = Compared { path: route.path, arguments, fields: &fields, headers, body };
-                Retry::read(&self.head.headers, &compared, served.data_dir.env().now())?
-            }
-            false => None,
-        };
+        let retry = self.retry(&fields, body)?;
         Ok(Call {
             tree: route.tree,
             caller: Caller::read(route.tree, arguments, &fields)?,
@@ -302,7 +345,7 @@ impl<'a> Admission<'a> {
 
     /// Runs a read, within the room for answers.
     async fn read<'c>(self, length: Length, run: impl Fn() -> Answering<'c>) -> Result<Bytes, Refusal> {
-        let (answers, account) = (&self.served.answers, &self.admitted.key().account);
+        let (answers, account) = (&self.served.answers, self.admitted.key().share());
         if length == Length::Long {
             // A long answer is built only when there is room for it.
             let room = answers.answer(account, PAGE).await?;
@@ -325,7 +368,7 @@ impl<'a> Admission<'a> {
     /// Runs a write, given as a future, once. Room for a long answer is taken before it runs: a committed
     /// write must be answered, whether there is room or not.
     async fn write(self, length: Length, run: Answering<'_>) -> Result<Bytes, Refusal> {
-        let (answers, account) = (&self.served.answers, &self.admitted.key().account);
+        let (answers, account) = (&self.served.answers, self.admitted.key().share());
         let room = match length {
             Length::Long => Some(answers.answer(account, PAGE).await?),
             Length::Passed | Length::Short | Length::Model | Length::Own => None,

@@ -17,7 +17,7 @@ use crate::chat_model::ServedModel;
 use crate::connection;
 use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
-use crate::request::Context;
+use crate::request::{Context, Peer};
 use crate::routes::router;
 
 /// Pause when the system cannot accept a connection, for lack of files or memory.
@@ -98,8 +98,9 @@ async fn accept(listener: TcpListener, app: Router, context: Context, mut stoppi
         tokio::select! {
             () = connection::told_to_stop(&mut stopping) => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let served = connection::run(stream, app.clone(), context.clone(), stopping.clone());
+                Ok((stream, address)) => {
+                    let client = (stream, Peer(address.ip()));
+                    let served = connection::run(client, app.clone(), context.clone(), stopping.clone());
                     let env = context.env.clone();
                     connections.spawn(async move { env.serving(served).await });
                 }

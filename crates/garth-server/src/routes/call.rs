@@ -77,7 +77,7 @@ impl Call<'_> {
         self.judge().await?;
         let Some(retry) = &mut self.retry else { return Ok(self) };
         // Before the lookup: two equal requests at once would both find no record, and both work.
-        self.turn = Some(twins.wait(&self.key.account, retry.key()).await);
+        self.turn = Some(twins.wait(self.key.share(), retry.key()).await);
         let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
         self.once = match Once::begin(Arc::clone(&account), retry.record()).await {
             // A record of an earlier version of the server has a hash of another form.
@@ -152,7 +152,7 @@ impl Call<'_> {
             }
             (Some(false), _) | (_, None) => Ok(None),
             (_, Some(model)) => {
-                let turn = self.model_calls.model(&self.key.account).await?;
+                let turn = self.model_calls.model(self.key.share()).await?;
                 Ok(Some(model.within(turn)))
             }
         }

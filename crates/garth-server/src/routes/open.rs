@@ -63,7 +63,7 @@ impl Opened<'_> {
 
     /// Returns the memories.
     pub(super) fn memories(&self) -> Memories<'_> {
-        let account = &self.call.key.account;
+        let account = self.call.key.share();
         let memories = match &self.access {
             Some(access) => access.memories(account),
             None => {
@@ -81,7 +81,7 @@ impl Opened<'_> {
 
     /// Returns the workspace of the agent.
     pub(super) fn workspace(&self) -> Result<Workspace<'_>, Refusal> {
-        let workspace = self.access()?.workspace().cache(self.call.prompts, &self.call.key.account);
+        let workspace = self.access()?.workspace().cache(self.call.prompts, self.call.key.share());
         Ok(workspace.once(self.call.once.clone()))
     }
 
@@ -97,7 +97,7 @@ impl Opened<'_> {
 
     /// Returns the tree to recall from, or to search in.
     pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
-        let (account, env) = (self.call.key.account.clone(), self.call.env.clone());
+        let (account, env) = (self.call.key.share().to_owned(), self.call.env.clone());
         let (fs, places): (Arc<dyn FileSystem>, _) = match &self.access {
             // A read creates no directories.
             Some(access) => (access.tree().create(false).open().await?, Some(access.memory_places())),

@@ -52,7 +52,7 @@ pub(super) async fn recall(
     fields: RecallFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
-    let account = &call.key.account;
+    let account = call.key.share();
     let served = call.embedder.filter(|_| asked.mode == SearchMode::Meaning);
     let waiting = match served {
         Some(_) => call.recalls.recall(account).await,

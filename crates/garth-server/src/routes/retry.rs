@@ -80,6 +80,11 @@ impl Retry {
         &self.key
     }
 
+    /// Returns the hash of the request.
+    pub(super) fn request_hash(&self) -> &[u8; 32] {
+        &self.request_hash
+    }
+
     /// Adds the audience and the class to the hash. If settings change them, a repeat is another request.
     pub(super) fn reaching(&mut self, audience: &str, class: &str) {
         let mut hash = blake3::Hasher::new();

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use garth_engine::datadir::Scope;
 
 use super::call::{Answering, Call};
+use super::control::ControlHandler;
 use super::header::Header;
 use super::identity::fields_of;
 use super::tree::Tree;
@@ -41,6 +42,10 @@ pub(super) enum Run {
     Upload(for<'a> fn(Call<'a>, &'a Parts, &'a mut Body) -> Answering<'a>),
     /// Returns bytes while they are read.
     Download(for<'a> fn(&'a Call<'a>, &'a Parts) -> BoxFuture<'a, Result<Response, Refusal>>),
+    /// Reads the control data.
+    ReadControl(ControlHandler),
+    /// Changes the control data.
+    WriteControl(ControlHandler),
     /// Reports that the server runs.
     Health,
 }
@@ -71,13 +76,14 @@ impl Route {
 
     /// Returns true if the call changes what is stored.
     pub(super) const fn writes(&self) -> bool {
-        matches!(self.run, Run::Write(..) | Run::Upload(_))
+        matches!(self.run, Run::Write(..) | Run::Upload(_) | Run::WriteControl(_))
     }
 
     /// Returns true if the call runs on the threads that compute, whatever its size.
     pub(super) const fn computes(&self) -> bool {
         match self.run {
             Run::Read(length, _) | Run::Write(length, _) => !matches!(length, Length::Passed),
+            Run::ReadControl(_) | Run::WriteControl(_) => true,
             Run::Upload(_) | Run::Download(_) | Run::Health => false,
         }
     }
@@ -109,7 +115,9 @@ impl Route {
     /// Returns the method, in the form of the header `Allow`.
     pub(super) const fn allow(&self) -> &'static str {
         match self.run {
-            Run::Read(..) | Run::Write(..) | Run::Upload(_) => "POST",
+            Run::Read(..) | Run::Write(..) | Run::Upload(_) | Run::ReadControl(_) | Run::WriteControl(_) => {
+                "POST"
+            }
             Run::Download(_) | Run::Health => "GET, HEAD",
         }
     }

@@ -10,6 +10,7 @@ use garth_engine::{AccountStore, DataDir, ErrorKind};
 
 use super::twins::Twins;
 use crate::answers::Rooms;
+use crate::auth::Tries;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::embedder::ServedEmbedder;
@@ -30,6 +31,7 @@ pub(super) struct Served {
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
+    pub(super) tries: Arc<Tries>,
     pub(super) limits: Arc<Limits>,
 }
 
@@ -49,12 +51,13 @@ impl Served {
             hydrator: Arc::new(Hydrator::with_budget(limits.media_cache)),
             prompts: Arc::default(),
             twins: Arc::default(),
+            tries: Arc::default(),
             limits,
         }
     }
 
     /// Returns the tree of the account of a caller. If the account was deleted after the key was admitted,
-    /// the key is no longer valid.
+    /// the key is no longer valid. A key of the data folder opens none.
     pub(super) async fn tree(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>, Refusal> {
         match self.data_dir.tree_of(admitted).await {
             Err(error) if error.is(ErrorKind::NotFound) => Err(Refusal::unauthorized()),

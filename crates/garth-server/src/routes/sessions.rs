@@ -155,7 +155,7 @@ pub(super) async fn append(
     // Only the usage shows that the context window is almost full.
     if append.usage.is_some() {
         let (agent, user) = (call.caller.agent.to_string(), sessions.audience().to_owned());
-        let (account, session) = (call.key.account.clone(), fields.name.into_owned());
+        let (account, session) = (call.key.share().to_owned(), fields.name.into_owned());
         let of = Of { account, agent, user, session };
         let (tree, env, model) = (Arc::clone(call.account), call.env.clone(), call.model.cloned());
         call.compactions.begin(tree, env, model, of);

@@ -4,6 +4,7 @@
 use garth_agent::nearest::nearest;
 use garth_engine::datadir::Scope;
 
+use super::admin::keys;
 use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
@@ -143,6 +144,35 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields);
 };
 
+/// Builds routes of calls on the control data, which need the scope `admin`, from rows of the form
+/// `does "path" (function, fields);`.
+macro_rules! control_routes {
+    ($($does:ident $path:literal ($answer:path, $($fields:ident)::+);)*) => {
+        &[$(Route {
+            path: $path,
+            summary: <$($fields)::+<'_> as FieldGroup<'_>>::SUMMARY,
+            scopes: &[Scope::Admin],
+            tree: Tree::None,
+            own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
+            headers: routes!(@headers $does),
+            run: control_routes!(@run $does)(|call| Box::pin(async move {
+                let fields = <$($fields)::+<'_>>::read(&call.fields)?;
+                Ok($answer(call, fields).await?.into_body())
+            })),
+        }),*]
+    };
+    (@run Read) => { Run::ReadControl };
+    (@run Write) => { Run::WriteControl };
+}
+
+/// Routes of calls on the control data.
+static CONTROL: &[Route] = control_routes! {
+    Write "/v1/admin/keys/create" (keys::create, keys::CreateFields);
+    Read  "/v1/admin/keys/list" (keys::list, keys::ListFields);
+    Write "/v1/admin/keys/rotate" (keys::rotate, keys::RotateFields);
+    Write "/v1/admin/keys/revoke" (keys::revoke, keys::RevokeFields);
+};
+
 /// Path of the call that stores a media file of a session.
 pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
 
@@ -184,7 +214,7 @@ static OTHERS: &[Route] = &[
 
 /// Returns every route.
 pub(super) fn routes() -> impl Iterator<Item = &'static Route> + Clone {
-    CALLS.iter().chain(OTHERS)
+    CALLS.iter().chain(CONTROL).chain(OTHERS)
 }
 
 /// Returns the name of the route that replaces a path of an earlier version.

@@ -46,7 +46,7 @@ fn revoked_key_is_rejected_at_once() {
     let server = Server::start();
     let (key, secret) = block_on(server.home.control().create_key("acme", "short", &[Scope::Admin])).unwrap();
     assert_eq!(server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).status, 200);
-    block_on(server.home.control().revoke_key("acme", &key.id)).unwrap();
+    block_on(server.home.control().revoke_key(Some("acme"), &key.id)).unwrap();
     server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).refused(401, "UNAUTHORIZED");
 }
 

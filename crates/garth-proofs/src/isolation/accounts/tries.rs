@@ -326,7 +326,7 @@ impl<'a> Tries<'a> {
         }
         let token: String = token.into_iter().collect();
         match block_on(self.world.home.control().authenticate(&token)) {
-            Ok(Some(key)) => Err(Broken::because(format!("a made-up token opens {}", key.account))),
+            Ok(Some(key)) => Err(Broken::because(format!("a made-up token opens {}", key.share()))),
             answer => Ok(told(answer)),
         }
     }

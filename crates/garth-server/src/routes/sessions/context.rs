@@ -215,7 +215,7 @@ async fn shown(
         // The remaining form, `markdown`, is not a format of messages.
         Err(_) => raw(&packed.markdown)?,
         Ok(format) => {
-            let packed = sessions.hydrated(packed, format, call.hydrator, &call.key.account).await?;
+            let packed = sessions.hydrated(packed, format, call.hydrator, call.key.share()).await?;
             RawValue::from_string(packed.list(format))
                 .map_err(|_| Refusal::validation("the list is not valid JSON"))?
         }

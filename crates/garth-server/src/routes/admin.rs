@@ -1,0 +1,3 @@
+//! Calls for administrators.
+
+pub(super) mod keys;

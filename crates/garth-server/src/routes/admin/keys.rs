@@ -1,0 +1,161 @@
+//! Calls on API keys.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use garth_engine::datadir::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::model::{Timestamp, parse_age};
+use serde_json::{Value, json};
+
+use crate::errors::Refusal;
+use crate::fields::{Page, fields, flag, integer, object, string, string_of, strings, time};
+use crate::routes::control::ControlCall;
+
+/// Longest lifetime in seconds, 200 years: later times would exceed a timestamp.
+const MAX_SPAN: i64 = 200 * 365 * 86_400;
+/// Longest grace in seconds: 90 days.
+const MAX_GRACE: u64 = 90 * 86_400;
+
+fields! {
+    /// Creates an API key. The secret is only in this answer.
+    pub(in crate::routes) struct CreateFields<'a> {
+        /// Label to recognize the key by, of at most 256 bytes.
+        label: Cow<'a, str> = string(), or Cow::Borrowed("");
+        /// Scopes of the key, at least one.
+        scopes: Vec<String> = strings().of("scopes").at_most(Scope::ALL.len()), or default_scopes();
+        /// Names and limits of the calls of the key. Default: the key is free.
+        binding: Option<Binding> = object("binding");
+        /// Lifetime, such as `12h`, `30d` or `3d12h`. Default: the key does not expire.
+        expires_in: Option<Cow<'a, str>> = string_of("duration");
+        /// Time of expiry, instead of a lifetime. Default: the key does not expire.
+        expires_at: Option<Timestamp> = time();
+        /// Account of the key; only for a key of the data folder. Default: the account of the caller.
+        account: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
+fn default_scopes() -> Vec<String> {
+    [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead].map(|scope| scope.to_string()).into()
+}
+
+pub(in crate::routes) async fn create(
+    call: &ControlCall<'_>,
+    fields: CreateFields<'_>,
+) -> Result<Value, Refusal> {
+    let account = call.account(fields.account.as_deref())?;
+    let scopes =
+        fields.scopes.iter().map(|scope| scope.parse()).collect::<garth_engine::Result<Vec<Scope>>>();
+    let mut new = NewKey::new(account, &scopes?);
+    new.expires = expiry(&fields, call.data_dir.env().now())?;
+    new.label = fields.label.into_owned();
+    new.binding = fields.binding.unwrap_or_default();
+    if !new.binding.is_free() {
+        garth_agent::check_binding(&new.binding)?;
+    }
+    (new.maker, new.origin) = (Some(call.key.id.clone()), call.origin());
+    let (key, secret) = call.data_dir.control().issue_key(new).await?;
+    Ok(json!({"ok": true, "key": shown(&key), "secret": secret.reveal()}))
+}
+
+/// Returns the time of expiry that a request names.
+fn expiry(fields: &CreateFields<'_>, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+    match (&fields.expires_in, fields.expires_at) {
+        (None, at) => Ok(at),
+        (Some(_), Some(_)) => {
+            Err(Refusal::validation("send one of \"expires_in\" and \"expires_at\", not both"))
+        }
+        (Some(span), None) => match parse_age(span)? {
+            Some(seconds) if (1..=MAX_SPAN).contains(&seconds) => Ok(Some(now.plus_seconds(seconds))),
+            _ => Err(Refusal::validation(
+                "\"expires_in\" must be numbers with s, m, h, d or w, such as 90s, 12h or 3d12h, from 1s to 200 years",
+            )),
+        },
+    }
+}
+
+fields! {
+    /// Lists API keys without their secrets, oldest first.
+    pub(in crate::routes) struct ListFields<'a> {
+        /// Includes revoked keys.
+        revoked: bool = flag(), or false;
+        /// Account of the keys; only for a key of the data folder. Default: the account of the caller.
+        account: Option<Cow<'a, str>> = string_of("id");
+        ..page: Page<500, 100>;
+    }
+}
+
+pub(in crate::routes) async fn list(
+    call: &ControlCall<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    let account = call.account(fields.account.as_deref())?;
+    let first = if fields.revoked { KeysPage::with_revoked() } else { KeysPage::default() };
+    let mut page = first.limit(fields.page.limit);
+    page.after = fields.page.cursor.as_deref().map(position).transpose()?;
+    let listed = call.data_dir.control().keys(account, &page).await?;
+    let next = listed.items.last().filter(|_| listed.more);
+    let next = next.map(|last| call.fields.cursor_of(&format!("{}-{}", last.created.0, last.id)));
+    let items: Vec<Value> = listed.items.iter().map(shown).collect();
+    Ok(json!({"items": items, "has_more": listed.more, "next_cursor": next}))
+}
+
+/// Returns the creation time and the id of a cursor.
+fn position(cursor: &str) -> Result<(Timestamp, String), Refusal> {
+    let (created, id) = cursor.rsplit_once('-').ok_or_else(Refusal::cursor)?;
+    Ok((Timestamp(created.parse().map_err(|_| Refusal::cursor())?), id.to_owned()))
+}
+
+fields! {
+    /// Replaces an API key by a new one with the same label, scopes, binding and expiry. The secret is only in
+    /// this answer.
+    pub(in crate::routes) struct RotateFields<'a> {
+        /// Id of the key.
+        id: Cow<'a, str> = string_of("id");
+        /// Seconds for which the old key stays valid. With 0, it is revoked at once.
+        grace_seconds: u64 = integer(0, MAX_GRACE), or 3600;
+        /// Account of the key; only for a key of the data folder. Default: the account of the caller.
+        account: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn rotate(
+    call: &ControlCall<'_>,
+    fields: RotateFields<'_>,
+) -> Result<Value, Refusal> {
+    let account = call.account(fields.account.as_deref())?;
+    let mut rotation = Rotation::new(Duration::from_secs(fields.grace_seconds));
+    (rotation.maker, rotation.origin) = (Some(call.key.id.clone()), call.origin());
+    let done = call.data_dir.control().rotate_key(account, &fields.id, rotation).await?;
+    let (key, old) = (shown(&done.key), shown(&done.old));
+    Ok(json!({"ok": true, "key": key, "secret": done.secret.reveal(), "old": old}))
+}
+
+fields! {
+    /// Revokes an API key: it is rejected from the next call on. A repeat keeps the first time.
+    pub(in crate::routes) struct RevokeFields<'a> {
+        /// Id of the key.
+        id: Cow<'a, str> = string_of("id");
+        /// Account of the key; only for a key of the data folder. Default: the account of the caller.
+        account: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn revoke(
+    call: &ControlCall<'_>,
+    fields: RevokeFields<'_>,
+) -> Result<Value, Refusal> {
+    let account = call.account(fields.account.as_deref())?;
+    let key = call.data_dir.control().revoke_key(account, &fields.id).await?;
+    Ok(json!({"ok": true, "key": shown(&key)}))
+}
+
+/// Returns the JSON of a key.
+fn shown(key: &ApiKey) -> Value {
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    json!({
+        "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
+        "binding": (!key.binding.is_free()).then_some(&key.binding),
+        "created_at": key.created.to_rfc3339(), "expires_at": key.expires.map(Timestamp::to_rfc3339),
+        "revoked_at": key.revoked.map(Timestamp::to_rfc3339), "maker": key.maker,
+    })
+}
