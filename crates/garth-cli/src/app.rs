@@ -166,6 +166,12 @@ impl App {
 
     /// Fails in the tree of an agent or an overlay, for a verb that works on accounts as they are stored.
     pub(crate) fn no_tree(&self, verb: &str) -> Result {
+        self.no_overlay(verb)?;
+        self.only_account(verb)
+    }
+
+    /// Fails in an overlay, and with overridden rules, for a verb that changes no files.
+    pub(crate) fn no_overlay(&self, verb: &str) -> Result {
         if self.global.overlay.is_some() {
             return Err(Failure::Usage(format!("{verb} works on the account: remove --overlay")));
         }
@@ -174,7 +180,7 @@ impl App {
                 "{verb} writes nothing that rules apply to: remove --override-rules"
             )));
         }
-        self.only_account(verb)
+        Ok(())
     }
 
     pub(crate) fn author(&self) -> Author {

@@ -313,6 +313,7 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("account", &["show", "get", "info", "status"], &["status --account NAME"]),
     ("key", &["new", "add", "generate"], &["key create --label NAME"]),
     ("key", &["remove", "disable"], &["key revoke ID"]),
+    ("key", &["renew", "replace"], &["key rotate ID"]),
     ("key", &["show", "get"], &["key list"]),
     ("rule", &["add", "create", "new"], &["rule set PATTERN RULE"]),
     ("rule", &["show", "get"], &["rule list"]),

@@ -15,6 +15,7 @@ mod it {
     mod harness;
     mod idempotency;
     mod isolation;
+    mod keys;
     mod limits;
     mod media;
     mod memories;

@@ -77,7 +77,7 @@ impl Account {
 
 /// Returns a description of an account to be deleted. A tree that cannot be opened can still be deleted.
 async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
-    let keys = data_dir.control().keys(name).await.map_err(|error| no_account_or(name, error))?;
+    let keys = data_dir.control().count_keys(Some(name)).await.map_err(|error| no_account_or(name, error))?;
     let head = match data_dir.account(name).await {
         Ok(tree) => tree.head().await.ok(),
         Err(_) => None,
@@ -89,7 +89,7 @@ async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
         Some(_) => "an empty tree".to_owned(),
         None => "a tree that cannot be opened".to_owned(),
     };
-    let keys = counted(keys.len() as u64, "API key", "API keys");
+    let keys = counted(keys, "API key", "API keys");
     Ok(format!("account {} with {commits}, and {keys}", escaped(name)))
 }
 

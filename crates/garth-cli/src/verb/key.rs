@@ -1,19 +1,26 @@
-//! `garth key`: API keys of an account.
+//! `garth key`: API keys of an account, or of the data folder.
+
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use garth_engine::datadir::{ApiKey, Scope};
-use garth_engine::model::Timestamp;
-use garth_engine::{Error, ErrorKind};
-use serde_json::json;
+use garth_engine::datadir::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::model::{Moment, Timestamp, parse_age};
+use garth_engine::{DataDir, Error, ErrorKind, TreePath};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::{Result, no_account_or};
+use crate::fail::{Failure, Failures, Result, no_account_or};
+use crate::when::parse_span;
 
-/// Create, list and revoke API keys of the account
+/// Longest lifetime in seconds, 200 years: later times would exceed a timestamp.
+const MAX_SPAN: i64 = 200 * 365 * 86_400;
+
+/// Create, list, rotate and revoke API keys of the account
 ///
 /// A program sends its key as `Authorization: Bearer KEY`. With --json, prints one object per key: id,
-/// account, label, scopes, created, revoked; `create` also prints key, the secret.
+/// account, label, scopes, binding, created, expires, revoked, maker; `create` and `rotate` also print key,
+/// the secret.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
 pub(crate) struct Key {
@@ -24,70 +31,282 @@ pub(crate) struct Key {
 #[derive(Subcommand, Debug)]
 enum Action {
     /// Create a key, and print it once
-    #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read")]
-    Create {
-        /// Label, to recognize the key by
-        #[arg(long, default_value = "", value_name = "TEXT")]
-        label: String,
-        /// Scope of access: memory:read, memory:write, search:read, or admin for all of them (repeatable)
-        #[arg(
-            long = "scope", value_name = "SCOPE",
-            default_values = ["memory:read", "memory:write", "search:read"]
-        )]
-        scopes: Vec<Scope>,
-    },
+    ///
+    /// With --agent, --user, --key, --chat, --class or --session, the key is bound: it opens the tree that
+    /// `garth` shows with the same options, and nothing else. The variables GARTH_AGENT and GARTH_USER bind
+    /// nothing.
+    #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read\n  \
+                      garth key create --agent scout --user ann --scope files:read --expires 30d")]
+    Create(Create),
     /// List keys, without their secrets
     #[command(alias = "ls", after_help = "Example:\n  garth key list")]
-    List,
-    /// Revoke a key; it stays in the list
-    #[command(aliases = ["rm", "delete"], after_help = "Example:\n  garth key revoke 0123456789abcdef")]
-    Revoke {
+    List {
+        /// Include revoked keys
+        #[arg(long)]
+        revoked: bool,
+        /// List the keys of the data folder
+        #[arg(long)]
+        operator: bool,
+    },
+    /// Replace a key by a new one with the same label, scopes, binding and expiry, and print it once
+    #[command(after_help = "Example:\n  garth key rotate 0123456789abcdef --grace 1d")]
+    Rotate {
         /// Id of the key: the part between `garth_` and the dot
         id: String,
+        /// Time for which the old key stays valid; 0 revokes it at once
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_span)]
+        grace: i64,
+        /// Rotate a key of the data folder
+        #[arg(long)]
+        operator: bool,
     },
+    /// Revoke keys
+    #[command(aliases = ["rm", "delete"], after_help = "Example:\n  garth key revoke 0123456789abcdef")]
+    Revoke {
+        /// Ids of the keys: the part between `garth_` and the dot
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Revoke keys of the data folder
+        #[arg(long)]
+        operator: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Create {
+    /// Label, to recognize the key by
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    label: String,
+    /// Scope of access: memory:read, memory:write, search:read, files:read, files:write, or admin for all of
+    /// them (repeatable) [default: memory:read, memory:write and search:read; with --operator admin]
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<Scope>,
+    /// Bind the key to this path of its tree
+    #[arg(long, value_name = "PATH")]
+    prefix: Option<String>,
+    /// Bind the key to reading, whatever its scopes
+    #[arg(long)]
+    read_only: bool,
+    /// Lifetime (12h, 30d), or time of expiry (2027-01-01, 2027-01-01T09:30Z) [default: never]
+    #[arg(long, value_name = "DURATION|TIME")]
+    expires: Option<String>,
+    /// Create a key of the data folder: for accounts and their keys, not for files
+    #[arg(long)]
+    operator: bool,
 }
 
 impl Key {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        app.no_tree("key")?;
-        let data_dir = app.data_dir()?;
-        let account = &app.global.account;
-        data_dir.control().account(account).await.map_err(|error| no_account_or(account, error))?;
+        let is_bindable = matches!(&self.action, Action::Create(create) if !create.operator);
+        let checked = if is_bindable { check_binding_options(app) } else { app.no_tree("key") };
+        checked?;
         match self.action {
-            Action::Create { label, scopes } => {
-                let (key, secret) = data_dir.control().create_key(account, &label, &scopes).await?;
-                show(app, &key, Some(secret.reveal()))
-            }
-            Action::List => {
-                let keys = data_dir.control().keys(account).await?;
-                keys.iter().try_for_each(|key| show(app, key, None))
-            }
-            Action::Revoke { id } => {
-                let key = data_dir.control().revoke_key(account, &id).await.map_err(|error| {
-                    if !error.is(ErrorKind::NotFound) {
-                        return error;
+            Action::Create(create) => create.run(app).await,
+            Action::List { revoked, operator } => {
+                let owner = Owner::open(app, operator).await?;
+                let first = if revoked { KeysPage::with_revoked() } else { KeysPage::default() };
+                let mut page = first.clone();
+                loop {
+                    let keys = owner.data_dir.control().keys(owner.account(), &page).await?;
+                    keys.items.iter().try_for_each(|key| show(app, key))?;
+                    match keys.items.last().filter(|_| keys.more) {
+                        Some(last) => page = first.clone().after(last),
+                        None => return Ok(()),
                     }
-                    let message = format!("{id}: account {account} has no such key; see `garth key list`");
-                    Error::new(ErrorKind::NotFound, message)
-                })?;
-                show(app, &key, None)
+                }
+            }
+            Action::Rotate { id, grace, operator } => {
+                let owner = Owner::open(app, operator).await?;
+                let rotation = Rotation::new(Duration::from_secs(grace.unsigned_abs()));
+                let rotated = owner.data_dir.control().rotate_key(owner.account(), &id, rotation).await;
+                let done = rotated.map_err(|error| owner.no_key_or(&id, error))?;
+                let more = [("old", json_of(&done.old))];
+                show_secret(app, &done.key, done.secret.reveal(), more)
+            }
+            Action::Revoke { ids, operator } => {
+                let owner = Owner::open(app, operator).await?;
+                let mut failures = Failures::default();
+                for id in ids {
+                    let revoked = owner.data_dir.control().revoke_key(owner.account(), &id).await;
+                    let shown = match revoked {
+                        Ok(key) => show(app, &key),
+                        Err(error) => Err(owner.no_key_or(&id, error).into()),
+                    };
+                    failures.add(shown, app.global.json)?;
+                }
+                failures.done()
             }
         }
     }
 }
 
-fn show(app: &mut App, key: &ApiKey, secret: Option<&str>) -> Result {
-    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    let mut json = json!({
-        "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
-        "created": key.created.to_rfc3339(), "revoked": key.revoked.map(Timestamp::to_rfc3339),
-    });
-    if let Some(secret) = secret {
-        json["key"] = secret.into();
-        let text = format_args!("{secret}\n    shown only once; id {}, {}", key.id, scopes.join(" "));
-        return app.out.item(&json, text);
+impl Create {
+    async fn run(self, app: &mut App) -> Result {
+        let expires = self.expires.as_deref().map(|text| time_of_expiry(text, app.env.now())).transpose()?;
+        let binding = binding(app, self.prefix.as_deref(), self.read_only)?;
+        if !binding.is_free() {
+            garth_agent::check_binding(&binding)?;
+        }
+        let owner = Owner::open(app, self.operator).await?;
+        let scopes = match (&*self.scopes, self.operator) {
+            ([], true) => &[Scope::Admin][..],
+            ([], false) => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
+            (scopes, _) => scopes,
+        };
+        let mut new = NewKey::new(owner.account(), scopes);
+        (new.label, new.binding, new.expires) = (self.label, binding, expires);
+        let (key, secret) = owner.data_dir.control().issue_key(new).await?;
+        show_secret(app, &key, secret.reveal(), [])
     }
+}
+
+/// Owner of keys: an account, or the data folder.
+struct Owner {
+    data_dir: DataDir,
+    /// `None`: the data folder.
+    account: Option<String>,
+}
+
+impl Owner {
+    async fn open(app: &App, operator: bool) -> Result<Self> {
+        let data_dir = app.data_dir()?;
+        if operator {
+            return Ok(Self { data_dir, account: None });
+        }
+        let account = app.global.account.clone();
+        data_dir.control().account(&account).await.map_err(|error| no_account_or(&account, error))?;
+        Ok(Self { data_dir, account: Some(account) })
+    }
+
+    fn account(&self) -> Option<&str> {
+        self.account.as_deref()
+    }
+
+    /// Returns an error about a key, with advice if it does not exist.
+    fn no_key_or(&self, id: &str, error: Error) -> Error {
+        if !error.is(ErrorKind::NotFound) {
+            return error;
+        }
+        let message = match &self.account {
+            Some(account) => format!("{id}: account {account} has no such key; see `garth key list`"),
+            None => format!("{id}: the data folder has no such key; see `garth key list --operator`"),
+        };
+        Error::new(ErrorKind::NotFound, message)
+    }
+}
+
+/// Fails if options name more than the identity of a key.
+fn check_binding_options(app: &App) -> Result {
+    app.no_overlay("key")?;
+    let chat = &app.global.chat;
+    if !chat.skills.is_empty() || chat.upload_limit.is_some() {
+        let message = "a key cannot be bound to skills or an upload limit: remove --skill and --upload-limit";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    Ok(())
+}
+
+/// Returns the binding that the options name.
+fn binding(app: &App, prefix: Option<&str>, read_only: bool) -> Result<Binding> {
+    let (global, chat) = (&app.global, &app.global.chat);
+    let mut binding = Binding::default();
+    // Only if it was given here: a variable must not bind keys.
+    binding.agent = global.agent_is_named.then(|| global.agent.clone());
+    (binding.user, binding.chat) = (chat.user.clone(), chat.chat.clone());
+    (binding.class, binding.session) = (chat.class.clone(), chat.session.clone());
+    binding.key = chat.session_key.as_ref().map(ToString::to_string);
+    binding.prefix = prefix.map(TreePath::parse).transpose().map_err(Error::from)?;
+    binding.read_only = read_only;
+    Ok(binding)
+}
+
+/// Returns the time that `--expires` names: a lifetime, a date or a time.
+fn time_of_expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
+    if let Some(seconds) = parse_age(text)? {
+        return match seconds {
+            1..=MAX_SPAN => Ok(now.plus_seconds(seconds)),
+            _ => Err(Failure::Usage(format!("--expires {text}: write 1s to 200 years"))),
+        };
+    }
+    match Moment::parse(text, now)? {
+        Some(Moment::Time(time)) => Ok(time),
+        _ => Err(Failure::Usage(format!(
+            "--expires {text}: write a lifetime (12h, 30d) or a time (2027-01-01, 2027-01-01T09:30Z)"
+        ))),
+    }
+}
+
+fn json_of(key: &ApiKey) -> Value {
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    json!({
+        "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
+        "binding": (!key.binding.is_free()).then_some(&key.binding),
+        "created": key.created.to_rfc3339(), "expires": key.expires.map(Timestamp::to_rfc3339),
+        "revoked": key.revoked.map(Timestamp::to_rfc3339), "maker": key.maker,
+    })
+}
+
+/// Prints a new key with its secret, and in JSON `more` fields.
+fn show_secret<const N: usize>(
+    app: &mut App,
+    key: &ApiKey,
+    secret: &str,
+    more: [(&str, Value); N],
+) -> Result {
+    let mut json = json_of(key);
+    json["key"] = secret.into();
+    for (name, value) in more {
+        json[name] = value;
+    }
+    let text = format!("{secret}\n    shown only once; id {}, {}{}", key.id, scopes(key, " "), limits(key));
+    app.out.item(&json, text)
+}
+
+fn show(app: &mut App, key: &ApiKey) -> Result {
     let revoked = key.revoked.map(|time| format!("  revoked {}", time.to_rfc3339())).unwrap_or_default();
     let (id, time) = (&key.id, key.created.to_rfc3339());
-    app.out.item(&json, format_args!("{id}  {time}  {}  {}{revoked}", scopes.join(","), escaped(&key.label)))
+    let (scopes, label, limits) = (scopes(key, ","), escaped(&key.label), limits(key));
+    app.out.item(&json_of(key), format_args!("{id}  {time}  {scopes}  {label}{revoked}{limits}"))
+}
+
+fn scopes(key: &ApiKey, between: &str) -> String {
+    key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(between)
+}
+
+/// Returns a line with the binding and the expiry of a key; empty without either.
+fn limits(key: &ApiKey) -> String {
+    let Binding { agent, user, key: session_key, chat, class, session, prefix, read_only, .. } = &key.binding;
+    let names = [
+        ("agent", agent),
+        ("user", user),
+        ("key", session_key),
+        ("chat", chat),
+        ("class", class),
+        ("session", session),
+    ];
+    let names =
+        names.into_iter().filter_map(|(name, bound)| Some(format!("{name} {}", escaped(bound.as_ref()?))));
+    let prefix = prefix.as_ref().map(|prefix| format!("below {}", escaped(prefix.as_str())));
+    let read_only = read_only.then(|| "read-only".to_owned());
+    let expires = key.expires.map(|time| format!("expires {}", time.to_rfc3339()));
+    let limits: Vec<String> = names.chain(prefix).chain(read_only).chain(expires).collect();
+    if limits.is_empty() { String::new() } else { format!("\n    {}", limits.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiry_is_a_lifetime_or_a_time() {
+        let now = Timestamp::parse_rfc3339("2026-01-27T09:30:00Z").unwrap();
+        let time = |text: &str| time_of_expiry(text, now).ok().map(Timestamp::to_rfc3339);
+        assert_eq!(time("12h").as_deref(), Some("2026-01-27T21:30:00.000Z"));
+        assert_eq!(time("1d12h").as_deref(), Some("2026-01-28T21:30:00.000Z"));
+        assert_eq!(time("2027-01-01").as_deref(), Some("2027-01-01T00:00:00.000Z"));
+        assert_eq!(time("2027-01-01T09:30Z").as_deref(), Some("2027-01-01T09:30:00.000Z"));
+        for text in ["", "42", "0s", "soon", "ver_1-1", "300000w", "2027-13-01"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
 }

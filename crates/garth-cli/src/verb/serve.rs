@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use garth_agent::outbox::Sink;
-use garth_engine::datadir::Scope;
+use garth_engine::datadir::{KeysPage, Scope};
 use garth_engine::{DataDir, Env};
 use garth_server::Collecting;
 use garth_server::chat_model::ServedModel;
@@ -150,8 +150,9 @@ fn is_no_address(error: &io::Error) -> bool {
 
 /// Creates a key for an account that never had one.
 async fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
-    let keys = data_dir.control().keys(account).await.map_err(|error| no_account_or(account, error))?;
-    if !keys.is_empty() {
+    let one = KeysPage::with_revoked().limit(1);
+    let keys = data_dir.control().keys(Some(account), &one).await;
+    if !keys.map_err(|error| no_account_or(account, error))?.items.is_empty() {
         return Ok(None);
     }
     let (_, secret) =

@@ -81,7 +81,7 @@ impl Status {
         let folder = data_dir.folder().join("accounts").join(folder);
         let bytes = size_of(&folder.join("tree.db")) + size_of(&folder.join("tree.db-wal"));
         let packs = files_in(&folder.join("packs"));
-        let keys = data_dir.control().keys(&name).await?.iter().filter(|key| key.revoked.is_none()).count();
+        let keys = data_dir.control().count_keys(Some(&name)).await?;
         let quotas = account.quotas().await?.len();
         let dirs = async |dir: &str| directories_in(&*account, dir).await;
         let (agents, users, chats) = (dirs("/agents").await?, dirs("/users").await?, dirs("/chats").await?);

@@ -36,7 +36,8 @@ fn keys_are_shown_once_and_revoked() {
     let secret = key.split_once('.').expect("a dot").1;
     assert!(!garth.ok(&["key", "list"]).contains(secret) && listed[0].get("key").is_none());
     garth.ok(&["key", "revoke", &id]);
-    assert!(garth.lines(&["key", "list"])[0]["revoked"].is_string());
+    assert_eq!(garth.ok(&["key", "list"]), "");
+    assert!(garth.lines(&["key", "list", "--revoked"])[0]["revoked"].is_string());
     garth.fails(3, &["key", "revoke", "0000000000000000"]);
     garth.fails(2, &["key", "create", "--scope", "everything"]);
     garth.fails(3, &["key", "create", "--account", "none"]);
@@ -54,6 +55,113 @@ fn keys_are_revoked_through_their_own_account() {
     assert!(said.contains(&format!("{id}: account team-b has no such key")), "{said}");
     assert_eq!(garth.lines(&["key", "list"])[0]["revoked"], json!(null));
     garth.ok(&["key", "revoke", &id]);
+}
+
+#[test]
+fn key_is_bound_by_identity_options() {
+    let garth = Garth::new();
+    let args = ["key", "create", "--agent", "scout", "--user", "ann", "--chat", "trip", "--class", "main"];
+    let more = ["--scope", "files:read", "--scope", "files:write", "--prefix", "/notes", "--read-only"];
+    let made = garth.json(&[&args[..], &more].concat());
+    let binding = json!({
+        "agent": "scout", "user": "ann", "chat": "trip", "class": "main", "prefix": "/notes", "read_only": true,
+    });
+    assert_eq!((&made["binding"], &made["maker"]), (&binding, &json!(null)));
+    assert_eq!(garth.lines(&["key", "list"])[0]["binding"], binding);
+    let shown = "agent scout, user ann, chat trip, class main, below /notes, read-only";
+    assert!(garth.ok(&["key", "list"]).contains(shown));
+    let by_key =
+        garth.json(&["key", "create", "--key", "agent:scout:slack:channel:C1", "--session", "today"]);
+    assert_eq!(by_key["binding"], json!({"key": "agent:scout:slack:channel:C1", "session": "today"}));
+}
+
+#[test]
+fn variables_do_not_bind_keys() {
+    let garth = Garth::new();
+    let mut command = garth.command(&["key", "create", "--json"]);
+    let made = finish_ok(command.env("GARTH_USER", "ann").env("GARTH_AGENT", "scout"));
+    assert_eq!(made["binding"], json!(null));
+}
+
+/// Runs a command that must succeed. Returns its JSON.
+fn finish_ok(command: &mut std::process::Command) -> serde_json::Value {
+    let output = command.output().expect("a run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn key_create_rejects_contradictory_options() {
+    let garth = Garth::new();
+    for args in [
+        &["--scope", "admin", "--agent", "scout"][..],
+        &["--prefix", "/notes"],
+        &["--read-only"],
+        &["--agent", "scout", "--prefix", "/"],
+        &["--agent", "scout", "--prefix", "notes"],
+        &["--agent", "scout", "--class", "none"],
+        &["--operator", "--agent", "scout"],
+        &["--operator", "--user", "ann"],
+        &["--user", "ann", "--skill", "cook"],
+        &["--user", "ann", "--upload-limit", "1M"],
+        &["--overlay", "draft"],
+        &["--expires", "0s"],
+        &["--expires", "soon"],
+        &["--expires", "2020-01-01"],
+    ] {
+        garth.fails(2, &[&["key", "create"], args].concat());
+    }
+    assert_eq!(garth.ok(&["key", "list", "--revoked"]), "");
+}
+
+#[test]
+fn expiring_key_names_its_end() {
+    let garth = Garth::new();
+    let made = garth.json(&["key", "create", "--expires", "2200-01-01T09:30Z"]);
+    assert_eq!(made["expires"], "2200-01-01T09:30:00.000Z");
+    assert!(garth.ok(&["key", "list"]).contains("expires 2200-01-01T09:30:00.000Z"));
+    assert!(garth.json(&["key", "create", "--expires", "30d"])["expires"].is_string());
+    assert_eq!(garth.json(&["key", "create"])["expires"], json!(null));
+}
+
+#[test]
+fn rotated_key_ends_after_the_grace() {
+    let garth = Garth::new();
+    let old = garth.json(&["key", "create", "--label", "laptop", "--scope", "memory:read"]);
+    let id = string(&old["id"]);
+    let new = garth.json(&["key", "rotate", &id, "--grace", "1d"]);
+    assert_eq!((&new["label"], &new["scopes"]), (&old["label"], &old["scopes"]));
+    assert!(string(&new["key"]).starts_with(&format!("garth_{}.", string(&new["id"]))));
+    assert_eq!((&new["old"]["id"], &new["old"]["revoked"]), (&old["id"], &json!(null)));
+    assert!(new["old"]["expires"].is_string());
+    garth.fails(4, &["key", "rotate", &id]);
+    let last = garth.json(&["key", "rotate", &string(&new["id"]), "--grace", "0"]);
+    assert!(last["old"]["revoked"].is_string());
+    assert_eq!(column(&garth.lines(&["key", "list"]), "id"), [id, string(&last["id"])]);
+    garth.fails(3, &["key", "rotate", "0000000000000000"]);
+}
+
+#[test]
+fn operator_keys_are_listed_apart() {
+    let garth = Garth::new();
+    let made = garth.json(&["key", "create", "--operator"]);
+    assert_eq!((&made["account"], &made["scopes"]), (&json!(null), &json!(["admin"])));
+    let id = string(&made["id"]);
+    assert_eq!(garth.ok(&["key", "list"]), "");
+    assert_eq!(column(&garth.lines(&["key", "list", "--operator"]), "id"), [id.clone()]);
+    garth.fails(3, &["key", "revoke", &id]);
+    garth.ok(&["key", "revoke", "--operator", &id]);
+    assert_eq!(garth.ok(&["key", "list", "--operator"]), "");
+}
+
+#[test]
+fn revoke_takes_several_keys() {
+    let garth = Garth::new();
+    let ids: Vec<String> = (0..2).map(|_| string(&garth.json(&["key", "create"])["id"])).collect();
+    let output = garth.run(&["key", "revoke", &ids[0], "0000000000000000", &ids[1]], b"");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("0000000000000000"), "{}", text(&output.stderr));
+    assert_eq!(garth.ok(&["key", "list"]), "", "the others are revoked");
 }
 
 #[test]

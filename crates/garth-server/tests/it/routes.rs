@@ -129,12 +129,13 @@ fn reference_page_matches_table() {
 type Row = (String, Vec<String>);
 
 /// Scopes in the order of the columns.
-const SCOPES: [Scope; 4] = [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead, Scope::Admin];
+const SCOPES: [Scope; 6] = Scope::ALL;
 
 fn scope_table() -> Vec<Row> {
     let page = include_str!("../../../../docs/specs/http-scopes.md");
     let columns = SCOPES.map(|scope| format!("`{scope}`")).join(" | ");
-    let (_, table) = page.split_once(&format!("| call | {columns} |\n|---|---|---|---|---|\n")).unwrap();
+    let (_, table) =
+        page.split_once(&format!("| call | {columns} |\n|---|---|---|---|---|---|---|\n")).unwrap();
     let row = |line: &str| {
         let mut cells =
             line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
@@ -239,6 +240,10 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         let headers = format!("authorization: Bearer {}\r\ncontent-type: image/png\r\n", server.key);
         let upload = "/v1/agents/scout/media?session_key=agent:scout:main";
         assert_eq!(server.request("POST", upload, &headers, b"picture").status, 200);
+        // The server has one key already.
+        if n > 0 {
+            server.key("acme", &[Scope::MemoryRead]);
+        }
         for file in [
             format!("/agents/scout/sessions/a{n}.jsonl.gz"),
             format!("/agents/scout/sessions/a{n}/picture.png"),
@@ -262,6 +267,7 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/agents/{agent}/archives", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/daily/list", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/media/list", r#"{"session_key":"agent:scout:main"}"#),
+        ("/v1/admin/keys/list", "{}"),
     ]
     .into()
 }

@@ -44,6 +44,7 @@ pub(super) fn asks(call: &CallReference, asker: Asker, filled: &Filled) -> Vec<A
         Some(("sessions" | "context", call)) => of_sessions(call, asker, filled),
         Some(("skills", call)) => skills(call),
         Some(("media", call)) => media(call, asker, filled),
+        Some(("admin", call)) => admin(call),
         _ => others(name, asker, filled),
     }
 }
@@ -194,6 +195,16 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             all
         }
         other => panic!("sessions or context/{other} has no request here: add one"),
+    }
+}
+
+/// Returns requests for the account itself, which name nothing of a place.
+fn admin(call: &str) -> Vec<Ask> {
+    match call {
+        "keys/create" => vec![look(json!({"label": "x"}))],
+        "keys/list" => vec![look(json!({"revoked": true}))],
+        "keys/rotate" | "keys/revoke" => vec![look(json!({"id": "0123456789abcdef"}))],
+        other => panic!("admin/{other} has no request here: add one"),
     }
 }
 
