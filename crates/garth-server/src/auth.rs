@@ -117,6 +117,9 @@ fn network(peer: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+    use garth_engine::Env;
+
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_769_472_000_000_000_000);
@@ -127,6 +130,32 @@ mod tests {
 
     fn millis(tries: &Tries, from: &str, now: Timestamp) -> u128 {
         tries.delay(peer(from), now).as_millis()
+    }
+
+    #[test]
+    fn only_refused_tokens_count_as_wrong_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+        block_on(data.create_account("acme")).unwrap();
+        let (_, secret) = block_on(data.control().create_key("acme", "", &[Scope::MemoryRead])).unwrap();
+        let try_with = |authorization: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = authorization {
+                headers.insert(AUTHORIZATION, value.parse().unwrap());
+            }
+            block_on(authorize(&data, &headers, &[Scope::MemoryWrite])).unwrap_err()
+        };
+        let valid = format!("Bearer {}", secret.reveal());
+        for (authorization, is_wrong_key) in [
+            (None, false),
+            (Some("Basic x"), false),
+            // It lacks the scope.
+            (Some(&*valid), false),
+            (Some("Bearer x"), true),
+            (Some(&valid[..valid.len() - 1]), true),
+        ] {
+            assert_eq!(try_with(authorization).is_wrong_key, is_wrong_key, "{authorization:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! HTTP interface of garth: key-value calls, memories, sessions, workspaces, media and recall. `docs/specs`
+//! HTTP interface of garth: key-value calls, memories, sessions, workspaces, media, recall and keys. `docs/specs`
 //! is the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the other pages their
 //! own.
 //!

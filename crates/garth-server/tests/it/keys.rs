@@ -270,20 +270,5 @@ fn wrong_keys_are_slowed_and_valid_ones_are_not() {
     // At least: nothing here bounds a time from above.
     assert!(begin.elapsed() >= Duration::from_millis(100));
     assert_eq!(messages.len(), 1, "the same refusal");
-    assert!(works(&server, &server.key.clone()));
-}
-
-/// Refusals wait on a clock that moves only when nothing else runs: a valid key never waits for it.
-#[test]
-fn missing_keys_and_scopes_are_no_wrong_keys() {
-    let server = Server::start();
-    let reader = server.key("acme", &[Scope::MemoryRead]);
-    for _ in 0..100 {
-        server.request("POST", "/v1/get", "", b"{}").refused(401, "UNAUTHORIZED");
-        server.post_as(&reader, "put", "{}").refused(403, "FORBIDDEN");
-    }
-    // With these counted, it would be refused after five seconds.
-    let begin = server.home.env().instant();
-    server.post_as("garth_none", "get", "{}").refused(401, "UNAUTHORIZED");
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(works(&server, &server.key));
 }
