@@ -1,6 +1,6 @@
-//! HTTP interface of garth: key-value calls, memories, sessions, workspaces, media, recall and keys. `docs/specs`
-//! is the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the other pages their
-//! own.
+//! HTTP interface of garth: key-value calls, memories, sessions, workspaces, media, recall and keys.
+//! `docs/specs` is the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the other
+//! pages their own.
 //!
 //! Everything goes through [`garth_engine::FileSystem`], so all interfaces see the same data. This is a
 //! separate crate so that work on the engine does not rebuild a web server.

@@ -115,7 +115,10 @@ mod tests {
             binding.prefix = Some(TreePath::parse("/notes").unwrap());
             binding.read_only = true;
         });
-        let json = r#"{"agent":"scout","user":"ann","key":"agent:scout:main","chat":"trip","class":"main","session":"today","prefix":"/notes","read_only":true}"#;
+        let json = concat!(
+            r#"{"agent":"scout","user":"ann","key":"agent:scout:main","chat":"trip","class":"main","#,
+            r#""session":"today","prefix":"/notes","read_only":true}"#
+        );
         assert_eq!(all.to_json(), json);
         assert_eq!(serde_json::from_str::<Binding>(json).unwrap(), all);
         assert_eq!(Binding::default().to_json(), "{}");

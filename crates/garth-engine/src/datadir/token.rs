@@ -1,4 +1,4 @@
-//! Tokens of keys: their text form, how they are issued or derived, and the hash that keeps them off the disk.
+//! Tokens of keys: their text form, issue and derivation, and the hash that keeps them off the disk.
 
 use std::fmt;
 

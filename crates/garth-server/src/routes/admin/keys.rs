@@ -106,8 +106,8 @@ fn position(cursor: &str) -> Result<(Timestamp, String), Refusal> {
 }
 
 fields! {
-    /// Replaces an API key by a new one with the same label, scopes, binding and expiry. The secret is only in
-    /// this answer.
+    /// Replaces an API key by a new one with the same label, scopes, binding and expiry. The secret is only
+    /// in this answer.
     pub(in crate::routes) struct RotateFields<'a> {
         /// Id of the key.
         id: Cow<'a, str> = string_of("id");
