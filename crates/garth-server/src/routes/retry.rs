@@ -5,6 +5,7 @@ use axum::http::HeaderMap;
 use garth_engine::model::{Idempotency, Timestamp};
 
 use super::header::Header;
+use super::route::Method;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -33,6 +34,7 @@ pub(super) struct Retry {
 
 /// Parts of a request that are compared with its repeat.
 pub(super) struct Compared<'a> {
+    pub(super) method: Method,
     /// Path of the route as declared, with `{agent}`.
     pub(super) path: &'static str,
     /// Arguments of the path, percent-decoded.
@@ -109,8 +111,15 @@ impl Compared<'_> {
         let mut part = |bytes: &[u8]| {
             hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         };
-        // Keeps these hashes apart from those of other inputs.
-        part(b"garth request 1");
+        // Keeps these hashes apart from those of other inputs. The method is not part of the first form, which
+        // has a call by `POST` on each path.
+        match self.method {
+            Method::Post => part(b"garth request 1"),
+            method => {
+                part(b"garth request 2");
+                part(method.as_str().as_bytes());
+            }
+        }
         part(self.path.as_bytes());
         for (name, value) in self.arguments {
             part(name.as_bytes());
@@ -123,7 +132,8 @@ impl Compared<'_> {
         }
         part(b"headers");
         // The table lists headers in lower case and in a fixed order.
-        for name in self.headers.iter().map(|header| header.name).filter(|name| *name != IDEMPOTENCY_KEY) {
+        let declared = self.headers.iter().filter(|header| header.name != IDEMPOTENCY_KEY);
+        for name in declared.flat_map(|header| header.sent(headers)) {
             for value in headers.get_all(name) {
                 // Spaces around a value have no meaning in HTTP.
                 let value = value.as_bytes().trim_ascii();
