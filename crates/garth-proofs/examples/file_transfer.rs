@@ -2,11 +2,12 @@
 //! ```sh
 //! cargo run --profile dist -p garth-proofs --example file_transfer -- 1024 5
 //! ```
-//! The arguments are the size in MiB and the number of rounds. The two servers take turns. Both make an upload
-//! durable before they answer it. Each upload has content of its own, so that no chunk is stored already.
+//! The arguments are the size in MiB and the number of rounds. The two servers take turns. Both make an
+//! upload durable before they answer it. Each upload has content of its own, so that no chunk is stored already.
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_LENGTH;
 use axum::response::Response;
 use axum::routing::get;
 use futures::StreamExt as _;
@@ -23,9 +25,8 @@ use futures::executor::block_on;
 use garth_engine::DataDir;
 use garth_engine::datadir::Scope;
 use garth_server::Options;
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::block_in_place;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
@@ -158,7 +159,7 @@ fn head(stream: &mut BufReader<TcpStream>) -> Result<()> {
 
 /// Returns the bare server: one file, which an upload replaces.
 fn router(file: PathBuf) -> Router {
-    let read = async |State(file): State<PathBuf>| read(&file).await.map_err(|_| StatusCode::NOT_FOUND);
+    let read = async |State(file): State<PathBuf>| read(&file).map_err(|_| StatusCode::NOT_FOUND);
     let write = async |State(file): State<PathBuf>, body: Body| match write(&file, body).await {
         Ok(()) => StatusCode::CREATED,
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -166,28 +167,30 @@ fn router(file: PathBuf) -> Router {
     Router::new().route("/file", get(read).put(write)).with_state(file)
 }
 
-async fn read(file: &Path) -> std::io::Result<Response> {
-    let file = File::open(file).await?;
-    let length = file.metadata().await?.len();
+fn read(file: &Path) -> std::io::Result<Response> {
+    let file = File::open(file)?;
+    let length = file.metadata()?.len();
     let pieces = futures::stream::try_unfold(file, |mut file| async move {
         let mut piece = Vec::with_capacity(PIECE);
-        (&mut file).take(PIECE as u64).read_to_end(&mut piece).await?;
+        block_in_place(|| (&mut file).take(PIECE as u64).read_to_end(&mut piece))?;
         Ok::<_, std::io::Error>((!piece.is_empty()).then_some((piece, file)))
     });
     let mut response = Response::new(Body::from_stream(pieces));
-    response.headers_mut().insert(axum::http::header::CONTENT_LENGTH, length.into());
+    response.headers_mut().insert(CONTENT_LENGTH, length.into());
     Ok(response)
 }
 
-async fn write(file: &Path, body: Body) -> Result<(), std::io::Error> {
+async fn write(file: &Path, body: Body) -> std::io::Result<()> {
     let new = file.with_extension("new");
-    let mut target = File::create(&new).await?;
+    let mut target = File::create(&new)?;
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        target.write_all(&piece.map_err(std::io::Error::other)?).await?;
+        let piece = piece.map_err(std::io::Error::other)?;
+        block_in_place(|| target.write_all(&piece))?;
     }
-    target.sync_all().await?;
-    tokio::fs::rename(&new, file).await?;
-    let folder = file.parent().unwrap_or(Path::new("/"));
-    File::open(folder).await?.sync_all().await
+    block_in_place(|| {
+        target.sync_all()?;
+        std::fs::rename(&new, file)?;
+        File::open(file.parent().unwrap_or(Path::new("/")))?.sync_all()
+    })
 }

@@ -26,7 +26,8 @@ pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 /// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
-/// Room of one server, for answers, for bodies, for files, for recalls or for calls that ask the language model.
+/// Room of one server, for answers, for bodies, for files, for recalls or for calls that ask the language
+/// model.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,

@@ -233,11 +233,10 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
-        if let Some((name, value)) = &self.header {
+        if let Some((name, value)) = self.header.clone() {
             // An invalid value leaves the header out.
-            response
-                .headers_mut()
-                .extend(HeaderValue::from_str(value).map(|value| (HeaderName::from_static(*name), value)));
+            let value = HeaderValue::from_str(&value);
+            response.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
         }
         response.extensions_mut().insert(self);
         response

@@ -280,7 +280,7 @@ impl<'a> Admission<'a> {
         let retry = match route.writes() {
             true => {
                 let headers = route.headers;
-                let (method, path) = (route.method, route.path);
+                let (method, path) = (route.method.as_str(), route.path);
                 let compared = Compared { method, path, arguments, fields: &fields, headers, body };
                 Retry::read(&self.head.headers, &compared, served.data_dir.env().now())?
             }

@@ -396,7 +396,8 @@ mod tests {
     #[test]
     fn content_that_breaks_off_writes_nothing() {
         let fs = tree();
-        let broken = pieces(&[7; 2 << 20], 1 << 16).chain(stream::iter([Err(Error::invalid("broke off"))]));
+        let content = vec![7; 2 << 20];
+        let broken = pieces(&content, 1 << 16).chain(stream::iter([Err(Error::invalid("broke off"))]));
         let error = block_on(Files::new(&fs).write(&file("/a"), &FileWrite::replace(), broken)).unwrap_err();
         assert_eq!(error.message(), "broke off");
         assert_eq!(block_on(fs.head()).unwrap().seq, Seq(0));

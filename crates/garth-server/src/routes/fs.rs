@@ -215,8 +215,8 @@ pub(super) async fn put(call: &Call<'_>, head: &Parts, body: &mut Body) -> Resul
 fields! {
     /// Adds the request body at the end of a file, or writes it at an offset.
     pub(super) struct PatchFields<'a> {
-        /// Offset in bytes, in a file that exists; a gap before it reads as zeros. Default: the end, of a file
-        /// that is created with its parents if it is missing.
+        /// Offset in bytes, in a file that exists; a gap before it reads as zeros. Default: the end, of a
+        /// file that is created with its parents if it is missing.
         offset: Option<u64> = integer(0, MAX_INTEGER);
     }
 }

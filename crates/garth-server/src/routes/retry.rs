@@ -5,7 +5,6 @@ use axum::http::HeaderMap;
 use garth_engine::model::{Idempotency, Timestamp};
 
 use super::header::Header;
-use super::route::Method;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -34,7 +33,7 @@ pub(super) struct Retry {
 
 /// Parts of a request that are compared with its repeat.
 pub(super) struct Compared<'a> {
-    pub(super) method: Method,
+    pub(super) method: &'static str,
     /// Path of the route as declared, with `{agent}`.
     pub(super) path: &'static str,
     /// Arguments of the path, percent-decoded.
@@ -111,13 +110,13 @@ impl Compared<'_> {
         let mut part = |bytes: &[u8]| {
             hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         };
-        // Keeps these hashes apart from those of other inputs. The method is not part of the first form, which
-        // has a call by `POST` on each path.
+        // Keeps these hashes apart from those of other inputs. Records of earlier versions have the first
+        // form, without a method.
         match self.method {
-            Method::Post => part(b"garth request 1"),
+            "POST" => part(b"garth request 1"),
             method => {
                 part(b"garth request 2");
-                part(method.as_str().as_bytes());
+                part(method.as_bytes());
             }
         }
         part(self.path.as_bytes());

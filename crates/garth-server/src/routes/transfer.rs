@@ -26,8 +26,8 @@ const RECEIVED: usize = 2 << 20;
 /// Memory of a file that is sent, in bytes: one piece of its stream.
 const SENT: u64 = 1 << 20;
 
-/// Returns the body of a request as a stream. It fails with `TimedOut` if nothing arrives for `stall_time`, or
-/// less than 1 MiB within `body_time`.
+/// Returns the body of a request as a stream. It fails with `TimedOut` if nothing arrives for `stall_time`,
+/// or less than 1 MiB within `body_time`.
 pub(super) async fn incoming<'b>(
     call: &Call<'_>,
     body: &'b mut Body,

@@ -1,5 +1,5 @@
-//! Conditions of a request on the version of a file: `If-Match` and `If-None-Match` (RFC 9110, 13.1). Those of
-//! a write are judged in its commit.
+//! Conditions of a request on the version of a file: `If-Match` and `If-None-Match` (RFC 9110, 13.1).
+//! Conditions of a write are judged in its commit.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName};
