@@ -3,7 +3,8 @@
 //! cargo run --profile dist -p garth-proofs --example file_transfer -- 1024 5
 //! ```
 //! The arguments are the size in MiB and the number of rounds. The two servers take turns. Both make an
-//! upload durable before they answer it. Each upload has content of its own, so that no chunk is stored already.
+//! upload durable before they answer it. Each upload has content of its own, so that no chunk is stored
+//! already. garth keeps every version, so the disk needs room for one file more than there are rounds.
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
