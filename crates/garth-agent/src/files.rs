@@ -1,7 +1,8 @@
 //! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]), paths by
 //! pattern ([`Files::glob`]), differences ([`Files::diff`]) and exact edits ([`Files::edit`]). Each call is
 //! bounded in bytes and time, and a cursor continues an answer that is not complete. `docs/specs/files.md`
-//! describes them.
+//! describes them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take content of any size as a
+//! stream, for interfaces that receive it.
 
 mod cursor;
 mod diff;
@@ -13,6 +14,7 @@ mod limits;
 mod matches;
 pub(crate) mod occurrences;
 mod open_version;
+mod streamed;
 mod walker;
 
 pub use self::diff::{
@@ -27,6 +29,7 @@ pub use self::grep::{
 };
 pub use self::limits::Limits;
 pub use self::matches::Matches;
+pub use self::streamed::{FileWrite, FileWritten, UPLOAD_LIFETIME, Uploaded};
 
 use std::sync::Arc;
 

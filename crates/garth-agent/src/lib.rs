@@ -9,6 +9,7 @@ pub mod chat;
 pub mod count;
 pub mod eval;
 pub mod files;
+mod free_name;
 pub mod identity;
 mod ids;
 mod json_objects;

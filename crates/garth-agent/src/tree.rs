@@ -1,18 +1,17 @@
 //! Tree that an agent sees in a chat, built from views of its account.
 
 pub(crate) mod directories;
-mod free_name;
 mod skill;
 mod user_memory;
 
 use std::sync::Arc;
 
 use self::directories::{There, kept, kinds_at};
-pub use self::free_name::write_free;
 pub use self::skill::Skill;
 pub use self::user_memory::{USER_MEMORY, UserMemory, user_memory};
 use crate::boxed;
 use crate::chat;
+pub use crate::free_name::write_free;
 use crate::identity::places::Places;
 use crate::identity::{AccessPolicy, Identity};
 use garth_engine::error::Result;

@@ -1,5 +1,6 @@
-//! Memory for answers that wait for their clients, for long bodies that arrive, and for recalls that wait for
-//! the embedding service; turns of calls that wait for the language model. Clients that ask for long answers
+//! Memory for answers that wait for their clients, for long bodies that arrive, for files that are sent and
+//! received, and for recalls that wait for the embedding service; turns of calls that wait for the language
+//! model. Clients that ask for long answers
 //! and do not read them, or send long bodies and do not finish them, hold a bounded part of the server's
 //! memory, and one account leaves room for the others. So does a service that hangs.
 
@@ -25,7 +26,8 @@ pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 /// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
-/// Room of one server, for answers, for bodies, for recalls or for calls that ask the language model.
+/// Room of one server, for answers, for bodies, for files, for recalls or for calls that ask the language
+/// model.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,
@@ -53,6 +55,11 @@ impl Rooms {
     /// Returns the room for long bodies. One account uses a third of it at most.
     pub(crate) fn for_bodies(limits: &Limits) -> Self {
         Self::new(limits.body_room, limits.body_room / 3, limits.room_wait)
+    }
+
+    /// Returns the room for files that are sent and received. One account uses half of it at most.
+    pub(crate) fn for_transfers(limits: &Limits) -> Self {
+        Self::new(limits.transfer_room, limits.transfer_room / 2, limits.room_wait)
     }
 
     /// Returns the room for recalls that may wait for the embedding service. One account uses half of it at
@@ -89,6 +96,13 @@ impl Rooms {
     /// Waits for room for an answer of `bytes` to an account. Fails with `Unavailable` after `room_wait`.
     pub(crate) async fn answer(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
         let message = "too many long answers wait to be taken; take them, or try again later";
+        self.room(account, bytes, message).await
+    }
+
+    /// Waits for room for a file of an account that is sent or received. Fails with `Unavailable` after
+    /// `room_wait`.
+    pub(crate) async fn transfer(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
+        let message = "too many files are in transfer; send and read them to the end, or try again later";
         self.room(account, bytes, message).await
     }
 

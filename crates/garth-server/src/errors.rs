@@ -2,9 +2,10 @@
 //! of the engine are mapped here by kind, those of a language model by their cause; internal details are only
 //! logged.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
@@ -102,7 +103,7 @@ pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) message: String,
     /// Additional header of the response.
-    header: Option<(&'static str, &'static str)>,
+    header: Option<(&'static str, Cow<'static, str>)>,
     /// Cause, for the log only.
     cause: Option<String>,
 }
@@ -154,7 +155,8 @@ impl Refusal {
         Self::new(Code::NotFound, message)
     }
 
-    pub(crate) fn wrong_method(allow: &'static str) -> Self {
+    /// Returns the refusal of a method that a path does not have. `allow` lists those that it has.
+    pub(crate) fn wrong_method(allow: String) -> Self {
         let message = format!("this route takes {allow}");
         Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
@@ -210,8 +212,8 @@ impl Refusal {
         Self { status, ..self }
     }
 
-    fn with_header(self, name: &'static str, value: &'static str) -> Self {
-        Self { header: Some((name, value)), ..self }
+    fn with_header(self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        Self { header: Some((name, value.into())), ..self }
     }
 
     /// Adds a cause for the log.
@@ -246,8 +248,10 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
-        if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        if let Some((name, value)) = self.header.clone() {
+            // An invalid value leaves the header out.
+            let value = HeaderValue::from_str(&value);
+            response.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
         }
         response.extensions_mut().insert(self);
         response

@@ -192,8 +192,11 @@ limits! {
     answer_room: usize, Bytes = 64 * MIB, 16 * MIB => 64 * GIB;
     /// Memory for bodies of more than 1 MiB. One account uses a third of it at most.
     body_room: usize, Bytes = 96 * MIB, 3 * MIB => 64 * GIB;
-    /// Time that an answer or a body waits for memory, and a call for its turn to ask the language model or
-    /// the embedding service.
+    /// Memory for files that are sent and received by `/v1/fs` and `/v1/uploads`: up to 2 MiB for each of
+    /// more than 16 KiB. One account uses half of it at most.
+    transfer_room: usize, Bytes = 256 * MIB, 8 * MIB => 64 * GIB;
+    /// Time that an answer, a body or a file waits for memory, and a call for its turn to ask the language
+    /// model or the embedding service.
     room_wait: Duration, Time = 10 * SECOND, 0 => 5 * MINUTE;
     /// Cache for media files that messages refer to.
     media_cache: usize, Bytes = BUDGET as u64, 0 => 64 * GIB;

@@ -5,6 +5,7 @@ mod admin;
 mod agents;
 mod call;
 mod control;
+mod fs;
 mod header;
 mod identity;
 mod kv;
@@ -12,6 +13,7 @@ mod media;
 mod memories;
 mod notes;
 mod open;
+mod range;
 mod recall;
 pub mod reference;
 mod respond;
@@ -23,8 +25,10 @@ mod sessions;
 #[cfg(test)]
 mod span_tests;
 mod table;
+mod transfer;
 mod tree;
 mod twins;
+mod uploads;
 #[cfg(test)]
 mod write_tests;
 
@@ -36,7 +40,7 @@ use axum::extract::{FromRequestParts as _, Path, Query, Request, State};
 use axum::http::Uri;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::MethodRouter;
 use bytes::Bytes;
 use garth_agent::Once;
 use garth_engine::datadir::{Admitted, Scope};
@@ -52,7 +56,7 @@ use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run};
 use self::served::Served;
-use self::table::{MEDIA_PATH, nearest_route, routes};
+use self::table::{MEDIA_PATH, alias, nearest_route, routes_by_path};
 use crate::answers::{PAGE, is_long};
 use crate::auth::{Denied, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
@@ -60,7 +64,7 @@ use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
-use crate::fields::{Field, Fields};
+use crate::fields::{Field, Fields, Kind};
 use crate::limits::Limits;
 use crate::request::{Peer, RequestId};
 
@@ -81,23 +85,37 @@ pub(crate) fn router(
 
 fn router_of(served: Served) -> Router {
     let mut router = Router::new();
-    for route in routes() {
-        router = router.route(route.path, method(route));
+    for (path, routes) in routes_by_path() {
+        let methods = methods(&routes);
+        if let Some(alias) = alias(path) {
+            router = router.route(alias, methods.clone());
+        }
+        router = router.route(path, methods);
     }
     router.fallback(no_route).with_state(served)
 }
 
-fn method(route: &'static Route) -> MethodRouter<Served> {
-    let handler = move |State(served): State<Served>, request: Request| serve(served, route, request);
-    let router = match route.run {
-        Run::Health => get(async || json(Bytes::from_static(br#"{"ok":true}"#))),
-        Run::Download(_) => get(handler),
-        Run::Read(..) | Run::Write(..) | Run::Upload(_) | Run::ReadControl(_) | Run::WriteControl(_) => {
-            post(handler)
-        }
-    };
-    router.fallback(async |State(served): State<Served>, request: Request| {
-        refuse(&served.limits, request, Refusal::wrong_method(route.allow()))
+/// Returns the router of the methods of one path.
+fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
+    let mut router = MethodRouter::new();
+    for route in routes.iter().copied() {
+        let filter = route.method.filter();
+        router = match route.run {
+            Run::Health => router.on(filter, async || json(Bytes::from_static(br#"{"ok":true}"#))),
+            Run::Download(_)
+            | Run::Read(..)
+            | Run::Write(..)
+            | Run::Upload(_)
+            | Run::ReadControl(_)
+            | Run::WriteControl(_) => router
+                .on(filter, move |State(served): State<Served>, request: Request| {
+                    serve(served, route, request)
+                }),
+        };
+    }
+    let allow = routes.iter().map(|route| route.method.allow()).collect::<Vec<_>>().join(", ");
+    router.fallback(move |State(served): State<Served>, request: Request| async move {
+        refuse(&served.limits, request, Refusal::wrong_method(allow))
     })
 }
 
@@ -171,17 +189,19 @@ impl<'a> Admission<'a> {
             }
             Run::Upload(handler) => {
                 // The handler reads the body, so the fields are in the query.
-                let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
+                let query = query(&self.head.uri, self.route)?;
+                let account = self.served.tree(self.admitted).await?;
                 let call = self.call(&account, &query, &[])?;
                 let span = self.span(&call.caller);
                 let stored = async {
                     let call = call.begin_before_body().await?;
-                    self.write(Length::Short, handler(call, self.head, body)).await.map(json)
+                    handler(call, self.head, body).await
                 };
                 log_within(span, stored).await
             }
             Run::Download(handler) => {
-                let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
+                let query = query(&self.head.uri, self.route)?;
+                let account = self.served.tree(self.admitted).await?;
                 let call = self.call(&account, &query, &[])?;
                 log_within(self.span(&call.caller), handler(&call, self.head)).await
             }
@@ -273,7 +293,8 @@ impl<'a> Admission<'a> {
         if !route.writes() {
             return Ok(None);
         }
-        let compared = Compared { path: route.path, arguments, fields, headers: route.headers, body };
+        let (method, path, headers) = (route.method.as_str(), route.path, route.headers);
+        let compared = Compared { method, path, arguments, fields, headers, body };
         Retry::read(&self.head.headers, &compared, served.data_dir.env().now())
     }
 
@@ -326,6 +347,7 @@ impl<'a> Admission<'a> {
             embedder: served.embedder.as_ref(),
             vectors: &served.vectors,
             answers: &served.answers,
+            transfers: &served.transfers,
             recalls: &served.recalls,
             model_calls: &served.model_calls,
             compactions: &served.compactions,
@@ -396,12 +418,25 @@ async fn log_within<T>(
     answering.instrument(span).await
 }
 
-/// Returns the fields of a query as a JSON object of strings.
-fn query(uri: &Uri) -> Result<Vec<u8>, Refusal> {
+/// Returns the fields of a query as a JSON object. Numbers, `true` and `false` are such for fields of these
+/// types; everything else is a string.
+fn query(uri: &Uri, route: &Route) -> Result<Vec<u8>, Refusal> {
     let Query(pairs) = Query::<Arguments>::try_from_uri(uri)
         .map_err(|_| Refusal::validation("the query must be percent-encoded: name=value, joined by &"))?;
-    // As JSON strings, which escape names and values.
-    let fields =
-        pairs.into_iter().map(|(name, value)| format!("{}:{}", Value::from(name), Value::from(value)));
+    let is_plain = |name: &str| {
+        let field = route.field_groups().flatten().find(|field| field.name == name);
+        field.is_some_and(|field| {
+            matches!(field.kind, Kind::Integer { .. } | Kind::Number { .. } | Kind::Flag)
+        })
+    };
+    let fields = pairs.into_iter().map(|(name, value)| {
+        let parsed = is_plain(&name).then(|| serde_json::from_str::<Value>(&value).ok()).flatten();
+        let value = match parsed.filter(|parsed| parsed.is_number() || parsed.is_boolean()) {
+            Some(_) => value,
+            // JSON strings escape names and values.
+            None => Value::from(value).to_string(),
+        };
+        format!("{}:{value}", Value::from(name))
+    });
     Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_bytes())
 }

@@ -11,6 +11,7 @@ mod it {
     mod connection;
     mod embedder;
     mod fairness;
+    mod fs;
     mod garbage;
     mod harness;
     mod idempotency;

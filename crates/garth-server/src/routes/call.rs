@@ -55,6 +55,8 @@ pub(super) struct Call<'a> {
     pub(super) vectors: &'a VectorCache,
     /// Room for answers, for a call that takes it by itself.
     pub(super) answers: &'a Rooms,
+    /// Room for files that are sent and received.
+    pub(super) transfers: &'a Rooms,
     /// Room for recalls that may wait for the embedding service.
     pub(super) recalls: &'a Rooms,
     /// Turns of calls that may wait for the language model.

@@ -1,8 +1,6 @@
 //! Media over HTTP: uploads that are stored while they arrive, and downloads, complete or of one range, that
 //! are read while they are sent.
 
-mod range;
-
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -22,10 +20,10 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use self::range::{Part, part};
 use super::call::Call;
 use super::header::Header;
 use super::open::reach;
+use super::range::{Part, part};
 use super::retry::RETRY_HEADER;
 use super::tree::Tree;
 use crate::errors::Refusal;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::route::{Route, Run};
+use super::route::{Method, Route, Run};
 use super::table::routes;
 use crate::fields::{Field, Kind};
 use crate::limits::Limits;
@@ -14,7 +14,7 @@ use crate::limits::Limits;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct CallReference {
-    /// Method: `POST` or `GET`. A call by `GET` accepts `HEAD`, too.
+    /// Method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. A call by `GET` accepts `HEAD`, too.
     pub method: &'static str,
     /// Path; arguments are in braces.
     pub path: &'static str,
@@ -53,7 +53,7 @@ pub enum BodyReference {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HeaderReference {
-    /// Name, in lower case.
+    /// Name, in lower case. A final `*` stands for any ending.
     pub name: &'static str,
     /// True if a request without it is refused.
     pub required: bool,
@@ -104,7 +104,7 @@ const HEAD: &str = "\
 
 Every call of the HTTP API with its fields, generated from the table by which the server parses requests. Behaviour of
 the calls: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessions.md), [context](context.md),
-[workspaces](workspace-http.md), [recall](recall.md), [keys](keys.md).
+[workspaces](workspace-http.md), [recall](recall.md), [keys](keys.md), [files](http-files.md).
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that occurs twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
@@ -114,12 +114,12 @@ see [scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
-    let (method, body) = match route.run {
-        Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_) => {
-            ("POST", BodyReference::Json)
+    let body = match (route.method, &route.run) {
+        (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
+            BodyReference::Json
         }
-        Run::Upload(_) => ("POST", BodyReference::Bytes),
-        Run::Download(_) | Run::Health => ("GET", BodyReference::None),
+        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health) => BodyReference::None,
+        (_, Run::Upload(_)) => BodyReference::Bytes,
     };
     let headers = route.headers.iter();
     let headers = headers.map(|header| HeaderReference {
@@ -128,7 +128,7 @@ fn call(route: &Route) -> CallReference {
         meaning: header.meaning,
     });
     CallReference {
-        method,
+        method: route.method.as_str(),
         path: route.path,
         summary: route.summary.trim(),
         scopes: route.scopes.iter().map(|scope| scope.as_str()).collect(),

@@ -33,6 +33,7 @@ pub(super) struct Retry {
 
 /// Parts of a request that are compared with its repeat.
 pub(super) struct Compared<'a> {
+    pub(super) method: &'static str,
     /// Path of the route as declared, with `{agent}`.
     pub(super) path: &'static str,
     /// Arguments of the path, percent-decoded.
@@ -114,8 +115,15 @@ impl Compared<'_> {
         let mut part = |bytes: &[u8]| {
             hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         };
-        // Keeps these hashes apart from those of other inputs.
-        part(b"garth request 1");
+        // Keeps these hashes apart from those of other inputs. Records of earlier versions have the first
+        // form, without a method.
+        match self.method {
+            "POST" => part(b"garth request 1"),
+            method => {
+                part(b"garth request 2");
+                part(method.as_bytes());
+            }
+        }
         part(self.path.as_bytes());
         for (name, value) in self.arguments {
             part(name.as_bytes());
@@ -128,7 +136,8 @@ impl Compared<'_> {
         }
         part(b"headers");
         // The table lists headers in lower case and in a fixed order.
-        for name in self.headers.iter().map(|header| header.name).filter(|name| *name != IDEMPOTENCY_KEY) {
+        let declared = self.headers.iter().filter(|header| header.name != IDEMPOTENCY_KEY);
+        for name in declared.flat_map(|header| header.sent(headers)) {
             for value in headers.get_all(name) {
                 // Spaces around a value have no meaning in HTTP.
                 let value = value.as_bytes().trim_ascii();

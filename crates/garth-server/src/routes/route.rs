@@ -1,8 +1,9 @@
-//! Route: the declaration of one call.
+//! Route: the declaration of one call. Several calls may have one path, with different methods.
 
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::response::Response;
+use axum::routing::MethodFilter;
 use futures::future::BoxFuture;
 use garth_engine::datadir::Scope;
 
@@ -18,6 +19,7 @@ use crate::limits::Limits;
 
 /// Route of one call.
 pub(super) struct Route {
+    pub(super) method: Method,
     pub(super) path: &'static str,
     /// Summary, a sentence.
     pub(super) summary: &'static str,
@@ -31,6 +33,52 @@ pub(super) struct Route {
     pub(super) run: Run,
 }
 
+/// Method of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Also serves `HEAD`.
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    /// Returns the name of the method.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Returns the requests that a call of this method serves, in the form of the header `Allow`.
+    pub(super) const fn allow(self) -> &'static str {
+        match self {
+            Self::Get => "GET, HEAD",
+            other => other.as_str(),
+        }
+    }
+
+    /// Returns the filter of the router.
+    pub(super) const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+            Self::Patch => MethodFilter::PATCH,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+/// Response of a handler that writes it by itself.
+pub(super) type Responding<'a> = BoxFuture<'a, Result<Response, Refusal>>;
+
 /// Handler of a call. Only a read can run again when there is no room for its answer: the handler of a write
 /// takes its call by value.
 pub(super) enum Run {
@@ -38,10 +86,10 @@ pub(super) enum Run {
     Read(Length, for<'a> fn(&'a Call<'a>) -> Answering<'a>),
     /// Changes stored data.
     Write(Length, for<'a> fn(Call<'a>) -> Answering<'a>),
-    /// Stores a body while it arrives; the fields are in the query.
-    Upload(for<'a> fn(Call<'a>, &'a Parts, &'a mut Body) -> Answering<'a>),
+    /// Stores a body while it arrives; the fields are in the query. Its answer is short.
+    Upload(for<'a> fn(Call<'a>, &'a Parts, &'a mut Body) -> Responding<'a>),
     /// Returns bytes while they are read.
-    Download(for<'a> fn(&'a Call<'a>, &'a Parts) -> BoxFuture<'a, Result<Response, Refusal>>),
+    Download(for<'a> fn(&'a Call<'a>, &'a Parts) -> Responding<'a>),
     /// Reads the control data.
     ReadControl(ControlHandler),
     /// Changes the control data.
@@ -112,19 +160,8 @@ impl Route {
         }
     }
 
-    /// Returns the method, in the form of the header `Allow`.
-    pub(super) const fn allow(&self) -> &'static str {
-        match self.run {
-            Run::Read(..) | Run::Write(..) | Run::Upload(_) | Run::ReadControl(_) | Run::WriteControl(_) => {
-                "POST"
-            }
-            Run::Download(_) | Run::Health => "GET, HEAD",
-        }
-    }
-
     /// Returns the method and the path: `POST /v1/put`.
     pub(super) fn name(&self) -> String {
-        let method = self.allow().split(',').next().unwrap_or_default();
-        format!("{method} {}", self.path)
+        format!("{} {}", self.method.as_str(), self.path)
     }
 }

@@ -8,12 +8,12 @@ use super::admin::keys;
 use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
-use super::respond::IntoBody as _;
+use super::respond::{IntoBody as _, json};
 use super::retry::RETRY_HEADER;
-use super::route::{Length, Route, Run};
+use super::route::{Length, Method, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::{kv, memories, notes, recall, search};
+use super::{fs, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 
 /// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
@@ -25,6 +25,7 @@ macro_rules! routes {
         $($when:ident $field:ident)?;
     )*) => {
         &[$(Route {
+            method: Method::Post,
             path: $path,
             summary: <$($fields)::+<'_> as FieldGroup<'_>>::SUMMARY,
             scopes: &[$(Scope::$scope),+],
@@ -149,6 +150,7 @@ static CALLS: &[Route] = routes! {
 macro_rules! control_routes {
     ($($does:ident $path:literal ($answer:path, $($fields:ident)::+);)*) => {
         &[$(Route {
+            method: Method::Post,
             path: $path,
             summary: <$($fields)::+<'_> as FieldGroup<'_>>::SUMMARY,
             scopes: &[Scope::Admin],
@@ -176,9 +178,13 @@ static CONTROL: &[Route] = control_routes! {
 /// Path of the call that stores a media file of a session.
 pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
 
+/// Path of the calls on the bytes of a file.
+const FILE_PATH: &str = "/v1/fs/{*path}";
+
 /// Routes of bytes, and the health check.
 static OTHERS: &[Route] = &[
     Route {
+        method: Method::Post,
         path: MEDIA_PATH,
         summary: media::PutFields::SUMMARY,
         scopes: &[Scope::MemoryWrite],
@@ -188,11 +194,12 @@ static OTHERS: &[Route] = &[
         run: Run::Upload(|call, head, body| {
             Box::pin(async move {
                 let fields = media::PutFields::read(&call.fields)?;
-                media::put(&call, fields, head, body).await
+                Ok(json(media::put(&call, fields, head, body).await?))
             })
         }),
     },
     Route {
+        method: Method::Get,
         path: "/v1/agents/{agent}/media/{session_key}/{file}",
         summary: media::ReadFields::SUMMARY,
         scopes: &[Scope::MemoryRead],
@@ -202,6 +209,57 @@ static OTHERS: &[Route] = &[
         run: Run::Download(|call, head| Box::pin(media::read(call, head))),
     },
     Route {
+        method: Method::Get,
+        path: FILE_PATH,
+        summary: fs::ReadFields::SUMMARY,
+        scopes: &[Scope::FilesRead],
+        tree: Tree::Files,
+        own_fields: fs::ReadFields::FIELDS,
+        headers: fs::READ_HEADERS,
+        run: Run::Download(|call, head| Box::pin(fs::read(call, head))),
+    },
+    Route {
+        method: Method::Put,
+        path: FILE_PATH,
+        summary: fs::PutFields::SUMMARY,
+        scopes: &[Scope::FilesWrite],
+        tree: Tree::Files,
+        own_fields: fs::PutFields::FIELDS,
+        headers: fs::PUT_HEADERS,
+        run: Run::Upload(|call, head, body| Box::pin(async move { fs::put(&call, head, body).await })),
+    },
+    Route {
+        method: Method::Patch,
+        path: FILE_PATH,
+        summary: fs::PatchFields::SUMMARY,
+        scopes: &[Scope::FilesWrite],
+        tree: Tree::Files,
+        own_fields: fs::PatchFields::FIELDS,
+        headers: fs::PATCH_HEADERS,
+        run: Run::Upload(|call, head, body| Box::pin(async move { fs::patch(&call, head, body).await })),
+    },
+    Route {
+        method: Method::Delete,
+        path: FILE_PATH,
+        summary: fs::DeleteFields::SUMMARY,
+        scopes: &[Scope::FilesWrite],
+        tree: Tree::Files,
+        own_fields: fs::DeleteFields::FIELDS,
+        headers: fs::DELETE_HEADERS,
+        run: Run::Upload(|call, head, body| Box::pin(async move { fs::delete(&call, head, body).await })),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/uploads",
+        summary: uploads::UploadFields::SUMMARY,
+        scopes: &[Scope::FilesWrite],
+        tree: Tree::Files,
+        own_fields: uploads::UploadFields::FIELDS,
+        headers: &[RETRY_HEADER],
+        run: Run::Upload(|call, _, body| Box::pin(async move { uploads::upload(&call, body).await })),
+    },
+    Route {
+        method: Method::Get,
         path: "/healthz",
         summary: " Returns `ok` while the server accepts requests.",
         scopes: &[],
@@ -215,6 +273,23 @@ static OTHERS: &[Route] = &[
 /// Returns every route.
 pub(super) fn routes() -> impl Iterator<Item = &'static Route> + Clone {
     CALLS.iter().chain(CONTROL).chain(OTHERS)
+}
+
+/// Returns the routes by their paths, in the order of the table.
+pub(super) fn routes_by_path() -> Vec<(&'static str, Vec<&'static Route>)> {
+    let mut paths: Vec<(&str, Vec<&Route>)> = Vec::new();
+    for route in routes() {
+        match paths.iter_mut().find(|(path, _)| *path == route.path) {
+            Some((_, of_path)) => of_path.push(route),
+            None => paths.push((route.path, vec![route])),
+        }
+    }
+    paths
+}
+
+/// Returns a further path of the routes of a path: `/v1/fs/` for the root, which is no ending of a path.
+pub(super) fn alias(path: &str) -> Option<&'static str> {
+    (path == FILE_PATH).then_some("/v1/fs/")
 }
 
 /// Returns the name of the route that replaces a path of an earlier version.

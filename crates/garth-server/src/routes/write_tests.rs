@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::route::{Length, Route, Run};
+use super::router_of;
 use super::served::Served;
-use super::{router_of, routes};
+use super::table::routes;
 use crate::answers::Room;
 
 /// Word that is stored by the setup, and by no call below.

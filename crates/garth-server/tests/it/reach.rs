@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::places::Place::{Channel, Closed, Open, Other, Owner, Second, User};
 use self::places::{ASKERS, Asker, Filled, Place, SESSIONS};
-use self::requests::{asks, is_asked_of_media, offered, short};
+use self::requests::{asks, files, is_asked_of_media, offered, short};
 
 /// Returns the rows of the table: a call, and a word for each of [`ASKERS`].
 fn table() -> Vec<(String, Vec<String>)> {
@@ -84,6 +84,9 @@ fn who(asker: Asker, call: &CallReference) -> Value {
 
 /// Returns the places that an asker reaches by a call.
 fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Place> {
+    if call.method == "DELETE" {
+        filled.leave_files();
+    }
     let (mut reached, before) = (BTreeSet::new(), filled.head());
     let mut note = |to: Place, names: bool, reply: &crate::it::harness::Reply| {
         let text = String::from_utf8_lossy(&reply.body).into_owned();
@@ -95,6 +98,22 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Plac
     let user = who(asker, call)["user"].as_str().map(|user| format!("user={user}"));
     let path = call.path.trim_start_matches("/v1/").replace("{agent}", "scout");
     match call.body {
+        _ if short(call).starts_with("fs/") || short(call) == "uploads" => {
+            let query = who(asker, call);
+            let query: Vec<String> = query
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap()))
+                .collect();
+            let headers = format!("authorization: Bearer {}\r\n", filled.server.key);
+            let body: &[u8] = if matches!(call.body, BodyReference::Bytes) { b"x" } else { b"" };
+            for file in files(call) {
+                let target = call.path.replace("{*path}", file.trim_start_matches('/'));
+                let target = format!("{target}?{}", query.join("&"));
+                note(Owner, false, &filled.server.request(call.method, &target, &headers, body));
+            }
+        }
         BodyReference::Json => {
             for ask in asks(call, asker, filled) {
                 let mut body = who(asker, call);

@@ -147,7 +147,8 @@ fn scope_table() -> Vec<Row> {
 /// Returns true if a key with these scopes may make a call.
 fn is_let_in(server: &Server, call: &CallReference, scopes: &[Scope]) -> bool {
     let headers = format!("authorization: Bearer {}\r\n", server.key("acme", scopes));
-    let target = call.path.replace("{agent}", "scout").replace("{session_key}", "k").replace("{file}", "f");
+    let target = call.path.replace("{agent}", "scout").replace("{session_key}", "k");
+    let target = target.replace("{file}", "f").replace("{*path}", "f");
     let reply = server.request(call.method, &target, &headers, b"{}");
     assert_ne!(reply.status, 401, "{}", call.path);
     reply.status != 403

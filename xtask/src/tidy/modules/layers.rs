@@ -7,7 +7,7 @@ use crate::tidy::finding::Finding;
 const VOCABULARY: [(&str, &str); 2] = [
     (
         "crates/garth-agent",
-        "count identity ids json_objects nearest one_word retry settings small_file time_zone",
+        "count free_name identity ids json_objects nearest one_word retry settings small_file time_zone",
     ),
     ("crates/garth-engine", "path error env model text compute threads"),
 ];

@@ -34,6 +34,8 @@ use Place::{Channel, Closed, Open, Other, Owner, Second, User};
 
 /// Every place.
 pub(super) const PLACES: [Place; 7] = [Owner, User, Channel, Second, Closed, Open, Other];
+/// Name of the file that is written to each place, and removed from it.
+pub(super) const LEFT_FILE: &str = "left.md";
 /// Places with sessions.
 pub(super) const SESSIONS: [Place; 5] = [Owner, User, Channel, Second, Other];
 
@@ -122,6 +124,17 @@ impl Place {
     /// Returns the directory of the sessions in the account.
     pub(super) fn sessions(self) -> String {
         format!("/users/{}/agents/{}/session", self.audience(), self.agent())
+    }
+
+    /// Returns the path of [`LEFT_FILE`] in the account.
+    pub(super) fn left_file(self) -> String {
+        match self {
+            Closed => format!("/agents/scout/{LEFT_FILE}"),
+            Open => format!("/agents/scout/skills/{LEFT_FILE}"),
+            Owner | User | Channel | Second | Other => {
+                format!("/users/{}/agents/{}/{LEFT_FILE}", self.audience(), self.agent())
+            }
+        }
     }
 
     /// Returns the URI of a memory in the place.
@@ -279,6 +292,13 @@ impl Filled {
             let edge = json!({"from_uri": from, "to_uri": to, "relation_type": place.canary()});
             self.server.ok("memories/relate", edge.to_string());
         }
+    }
+
+    /// Writes the file that calls on bytes remove from each place.
+    pub(super) fn leave_files(&self) {
+        let write =
+            |place: Place| Op::write(TreePath::parse(&place.left_file()).unwrap(), "x").with_parents();
+        block_on(self.account().commit(Batch::new(PLACES.map(write)))).unwrap();
     }
 
     fn account(&self) -> std::sync::Arc<dyn garth_engine::AccountStore> {

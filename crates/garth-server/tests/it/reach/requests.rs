@@ -4,7 +4,7 @@ use garth_server::reference::CallReference;
 use serde_json::{Value, json};
 
 use super::places::Place::{Channel, Closed, Open, Other, Owner, Second, User};
-use super::places::{Asker, Filled, PLACES, Place, SESSIONS};
+use super::places::{Asker, Filled, LEFT_FILE, PLACES, Place, SESSIONS};
 
 /// A request to a place.
 pub(super) struct Ask {
@@ -29,11 +29,40 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         "context/publish" => without(&[Closed]),
         "daily/add" | "daily/get" | "daily/list" => without(&[Owner, Open]),
         "remember" => vec![Owner, User, Channel, Second],
+        "fs/{*path}" | "uploads" => without(&[]),
         "forget" => without(&[Closed]),
         name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
         _ => SESSIONS.to_vec(),
     }
+}
+
+/// Returns the paths to ask a call on bytes for: those of each place in the account and in the tree of an
+/// agent. A read is asked for files that exist.
+pub(super) fn files(call: &CallReference) -> Vec<String> {
+    let reads = call.method == "GET";
+    let kept = |dir: &str, file: &'static str| format!("{dir}/{}", if reads { file } else { LEFT_FILE });
+    let mut paths = Vec::new();
+    for place in SESSIONS {
+        let session = format!("{}/messages.jsonl", place.name("chat"));
+        let (audience, agent) = (place.audience(), place.agent());
+        match reads {
+            true => paths.extend([
+                format!("{}/{session}", place.sessions()),
+                format!("/ctx/home/{audience}/agent/{agent}/session/{session}"),
+            ]),
+            false => paths.push(place.left_file()),
+        }
+    }
+    for agent in ["/agents/scout", "/.agent", "/agents/other"] {
+        paths.extend([
+            kept(agent, "MEMORY.md"),
+            kept(agent, "SOUL.md"),
+            kept(&format!("{agent}/skills"), "none"),
+        ]);
+    }
+    paths.extend(["/.user", "/.agent/memories"].map(|dir| kept(dir, "none")));
+    paths
 }
 
 /// Returns the requests of a call, without who asks.

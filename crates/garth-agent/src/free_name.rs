@@ -19,12 +19,31 @@ pub async fn write_free(
     path: &TreePath,
     write: impl Fn(&TreePath) -> Batch,
 ) -> Result<(TreePath, Commit)> {
+    at_free_name(fs, path, move |free| {
+        let batch = write(&free);
+        async move {
+            let commit = fs.commit(batch).await?;
+            Ok((free, commit))
+        }
+    })
+    .await
+}
+
+/// Runs `write` with `path` or, while it fails with `AlreadyExists`, with the next free path beside it.
+///
+/// # Errors
+/// Errors of `write`, except for `AlreadyExists`; as [`write_free`].
+pub(crate) async fn at_free_name<T, F: Future<Output = Result<T>>>(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    mut write: impl FnMut(TreePath) -> F,
+) -> Result<T> {
     let mut free = path.clone();
     for _ in 0..ATTEMPTS_AT_NAMES {
-        match fs.commit(write(&free)).await {
+        match write(free).await {
             // Another writer may have taken the name since the last lookup.
             Err(error) if error.is(ErrorKind::AlreadyExists) => free = numbered(fs, path).await?,
-            commit => return Ok((free, commit?)),
+            done => return done,
         }
     }
     Err(Error::at(ErrorKind::WouldBlock, path, "other writers keep taking the free names; try again"))

@@ -1,0 +1,503 @@
+//! Content of any size: written from a stream in one commit, uploaded for a later commit, or removed.
+//! Conditions are judged in the commit, and looked at before the stream as well, so that a refused write
+//! stores nothing.
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt as _};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::Files;
+use crate::free_name::at_free_name;
+use crate::once::{Once, Outcome, PENDING};
+use garth_engine::env::Env;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::fs::Upload;
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::model::{
+    At, Batch, Body, Commit, Entry, Ino, Op, Precondition, Seq, SetAttrs, StagedBody, Timestamp, VersionId,
+};
+use garth_engine::path::TreePath;
+
+/// Content up to this size is part of the commit. Longer content is uploaded first, which costs a second
+/// transaction.
+const INLINE: usize = 256 << 10;
+/// Time in seconds after which an upload that no commit has used may be collected, 24 hours.
+pub const UPLOAD_LIFETIME: i64 = 24 * 60 * 60;
+
+/// Write of a file, without its content.
+///
+/// ```
+/// use garth_agent::files::FileWrite;
+/// use garth_engine::model::{Precondition, SetAttrs};
+///
+/// let page = FileWrite::replace().attrs(SetAttrs::new().content_type("text/html"));
+/// let new = FileWrite::replace().require(Precondition::Absent);
+/// let log = FileWrite::append();
+/// # let _ = (page, new, log);
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileWrite {
+    part: Part,
+    attrs: SetAttrs,
+    conditions: Vec<Precondition>,
+}
+
+/// Part of a file that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All of it.
+    Whole,
+    /// All of a new file, next to the path if that exists.
+    FreeName,
+    /// The end.
+    End,
+    /// From an offset.
+    From(u64),
+}
+
+/// Outcome of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FileWritten {
+    /// Path of the file, without links.
+    pub path: TreePath,
+    /// Commit.
+    pub seq: Seq,
+    /// True if the write created the file.
+    pub created: bool,
+    /// Version of the content; `None` if the write left the content as it was.
+    pub etag: Option<VersionId>,
+    /// Version of the file.
+    pub version: VersionId,
+    /// Size of the file in bytes.
+    pub size: u64,
+}
+
+/// Content that was uploaded for a later commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Uploaded {
+    /// Content, as operations name it.
+    pub staged: StagedBody,
+    /// Time after which it may be collected.
+    pub expires_at: Timestamp,
+}
+
+impl FileWrite {
+    fn of(part: Part) -> Self {
+        Self { part, attrs: SetAttrs::default(), conditions: Vec::new() }
+    }
+
+    /// Replaces the content of a file, or creates the file and its missing parents.
+    pub fn replace() -> Self {
+        Self::of(Part::Whole)
+    }
+
+    /// Creates a file and its missing parents. If the path exists, the file gets a free name next to it:
+    /// `notes (2).md` for `notes.md`.
+    pub fn free_name() -> Self {
+        Self::of(Part::FreeName)
+    }
+
+    /// Adds content at the end of a file, or creates the file and its missing parents.
+    pub fn append() -> Self {
+        Self::of(Part::End)
+    }
+
+    /// Writes content from `offset` on into a file that exists. A gap before `offset` reads as zeros.
+    pub fn at(offset: u64) -> Self {
+        Self::of(Part::From(offset))
+    }
+
+    /// Sets attributes in the same commit.
+    #[must_use]
+    pub fn attrs(self, attrs: SetAttrs) -> Self {
+        Self { attrs, ..self }
+    }
+
+    /// Adds a condition on the file, judged in the commit.
+    #[must_use]
+    pub fn require(mut self, condition: Precondition) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+
+    /// Returns the treatment of a link at the path: a new name never leads through one.
+    fn follow(&self) -> Follow {
+        let is_new = self.part == Part::FreeName || self.conditions.contains(&Precondition::Absent);
+        if is_new { Follow::No } else { Follow::Yes }
+    }
+
+    fn batch(&self, path: &TreePath, body: Body) -> Batch {
+        let attrs = self.attrs.clone();
+        let batch = match self.part {
+            Part::Whole => Batch::new([Op::write(path, body).with_parents().with_attrs(attrs)]),
+            Part::FreeName => {
+                Batch::new([Op::write(path, body).with_parents().with_attrs(attrs).create_new()])
+            }
+            Part::End => with_attrs(Op::append(path, body).with_parents(), path, attrs),
+            Part::From(offset) => with_attrs(Op::patch(path, offset, body), path, attrs),
+        };
+        let conditions = self.conditions.iter().cloned();
+        conditions.fold(batch, |batch, condition| batch.require(path, condition))
+    }
+}
+
+/// Returns a batch of an operation that takes no attributes, and one that sets them.
+fn with_attrs(op: Op, path: &TreePath, attrs: SetAttrs) -> Batch {
+    let batch = Batch::new([op]);
+    if attrs == SetAttrs::default() { batch } else { batch.op(Op::set_attrs(path, attrs)) }
+}
+
+impl FileWritten {
+    fn pending(path: TreePath) -> Self {
+        let version = VersionId { seq: PENDING, ino: Ino::NONE };
+        Self { path, seq: PENDING, created: false, etag: None, version, size: 0 }
+    }
+}
+
+impl Outcome for FileWritten {
+    fn committed(self, commit: &Commit) -> Self {
+        // The first operation writes the content, another one sets attributes.
+        let (Some(content), Some(last)) = (commit.outcomes.first(), commit.outcomes.last()) else {
+            return Self { seq: commit.seq, ..self };
+        };
+        Self {
+            path: self.path,
+            seq: commit.seq,
+            created: content.created,
+            etag: content.changed.then_some(content.version),
+            version: last.version,
+            size: content.size,
+        }
+    }
+}
+
+impl Outcome for Uploaded {}
+
+impl Files<'_> {
+    /// Writes a file in one commit, with content of any size. Up to 1 MiB of it is in memory at a time. If
+    /// the content breaks off, nothing is written.
+    ///
+    /// A link at the end of the path is followed, unless the file must be new.
+    ///
+    /// # Errors
+    /// - `Conflict`: a condition does not hold.
+    /// - `IsADirectory`; `NotFound` for a write at an offset of a missing file.
+    /// - `TooLarge`: more content than the tree takes.
+    /// - Errors of `content` and of the filesystem.
+    pub async fn write(
+        &self,
+        path: &TreePath,
+        write: &FileWrite,
+        content: impl Stream<Item = Result<Bytes>> + Send,
+    ) -> Result<FileWritten> {
+        // A repeat is answered even if the first attempt has made its conditions false.
+        if !self.once.records() {
+            self.foresee(path, write).await?;
+        }
+        let target = resolve::resolve(self.fs, path.as_str(), write.follow()).await?;
+        let (body, hash) = self.received(&At::from(&target), content).await?;
+        let once = self.once.with_body(&hash).await?;
+        once.run(self.written(&once, path, write, body)).await
+    }
+
+    /// Uploads content for a later commit on this tree, which names it as a staged body. No reader sees it
+    /// before. `at` is the path that it is meant for.
+    ///
+    /// # Errors
+    /// `TooLarge`: more content than the tree takes; errors of `content` and of the filesystem.
+    pub async fn upload(
+        &self,
+        at: &TreePath,
+        env: &Env,
+        content: impl Stream<Item = Result<Bytes>> + Send,
+    ) -> Result<Uploaded> {
+        let (mut upload, mut hash) = (self.fs.stage(&At::from(at)).await?, Sha256::new());
+        let mut content = std::pin::pin!(content);
+        while let Some(piece) = content.next().await {
+            let piece = piece?;
+            if self.once.records() {
+                hash.update(&piece);
+            }
+            add(&mut upload, piece).await?;
+        }
+        let once = self.once.with_body(&hash.finalize().into()).await?;
+        let finished = async {
+            let staged = upload.finish().await?;
+            let uploaded = Uploaded { staged, expires_at: env.now().plus_seconds(UPLOAD_LIFETIME) };
+            let batch = Batch::new([]).author(self.author.clone()).message(self.message.clone());
+            once.unchanged(self.fs, batch, uploaded).await
+        };
+        once.run(finished).await
+    }
+
+    /// Removes a file in one commit; with `recursive` also a directory with everything below it. A link is
+    /// removed itself. Returns the path without links on the way, and the commit.
+    ///
+    /// # Errors
+    /// `NotFound`; `IsADirectory` without `recursive`; `Conflict`: a condition does not hold; `Busy` for the
+    /// root; errors of the filesystem.
+    pub async fn remove(
+        &self,
+        path: &TreePath,
+        recursive: bool,
+        conditions: &[Precondition],
+    ) -> Result<(TreePath, Seq)> {
+        let once = self.once.with_body(&Sha256::new().finalize().into()).await?;
+        let removed = resolve::retry(self.fs, path.as_str(), Follow::No, |path| {
+            let op = if recursive { Op::remove_tree(&path) } else { Op::remove_file(&path) };
+            let batch = Batch::new([op]).author(self.author.clone()).message(self.message.clone());
+            let require = |batch: Batch, condition: &Precondition| batch.require(&path, condition.clone());
+            let batch = conditions.iter().fold(batch, require);
+            let once = &once;
+            async move { once.commit(self.fs, batch, (path, PENDING)).await }
+        });
+        once.run(removed).await
+    }
+
+    async fn written(
+        &self,
+        once: &Once,
+        path: &TreePath,
+        write: &FileWrite,
+        body: Body,
+    ) -> Result<FileWritten> {
+        let commit = |path: TreePath| {
+            let batch = write.batch(&path, body.clone()).author(self.author.clone());
+            let batch = batch.message(self.message.clone());
+            async move { once.commit(self.fs, batch, FileWritten::pending(path)).await }
+        };
+        if write.part == Part::FreeName {
+            let path = resolve::resolve(self.fs, path.as_str(), Follow::No).await?;
+            return at_free_name(self.fs, &path, commit).await;
+        }
+        resolve::retry(self.fs, path.as_str(), write.follow(), commit).await
+    }
+
+    /// Fails for a write that would fail after its content has arrived. The commit judges again, so a change
+    /// in between does no harm.
+    async fn foresee(&self, path: &TreePath, write: &FileWrite) -> Result<()> {
+        let found = resolve::stat(self.fs, path.as_str(), write.follow()).await.optional()?;
+        let entry = found.as_ref().map(|(_, entry)| entry);
+        if write.part != Part::FreeName && entry.is_some_and(Entry::is_dir) {
+            return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory"));
+        }
+        if !write.conditions.iter().all(|condition| may_hold(entry, condition)) {
+            return Err(Error::at(ErrorKind::Conflict, path, "a condition of the write does not hold"));
+        }
+        match (write.part, entry) {
+            (Part::From(_), None) => Err(Error::at(ErrorKind::NotFound, path, "no such file or directory")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives the content of a file, and returns it with its hash.
+    async fn received(
+        &self,
+        at: &At,
+        content: impl Stream<Item = Result<Bytes>> + Send,
+    ) -> Result<(Body, [u8; 32])> {
+        let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
+        let (mut held, mut upload): (BytesMut, Option<Box<dyn Upload>>) = (BytesMut::new(), None);
+        while let Some(piece) = content.next().await {
+            let piece = piece?;
+            // The hash is part of the recorded request, so that a repeat with other content is noticed.
+            if self.once.records() {
+                hash.update(&piece);
+            }
+            if let Some(upload) = &mut upload {
+                add(upload, piece).await?;
+            } else if held.len() + piece.len() <= INLINE {
+                held.extend_from_slice(&piece);
+            } else {
+                let mut begun = self.fs.stage(at).await?;
+                add(&mut begun, std::mem::take(&mut held).freeze()).await?;
+                add(&mut begun, piece).await?;
+                upload = Some(begun);
+            }
+        }
+        let body = match upload {
+            Some(upload) => Body::Staged(upload.finish().await?),
+            None => Body::Bytes(held.freeze()),
+        };
+        Ok((body, hash.finalize().into()))
+    }
+}
+
+/// Adds a piece, which may be empty, to an upload.
+async fn add(upload: &mut Box<dyn Upload>, piece: Bytes) -> Result<()> {
+    if piece.is_empty() { Ok(()) } else { upload.write(piece).await }
+}
+
+/// Returns false if a condition does not hold for a node, or for a missing one. A hash is left to the commit.
+fn may_hold(entry: Option<&Entry>, condition: &Precondition) -> bool {
+    match condition {
+        Precondition::Absent => entry.is_none(),
+        Precondition::Exists => entry.is_some(),
+        Precondition::Version(version) => entry.is_some_and(|entry| entry.version == *version),
+        Precondition::Etag(etag) => entry.is_some_and(|entry| entry.etag == *etag),
+        Precondition::EtagIn(etags) => entry.is_some_and(|entry| etags.contains(&entry.etag)),
+        Precondition::Sha256(_) => true,
+        Precondition::Not(condition) => match &**condition {
+            Precondition::Sha256(_) => true,
+            condition => !may_hold(entry, condition),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use futures::executor::block_on;
+    use futures::stream;
+    use garth_engine::engine::memory::MemoryFs;
+    use garth_engine::fs::{FileSystem as _, FileSystemExt as _};
+    use garth_engine::model::{ByteRange, Moment};
+    use garth_engine::rule::Registry;
+
+    use super::*;
+
+    fn file(path: &str) -> TreePath {
+        TreePath::parse(path).unwrap()
+    }
+
+    fn pieces(bytes: &[u8], size: usize) -> impl Stream<Item = Result<Bytes>> + Send {
+        stream::iter(
+            bytes.chunks(size.max(1)).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Content that a refused write must not ask for.
+    fn unread() -> impl Stream<Item = Result<Bytes>> + Send {
+        stream::poll_fn(|_| -> Poll<Option<Result<Bytes>>> { panic!("the content was read") })
+    }
+
+    fn tree() -> MemoryFs {
+        MemoryFs::new(Env::system(), Registry::empty())
+    }
+
+    #[test]
+    fn content_of_any_size_is_written_as_it_is() {
+        let fs = tree();
+        for size in [0, 1, INLINE - 1, INLINE, INLINE + 1, 3 << 20] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let (files, path) = (Files::new(&fs), file("/a/b.bin"));
+            let written =
+                block_on(files.write(&path, &FileWrite::replace(), pieces(&bytes, 100_000))).unwrap();
+            assert_eq!((written.size, written.etag.is_some()), (size as u64, true));
+            let range = ByteRange { offset: 0, length: 4 << 20 };
+            assert_eq!(block_on(fs.fetch(&At::from(&path), range)).unwrap().1, bytes, "{size}");
+        }
+    }
+
+    #[test]
+    fn content_that_breaks_off_writes_nothing() {
+        let fs = tree();
+        let content = vec![7; 2 << 20];
+        let broken = pieces(&content, 1 << 16).chain(stream::iter([Err(Error::invalid("broke off"))]));
+        let error = block_on(Files::new(&fs).write(&file("/a"), &FileWrite::replace(), broken)).unwrap_err();
+        assert_eq!(error.message(), "broke off");
+        assert_eq!(block_on(fs.head()).unwrap().seq, Seq(0));
+    }
+
+    #[test]
+    fn parts_of_a_file_are_written() {
+        let fs = tree();
+        let (files, path) = (Files::new(&fs), file("/log"));
+        let append = FileWrite::append().attrs(SetAttrs::new().metadata("a", "b"));
+        let first = block_on(files.write(&path, &append, pieces(b"one two", 3))).unwrap();
+        let second = block_on(files.write(&path, &FileWrite::append(), pieces(b" six", 3))).unwrap();
+        assert_eq!((first.created, second.created, second.size), (true, false, 11));
+        block_on(files.write(&path, &FileWrite::at(4), pieces(b"ten", 3))).unwrap();
+        let (entry, bytes) =
+            block_on(fs.fetch(&At::from(&path), ByteRange { offset: 0, length: 100 })).unwrap();
+        assert_eq!((&*bytes, &*entry.attributes.metadata["a"]), (&b"one ten six"[..], "b"));
+        let unchanged = block_on(files.write(&path, &FileWrite::append(), pieces(b"", 1))).unwrap();
+        assert_eq!(unchanged.etag, None);
+        let missing = block_on(files.write(&file("/no"), &FileWrite::at(0), pieces(b"x", 1))).unwrap_err();
+        assert!(missing.is(ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn conditions_are_judged_before_and_in_the_commit() {
+        let fs = tree();
+        let (files, path) = (Files::new(&fs), file("/a"));
+        let first = block_on(files.write(&path, &FileWrite::replace(), pieces(b"1", 1))).unwrap();
+        let etag = first.etag.unwrap();
+        let new = FileWrite::replace().require(Precondition::Absent);
+        let same = FileWrite::replace().require(Precondition::EtagIn(vec![etag]));
+        assert!(block_on(files.write(&path, &new, unread())).unwrap_err().is(ErrorKind::Conflict));
+        block_on(files.write(&path, &same, pieces(b"2", 1))).unwrap();
+        assert!(block_on(files.write(&path, &same, unread())).unwrap_err().is(ErrorKind::Conflict));
+        // Another writer is faster than the content.
+        let raced = stream::once(async {
+            fs.write("/b", "other").await?;
+            Ok::<_, Error>(Bytes::from_static(b"mine"))
+        });
+        let error = block_on(files.write(&file("/b"), &new, raced)).unwrap_err();
+        assert!(error.is(ErrorKind::Conflict), "{error}");
+        assert_eq!(block_on(fs.read_to_string("/b")).unwrap(), "other");
+        let wrong = [Precondition::Etag(etag)];
+        assert!(block_on(files.remove(&path, false, &wrong)).unwrap_err().is(ErrorKind::Conflict));
+        block_on(files.remove(&path, false, &[Precondition::Exists])).unwrap();
+        assert!(block_on(files.remove(&path, false, &[])).unwrap_err().is(ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn new_files_get_free_names() {
+        let fs = tree();
+        let names = ["/notes.md", "/notes (2).md", "/notes (3).md"];
+        for name in names {
+            let files = Files::new(&fs);
+            let write = files.write(&file("/notes.md"), &FileWrite::free_name(), pieces(b"x", 1));
+            assert_eq!(block_on(write).unwrap().path.as_str(), name);
+        }
+    }
+
+    #[test]
+    fn links_are_followed_by_writes_and_removed_themselves() {
+        let fs = tree();
+        block_on(fs.write("/target", "old")).unwrap();
+        block_on(fs.commit(Op::symlink(&file("/link"), "target").into())).unwrap();
+        let files = Files::new(&fs);
+        let written =
+            block_on(files.write(&file("/link"), &FileWrite::replace(), pieces(b"new", 1))).unwrap();
+        assert_eq!(written.path.as_str(), "/target");
+        let new = FileWrite::replace().require(Precondition::Absent);
+        assert!(
+            block_on(files.write(&file("/link"), &new, pieces(b"x", 1))).unwrap_err().is(ErrorKind::Conflict)
+        );
+        block_on(files.remove(&file("/link"), false, &[])).unwrap();
+        assert_eq!(block_on(fs.read_to_string("/target")).unwrap(), "new");
+    }
+
+    #[test]
+    fn directories_are_removed_on_request() {
+        let fs = tree();
+        block_on(fs.mkdir_all("/d/e")).unwrap();
+        let files = Files::new(&fs);
+        let error = block_on(files.remove(&file("/d"), false, &[])).unwrap_err();
+        assert!(error.is(ErrorKind::IsADirectory), "{error}");
+        let error = block_on(files.write(&file("/d"), &FileWrite::append(), pieces(b"x", 1))).unwrap_err();
+        assert!(error.is(ErrorKind::IsADirectory), "{error}");
+        let (_, seq) = block_on(files.remove(&file("/d"), true, &[])).unwrap();
+        assert!(block_on(fs.stat(&At::from(&file("/d")))).is_err());
+        let before = block_on(fs.as_of(&Moment::Seq(Seq(seq.0 - 1)))).unwrap();
+        assert!(block_on(before.stat(&At::from(&file("/d/e")))).is_ok());
+    }
+
+    #[test]
+    fn uploads_are_written_by_later_commits() {
+        let fs = tree();
+        let files = Files::new(&fs);
+        let before = block_on(fs.head()).unwrap().seq;
+        let uploaded =
+            block_on(files.upload(&TreePath::root(), &Env::system(), pieces(&[5; 100_000], 1000))).unwrap();
+        assert_eq!((uploaded.staged.size, block_on(fs.head()).unwrap().seq), (100_000, before));
+        block_on(fs.commit(Op::write(&file("/a"), Body::Staged(uploaded.staged)).into())).unwrap();
+        assert_eq!(block_on(fs.stat(&At::from(&file("/a")))).unwrap().size, 100_000);
+    }
+}

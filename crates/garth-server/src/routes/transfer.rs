@@ -1,0 +1,131 @@
+//! Files on their way in and out. Only a piece of each is in memory, its room is bounded, and a client that
+//! stops or trickles ends its transfer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use garth_engine::fs::OpenFile;
+use garth_engine::model::ByteRange;
+use garth_engine::{Error, ErrorKind, Result};
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
+use tokio::time::{Instant, timeout};
+
+use super::call::Call;
+use crate::errors::Refusal;
+use crate::limits::Limits;
+
+/// Longest file in bytes that takes no room: its connection costs as much.
+const SHORT: u64 = 16 << 10;
+/// Memory of a file that is received, in bytes: a chunk that is written, and one that arrives.
+const RECEIVED: usize = 2 << 20;
+/// Memory of a file that is sent, in bytes: one piece of its stream.
+const SENT: u64 = 1 << 20;
+
+/// Returns the body of a request as a stream. It fails with `TimedOut` if nothing arrives for `stall_time`,
+/// or less than 1 MiB within `body_time`.
+pub(super) async fn incoming<'b>(
+    call: &Call<'_>,
+    body: &'b mut Body,
+) -> Result<BoxStream<'b, Result<Bytes>>, Refusal> {
+    let is_short = body.size_hint().upper().is_some_and(|bytes| bytes <= SHORT);
+    let room = match is_short {
+        true => None,
+        false => Some(call.transfers.transfer(call.key.share(), RECEIVED).await?),
+    };
+    let pieces = stream::unfold((body, Pace::new(call.limits), room), |(body, mut pace, room)| async move {
+        let began = Instant::now();
+        let frame = timeout(pace.wait(), body.frame()).await;
+        let piece = match frame {
+            Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped arriving")),
+            Ok(None) => return None,
+            Ok(Some(Err(_))) => Err(Error::invalid("the body broke off or is badly encoded")),
+            // Trailers have no data.
+            Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
+        };
+        pace.took(began.elapsed(), piece.as_ref().map_or(0, Bytes::len));
+        Some((piece, (body, pace, room)))
+    });
+    Ok(pieces.boxed())
+}
+
+/// Returns the bytes of a range of a file as the body of a response, read while they are sent.
+pub(super) async fn outgoing(
+    call: &Call<'_>,
+    file: Arc<dyn OpenFile>,
+    range: ByteRange,
+) -> Result<Body, Refusal> {
+    let room = match range.length {
+        0..=SHORT => None,
+        length => {
+            let bytes = usize::try_from(length.min(SENT)).unwrap_or(usize::MAX);
+            Some(call.transfers.transfer(call.key.share(), bytes).await?)
+        }
+    };
+    let pieces = file.stream(range).map(move |piece| {
+        // Held as long as the stream, until the last piece was taken or the client is gone.
+        let _held = &room;
+        piece
+    });
+    Ok(Body::from_stream(pieces))
+}
+
+/// Time that a client has for the next bytes of a body. Only the time in which the server waits counts.
+struct Pace {
+    stall_time: Duration,
+    body_time: Duration,
+    /// Rest of the time for the current MiB.
+    left: Duration,
+    /// Bytes of it that have arrived.
+    arrived: usize,
+}
+
+impl Pace {
+    /// Bytes that must arrive within `body_time`. A deadline for each frame could be renewed for ever, a byte
+    /// at a time.
+    const STEP: usize = 1 << 20;
+
+    fn new(limits: &Limits) -> Self {
+        let Limits { stall_time, body_time, .. } = *limits;
+        Self { stall_time, body_time, left: body_time, arrived: 0 }
+    }
+
+    /// Returns the time to wait for the next bytes.
+    fn wait(&self) -> Duration {
+        self.left.min(self.stall_time)
+    }
+
+    /// Counts bytes and the time for which the server has waited for them.
+    fn took(&mut self, time: Duration, bytes: usize) {
+        self.left = self.left.saturating_sub(time);
+        self.arrived += bytes;
+        if self.arrived >= Self::STEP {
+            (self.arrived, self.left) = (self.arrived % Self::STEP, self.body_time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mib_has_its_own_time() {
+        let second = Duration::from_secs(1);
+        let mut pace = Pace::new(&Limits::default().body_time(10 * second).stall_time(4 * second));
+        assert_eq!(pace.wait(), 4 * second);
+        // A client that sends a byte every three seconds is not waited for after ten.
+        for _ in 0..3 {
+            pace.took(3 * second, 1);
+        }
+        assert_eq!(pace.wait(), second);
+        pace.took(second, 1);
+        assert_eq!(pace.wait(), Duration::ZERO);
+        pace.took(Duration::ZERO, Pace::STEP);
+        assert_eq!((pace.wait(), pace.left, pace.arrived), (4 * second, 10 * second, 4));
+    }
+}
