@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -162,14 +162,24 @@ impl Once {
         answer: Value,
         commit: impl FnOnce(Batch) -> F,
     ) -> Result<Value> {
-        self.run::<Value, Error>(async {
+        let answer = CommitAnswer(answer);
+        let answered = self.run::<CommitAnswer, Error>(async {
             let Some(request) = &self.0 else { return Ok(answer.committed(&commit(batch).await?)) };
             let note = note_of(&answer)?;
             let commit = commit(batch.idempotency(request.record.clone().note(note))).await?;
             // Another attempt was faster, and its answer counts.
             if commit.replayed { read(&commit) } else { Ok(answer.committed(&commit)) }
-        })
-        .await
+        });
+        Ok(answered.await?.0)
+    }
+
+    /// Returns the answer of an earlier attempt of [`Once::answer_with`] that has committed.
+    ///
+    /// # Errors
+    /// `Corrupt` if the record cannot be read.
+    #[doc(hidden)]
+    pub fn recorded_answer(&self) -> Result<Option<Value>> {
+        Ok(self.recorded::<CommitAnswer>()?.map(|answer| answer.0))
     }
 
     /// Runs an operation that cannot be part of a commit, and records its answer after it, in a commit of its
@@ -273,12 +283,18 @@ impl Outcome for (TreePath, Seq) {
 impl Outcome for usize {}
 
 /// Answer in JSON.
-impl Outcome for Value {
+impl Outcome for Value {}
+
+/// Answer in JSON with the fields `seq` and `time` of the commit.
+#[derive(Serialize, Deserialize)]
+struct CommitAnswer(Value);
+
+impl Outcome for CommitAnswer {
     fn committed(mut self, commit: &Commit) -> Self {
-        if let Some(seq) = self.get_mut("seq") {
+        if let Some(seq) = self.0.get_mut("seq") {
             *seq = commit.seq.0.into();
         }
-        if let Some(time) = self.get_mut("time") {
+        if let Some(time) = self.0.get_mut("time") {
             *time = commit.time.to_rfc3339().into();
         }
         self

@@ -1,7 +1,9 @@
 //! Routes. Each request is looked up, admitted, parsed and answered by the table of routes, within the room
 //! for answers. The modules below define the fields and the answer of each call.
 
+mod admin;
 mod agents;
+mod batch;
 mod call;
 mod header;
 mod identity;
@@ -286,6 +288,7 @@ impl<'a> Admission<'a> {
             recalls: &served.recalls,
             model_calls: &served.model_calls,
             compactions: &served.compactions,
+            maintenance: &served.maintenance,
             limits: &served.limits,
             hydrator: &served.hydrator,
             prompts: &served.prompts,

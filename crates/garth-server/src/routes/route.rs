@@ -100,7 +100,9 @@ impl Route {
         if self.asks_model() {
             return limits.max_body.min(body::SHORT);
         }
-        match self.takes_messages() {
+        // Batches contain the content of files.
+        let takes_files = self.writes() && self.tree == Tree::Files;
+        match self.takes_messages() || takes_files {
             true => limits.max_message_body.max(limits.max_body),
             false => limits.max_body,
         }
