@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 
 mod it {
+    mod admin_calls;
     mod agents;
     mod answers;
     mod auth;
+    mod batch_calls;
     mod chat_model;
     mod connection;
     mod embedder;
@@ -15,6 +17,7 @@ mod it {
     mod harness;
     mod idempotency;
     mod isolation;
+    mod kv_conditions;
     mod limits;
     mod media;
     mod memories;
