@@ -101,7 +101,7 @@ impl Route {
             return limits.max_body.min(body::SHORT);
         }
         // Batches contain the content of files.
-        let takes_files = self.writes() && self.tree == Tree::Files;
+        let takes_files = matches!((self.tree, &self.run), (Tree::Files, Run::Write(..)));
         match self.takes_messages() || takes_files {
             true => limits.max_message_body.max(limits.max_body),
             false => limits.max_body,

@@ -353,4 +353,13 @@ fn calls_of_an_administrator_stay_in_the_account() {
     {
         server.post_as(&other, name, body).refused(404, "NOT_FOUND");
     }
+    for call in garth_server::reference::calls().iter().filter(|call| call.path.starts_with("/v1/admin/")) {
+        // Each call has the fields that it requires, so that the account alone is at fault.
+        let mut body = json!({"account": "acme"});
+        for field in call.fields.iter().filter(|field| field.required) {
+            body[field.name] = field.words.first().map_or_else(|| json!("/a"), |word| json!(word));
+        }
+        let name = call.path.trim_start_matches("/v1/");
+        server.post_as(&other, name, body.to_string()).refused(403, "FORBIDDEN");
+    }
 }

@@ -60,7 +60,6 @@ impl World {
             ("rules/set", json!({"pattern": "/logs/**", "constraint": "append-only"})),
             ("quotas/set", json!({"path": "/media", "max_entries": 1000})),
             ("overlays/create", json!({"id": "draft"})),
-            ("overlays/create", json!({"id": "draftx"})),
             ("snapshots/create", json!({"name": "before"})),
         ] {
             server.ok(&format!("admin/{call}"), body.to_string());

@@ -10,6 +10,7 @@ use garth_engine::fs::store::Fsck;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::commits::account_of;
 use crate::errors::Refusal;
 use crate::fields::{fields, flag, integer};
 use crate::routes::call::Call;
@@ -38,7 +39,7 @@ pub(in crate::routes) async fn collect(
     fields: CollectFields<'_>,
 ) -> Result<Value, Refusal> {
     let (tree, grace) = (Arc::clone(account), Duration::from_secs(fields.grace_seconds));
-    let of = call.key.share();
+    let of = &account_of(call)?;
     let mut answer = if fields.dry {
         answer(of, &call.maintenance.run(of, async move { tree.gc_dry_run(grace).await }).await?)
     } else {
@@ -59,7 +60,8 @@ pub(in crate::routes) async fn check(
     call: &Call<'_>,
     _: CheckFields<'_>,
 ) -> Result<Value, Refusal> {
-    let (tree, of) = (Arc::clone(account), call.key.share());
+    let tree = Arc::clone(account);
+    let of = &account_of(call)?;
     let mut found: Fsck = call.maintenance.run(of, async move { tree.fsck().await }).await?;
     let (is_sound, has_more) = (found.findings.is_empty(), found.findings.len() > MAX_FINDINGS);
     found.findings.truncate(MAX_FINDINGS);
@@ -83,7 +85,8 @@ pub(in crate::routes) async fn reindex(
     call: &Call<'_>,
     _: ReindexFields<'_>,
 ) -> Result<Value, Refusal> {
-    let (tree, of) = (Arc::clone(account), call.key.share());
+    let tree = Arc::clone(account);
+    let of = &account_of(call)?;
     let files = call.maintenance.run(of, async move { tree.reindex().await }).await?;
     Ok(json!({"ok": true, "account": of, "files": files}))
 }
