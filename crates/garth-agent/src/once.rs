@@ -150,7 +150,7 @@ impl Once {
         self.commit(fs, batch, outcome).await
     }
 
-    /// Commits a batch by `commit` with the record of the request, and returns `answer`, or that of an earlier
+    /// Commits a batch by `commit` with the record of the request. Returns `answer`, or that of an earlier
     /// attempt. The fields `seq` and `time` of an answer that has them are set after the commit.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! Commit of a batch.
 
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, Batch, Commit, Ino, MAX_INLINE_BODY, Op, Precondition, Timestamp, VersionId};
 use serde::{Deserialize, Serialize};
@@ -94,7 +93,7 @@ impl Files<'_> {
     /// - `Conflict`: a condition does not hold. For a version, the message names the current one.
     /// - `InvalidArgument`: there is no operation, or the content of a line was not read.
     /// - `TooLarge`: the content that was not uploaded before has more than [`MAX_INLINE_BODY`] bytes.
-    /// - As [`FileSystem::commit`].
+    /// - As [`FileSystem::commit`](garth_engine::FileSystem::commit).
     #[boxed]
     pub async fn batch(&self, request: &BatchRequest) -> Result<CommittedBatch> {
         if request.lines.is_empty() {

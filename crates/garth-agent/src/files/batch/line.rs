@@ -37,7 +37,8 @@ pub enum LineContent {
 /// ```
 /// use garth_agent::files::{BatchLine, ContentForm};
 ///
-/// let line = BatchLine::parse(br#"{"op":"write","path":"/a","text":"hello"}"#, ContentForm::Inline).unwrap();
+/// let line = br#"{"op":"write","path":"/a","text":"hello"}"#;
+/// let line = BatchLine::parse(line, ContentForm::Inline).unwrap();
 /// assert!(line.creates() && line.path() == "/a");
 /// let wrong = BatchLine::parse(br#"{"op":"rm","pth":"/a"}"#, ContentForm::Inline).unwrap_err();
 /// assert_eq!(wrong, "\"path\" is missing");
