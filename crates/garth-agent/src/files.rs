@@ -1,9 +1,10 @@
 //! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]), paths by
-//! pattern ([`Files::glob`]), differences ([`Files::diff`]) and exact edits ([`Files::edit`]). Each call is
-//! bounded in bytes and time, and a cursor continues an answer that is not complete. `docs/specs/files.md`
-//! describes them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take content of any size as a
-//! stream, for interfaces that receive it.
+//! pattern ([`Files::glob`]), differences ([`Files::diff`]), exact edits ([`Files::edit`]) and batches
+//! ([`Files::batch`]). Each call is bounded in bytes and time, and a cursor continues an answer that is not
+//! complete. `docs/specs/files.md` and `docs/specs/batch.md` describe them. [`Files::write`],
+//! [`Files::upload`] and [`Files::remove`] take content of any size as a stream, for interfaces that receive it.
 
+mod batch;
 mod cursor;
 mod diff;
 mod edit;
@@ -17,6 +18,10 @@ mod open_version;
 mod streamed;
 mod walker;
 
+pub use self::batch::{
+    BatchLine, BatchLines, BatchRequest, BatchResult, CommittedBatch, ContentForm, Lifetime, LineContent,
+    LineError, MAX_BATCH_LINE, parse_mode, parse_span,
+};
 pub use self::diff::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, MAX_COMPARED_LINES,
     MAX_COMPARED_TEXT, Side, unified,
@@ -71,7 +76,7 @@ pub struct Files<'a> {
     stop: Option<&'a (dyn Fn() -> bool + Sync)>,
     author: Author,
     message: String,
-    /// Request that the next edit carries out.
+    /// Request that the next edit or batch carries out.
     once: Once,
 }
 
@@ -88,19 +93,19 @@ impl<'a> Files<'a> {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Sets the author of edits.
+    /// Sets the author of edits and batches.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
     }
 
-    /// Sets the reason for edits, in the caller's words.
+    /// Sets the reason for edits and batches, in the caller's words.
     #[must_use]
     pub fn message(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// Sets the request that the handle carries out with one edit.
+    /// Sets the request that the handle carries out with one edit or batch.
     #[must_use]
     #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {

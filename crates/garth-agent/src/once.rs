@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -129,9 +130,7 @@ impl Once {
         let Some(request) = &self.0 else {
             return Ok(outcome.committed(&fs.commit(batch).await?));
         };
-        let note = serde_json::to_string(&outcome).map_err(|error| {
-            Error::new(ErrorKind::Io, "the outcome of a request cannot be recorded").with_source(error)
-        })?;
+        let note = note_of(&outcome)?;
         let commit = fs.commit(batch.idempotency(request.record.clone().note(note))).await?;
         // Another attempt was faster. Its outcome counts, because its objects are the ones that exist.
         if commit.replayed { read(&commit) } else { Ok(outcome.committed(&commit)) }
@@ -149,6 +148,60 @@ impl Once {
             return Ok(outcome);
         }
         self.commit(fs, batch, outcome).await
+    }
+
+    /// Commits a batch by `commit` with the record of the request. Returns `answer`, or that of an earlier
+    /// attempt. The fields `seq` and `time` of an answer that has them are set after the commit.
+    ///
+    /// # Errors
+    /// From the commit.
+    #[doc(hidden)]
+    pub async fn answer_with<F: Future<Output = Result<Commit>>>(
+        &self,
+        batch: Batch,
+        answer: Value,
+        commit: impl FnOnce(Batch) -> F,
+    ) -> Result<Value> {
+        let answer = CommitAnswer(answer);
+        let answered = self.run::<CommitAnswer, Error>(async {
+            let Some(request) = &self.0 else { return Ok(answer.committed(&commit(batch).await?)) };
+            let note = note_of(&answer)?;
+            let commit = commit(batch.idempotency(request.record.clone().note(note))).await?;
+            // Another attempt was faster, and its answer counts.
+            if commit.replayed { read(&commit) } else { Ok(answer.committed(&commit)) }
+        });
+        Ok(answered.await?.0)
+    }
+
+    /// Returns the answer of an earlier attempt of [`Once::answer_with`] that has committed.
+    ///
+    /// # Errors
+    /// `Corrupt` if the record cannot be read.
+    #[doc(hidden)]
+    pub fn recorded_answer(&self) -> Result<Option<Value>> {
+        Ok(self.recorded::<CommitAnswer>()?.map(|answer| answer.0))
+    }
+
+    /// Runs an operation that cannot be part of a commit, and records its answer after it, in a commit of its
+    /// own: `batch` has author and message, but no operations. A crash between the two loses the record, so a
+    /// repeat must do no harm.
+    ///
+    /// # Errors
+    /// From the operation; from the filesystem.
+    #[doc(hidden)]
+    pub async fn answer_after<E: From<Error>>(
+        &self,
+        fs: &dyn FileSystem,
+        batch: Batch,
+        operation: impl Future<Output = Result<Value, E>>,
+    ) -> Result<Value, E> {
+        self.run::<Value, E>(async {
+            match operation.await {
+                Ok(answer) => self.unchanged(fs, batch, answer).await.map_err(E::from),
+                Err(error) => Err(error),
+            }
+        })
+        .await
     }
 }
 
@@ -190,6 +243,13 @@ async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
     Ok(batch)
 }
 
+/// Returns the note that records an outcome.
+fn note_of(outcome: &impl Serialize) -> Result<String> {
+    serde_json::to_string(outcome).map_err(|error| {
+        Error::new(ErrorKind::Io, "the outcome of a request cannot be recorded").with_source(error)
+    })
+}
+
 /// Reads the outcome that was recorded with a commit.
 fn read<T: Outcome>(commit: &Commit) -> Result<T> {
     let outcome: T = serde_json::from_str(&commit.note).map_err(|error| {
@@ -221,6 +281,25 @@ impl Outcome for (TreePath, Seq) {
 
 /// Number of changed items, such as bytes or edges.
 impl Outcome for usize {}
+
+/// Answer in JSON.
+impl Outcome for Value {}
+
+/// Answer in JSON with the fields `seq` and `time` of the commit.
+#[derive(Serialize, Deserialize)]
+struct CommitAnswer(Value);
+
+impl Outcome for CommitAnswer {
+    fn committed(mut self, commit: &Commit) -> Self {
+        if let Some(seq) = self.0.get_mut("seq") {
+            *seq = commit.seq.0.into();
+        }
+        if let Some(time) = self.0.get_mut("time") {
+            *time = commit.time.to_rfc3339().into();
+        }
+        self
+    }
+}
 
 /// Placeholder of a commit that is not made yet.
 pub(crate) const PENDING: Seq = Seq(0);

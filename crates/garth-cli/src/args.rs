@@ -185,13 +185,6 @@ pub(crate) enum Layout {
     Gsv,
 }
 
-/// Parses permissions: three or four octal digits.
-pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
-    let octal = (3..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
-    let mode = octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();
-    mode.ok_or_else(|| "write three or four octal digits, such as 644 or 0700".into())
-}
-
 /// Parses `UID` or `UID:GID`.
 pub(crate) fn parse_owner(text: &str) -> Result<(u32, Option<u32>), String> {
     let wrong = |_| "write numbers: UID or UID:GID".to_owned();

@@ -196,6 +196,17 @@ impl Refusal {
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
     }
 
+    /// Returns the refusal of an error of the tree, with the path that it is about.
+    pub(crate) fn with_path(error: Error) -> Self {
+        let path = error.path().cloned();
+        let mut refusal = Self::from(error);
+        // The messages of other failures are written here, or name the path already.
+        if let Some(path) = path.filter(|_| refusal.status.is_client_error()) {
+            refusal.message = format!("{path}: {}", refusal.message);
+        }
+        refusal
+    }
+
     /// Returns the refusal without its content, for a key that may write but not read.
     pub(crate) fn without_content(self) -> Self {
         let stored = match self.code {

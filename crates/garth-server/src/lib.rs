@@ -21,6 +21,7 @@ mod endpoint;
 mod errors;
 mod fields;
 mod limits;
+mod maintenance;
 pub mod outbox;
 mod repair;
 mod request;

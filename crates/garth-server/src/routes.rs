@@ -3,6 +3,7 @@
 
 mod admin;
 mod agents;
+mod batch;
 mod call;
 mod control;
 mod fs;
@@ -351,6 +352,7 @@ impl<'a> Admission<'a> {
             recalls: &served.recalls,
             model_calls: &served.model_calls,
             compactions: &served.compactions,
+            maintenance: &served.maintenance,
             limits: &served.limits,
             hydrator: &served.hydrator,
             prompts: &served.prompts,

@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 
 mod it {
+    mod admin_calls;
     mod agents;
     mod answers;
     mod auth;
+    mod batch_calls;
     mod chat_model;
     mod connection;
     mod embedder;
@@ -17,6 +19,7 @@ mod it {
     mod idempotency;
     mod isolation;
     mod keys;
+    mod kv_conditions;
     mod limits;
     mod media;
     mod memories;

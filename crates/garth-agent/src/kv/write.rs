@@ -52,7 +52,7 @@ pub struct Put<'a> {
     pub condition: Condition,
 }
 
-/// Condition on the key of a put. If it does not hold, the put fails with `FileSystem(Conflict)` and a
+/// Condition on the key of a write. If it does not hold, the write fails with `FileSystem(Conflict)` and a
 /// message about the current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
@@ -269,22 +269,46 @@ impl Kv<'_> {
     /// `InvalidPath`, `IdempotencyMismatch`; errors of the filesystem.
     #[boxed]
     pub async fn delete(&self, path: &str, idempotency: Option<Idempotency>) -> KvResult<Written> {
+        self.delete_if(path, Condition::Any, idempotency).await
+    }
+
+    /// Removes a value as [`Kv::delete`] does, if a condition on the key holds.
+    ///
+    /// # Errors
+    /// As for [`Kv::delete`]; `FileSystem(Conflict)` if the condition does not hold.
+    #[boxed]
+    pub async fn delete_if(
+        &self,
+        path: &str,
+        condition: Condition,
+        idempotency: Option<Idempotency>,
+    ) -> KvResult<Written> {
         let file = self.base.file(&Key::parse_value(path)?)?;
+        let precondition = match condition {
+            Condition::Any => None,
+            Condition::Absent => Some(Precondition::Absent),
+            Condition::Version(version) => Some(Precondition::Version(version)),
+        };
+        let preconditions: Vec<_> =
+            precondition.into_iter().map(|that| (At::Path(file.clone()), that)).collect();
         let removal = Op::remove_file(file.clone()).if_exists();
         for left in (0..ATTEMPTS_AT_NAMES).rev() {
             let mut ops = vec![removal.clone()];
             if left > 0 {
                 ops.extend(self.emptied_parents(&file).await?.into_iter().map(remove_directory));
             }
-            match self.commit(ops, Vec::new(), idempotency.as_ref()).await {
+            match self.commit(ops, preconditions.clone(), idempotency.as_ref()).await {
                 Ok(commit) => return Ok(written(&commit, 0)),
+                Err(error) if error.is(ErrorKind::Conflict) && condition != Condition::Any => {
+                    return Err(self.condition_failed(path, condition, &file, error).await);
+                }
                 // Another client wrote there in between. Look again; the last attempt leaves the
                 // directories.
                 Err(error) if error.is(ErrorKind::NotEmpty) || error.is(ErrorKind::NotADirectory) => {}
                 // `/a.json` holds keys, so `/a` has no value to remove. The empty commit records the
                 // idempotency key.
                 Err(error) if error.is(ErrorKind::IsADirectory) => {
-                    let nothing = self.commit(Vec::new(), Vec::new(), idempotency.as_ref()).await;
+                    let nothing = self.commit(Vec::new(), preconditions, idempotency.as_ref()).await;
                     return nothing.map(|commit| written(&commit, 0)).map_err(|error| self.refused(error));
                 }
                 Err(error) => return Err(self.refused(error)),
@@ -315,9 +339,9 @@ impl Kv<'_> {
             ErrorKind::IsADirectory | ErrorKind::NotEmpty | ErrorKind::AlreadyExists if is_directory => {
                 self.clear(file).await?.ok_or_else(|| self.in_the_way(file, true, error))
             }
-            ErrorKind::Conflict => Err(self.condition_failed(put, file, error).await),
+            ErrorKind::Conflict => Err(self.condition_failed(put.path, put.condition, file, error).await),
             ErrorKind::AlreadyExists if put.condition == Condition::Absent => {
-                Err(self.condition_failed(put, file, error).await)
+                Err(self.condition_failed(put.path, put.condition, file, error).await)
             }
             // The path changed after it was read; the next attempt reads it again.
             ErrorKind::AlreadyExists
@@ -361,14 +385,20 @@ impl Kv<'_> {
     }
 
     /// Returns the error of a condition that does not hold, with the current state.
-    async fn condition_failed(&self, put: &Put<'_>, file: &TreePath, error: Error) -> KvError {
+    async fn condition_failed(
+        &self,
+        key: &str,
+        condition: Condition,
+        file: &TreePath,
+        error: Error,
+    ) -> KvError {
         let there = match self.fs.stat(&At::Path(file.clone())).await {
             Ok(entry) => format!("it is at version {}", entry.version),
             Err(_) => "it has no value".to_owned(),
         };
-        let message = match put.condition {
-            Condition::Version(version) => format!("`{}` is not at version {version}: {there}", put.path),
-            Condition::Absent | Condition::Any => format!("`{}` has a value already: {there}", put.path),
+        let message = match condition {
+            Condition::Version(version) => format!("`{key}` is not at version {version}: {there}"),
+            Condition::Absent | Condition::Any => format!("`{key}` has a value already: {there}"),
         };
         KvError::caused(KvCode::FileSystem(ErrorKind::Conflict), message, error)
     }

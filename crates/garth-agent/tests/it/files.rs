@@ -1,4 +1,4 @@
-//! Operations on files: search of lines, paths by pattern, differences, exact edits.
+//! Operations on files: search of lines, paths by pattern, differences, exact edits, batches.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use garth_engine::{Env, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::tools::p as path;
 
+mod batch;
 mod diff;
 mod edit;
 mod glob;

@@ -1,26 +1,20 @@
 //! `garth batch`: several operations in one commit, read as JSON Lines.
 
-mod fields;
-mod line;
-
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use clap::Args;
+use garth_agent::files::{BatchLine, BatchLines, ContentForm, LineContent, LineError, MAX_BATCH_LINE};
 use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{At, Body, Create, MAX_OPS, Op, Precondition, Remove, RenameMode, VersionId};
-use garth_engine::{ErrorKind, FileSystem, TreePath};
+use garth_engine::model::{At, Body, Op, Precondition, VersionId};
+use garth_engine::{ErrorKind, TreePath};
 
-use self::line::{Content, Line};
 use crate::app::{App, Plan, resolve_path};
 use crate::args::{CommitArgs, TREE_PATH};
 use crate::body::{STEP, stage, step};
 use crate::fail::{Failure, Result};
-
-/// Longest line in bytes. Longer content is read from a file.
-const MAX_LINE: u64 = 64 << 20;
 
 /// Bytes of content that go with the commit; further content is staged. Half of the limit of a commit.
 const MAX_INLINE: u64 = 8 << 20;
@@ -72,29 +66,23 @@ fn parse_condition(text: &str) -> Result<(String, VersionId), String> {
     Ok((path.to_owned(), version.parse().map_err(|_| wrong())?))
 }
 
-/// Operation with its content. Paths are resolved for each attempt of the commit.
-struct Step {
-    line: Line,
-    body: Option<Body>,
-}
-
 impl Batch {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         // One time for all operations and attempts, so that a repeated attempt sets the same expiry.
         let now = app.env.now();
-        let steps = match &self.from {
+        let lines = match &self.from {
             Some(file) => {
                 let opened = File::open(file).map_err(Failure::host(file))?;
-                read_steps(app, BufReader::new(opened), file).await?
+                read_lines(app, BufReader::new(opened), file).await?
             }
-            None => read_steps(app, std::io::stdin().lock(), Path::new("-")).await?,
+            None => read_lines(app, std::io::stdin().lock(), Path::new("-")).await?,
         };
-        if steps.is_empty() && self.if_version.is_empty() {
+        if lines.is_empty() && self.if_version.is_empty() {
             return Ok(());
         }
-        let only_checks = steps.iter().all(|step| matches!(step.line, Line::Check { .. }));
+        let only_checks = lines.iter().all(BatchLine::is_check);
         // Only a batch that may create an entry may create the data folder.
-        let makes = steps.iter().any(|step| step.line.makes());
+        let makes = lines.iter().any(BatchLine::creates);
         let tree = app.tree_for(makes).await?;
         let done = app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
@@ -102,8 +90,9 @@ impl Batch {
                 let path = resolve_path(&*tree.fs, path, Follow::Yes).await?;
                 plan.preconditions.push((At::Path(path), Precondition::Version(*version)));
             }
-            for step in &steps {
-                let (op, path) = step.op(&*tree.fs, now).await?;
+            for line in &lines {
+                // Resolved again for each attempt of the commit.
+                let (op, path) = line.op(&*tree.fs, now).await?;
                 match op {
                     // A check changes nothing, so nothing is printed for it.
                     Op::Check { .. } => plan.ops.push(op),
@@ -125,131 +114,53 @@ impl Batch {
 }
 
 /// Reads all lines. Content that does not fit into the commit is staged.
-async fn read_steps(app: &App, mut from: impl BufRead, name: &Path) -> Result<Vec<Step>> {
-    let (mut steps, mut inline, mut number) = (Vec::new(), 0, 0_u64);
+async fn read_lines(app: &App, mut from: impl BufRead, name: &Path) -> Result<Vec<BatchLine>> {
+    let (mut lines, mut inline) = (Vec::new(), 0);
+    let mut parser = BatchLines::new(ContentForm::Named("file"));
     loop {
         let mut text = Vec::new();
-        let read =
-            // One more byte shows that the line is too long.
-            (&mut from).take(MAX_LINE + 1).read_until(b'\n', &mut text).map_err(Failure::host(name))?;
+        // Two more bytes, one of them the line feed, show that the line is too long.
+        let most = MAX_BATCH_LINE as u64 + 2;
+        let read = (&mut from).take(most).read_until(b'\n', &mut text).map_err(Failure::host(name))?;
         if read == 0 {
-            return Ok(steps);
+            return Ok(lines);
         }
-        number += 1;
-        let refuse = |why: String| Failure::Usage(format!("{}: line {number}: {why}", name.display()));
-        if read as u64 > MAX_LINE {
-            return Err(refuse(format!("longer than {MAX_LINE} bytes; give the content as a file")));
-        }
-        if text.trim_ascii().is_empty() {
-            continue;
-        }
-        if steps.len() == MAX_OPS {
-            return Err(refuse(format!("a commit may have at most {MAX_OPS} operations")));
-        }
-        let (line, content) = Line::parse(&text).map_err(refuse)?;
-        let body = match content {
-            Some((path, content)) => Some(body_of(app, &path, content, &mut inline).await?),
-            None => None,
+        let text = text.strip_suffix(b"\n").unwrap_or(&text);
+        let refuse = |LineError { line, reason, .. }| {
+            Failure::Usage(format!("{}: line {line}: {reason}", name.display()))
         };
-        steps.push(Step { line, body });
+        let Some(line) = parser.parse(text).map_err(refuse)? else { continue };
+        lines.push(with_body(app, line, &mut inline).await?);
     }
 }
 
-/// Returns a body for `path`. The tree is opened, and perhaps created, only for content that must be staged:
-/// a later line may still be invalid.
-async fn body_of(app: &App, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
-    let bytes = match content {
-        Content::Bytes(bytes) => Bytes::from(bytes),
-        Content::File(file) => {
+/// Returns a line with the body of its content. The tree is opened, and perhaps created, only for content
+/// that must be staged: a later line may still be invalid.
+async fn with_body(app: &App, line: BatchLine, inline: &mut u64) -> Result<BatchLine> {
+    let bytes = match line.content() {
+        Some(LineContent::Body(Body::Bytes(bytes))) => bytes.clone(),
+        Some(LineContent::Body(Body::Staged(_))) | None => return Ok(line),
+        Some(LineContent::Named(file)) => {
+            let file = PathBuf::from(file);
             let mut opened = File::open(&file).map_err(Failure::host(&file))?;
             let first = step(&mut opened, &file)?;
             if first.len() == STEP {
-                return staged(app, path, first, &mut opened, &file).await;
+                let body = staged(app, line.path(), first, &mut opened, &file).await?;
+                return Ok(line.with_body(body));
             }
             first
         }
     };
     *inline += bytes.len() as u64;
     if *inline <= MAX_INLINE {
-        return Ok(Body::Bytes(bytes));
+        return Ok(line.with_body(Body::Bytes(bytes)));
     }
-    staged(app, path, bytes, &mut std::io::empty(), Path::new("-")).await
+    let body = staged(app, line.path(), bytes, &mut std::io::empty(), Path::new("-")).await?;
+    Ok(line.with_body(body))
 }
 
 async fn staged(app: &App, path: &str, first: Bytes, from: &mut dyn Read, name: &Path) -> Result<Body> {
     let fs = app.tree_or_new().await?.fs;
     let at = At::Path(resolve_path(&*fs, path, Follow::Yes).await?);
     stage(&*fs, &at, first, from, name).await
-}
-
-impl Step {
-    /// Returns the operation, and the path to print.
-    async fn op(
-        &self,
-        fs: &dyn FileSystem,
-        now: garth_engine::model::Timestamp,
-    ) -> garth_engine::Result<(Op, TreePath)> {
-        let find = async |path: &str, follow| resolve_path(fs, path, follow).await;
-        let body = || self.body.clone().unwrap_or_else(|| Body::from(Vec::new()));
-        Ok(match &self.line {
-            Line::Write { path, create, parents, attrs, .. } => {
-                let create = *create;
-                // A link with the name of a new file is a conflict.
-                let follow = if create == Create::New { Follow::No } else { Follow::Yes };
-                let path = find(path, follow).await?;
-                let (at, attrs) = (At::Path(path.clone()), attrs.resolve(now));
-                (Op::Write { at, body: body(), create, parents: *parents, attrs }, path)
-            }
-            Line::Append { path, create, parents, .. } => {
-                let path = find(path, Follow::Yes).await?;
-                let (at, create) = (At::Path(path.clone()), *create);
-                (Op::Append { at, body: body(), create, parents: *parents, cuts: Vec::new() }, path)
-            }
-            Line::Mkdir { path, parents, attrs } => {
-                let path = find(path, if *parents { Follow::Yes } else { Follow::No }).await?;
-                let (at, attrs) = (At::Path(path.clone()), attrs.resolve(now));
-                (Op::Mkdir { at, parents: *parents, attrs }, path)
-            }
-            Line::Rm { path, recursive, force } => {
-                let path = find(path, Follow::No).await?;
-                let what = if *recursive { Remove::Tree } else { Remove::File };
-                (Op::Remove { at: At::Path(path.clone()), what, missing_ok: *force }, path)
-            }
-            Line::Mv { from, to, replace, parents } => {
-                let (from, to) = (find(from, Follow::No).await?, find(to, Follow::No).await?);
-                let mode = if *replace { RenameMode::Replace } else { RenameMode::NoReplace };
-                let at = At::Path(to.clone());
-                (Op::Rename { from: At::Path(from), to: at, mode, parents: *parents }, to)
-            }
-            Line::Cp { from, to, recursive, replace, parents } => {
-                let (from, to) = (find(from, Follow::No).await?, find(to, Follow::Yes).await?);
-                let op = Op::Copy {
-                    from: At::Path(from),
-                    as_of: None,
-                    to: At::Path(to.clone()),
-                    recursive: *recursive,
-                    replace: *replace,
-                    parents: *parents,
-                };
-                (op, to)
-            }
-            Line::Ln { from, to, parents } => {
-                let (from, to) = (find(from, Follow::No).await?, find(to, Follow::No).await?);
-                (Op::Link { from: At::Path(from), to: At::Path(to.clone()), parents: *parents }, to)
-            }
-            Line::Symlink { path, target, parents } => {
-                let path = find(path, Follow::No).await?;
-                let (at, target) = (At::Path(path.clone()), target.clone());
-                (Op::Symlink { at, target, parents: *parents, attrs: Default::default() }, path)
-            }
-            Line::Set { path, attrs } => {
-                let path = find(path, Follow::Yes).await?;
-                (Op::set_attrs(path.clone(), attrs.resolve(now)), path)
-            }
-            Line::Check { path, that } => {
-                let path = find(path, Follow::Yes).await?;
-                (Op::check(path.clone(), that.clone()), path)
-            }
-        })
-    }
 }

@@ -5,7 +5,7 @@ use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, Entry, Kind, Op, SetAttrs};
 
 use crate::app::{App, Plan, resolve_path, stat_optional};
-use crate::args::{CommitArgs, TREE_PATH, parse_mode};
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::fail::{Result, suggest_parents};
 
 /// Create directories, in one commit

@@ -8,10 +8,10 @@ use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Entry, Kind, Op, SetAttrs, Timestamp};
 
 use crate::app::{App, Plan};
-use crate::args::{CommitArgs, TREE_PATH, parse_mode, parse_owner};
+use crate::args::{CommitArgs, TREE_PATH, parse_owner};
 use crate::fail::Result;
 use crate::walk::Walker;
-use crate::when::Expiry;
+use crate::when::Lifetime;
 
 /// Change attributes of files and directories, in one commit
 ///
@@ -71,7 +71,7 @@ struct Changes {
     unset_metadata: Vec<String>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(long, value_name = "DURATION|none")]
-    ttl: Option<Expiry>,
+    ttl: Option<Lifetime>,
 }
 
 /// Owner and group.

@@ -10,7 +10,7 @@ use crate::app::{App, Plan, resolve_path, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};
 use crate::body::text_body;
 use crate::fail::{Result, suggest_parents};
-use crate::when::Expiry;
+use crate::when::Lifetime;
 
 /// Write text or standard input to a file
 ///
@@ -55,7 +55,7 @@ struct Attributes {
     importance: Option<f64>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(long, value_name = "DURATION|none")]
-    ttl: Option<Expiry>,
+    ttl: Option<Lifetime>,
     /// Include the file in search [default: true for text files]
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,

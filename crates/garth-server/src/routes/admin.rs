@@ -1,3 +1,10 @@
-//! Calls for administrators.
+//! Calls of an administrator: API keys, rules, quotas, overlays and snapshots, and the maintenance of the
+//! storage.
 
+pub(super) mod accounts;
+mod commits;
 pub(super) mod keys;
+pub(super) mod overlays;
+pub(super) mod quotas;
+pub(super) mod rules;
+pub(super) mod snapshots;

@@ -25,6 +25,7 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 use crate::limits::Limits;
+use crate::maintenance::Maintenance;
 
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
@@ -62,6 +63,7 @@ pub(super) struct Call<'a> {
     /// Turns of calls that may wait for the language model.
     pub(super) model_calls: &'a Rooms,
     pub(super) compactions: &'a Compactions,
+    pub(super) maintenance: &'a Maintenance,
     pub(super) limits: &'a Limits,
     /// Cache of media that messages refer to.
     pub(super) hydrator: &'a Hydrator,

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::kv::{DEFAULT_HISTORY, Kv, MAX_HISTORY, MAX_LISTED, PageRequest, Put, Semantics};
-use garth_engine::model::Timestamp;
+use garth_agent::kv::{Condition, DEFAULT_HISTORY, Kv, MAX_HISTORY, MAX_LISTED, PageRequest, Put, Semantics};
+use garth_engine::model::{Timestamp, VersionId};
 use serde_json::value::RawValue;
 
 use super::call::Call;
@@ -30,16 +30,30 @@ fields! {
         importance: f64 = number(), or 0.0;
         /// `true` lets `search` find the value.
         searchable: bool = flag(), or false;
+        /// Version that the value must have now; otherwise `CONFLICT`. Default: any.
+        if_version: Option<Cow<'a, str>> = string_of("version");
+        /// `true` requires that the key has no value; otherwise `CONFLICT`.
+        if_absent: bool = flag(), or false;
     }
 }
 
 pub(super) async fn put(kv: &Kv<'_>, call: &Call<'_>, fields: PutFields<'_>) -> Result<Bytes, Refusal> {
+    let condition = match (version(fields.if_version.as_deref())?, fields.if_absent) {
+        (Some(_), true) => {
+            let message = "\"if_version\" and \"if_absent\" exclude each other; send one of them";
+            return Err(Refusal::validation(message));
+        }
+        (Some(version), false) => Condition::Version(version),
+        (None, true) => Condition::Absent,
+        (None, false) => Condition::Any,
+    };
     let put = Put {
         // A missing field has its default, not the value before, so every attribute is set.
         expires_at: Some(expires_at(fields.ttl_seconds, call.env.now())?),
         tags: Some(fields.tags),
         importance: Some(fields.importance),
         searchable: Some(fields.searchable),
+        condition,
         ..Put::new(&fields.path, fields.value)
     };
     Ok(wire::put(&kv.put(&put, call.record()).await?))
@@ -62,11 +76,20 @@ fields! {
     pub(super) struct DeleteFields<'a> {
         /// Key.
         path: Cow<'a, str> = string_of("key path");
+        /// Version that the value must have now; otherwise `CONFLICT`. Default: any.
+        if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }
 
 pub(super) async fn delete(kv: &Kv<'_>, call: &Call<'_>, fields: DeleteFields<'_>) -> Result<Bytes, Refusal> {
-    Ok(wire::delete(&kv.delete(&fields.path, call.record()).await?))
+    let condition = version(fields.if_version.as_deref())?.map_or(Condition::Any, Condition::Version);
+    Ok(wire::delete(&kv.delete_if(&fields.path, condition, call.record()).await?))
+}
+
+/// Returns the version that a condition names.
+fn version(text: Option<&str>) -> Result<Option<VersionId>, Refusal> {
+    let wrong = |_| Refusal::validation("\"if_version\" must be a version such as ver_7-3");
+    text.map(str::parse::<VersionId>).transpose().map_err(wrong)
 }
 
 fields! {

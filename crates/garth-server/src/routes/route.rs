@@ -154,7 +154,9 @@ impl Route {
         if self.asks_model() {
             return limits.max_body.min(body::SHORT);
         }
-        match self.takes_messages() {
+        // Batches contain the content of files.
+        let takes_files = matches!((self.tree, &self.run), (Tree::Files, Run::Write(..)));
+        match self.takes_messages() || takes_files {
             true => limits.max_message_body.max(limits.max_body),
             false => limits.max_body,
         }

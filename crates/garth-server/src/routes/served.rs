@@ -16,6 +16,7 @@ use crate::compaction::Compactions;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
+use crate::maintenance::Maintenance;
 
 #[derive(Clone)]
 pub(super) struct Served {
@@ -29,6 +30,7 @@ pub(super) struct Served {
     pub(super) embedder: Option<ServedEmbedder>,
     pub(super) vectors: Arc<VectorCache>,
     pub(super) compactions: Compactions,
+    pub(super) maintenance: Maintenance,
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
@@ -50,6 +52,7 @@ impl Served {
             embedder: None,
             vectors: Arc::new(VectorCache::with_budget(limits.embedder_cache)),
             compactions: Compactions::new(&limits),
+            maintenance: Maintenance::default(),
             hydrator: Arc::new(Hydrator::with_budget(limits.media_cache)),
             prompts: Arc::default(),
             twins: Arc::default(),

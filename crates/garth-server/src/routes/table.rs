@@ -4,7 +4,7 @@
 use garth_agent::nearest::nearest;
 use garth_engine::datadir::Scope;
 
-use super::admin::keys;
+use super::admin::{accounts, keys, overlays, quotas, rules, snapshots};
 use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
@@ -13,7 +13,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Method, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::{fs, kv, memories, notes, recall, search, uploads};
+use super::{batch, fs, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 
 /// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
@@ -143,6 +143,26 @@ static CALLS: &[Route] = routes! {
     Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
 
     Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields);
+
+    Write "/v1/batch" FilesWrite, Short Files(batch::batch, batch::BatchFields);
+
+    Read  "/v1/admin/rules/list" Admin, Long Admin(rules::list, rules::ListFields);
+    Change "/v1/admin/rules/set" Admin, Short Admin(rules::set, rules::SetFields);
+    Change "/v1/admin/rules/remove" Admin, Short Admin(rules::remove, rules::RemoveFields);
+    Read  "/v1/admin/quotas/list" Admin, Long Admin(quotas::list, quotas::ListFields);
+    Change "/v1/admin/quotas/set" Admin, Short Admin(quotas::set, quotas::SetFields);
+    Change "/v1/admin/quotas/remove" Admin, Short Admin(quotas::remove, quotas::RemoveFields);
+    Change "/v1/admin/overlays/create" Admin, Short Admin(overlays::create, overlays::CreateFields);
+    Read  "/v1/admin/overlays/list" Admin, Long Admin(overlays::list, overlays::ListFields);
+    Read  "/v1/admin/overlays/diff" Admin, Long Admin(overlays::diff, overlays::DiffFields);
+    Change "/v1/admin/overlays/apply" Admin, Short Admin(overlays::apply, overlays::ApplyFields);
+    Change "/v1/admin/overlays/discard" Admin, Short Admin(overlays::discard, overlays::DiscardFields);
+    Change "/v1/admin/snapshots/create" Admin, Short Admin(snapshots::create, snapshots::CreateFields);
+    Read  "/v1/admin/snapshots/list" Admin, Long Admin(snapshots::list, snapshots::ListFields);
+    Change "/v1/admin/snapshots/remove" Admin, Short Admin(snapshots::remove, snapshots::RemoveFields);
+    Read  "/v1/admin/accounts/collect" Admin, Short Admin(accounts::collect, accounts::CollectFields);
+    Read  "/v1/admin/accounts/check" Admin, Short Admin(accounts::check, accounts::CheckFields);
+    Read  "/v1/admin/accounts/reindex" Admin, Short Admin(accounts::reindex, accounts::ReindexFields);
 };
 
 /// Builds routes of calls on the control data, which need the scope `admin`, from rows of the form

@@ -68,7 +68,38 @@ const MEMORY: &str = "ctx://acme/users/ann/memories/events/long";
 /// Returns each route with its costliest input, in an order in which each call finds the data it needs.
 /// `HEAD` stands for the newest sequence of the account.
 fn calls() -> Vec<Costly> {
-    [of_values_and_memories(), of_sessions(), of_context(), of_workspace(), of_keys()].concat()
+    [of_values_and_memories(), of_sessions(), of_context(), of_workspace(), of_keys(), of_files_and_admin()]
+        .concat()
+}
+
+fn of_files_and_admin() -> Vec<Costly> {
+    let write = |n: usize| json!({"op": "write", "path": format!("/b{n}"), "text": words(2_000)});
+    let schema = json!({"title": words(8_000)});
+    let rule = json!({"pattern": "/r/**", "constraint": "json", "terms": {"schema": schema}});
+    vec![
+        ("/v1/batch", "batch", json!({"ops": (0..50).map(write).collect::<Vec<_>>()}).to_string()),
+        ("/v1/admin/rules/set", "admin/rules/set", rule.to_string()),
+        ("/v1/admin/rules/list", "admin/rules/list", "{}".to_owned()),
+        (
+            "/v1/admin/rules/remove",
+            "admin/rules/remove",
+            json!({"pattern": "/r/**", "constraint": "json"}).to_string(),
+        ),
+        ("/v1/admin/quotas/set", "admin/quotas/set", json!({"path": "/r", "max_bytes": 1000}).to_string()),
+        ("/v1/admin/quotas/list", "admin/quotas/list", "{}".to_owned()),
+        ("/v1/admin/quotas/remove", "admin/quotas/remove", json!({"path": "/r"}).to_string()),
+        ("/v1/admin/snapshots/create", "admin/snapshots/create", json!({"name": "s"}).to_string()),
+        ("/v1/admin/snapshots/list", "admin/snapshots/list", "{}".to_owned()),
+        ("/v1/admin/snapshots/remove", "admin/snapshots/remove", json!({"name": "s"}).to_string()),
+        ("/v1/admin/overlays/create", "admin/overlays/create", json!({"id": "draft"}).to_string()),
+        ("/v1/admin/overlays/list", "admin/overlays/list", "{}".to_owned()),
+        ("/v1/admin/overlays/diff", "admin/overlays/diff", json!({"id": "draft"}).to_string()),
+        ("/v1/admin/overlays/apply", "admin/overlays/apply", json!({"id": "draft"}).to_string()),
+        ("/v1/admin/overlays/discard", "admin/overlays/discard", json!({"id": "draft"}).to_string()),
+        ("/v1/admin/accounts/collect", "admin/accounts/collect", "{}".to_owned()),
+        ("/v1/admin/accounts/check", "admin/accounts/check", "{}".to_owned()),
+        ("/v1/admin/accounts/reindex", "admin/accounts/reindex", "{}".to_owned()),
+    ]
 }
 
 fn work(fields: Value) -> String {

@@ -56,6 +56,14 @@ impl World {
             on_session("context/swap-out", json!({"name": "work", "source": "messages:1-2", "summary": "s"}));
         let skill = json!({"user": "ann", "name": "pdf", "files": {"SKILL.md": SKILL}});
         server.ok("agents/scout/skills/install", skill.to_string());
+        for (call, body) in [
+            ("rules/set", json!({"pattern": "/logs/**", "constraint": "append-only"})),
+            ("quotas/set", json!({"path": "/media", "max_entries": 1000})),
+            ("overlays/create", json!({"id": "draft"})),
+            ("snapshots/create", json!({"name": "before"})),
+        ] {
+            server.ok(&format!("admin/{call}"), body.to_string());
+        }
         let put = upload(&server, &server.key, None, b"GIF89a");
         Self {
             media: put.json()["media"]["key"].as_str().unwrap().to_owned(),
@@ -122,6 +130,20 @@ impl World {
             "/v1/agents/{agent}/skills/publish" | "/v1/agents/{agent}/skills/delete" => {
                 json!({"user": "ann", "name": "pdf"})
             }
+            "/v1/batch" => {
+                let op = json!({"op": "write", "path": "/a", "text": "x"});
+                json!({"ops": [op], "message": "m"})
+            }
+            "/v1/admin/rules/set" => {
+                json!({"pattern": "/a/**", "constraint": "max-size", "terms": {"bytes": 1000}})
+            }
+            "/v1/admin/rules/remove" => json!({"pattern": "/logs/**", "constraint": "append-only"}),
+            "/v1/admin/quotas/set" => json!({"path": "/a", "max_entries": 1000}),
+            "/v1/admin/quotas/remove" => json!({"path": "/media"}),
+            "/v1/admin/overlays/create" => json!({"id": "fork", "at": "before"}),
+            "/v1/admin/overlays/apply" | "/v1/admin/overlays/discard" => json!({"id": "draft"}),
+            "/v1/admin/snapshots/create" => json!({"name": "after"}),
+            "/v1/admin/snapshots/remove" => json!({"name": "before"}),
             other => panic!("{other} writes; say here how, so that its repeats are tested"),
         }
     }
@@ -135,8 +157,10 @@ impl World {
         let mut body = self.body(call.path);
         if twist {
             let object = body.as_object_mut().unwrap();
-            let text =
-                ["text", "content", "title", "id", "uri", "path", "name", "key", "from_uri", "session"];
+            let text = [
+                "text", "content", "title", "id", "uri", "path", "name", "key", "from_uri", "session",
+                "message", "pattern",
+            ];
             let name = *text.iter().find(|name| object.contains_key(**name)).unwrap();
             let other = format!("{}x", object[name].as_str().unwrap());
             object.insert(name.to_owned(), json!(other));

@@ -257,6 +257,24 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
             futures::executor::block_on(account.commit(write.into())).unwrap();
         }
     }
+    server.ok("admin/overlays/create", r#"{"id":"changed"}"#);
+    let overlay =
+        futures::executor::block_on(garth_engine::view::overlay::StoredOverlay::open(&*account, "changed"));
+    let overlay = overlay.unwrap().tree();
+    for n in 0..ITEMS {
+        server.ok("admin/rules/set", format!(r#"{{"pattern":"/r{n}/**","constraint":"append-only"}}"#));
+        server.ok("admin/quotas/set", format!(r#"{{"path":"/q{n}","max_bytes":1000}}"#));
+        server.ok("admin/snapshots/create", format!(r#"{{"name":"s{n}"}}"#));
+        // With the one that is changed there are as many as items.
+        if n > 0 {
+            server.ok("admin/overlays/create", format!(r#"{{"id":"o{n}"}}"#));
+        }
+        let write = garth_engine::model::Op::write(
+            garth_engine::TreePath::parse(&format!("/new{n}")).unwrap(),
+            "text",
+        );
+        futures::executor::block_on(overlay.commit(write.into())).unwrap();
+    }
     [
         ("/v1/list", r#"{"prefix":"/d"}"#),
         ("/v1/glob", r#"{"pattern":"/d/*"}"#),
@@ -269,6 +287,11 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/agents/{agent}/daily/list", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/media/list", r#"{"session_key":"agent:scout:main"}"#),
         ("/v1/admin/keys/list", "{}"),
+        ("/v1/admin/rules/list", r#"{"built_in":false}"#),
+        ("/v1/admin/quotas/list", "{}"),
+        ("/v1/admin/overlays/list", "{}"),
+        ("/v1/admin/overlays/diff", r#"{"id":"changed"}"#),
+        ("/v1/admin/snapshots/list", "{}"),
     ]
     .into()
 }

@@ -13,7 +13,7 @@ use super::errors::{AtKey, failure, no_key};
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result, json_error};
-use crate::when::Expiry;
+use crate::when::Lifetime;
 
 /// Store a value as a new version of a key
 ///
@@ -35,7 +35,7 @@ pub(super) struct Put {
     importance: Option<f64>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(long, value_name = "DURATION|none")]
-    ttl: Option<Expiry>,
+    ttl: Option<Lifetime>,
     /// Include in search: true or false
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,
@@ -135,7 +135,7 @@ pub(super) struct Expire {
     key: String,
     /// Time to live: seconds, or numbers with s, m, h, d or w; `none` removes the expiry
     #[arg(value_name = "DURATION|none")]
-    ttl: Expiry,
+    ttl: Lifetime,
 }
 
 impl Expire {

@@ -23,7 +23,9 @@ pub(super) fn short(call: &CallReference) -> &'static str {
 pub(super) fn offered(call: &CallReference) -> Vec<Place> {
     let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
     match short(call) {
-        "put" | "get" | "delete" | "list" | "glob" | "history" => vec![Closed, Other],
+        "put" | "get" | "delete" | "list" | "glob" | "history" | "batch" => vec![Closed, Other],
+        // They have the complete account, but show and change no content.
+        name if name.starts_with("admin/") => Vec::new(),
         "sessions/resolve" | "context/swap-out" | "context/derive" | "context/set-child" | "prompt"
         | "prompt/compare" | "recall" | "search" => without(&[]),
         "context/publish" => without(&[Closed]),
@@ -227,14 +229,23 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
     }
 }
 
-/// Returns requests for the account itself, which name nothing of a place.
+/// Returns requests that name nothing of a place.
 fn admin(call: &str) -> Vec<Ask> {
-    match call {
-        "keys/create" => vec![look(json!({"label": "x"}))],
-        "keys/list" => vec![look(json!({"revoked": true}))],
-        "keys/rotate" | "keys/revoke" => vec![look(json!({"id": "0123456789abcdef"}))],
+    let body = match call {
+        "rules/set" | "rules/remove" => json!({"pattern": "/nowhere/**", "constraint": "append-only"}),
+        "quotas/set" => json!({"path": "/nowhere", "max_entries": 1000}),
+        "quotas/remove" => json!({"path": "/nowhere"}),
+        "overlays/create" | "overlays/diff" | "overlays/apply" | "overlays/discard" => json!({"id": "draft"}),
+        "snapshots/create" | "snapshots/remove" => json!({"name": "moment"}),
+        "rules/list" | "quotas/list" | "overlays/list" | "snapshots/list" => json!({}),
+        "accounts/collect" => json!({"dry": true}),
+        "accounts/check" | "accounts/reindex" => json!({}),
+        "keys/create" => json!({"label": "x"}),
+        "keys/list" => json!({"revoked": true}),
+        "keys/rotate" | "keys/revoke" => json!({"id": "0123456789abcdef"}),
         other => panic!("admin/{other} has no request here: add one"),
-    }
+    };
+    vec![look(body)]
 }
 
 fn skills(call: &str) -> Vec<Ask> {
@@ -324,6 +335,12 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
                 SESSIONS.map(|place| ask(place, json!({"name": filled.archives[&place], "format": "pi"}))),
             );
             all
+        }
+        "batch" => {
+            let write =
+                |at: &str| json!({"ops": [{"op": "write", "path": format!("{at}/batch.md"), "text": "x"}]});
+            let paths = [(Closed, "/.agent"), (Closed, "/agents/scout"), (Other, "/agents/other")];
+            paths.map(|(place, at)| ask(place, write(at))).into()
         }
         "recall" => PLACES
             .map(|place| look(json!({"question": format!("Where is {}?", place.canary()), "budget": 8000})))

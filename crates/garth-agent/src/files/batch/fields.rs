@@ -8,8 +8,6 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::fail::json_error;
-
 /// Result of parsing; an error is a message about the line.
 pub(super) type Result<T, E = String> = std::result::Result<T, E>;
 
@@ -29,7 +27,11 @@ impl Fields {
         }
         match serde_json::from_str(text) {
             Ok(Object(values)) => Ok(Self { within: "", values }),
-            Err(error) => Err(format!("not valid JSON: {}", json_error(&error))),
+            // serde's own words for a text that begins with no value name its functions.
+            Err(error) => {
+                let why = error.to_string().replace("expected ident", "expected a value");
+                Err(format!("not valid JSON: {why}"))
+            }
         }
     }
 

@@ -1,0 +1,203 @@
+//! Overlays of an account over HTTP.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::model::{Batch, MAX_PAGE, NamesPage, Page as TreePage};
+use garth_engine::view::overlay::{Difference, DifferenceKind, LowerLayer, Side, StoredInfo, StoredOverlay};
+use garth_engine::{AccountStore, Error, ErrorKind, Name, TreePath};
+use serde_json::{Value, json};
+
+use super::commits::batch;
+use crate::errors::Refusal;
+use crate::fields::{Page, fields, string, string_of, words};
+use crate::routes::call::Call;
+
+/// Limit on the conflicts that an answer lists.
+const MAX_CONFLICTS: usize = 100;
+
+fields! {
+    /// Creates an overlay over a directory of the account: a copy-on-write view with changes of its own.
+    pub(crate) struct CreateFields<'a> {
+        /// Id of the overlay: 1 to 128 bytes, without `/` and control characters.
+        id: Cow<'a, str> = string_of("id");
+        /// Directory that the overlay shows.
+        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
+        /// Time, sequence or snapshot whose state the overlay shows. Default: it follows the directory.
+        at: Option<Cow<'a, str>> = string_of("time");
+        /// Reason for the commit, stored with it.
+        message: Option<Cow<'a, str>> = string();
+    }
+}
+
+pub(in crate::routes) async fn create(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: CreateFields<'_>,
+) -> Result<Value, Refusal> {
+    // The directory of the first attempt may be gone, and a time may mean another state now.
+    if let Some(answer) = call.once.recorded_answer()? {
+        return Ok(answer);
+    }
+    let as_of = match call.moment_of(fields.at.as_deref()).await? {
+        Some(moment) => Some(account.as_of(&moment).await?.head().await?.seq),
+        None => None,
+    };
+    let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(Refusal::with_path)?;
+    let lower = LowerLayer { root, as_of };
+    let (id, lower) = (&*fields.id, &lower);
+    let answer = json!({
+        "ok": true, "id": id, "path": lower.root.as_str(), "as_of": lower.as_of, "seq": null, "time": null,
+    });
+    let batch = of_garth(call, fields.message.as_deref(), || format!("create overlay {id}"));
+    let created = call.once.answer_with(batch, answer, |batch| async move {
+        StoredOverlay::create(&**account, id, lower, &batch).await
+    });
+    created.await.map_err(Refusal::with_path)
+}
+
+/// Returns a batch without operations that may write where overlays are stored, a part of the tree that is
+/// reserved for garth.
+fn of_garth(call: &Call<'_>, message: Option<&str>, default: impl FnOnce() -> String) -> Batch {
+    let message = message.map_or_else(|| Cow::Owned(default()), Cow::Borrowed);
+    batch(call, &message).by_garth()
+}
+
+fields! {
+    /// Lists the overlays of the account, ordered by id.
+    pub(crate) struct ListFields<'a> {
+        ..page: Page<MAX_PAGE, 100>;
+    }
+}
+
+pub(in crate::routes) async fn list(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    let after = fields.page.cursor.as_deref().map(Name::parse).transpose().map_err(|_| Refusal::cursor())?;
+    let page = TreePage::default().limit(fields.page.limit).after(after);
+    let listing = StoredOverlay::list(&**account, &page).await?;
+    let shown = |StoredInfo { id, lower, .. }: &StoredInfo| json!({"id": id, "path": lower.root.as_str(), "as_of": lower.as_of});
+    let items: Vec<Value> = listing.items.iter().map(shown).collect();
+    Ok(match listing.items.last() {
+        Some(last) if listing.more => {
+            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&last.id)})
+        }
+        _ => json!({"items": items}),
+    })
+}
+
+fields! {
+    /// Lists the paths that an overlay has changed, ordered by path.
+    pub(crate) struct DiffFields<'a> {
+        /// Id of the overlay.
+        id: Cow<'a, str> = string_of("id");
+        ..page: Page<MAX_PAGE, 1000>;
+    }
+}
+
+pub(in crate::routes) async fn diff(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: DiffFields<'_>,
+) -> Result<Value, Refusal> {
+    let after = fields.page.cursor.as_deref().map(TreePath::parse).transpose();
+    let after = after.map_err(|_| Refusal::cursor())?;
+    let stored = StoredOverlay::open(&**account, &fields.id).await?;
+    let listing = stored.diff(&NamesPage::default().limit(fields.page.limit).after(after)).await?;
+    let shown = |Difference { path, change, kind, .. }: &Difference| {
+        let change = match change {
+            DifferenceKind::Added => "added",
+            DifferenceKind::Modified => "modified",
+            DifferenceKind::Removed => "removed",
+        };
+        json!({"path": path.as_str(), "change": change, "kind": kind})
+    };
+    let items: Vec<Value> = listing.items.iter().map(shown).collect();
+    Ok(match listing.items.last() {
+        Some(last) if listing.more => {
+            let next = call.fields.cursor_of(last.path.as_str());
+            json!({"items": items, "has_more": true, "next_cursor": next})
+        }
+        _ => json!({"items": items}),
+    })
+}
+
+fields! {
+    /// Applies the changes of an overlay to the account, in one commit that also empties the overlay.
+    pub(crate) struct ApplyFields<'a> {
+        /// Id of the overlay.
+        id: Cow<'a, str> = string_of("id");
+        /// Side that conflicts are resolved with: `ours` is the overlay, `theirs` the account. Default: a
+        /// conflict applies nothing.
+        side: Option<Cow<'a, str>> = words(&["ours", "theirs"]);
+        /// Reason for the commit, stored with it.
+        message: Option<Cow<'a, str>> = string();
+    }
+}
+
+pub(in crate::routes) async fn apply(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: ApplyFields<'_>,
+) -> Result<Value, Refusal> {
+    let id = &*fields.id;
+    let side = match fields.side.as_deref() {
+        Some("ours") => Side::Ours,
+        Some(_) => Side::Theirs,
+        None => Side::Neither,
+    };
+    let batch = of_garth(call, fields.message.as_deref(), || format!("apply overlay {id}"));
+    let template = &batch;
+    let applying = async {
+        let stored = StoredOverlay::open(&**account, id).await?;
+        let applied = stored.apply(side, template).await.map_err(unapplied)?;
+        let commit = applied.commit.as_ref();
+        let conflicts = applied.conflicts.iter().take(MAX_CONFLICTS).map(TreePath::as_str);
+        Ok::<_, Refusal>(json!({
+            "ok": true, "id": id,
+            "seq": commit.map(|commit| commit.seq), "time": commit.map(|commit| commit.time.to_rfc3339()),
+            "changed": applied.changed, "conflicts": conflicts.collect::<Vec<_>>(),
+            "has_more": applied.conflicts.len() > MAX_CONFLICTS,
+        }))
+    };
+    // The number of changes is known only after the commit, so the record follows it. A repeat without the
+    // record finds an empty overlay.
+    call.once.answer_after(&**account, batch.clone(), applying).await
+}
+
+/// Explains how to resolve a conflict.
+fn unapplied(error: Error) -> Refusal {
+    let is_conflict = error.is(ErrorKind::Conflict) && error.path().is_some();
+    let mut refusal = Refusal::with_path(error);
+    if is_conflict {
+        refusal.message.push_str("; \"side\": \"ours\" takes the overlay's side, \"theirs\" the account's");
+    }
+    refusal
+}
+
+fields! {
+    /// Removes an overlay and its changes.
+    pub(crate) struct DiscardFields<'a> {
+        /// Id of the overlay.
+        id: Cow<'a, str> = string_of("id");
+        /// Reason for the commit, stored with it.
+        message: Option<Cow<'a, str>> = string();
+    }
+}
+
+pub(in crate::routes) async fn discard(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: DiscardFields<'_>,
+) -> Result<Value, Refusal> {
+    let id = &*fields.id;
+    let batch = of_garth(call, fields.message.as_deref(), || format!("discard overlay {id}"));
+    let answer = json!({"ok": true, "id": id, "seq": null, "time": null});
+    let discarded = call.once.answer_with(batch, answer, |batch| async move {
+        StoredOverlay::discard(&**account, id, &batch).await
+    });
+    Ok(discarded.await?)
+}

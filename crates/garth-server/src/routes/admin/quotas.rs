@@ -1,0 +1,98 @@
+//! Quotas of an account over HTTP.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_engine::AccountStore;
+use garth_engine::model::quota::{Limits, MAX_QUOTAS, Quota};
+use serde_json::{Value, json};
+
+use super::commits::batch;
+use crate::errors::Refusal;
+use crate::fields::{MAX_INTEGER, Page, fields, integer, string_of, tree_path};
+use crate::routes::call::Call;
+
+fields! {
+    /// Lists the quotas of the account with their use, ordered by path.
+    pub(crate) struct ListFields<'a> {
+        ..page: Page<MAX_QUOTAS, MAX_QUOTAS>;
+    }
+}
+
+pub(in crate::routes) async fn list(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    let mut quotas = account.quotas().await?;
+    quotas.sort_by(|one, other| one.path.as_str().cmp(other.path.as_str()));
+    let after = fields.page.cursor.as_deref().unwrap_or_default();
+    let mut rest = quotas.iter().filter(|quota| quota.path.as_str() > after).peekable();
+    let page: Vec<&Quota> = rest.by_ref().take(fields.page.limit).collect();
+    let items: Vec<Value> = page.iter().map(|quota| shown(quota)).collect();
+    Ok(match (rest.peek(), page.last()) {
+        (Some(_), Some(last)) => {
+            let next = call.fields.cursor_of(last.path.as_str());
+            json!({"items": items, "has_more": true, "next_cursor": next})
+        }
+        _ => json!({"items": items}),
+    })
+}
+
+/// Returns a quota as `garth quota list --json` prints it.
+fn shown(Quota { path, limits, used }: &Quota) -> Value {
+    json!({
+        "path": path.as_str(), "max_bytes": limits.bytes, "max_entries": limits.entries,
+        "bytes": used.bytes, "entries": used.entries,
+    })
+}
+
+fields! {
+    /// Sets the quota of a path, in force from the next commit. It replaces the current one.
+    pub(crate) struct SetFields<'a> {
+        /// Path; `/` is the complete account. It need not exist, and `*` is an ordinary character.
+        path: Cow<'a, str> = string_of("path");
+        /// Limit on the bytes below the path. Default: none.
+        max_bytes: Option<u64> = integer(0, MAX_INTEGER);
+        /// Limit on the entries below the path. Default: none.
+        max_entries: Option<u64> = integer(0, MAX_INTEGER);
+    }
+}
+
+pub(in crate::routes) async fn set(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: SetFields<'_>,
+) -> Result<Value, Refusal> {
+    let path = tree_path(&fields.path)?;
+    let limits = Limits { bytes: fields.max_bytes, entries: fields.max_entries };
+    let record = batch(call, "set a quota");
+    let setting = async {
+        let mut answer = shown(&account.set_quota(&path, limits).await?);
+        answer["ok"] = true.into();
+        Ok::<_, Refusal>(answer)
+    };
+    call.once.answer_after(&**account, record, setting).await
+}
+
+fields! {
+    /// Removes the quota of a path.
+    pub(crate) struct RemoveFields<'a> {
+        /// Path of the quota.
+        path: Cow<'a, str> = string_of("path");
+    }
+}
+
+pub(in crate::routes) async fn remove(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: RemoveFields<'_>,
+) -> Result<Value, Refusal> {
+    let path = tree_path(&fields.path)?;
+    let record = batch(call, "remove a quota");
+    let removing = async {
+        account.remove_quota(&path).await?;
+        Ok::<_, Refusal>(json!({"ok": true, "path": path.as_str(), "removed": true}))
+    };
+    call.once.answer_after(&**account, record, removing).await
+}

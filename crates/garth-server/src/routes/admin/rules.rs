@@ -1,0 +1,185 @@
+//! Rules of an account over HTTP.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_agent::kv::MAX_PAGE_VALUES;
+use garth_engine::fs::store::SetRuleResult;
+use garth_engine::model::Kind;
+use garth_engine::rule::{Constraint, FileViolation, PathPattern, Rule};
+use garth_engine::{AccountStore, Error, ErrorKind, FileSystemExt as _, TreePath};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::commits::batch;
+use crate::errors::{Code, Refusal};
+use crate::fields::{Kind as FieldKind, Page, fields, flag, json, string_of, words};
+use crate::routes::call::Call;
+use crate::routes::respond::raw;
+
+/// Limit on the rules of a page.
+const MAX_LISTED: usize = 1000;
+
+/// Names of constraints.
+const CONSTRAINTS: FieldKind = words(&Constraint::NAMES);
+
+fields! {
+    /// Lists the rules of the account, ordered by pattern and constraint.
+    pub(crate) struct ListFields<'a> {
+        /// `false` leaves out the rules that every account has.
+        built_in: bool = flag(), or true;
+        ..page: Page<MAX_LISTED, MAX_LISTED>;
+    }
+}
+
+/// Rule as `garth rule list --json` prints it.
+#[derive(Serialize)]
+struct RuleItem<'a> {
+    pattern: &'a str,
+    rule: &'static str,
+    terms: Box<RawValue>,
+    built_in: bool,
+}
+
+#[derive(Serialize)]
+struct RulesPage<'a> {
+    items: Vec<RuleItem<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_more: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Position of a rule in the list.
+fn position(rule: &Rule) -> (&str, &'static str) {
+    (rule.pattern().as_str(), rule.constraint().name())
+}
+
+pub(in crate::routes) async fn list(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let mut rules = account.rules().await?;
+    rules.retain(|rule| fields.built_in || !rule.is_built_in());
+    rules.sort_by(|one, other| position(one).cmp(&position(other)));
+    // The name of a constraint has no space; a pattern may have some.
+    let after = fields.page.cursor.as_deref().and_then(|cursor| cursor.split_once(' '));
+    let rest =
+        rules.iter().filter(|rule| after.is_none_or(|(name, pattern)| position(rule) > (pattern, name)));
+    let (mut items, mut bytes, mut last) = (Vec::new(), 0, None);
+    let mut next_cursor = None;
+    for rule in rest {
+        let terms = rule.constraint().terms();
+        bytes += terms.len() + rule.pattern().as_str().len();
+        if items.len() == fields.page.limit || (bytes > MAX_PAGE_VALUES && !items.is_empty()) {
+            next_cursor = last.map(|(pattern, name)| call.fields.cursor_of(&format!("{name} {pattern}")));
+            break;
+        }
+        let (pattern, name) = position(rule);
+        let terms = RawValue::from_string(terms)
+            .map_err(|error| Refusal::internal().because(format!("terms of a rule: {error}")))?;
+        items.push(RuleItem { pattern, rule: name, terms, built_in: rule.is_built_in() });
+        last = Some((pattern, name));
+    }
+    raw(&RulesPage { items, has_more: next_cursor.is_some().then_some(true), next_cursor })
+}
+
+fields! {
+    /// Sets a rule, in force from the next commit. It replaces the rule with the same pattern and constraint.
+    pub(crate) struct SetFields<'a> {
+        /// Glob pattern of paths, such as `/logs/**`.
+        pattern: Cow<'a, str> = string_of("path pattern");
+        /// Constraint on the paths.
+        constraint: Cow<'a, str> = CONSTRAINTS;
+        /// Terms of the constraint, an object. Default: none.
+        terms: Option<&'a RawValue> = json();
+        /// `true` sets the rule even if existing files violate it; they stay until they are changed.
+        force: bool = flag(), or false;
+    }
+}
+
+/// Reason why a rule is not set.
+enum NotSet {
+    /// Existing files violate it. Holds the answer, which is not recorded: the files may be repaired.
+    Violated(Value),
+    Failed(Error),
+}
+
+impl From<Error> for NotSet {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+pub(in crate::routes) async fn set(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: SetFields<'_>,
+) -> Result<Value, Refusal> {
+    let terms = fields.terms.map_or("{}", RawValue::get);
+    // serde would also read the terms from an array.
+    if !terms.starts_with('{') {
+        return Err(Refusal::validation("\"terms\" must be an object"));
+    }
+    let constraint = Constraint::parse(&fields.constraint, terms)?;
+    let rule = Rule::new(PathPattern::parse(&fields.pattern)?, constraint);
+    let record = batch(call, &format!("set a rule `{}`", fields.constraint));
+    let setting = async {
+        check_pattern(&**account, rule.pattern().as_str()).await?;
+        let SetRuleResult { set, violations, more } = account.set_rule(rule.clone(), fields.force).await?;
+        let violation =
+            |FileViolation { path, reason }: &FileViolation| json!({"path": path.as_str(), "reason": reason});
+        let violations: Vec<Value> = violations.iter().map(violation).collect();
+        let answer = json!({"ok": true, "set": set, "violations": violations, "has_more": more});
+        if set { Ok(answer) } else { Err(NotSet::Violated(answer)) }
+    };
+    match call.once.answer_after(&**account, record, setting).await {
+        Ok(answer) | Err(NotSet::Violated(answer)) => Ok(answer),
+        Err(NotSet::Failed(error)) => Err(error.into()),
+    }
+}
+
+/// Refuses a pattern that matches a directory alone: the rule would hold for none of the files in it.
+async fn check_pattern(account: &dyn AccountStore, pattern: &str) -> Result<(), Error> {
+    let literal = TreePath::parse(pattern).ok().filter(|_| !pattern.contains(['*', '?', '[', '{', '\\']));
+    let entry = match literal {
+        Some(path) => account.lookup(path).await?,
+        None => None,
+    };
+    match entry.is_some_and(|entry| entry.kind == Kind::Directory) {
+        true => {
+            let message = format!("{pattern}: is a directory; for the files in it, write {pattern}/**");
+            Err(Error::new(ErrorKind::InvalidArgument, message))
+        }
+        false => Ok(()),
+    }
+}
+
+fields! {
+    /// Removes a rule.
+    pub(crate) struct RemoveFields<'a> {
+        /// Glob pattern, as listed.
+        pattern: Cow<'a, str> = string_of("path pattern");
+        /// Constraint of the rule.
+        constraint: Cow<'a, str> = CONSTRAINTS;
+    }
+}
+
+pub(in crate::routes) async fn remove(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: RemoveFields<'_>,
+) -> Result<Value, Refusal> {
+    let (pattern, constraint) = (PathPattern::parse(&fields.pattern)?, &*fields.constraint);
+    let record = batch(call, &format!("remove a rule `{constraint}`"));
+    let removing = async {
+        if account.remove_rule(&pattern, constraint).await? {
+            return Ok(json!({"ok": true, "removed": true}));
+        }
+        let message = format!("there is no rule `{constraint}` for {}", pattern.as_str());
+        Err(Refusal::new(Code::NotFound, message))
+    };
+    call.once.answer_after(&**account, record, removing).await
+}

@@ -1,0 +1,87 @@
+//! Several operations on files in one commit.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use garth_agent::files::{BatchLine, BatchLines, BatchRequest, BatchResult, ContentForm, Files};
+use garth_engine::FileSystem;
+use garth_engine::compute::go_on;
+use garth_engine::datadir::Scope;
+use garth_engine::model::{MAX_OPS, Seq, VersionId};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::call::Call;
+use super::respond::raw;
+use crate::errors::Refusal;
+use crate::fields::{array, fields, object, string};
+
+fields! {
+    /// Applies several operations on files in one commit: all of them, in order, or none.
+    pub(super) struct BatchFields<'a> {
+        /// Operations, at least one, as lines of `garth batch` without `file`.
+        ops: Vec<&'a RawValue> = array("operations");
+        /// Versions that paths must have before the first operation; otherwise `CONFLICT`.
+        if_version: BTreeMap<String, String> = object("versions by path"), or BTreeMap::new();
+        /// Reason for the commit, stored with it.
+        message: Cow<'a, str> = string(), or Cow::Borrowed("");
+    }
+}
+
+#[derive(Serialize)]
+struct BatchAnswer<'a> {
+    ok: bool,
+    seq: Seq,
+    time: String,
+    results: Vec<BatchResult<'a>>,
+}
+
+pub(super) async fn batch(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: BatchFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let lines = lines(&fields.ops)?;
+    // Without reading, each check would tell something about content.
+    if lines.iter().any(BatchLine::is_check) && !call.key.allows(Scope::FilesRead) {
+        return Err(Refusal::forbidden("files:read"));
+    }
+    let mut request = BatchRequest::new(lines, call.env.now());
+    if fields.if_version.len() > MAX_OPS {
+        return Err(Refusal::validation(format!("\"if_version\" must have at most {MAX_OPS} paths")));
+    }
+    for (path, version) in fields.if_version {
+        let version: VersionId = version.parse().map_err(|_| {
+            let shown: String = path.chars().take(100).collect();
+            Refusal::validation(format!(
+                "\"if_version\" must have versions such as ver_7-3, also for {shown:?}"
+            ))
+        })?;
+        request = request.if_version(path, version);
+    }
+    let files = Files::new(&**fs).message(fields.message).once(call.once.clone());
+    let done = files.batch(&request).await.map_err(Refusal::with_path)?;
+    let results = done.results(&request);
+    let (seq, time) = (done.commit.seq, done.commit.time.to_rfc3339());
+    raw(&BatchAnswer { ok: true, seq, time, results })
+}
+
+/// Parses the operations. An error names the operation, from 1.
+fn lines(ops: &[&RawValue]) -> Result<Vec<BatchLine>, Refusal> {
+    if ops.is_empty() {
+        return Err(Refusal::validation("\"ops\" must have at least one operation"));
+    }
+    let mut parser = BatchLines::new(ContentForm::Staged);
+    let mut lines = Vec::with_capacity(ops.len().min(MAX_OPS));
+    for op in ops {
+        // A long batch is given up once nobody waits for it.
+        go_on()?;
+        let line = parser.parse(op.get().as_bytes());
+        let line = line.map_err(|error| {
+            Refusal::validation(format!("\"ops\": operation {}: {}", error.line, error.reason))
+        })?;
+        lines.extend(line);
+    }
+    Ok(lines)
+}

@@ -1,0 +1,365 @@
+//! Calls of administrators: rules, quotas, overlays, snapshots, and maintenance of the storage. Their effects
+//! are compared with those of the library, and with what later writes may do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use garth_engine::datadir::Scope;
+use garth_engine::model::quota::Limits;
+use garth_engine::model::{Moment, Op};
+use garth_engine::view::overlay::StoredOverlay;
+use garth_engine::{AccountStore, FileSystemExt as _, TreePath};
+use serde_json::{Value, json};
+
+use super::harness::{Reply, Server};
+
+fn account(server: &Server) -> Arc<dyn AccountStore> {
+    block_on(server.home.account("acme")).unwrap()
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn write(server: &Server, at: &str, text: &str) -> garth_engine::Result<()> {
+    let op = Op::write(path(at), text.to_owned()).with_parents();
+    block_on(account(server).commit(op.into())).map(|_| ())
+}
+
+fn call(server: &Server, name: &str, body: Value) -> Value {
+    server.ok(&format!("admin/{name}"), body.to_string())
+}
+
+fn post(server: &Server, name: &str, body: Value) -> Reply {
+    server.post(&format!("admin/{name}"), body.to_string())
+}
+
+fn send(server: &Server, idempotency: &str, name: &str, body: &Value) -> Reply {
+    let headers = format!("authorization: Bearer {}\r\nidempotency-key: {idempotency}\r\n", server.key);
+    server.request("POST", &format!("/v1/admin/{name}"), &headers, body.to_string().as_bytes())
+}
+
+#[test]
+fn rule_set_over_http_binds_the_next_write() {
+    let server = Server::start();
+    write(&server, "/data/bad.json", "no json").unwrap();
+    let rule = json!({"pattern": "/data/**", "constraint": "json", "terms": {"schema": {"type": "object"}}});
+    let refused = call(&server, "rules/set", rule.clone());
+    assert_eq!((&refused["set"], &refused["has_more"]), (&json!(false), &json!(false)));
+    assert_eq!(refused["violations"][0]["path"], "/data/bad.json");
+    write(&server, "/data/worse.json", "no json").unwrap();
+    let mut forced = rule.clone();
+    forced["force"] = json!(true);
+    let set = call(&server, "rules/set", forced);
+    assert_eq!((&set["ok"], &set["set"]), (&json!(true), &json!(true)));
+    assert_eq!(set["violations"].as_array().unwrap().len(), 2);
+    let broken = write(&server, "/data/new.json", "[]").unwrap_err();
+    assert_eq!(broken.kind(), garth_engine::ErrorKind::RuleViolation, "{broken}");
+    write(&server, "/data/new.json", "{}").unwrap();
+    let body = json!({"ops": [{"op": "write", "path": "/data/other.json", "text": "[]"}]});
+    server.post("batch", body.to_string()).refused(400, "RULE_VIOLATION");
+
+    let listed = call(&server, "rules/list", json!({"built_in": false}));
+    assert_eq!(
+        listed["items"],
+        json!([{"pattern": "/data/**", "rule": "json", "terms": {"schema": {"type": "object"}}, "built_in": false}])
+    );
+    let all = call(&server, "rules/list", json!({}));
+    let rules = block_on(account(&server).rules()).unwrap();
+    assert_eq!(all["items"].as_array().unwrap().len(), rules.len());
+
+    let named = json!({"pattern": "/data/**", "constraint": "json"});
+    assert_eq!(call(&server, "rules/remove", named.clone()), json!({"ok": true, "removed": true}));
+    post(&server, "rules/remove", named).refused(404, "NOT_FOUND");
+    write(&server, "/data/other.json", "[]").unwrap();
+}
+
+#[test]
+fn rules_reject_wrong_patterns_and_terms() {
+    let server = Server::start();
+    write(&server, "/logs/a", "x").unwrap();
+    for (body, status, code, why) in [
+        (json!({"pattern": "/logs", "constraint": "json"}), 400, "VALIDATION_ERROR", "write /logs/**"),
+        (json!({"pattern": "/a/**", "constraint": "max-size"}), 400, "VALIDATION_ERROR", "lack `bytes`"),
+        (
+            json!({"pattern": "/a/**", "constraint": "json", "terms": {"bytes": 1}}),
+            400,
+            "VALIDATION_ERROR",
+            "have no `bytes`",
+        ),
+        (
+            json!({"pattern": "/a/**", "constraint": "json", "terms": [1]}),
+            400,
+            "VALIDATION_ERROR",
+            "an object",
+        ),
+        (json!({"pattern": "", "constraint": "json"}), 400, "VALIDATION_ERROR", "not a pattern"),
+        (json!({"pattern": "/a", "constraint": "none"}), 400, "VALIDATION_ERROR", "\"constraint\" must be"),
+        (
+            json!({"pattern": "/agents/*/kv/**", "constraint": "json", "force": true}),
+            409,
+            "PATH_CONFLICT",
+            "built in",
+        ),
+    ] {
+        let message = post(&server, "rules/set", body.clone()).refused(status, code);
+        assert!(message.contains(why), "{body}: {message}");
+    }
+    assert_eq!(call(&server, "rules/list", json!({"built_in": false})), json!({"items": []}));
+}
+
+#[test]
+fn long_rules_are_listed_in_pages() {
+    let server = Server::start();
+    let text = "x".repeat(60 << 10);
+    for n in 0..80 {
+        let terms = json!({"schema": {"title": text}});
+        let body = json!({"pattern": format!("/r{n:02}/**"), "constraint": "json", "terms": terms});
+        call(&server, "rules/set", body);
+    }
+    let (mut patterns, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    loop {
+        let reply = post(&server, "rules/list", json!({"built_in": false, "cursor": cursor}));
+        assert!(reply.body.len() < 5 << 20, "{}", reply.body.len());
+        let page = reply.json();
+        let items = page["items"].as_array().unwrap();
+        patterns.extend(items.iter().map(|item| item["pattern"].as_str().unwrap().to_owned()));
+        pages += 1;
+        cursor = page["next_cursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(patterns, (0..80).map(|n| format!("/r{n:02}/**")).collect::<Vec<_>>());
+    assert!(pages > 1);
+}
+
+#[test]
+fn quota_set_over_http_limits_the_next_write() {
+    let server = Server::start();
+    write(&server, "/p/a", "12345").unwrap();
+    let quota = call(&server, "quotas/set", json!({"path": "/p/", "max_bytes": 10}));
+    let expected = json!({"path": "/p", "max_bytes": 10, "max_entries": null, "bytes": 5, "entries": 1});
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&quota[name], value, "{name}");
+    }
+    assert_eq!(quota["ok"], true);
+    assert_eq!(call(&server, "quotas/list", json!({})), json!({"items": [expected]}));
+    let of_library = block_on(account(&server).quotas()).unwrap();
+    assert_eq!((of_library[0].path.as_str(), of_library[0].limits), ("/p", Limits::default().bytes(10)));
+    let over = write(&server, "/p/b", "123456").unwrap_err();
+    assert_eq!(over.kind(), garth_engine::ErrorKind::QuotaExceeded, "{over}");
+    assert_eq!(call(&server, "quotas/remove", json!({"path": "/p"}))["removed"], true);
+    post(&server, "quotas/remove", json!({"path": "/p"})).refused(404, "NOT_FOUND");
+    write(&server, "/p/b", "123456").unwrap();
+    for body in [json!({"path": "/p"}), json!({"path": "p", "max_bytes": 1}), json!({"max_bytes": 1})] {
+        let reply = post(&server, "quotas/set", body);
+        assert_eq!(reply.status, 400, "{}", reply.text());
+    }
+}
+
+#[test]
+fn overlay_is_created_changed_applied_and_discarded() {
+    let server = Server::start();
+    write(&server, "/notes/a", "one").unwrap();
+    write(&server, "/notes/gone", "x").unwrap();
+    let created = call(&server, "overlays/create", json!({"id": "draft", "path": "/notes"}));
+    assert_eq!(
+        (&created["id"], &created["path"], &created["as_of"]),
+        (&json!("draft"), &json!("/notes"), &json!(null))
+    );
+    assert_eq!(created["seq"], block_on(account(&server).head()).unwrap().seq.0);
+    post(&server, "overlays/create", json!({"id": "draft"})).refused(409, "PATH_CONFLICT");
+    post(&server, "overlays/create", json!({"id": "a/b"})).refused(400, "VALIDATION_ERROR");
+    post(&server, "overlays/create", json!({"id": "none", "path": "/none"})).refused(404, "NOT_FOUND");
+    let hidden = post(&server, "overlays/create", json!({"id": "system", "path": "/.garth"}));
+    assert!((400..500).contains(&hidden.status), "{}", hidden.text());
+    assert_eq!(
+        call(&server, "overlays/list", json!({})),
+        json!({"items": [{"id": "draft", "path": "/notes", "as_of": null}]})
+    );
+
+    let tree = account(&server);
+    let stored = block_on(StoredOverlay::open(&*tree, "draft")).unwrap().tree();
+    block_on(stored.write("/a", "two")).unwrap();
+    block_on(stored.write("/new", "n")).unwrap();
+    block_on(stored.apply(Op::remove(path("/gone")))).unwrap();
+    assert_eq!(
+        call(&server, "overlays/diff", json!({"id": "draft"}))["items"],
+        json!([
+            {"path": "/a", "change": "modified", "kind": "file"},
+            {"path": "/gone", "change": "removed", "kind": "file"},
+            {"path": "/new", "change": "added", "kind": "file"},
+        ])
+    );
+    write(&server, "/notes/a", "other").unwrap();
+    let message = post(&server, "overlays/apply", json!({"id": "draft"})).refused(409, "CONFLICT");
+    assert!(message.contains("\"side\"") && message.contains("/a"), "{message}");
+    let applied =
+        call(&server, "overlays/apply", json!({"id": "draft", "side": "ours", "message": "reviewed"}));
+    assert_eq!((&applied["changed"], &applied["has_more"]), (&json!(3), &json!(false)));
+    assert_eq!(applied["conflicts"].as_array().unwrap().len(), 1);
+    assert_eq!(applied["seq"], block_on(tree.head()).unwrap().seq.0);
+    assert_eq!(block_on(tree.read_to_string("/notes/a")).unwrap(), "two");
+    assert!(block_on(tree.lookup("/notes/gone")).unwrap().is_none());
+    assert_eq!(call(&server, "overlays/diff", json!({"id": "draft"})), json!({"items": []}));
+    let nothing = call(&server, "overlays/apply", json!({"id": "draft"}));
+    assert_eq!((&nothing["seq"], &nothing["changed"]), (&json!(null), &json!(0)));
+
+    assert_eq!(call(&server, "overlays/discard", json!({"id": "draft"}))["id"], "draft");
+    for name in ["overlays/diff", "overlays/apply", "overlays/discard"] {
+        post(&server, name, json!({"id": "draft"})).refused(404, "NOT_FOUND");
+    }
+}
+
+#[test]
+fn fork_shows_a_snapshot() {
+    let server = Server::start();
+    write(&server, "/a", "one").unwrap();
+    let made = call(&server, "snapshots/create", json!({"name": "before"}));
+    write(&server, "/a", "two").unwrap();
+    let fork = call(&server, "overlays/create", json!({"id": "fork", "at": "before"}));
+    assert_eq!(fork["as_of"], made["seq"]);
+    let tree = block_on(StoredOverlay::open(&*account(&server), "fork")).unwrap().tree();
+    assert_eq!(block_on(tree.read_to_string("/a")).unwrap(), "one");
+}
+
+#[test]
+fn snapshots_are_created_listed_and_removed() {
+    let server = Server::start();
+    write(&server, "/a", "one").unwrap();
+    let made = call(&server, "snapshots/create", json!({"name": "before", "message": "why"}));
+    let tree = account(&server);
+    let past = block_on(tree.as_of(&Moment::Snapshot("before".to_owned()))).unwrap();
+    assert_eq!(made["seq"], block_on(past.head()).unwrap().seq.0);
+    let items = json!([{"name": "before", "seq": made["seq"], "time": made["time"]}]);
+    assert_eq!(call(&server, "snapshots/list", json!({})), json!({"items": items}));
+    post(&server, "snapshots/create", json!({"name": "before"})).refused(409, "PATH_CONFLICT");
+    post(&server, "snapshots/create", json!({"name": "42"})).refused(400, "VALIDATION_ERROR");
+    assert_eq!(call(&server, "snapshots/remove", json!({"name": "before"}))["name"], "before");
+    post(&server, "snapshots/remove", json!({"name": "before"})).refused(404, "NOT_FOUND");
+    assert_eq!(call(&server, "snapshots/list", json!({})), json!({"items": []}));
+}
+
+#[test]
+fn maintenance_reports_as_the_library_does() {
+    let server = Server::start();
+    write(&server, "/a", "some text to find").unwrap();
+    let tree = account(&server);
+    let check = call(&server, "accounts/check", json!({}));
+    let found = block_on(tree.fsck()).unwrap();
+    for (name, value) in serde_json::to_value(&found).unwrap().as_object().unwrap() {
+        assert_eq!(&check[name], value, "{name}");
+    }
+    assert_eq!(
+        (&check["ok"], &check["account"], &check["has_more"]),
+        (&json!(true), &json!("acme"), &json!(false))
+    );
+    let indexed = call(&server, "accounts/reindex", json!({}));
+    assert_eq!(indexed["files"], block_on(tree.reindex()).unwrap());
+
+    let upload = block_on(async {
+        let mut upload = tree.stage(&garth_engine::model::At::Path(path("/up"))).await.unwrap();
+        upload.write("x".repeat(10_000).into()).await.unwrap();
+        upload.finish().await.unwrap()
+    });
+    assert_eq!(upload.size, 10_000);
+    server.clock.advance(Duration::from_secs(8 * 86_400));
+    let grace = Duration::from_secs(600);
+    let expected = block_on(tree.gc_dry_run(grace)).unwrap();
+    let dry = call(&server, "accounts/collect", json!({"dry": true}));
+    for (name, value) in serde_json::to_value(expected).unwrap().as_object().unwrap() {
+        assert_eq!(&dry[name], value, "{name}");
+    }
+    assert_eq!((&dry["dry_run"], &dry["staged"]), (&json!(true), &json!(1)));
+    let done = call(&server, "accounts/collect", json!({}));
+    assert_eq!((&done["dry_run"], &done["staged"]), (&json!(false), &json!(1)));
+    assert_eq!(call(&server, "accounts/collect", json!({}))["staged"], 0);
+    for grace in [0, 119, u64::MAX] {
+        post(&server, "accounts/collect", json!({"grace_seconds": grace})).refused(400, "VALIDATION_ERROR");
+    }
+}
+
+#[test]
+fn repeated_call_of_an_administrator_runs_once() {
+    let server = Server::start();
+    write(&server, "/notes/a", "one").unwrap();
+    let rule = json!({"pattern": "/notes/**", "constraint": "max-size", "terms": {"bytes": 1}});
+    // A refused rule leaves no record: the files may be repaired in between.
+    assert_eq!(send(&server, "rule", "rules/set", &rule).json()["set"], false);
+    write(&server, "/notes/a", "1").unwrap();
+    let set = send(&server, "rule", "rules/set", &rule);
+    assert_eq!(set.json()["set"], true);
+    let calls = [
+        ("rules/remove", json!({"pattern": "/notes/**", "constraint": "max-size"})),
+        ("quotas/set", json!({"path": "/notes", "max_entries": 5})),
+        ("quotas/remove", json!({"path": "/notes"})),
+        ("overlays/create", json!({"id": "draft", "path": "/notes"})),
+        ("overlays/apply", json!({"id": "draft"})),
+        ("overlays/discard", json!({"id": "draft"})),
+        ("snapshots/create", json!({"name": "s"})),
+        ("snapshots/remove", json!({"name": "s"})),
+    ];
+    let first: Vec<Reply> =
+        calls.iter().map(|(name, body)| send(&server, &name.replace('/', "-"), name, body)).collect();
+    let head = block_on(account(&server).head()).unwrap().seq;
+    for ((name, body), first) in calls.iter().zip(&first) {
+        assert_eq!(first.status, 200, "{name}: {}", first.text());
+        let again = send(&server, &name.replace('/', "-"), name, body);
+        assert_eq!((again.status, again.text()), (200, first.text()), "{name}");
+    }
+    assert_eq!(send(&server, "rule", "rules/set", &rule).text(), set.text());
+    assert_eq!(block_on(account(&server).head()).unwrap().seq, head);
+    assert_eq!(
+        call(&server, "rules/list", json!({"built_in": false})),
+        json!({"items": []}),
+        "not set again"
+    );
+}
+
+#[test]
+fn only_keys_with_admin_reach_these_calls() {
+    let server = Server::start();
+    let all_others =
+        [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead, Scope::FilesRead, Scope::FilesWrite];
+    let key = server.key("acme", &all_others);
+    for call in garth_server::reference::calls().iter().filter(|call| call.path.starts_with("/v1/admin/")) {
+        let name = call.path.trim_start_matches("/v1/");
+        let message = server.post_as(&key, name, "{}").refused(403, "FORBIDDEN");
+        assert!(message.contains("`admin`"), "{name}: {message}");
+    }
+}
+
+#[test]
+fn calls_of_an_administrator_stay_in_the_account() {
+    let server = Server::start();
+    block_on(server.home.create_account("other")).unwrap();
+    let other = server.key("other", &[Scope::Admin]);
+    call(&server, "snapshots/create", json!({"name": "s"}));
+    call(&server, "overlays/create", json!({"id": "draft"}));
+    call(&server, "quotas/set", json!({"path": "/", "max_entries": 100}));
+    call(&server, "rules/set", json!({"pattern": "/a/**", "constraint": "append-only"}));
+    for (name, body) in [
+        ("admin/snapshots/list", "{}"),
+        ("admin/overlays/list", "{}"),
+        ("admin/quotas/list", "{}"),
+        ("admin/rules/list", r#"{"built_in":false}"#),
+    ] {
+        assert_eq!(server.post_as(&other, name, body).json(), json!({"items": []}), "{name}");
+    }
+    for (name, body) in
+        [("admin/overlays/apply", r#"{"id":"draft"}"#), ("admin/snapshots/remove", r#"{"name":"s"}"#)]
+    {
+        server.post_as(&other, name, body).refused(404, "NOT_FOUND");
+    }
+    for call in garth_server::reference::calls().iter().filter(|call| call.path.starts_with("/v1/admin/")) {
+        // Each call has the fields that it requires, so that the account alone is at fault.
+        let mut body = json!({"account": "acme"});
+        for field in call.fields.iter().filter(|field| field.required) {
+            body[field.name] = field.words.first().map_or_else(|| json!("/a"), |word| json!(word));
+        }
+        let name = call.path.trim_start_matches("/v1/");
+        server.post_as(&other, name, body.to_string()).refused(403, "FORBIDDEN");
+    }
+}
