@@ -26,6 +26,7 @@ mod twins;
 #[cfg(test)]
 mod write_tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -37,13 +38,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use garth_agent::Once;
+use garth_agent::access::{Credential, Reach};
 use garth_engine::datadir::{Admitted, Scope};
 use garth_engine::{AccountStore, DataDir};
 use serde_json::Value;
 use tracing::{Instrument as _, Level, Span};
 
-use self::call::{Answering, Call};
-use self::identity::Caller;
+use self::call::{Answering, Call, Folder};
+use self::identity::{Caller, named_account};
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run};
@@ -122,8 +124,8 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
     drain(&served.limits, &head.headers, body);
     let answered = answered.map_err(|refusal| {
         // A refusal may quote what is stored, for example in a conflict.
-        let may_read = !route.writes() || admitted.key().allows(Scope::MemoryRead);
-        if may_read { refusal } else { refusal.without_content() }
+        let may_read = !route.writes() || admitted.key().allows(route.tree.read_scope());
+        if may_read { refusal } else { refusal.without_content(route.tree.read_scope().as_str()) }
     });
     with_key(answered.into_response(), &admitted)
 }
@@ -145,7 +147,7 @@ struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
-        // The account is opened after the body has arrived, so that slow clients do not keep it open.
+        // The account is opened after a JSON body has arrived, so that slow clients do not keep it open.
         match self.route.run {
             Run::Read(..) | Run::Write(..) => {
                 self.refuse_query()?;
@@ -154,8 +156,8 @@ impl<'a> Admission<'a> {
             }
             Run::Upload(handler) => {
                 // The handler reads the body, so the fields are in the query.
-                let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
-                let call = self.call(&account, &query, &[])?;
+                let query = query(&self.head.uri)?;
+                let call = self.call(&query, &[]).await?;
                 let span = self.span(&call.caller);
                 let stored = async {
                     let call = call.begin_before_body().await?;
@@ -164,8 +166,8 @@ impl<'a> Admission<'a> {
                 log_within(span, stored).await
             }
             Run::Download(handler) => {
-                let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
-                let call = self.call(&account, &query, &[])?;
+                let query = query(&self.head.uri)?;
+                let call = self.call(&query, &[]).await?;
                 log_within(self.span(&call.caller), handler(&call, self.head)).await
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
@@ -173,7 +175,7 @@ impl<'a> Admission<'a> {
     }
 
     fn body_limit(&self) -> BodyLimit<'_> {
-        let (limits, account) = (&*self.served.limits, &self.admitted.key().account);
+        let (limits, account) = (&*self.served.limits, self.admitted.key().share());
         let instead = self.route.takes_messages().then_some(MEDIA_PATH);
         BodyLimit { max: self.route.max_body(limits), instead, room: &self.served.bodies, account, limits }
     }
@@ -192,12 +194,11 @@ impl<'a> Admission<'a> {
             let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
             Admission { served, admitted, route, arguments, head }.answer_here(&body).await
         };
-        compute(self.served.data_dir.env(), &self.admitted.key().account, bytes, work).await?
+        compute(self.served.data_dir.env(), self.admitted.key().share(), bytes, work).await?
     }
 
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
-        let account = self.served.tree(self.admitted).await?;
-        let call = self.call(&account, body, body)?;
+        let call = self.call(body, body).await?;
         // Creating a span takes 5% of the time of a small read. A call that only passes a few bytes on and
         // logs nothing meanwhile gets one only if it fails, or at level `DEBUG`.
         let is_watched = self.route.computes() || tracing::enabled!(Level::DEBUG);
@@ -218,9 +219,9 @@ impl<'a> Admission<'a> {
             return log_within(span, answering).await;
         }
         answering.await.map_err(|refusal| {
-            // `call` was moved into the write, so it is parsed again, for the log only.
-            match refusal.has_cause().then(|| self.call(&account, body, body)) {
-                Some(Ok(call)) => self.logged(refusal, &call.caller),
+            // `call` was moved into the write, so its caller is parsed again, for the log only.
+            match refusal.has_cause().then(|| self.caller(body)) {
+                Some(Ok(caller)) => self.logged(refusal, &caller),
                 Some(Err(_)) => self.logged(refusal, &Caller::default()),
                 None => refusal,
             }
@@ -232,7 +233,7 @@ impl<'a> Admission<'a> {
     /// shows its span.
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
-        let account = &*self.admitted.key().account;
+        let account = self.admitted.key().share();
         let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty()).or(caller.agent_id.as_deref());
         let (user, session) = (caller.user.as_deref(), caller.session_name());
         let session = session.as_deref();
@@ -247,19 +248,71 @@ impl<'a> Admission<'a> {
         refusal
     }
 
-    /// Parses a request. `fields` is a JSON object, `body` the bytes that the client sent.
-    fn call<'c>(
+    /// Parses the fields of a request, a JSON object.
+    fn fields<'c>(self, fields: &'c [u8]) -> Result<Fields<'c>, Refusal>
+    where
+        'a: 'c,
+    {
+        let declared: Vec<&[Field]> = self.route.field_groups().collect();
+        Fields::parse((self.route.path, self.arguments), fields, &declared)
+    }
+
+    /// Returns the reach of a request. The caller takes over the names that the key fixes.
+    fn reach(
         self,
-        account: &'c Arc<dyn AccountStore>,
-        fields: &'c [u8],
-        body: &[u8],
-    ) -> Result<Call<'c>, Refusal>
+        account: Option<Arc<dyn AccountStore>>,
+        caller: &mut Caller<'_>,
+    ) -> Result<Reach, Refusal> {
+        let (key, tree) = (self.admitted.key(), self.route.tree);
+        let is_admin = key.allows(Scope::Admin);
+        let credential = Credential { id: &key.id, binding: &key.binding, is_admin };
+        let env = self.served.data_dir.env();
+        let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?;
+        if let Some(request) = reach.request().filter(|_| reach.is_bound()) {
+            caller.complete(tree, request)?;
+        }
+        Ok(reach)
+    }
+
+    /// Parses the caller of a request, without its account.
+    fn caller<'c>(self, fields: &'c [u8]) -> Result<Caller<'c>, Refusal>
+    where
+        'a: 'c,
+    {
+        let (fields, binding) = (self.fields(fields)?, &self.admitted.key().binding);
+        let mut caller = Caller::read(self.route.tree, binding, self.arguments, &fields)?;
+        self.reach(None, &mut caller)?;
+        Ok(caller)
+    }
+
+    /// Returns the account that a request names, if it names one; else that of the key, which is `None` for a
+    /// key of the data folder.
+    async fn account(
+        self,
+        own: Option<Arc<dyn AccountStore>>,
+        named: Option<&str>,
+    ) -> Result<Option<Arc<dyn AccountStore>>, Refusal> {
+        match (&self.admitted.key().account, named) {
+            (Some(own), Some(named)) if own != named => Err(Refusal::other_account(own)),
+            (None, Some(named)) => Ok(Some(self.served.data_dir.account(named).await?)),
+            _ => Ok(own),
+        }
+    }
+
+    /// Parses a request and opens its account. `fields` is a JSON object, `body` the bytes that the client
+    /// sent.
+    async fn call<'c>(self, fields: &'c [u8], body: &[u8]) -> Result<Call<'c>, Refusal>
     where
         'a: 'c,
     {
         let (served, route, arguments) = (self.served, self.route, self.arguments);
-        let declared: Vec<&[Field]> = route.field_groups().collect();
-        let fields = Fields::parse((route.path, arguments), fields, &declared)?;
+        let own = match self.admitted.key().account {
+            Some(_) => Some(served.tree(self.admitted).await?),
+            None => None,
+        };
+        let fields = self.fields(fields)?;
+        let named = named_account(route.tree, &fields)?.map(Cow::into_owned);
+        let account = self.account(own, named.as_deref()).await?;
         let retry = match route.writes() {
             true => {
                 let headers = route.headers;
@@ -268,16 +321,21 @@ impl<'a> Admission<'a> {
             }
             false => None,
         };
+        let key = self.admitted.key();
+        let mut caller = Caller::read(route.tree, &key.binding, arguments, &fields)?;
+        let reach = self.reach(account, &mut caller)?;
         Ok(Call {
             tree: route.tree,
-            caller: Caller::read(route.tree, arguments, &fields)?,
+            caller,
             fields,
             arguments,
             retry,
             once: Once::default(),
             turn: None,
-            account,
-            key: self.admitted.key(),
+            reach,
+            records: None,
+            key,
+            folder: Folder::new(&served.data_dir),
             env: served.data_dir.env(),
             model: served.model.as_ref(),
             embedder: served.embedder.as_ref(),
@@ -302,7 +360,7 @@ impl<'a> Admission<'a> {
 
     /// Runs a read, within the room for answers.
     async fn read<'c>(self, length: Length, run: impl Fn() -> Answering<'c>) -> Result<Bytes, Refusal> {
-        let (answers, account) = (&self.served.answers, &self.admitted.key().account);
+        let (answers, account) = (&self.served.answers, self.admitted.key().share());
         if length == Length::Long {
             // A long answer is built only when there is room for it.
             let room = answers.answer(account, PAGE).await?;
@@ -325,7 +383,7 @@ impl<'a> Admission<'a> {
     /// Runs a write, given as a future, once. Room for a long answer is taken before it runs: a committed
     /// write must be answered, whether there is room or not.
     async fn write(self, length: Length, run: Answering<'_>) -> Result<Bytes, Refusal> {
-        let (answers, account) = (&self.served.answers, &self.admitted.key().account);
+        let (answers, account) = (&self.served.answers, self.admitted.key().share());
         let room = match length {
             Length::Long => Some(answers.answer(account, PAGE).await?),
             Length::Passed | Length::Short | Length::Model | Length::Own => None,

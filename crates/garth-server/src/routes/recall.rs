@@ -52,7 +52,7 @@ pub(super) async fn recall(
     fields: RecallFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
-    let account = &call.key.account;
+    let account = call.key.share();
     let served = call.embedder.filter(|_| asked.mode == SearchMode::Meaning);
     let waiting = match served {
         Some(_) => call.recalls.recall(account).await,
@@ -65,9 +65,10 @@ pub(super) async fn recall(
         None => Some(call.answers.answer(account, PAGE).await?),
     };
     let embedder = served.map(|served| (served, served.within(waiting)));
+    let of_account = call.reach.for_garth()?;
     let embedding = embedder
         .as_ref()
-        .map(|(served, embedder)| served.limited(Embedding::new(embedder, call.vectors), &**call.account));
+        .map(|(served, embedder)| served.limited(Embedding::new(embedder, call.vectors), &**of_account));
     // A new key for each answer, so that stored text cannot contain its codes.
     let key = Key::random(&recalled.env)?;
     let recaller = recalled.recaller().embedding(embedding);

@@ -29,8 +29,8 @@ const CONTENT: &str = "the canary of a message";
 const fn failing(path: &'static str, length: Length) -> Route {
     fn fail<'a>(call: &'a Call<'a>) -> Answering<'a> {
         async move {
-            tracing::warn!("warning of {}", call.key.account);
-            Err(Refusal::internal().because(format!("cause of {}", call.key.account)))
+            tracing::warn!("warning of {}", call.key.share());
+            Err(Refusal::internal().because(format!("cause of {}", call.key.share())))
         }
         .boxed()
     }

@@ -171,7 +171,7 @@ pub(in crate::routes) async fn delete(
     fields: DeleteFields<'_>,
 ) -> Result<Value, Refusal> {
     let origin = origin(call, fields.global)?;
-    let (path, seq) = workspace.remove_skill(&call.key.account, &fields.name, origin).await?;
+    let (path, seq) = workspace.remove_skill(call.key.share(), &fields.name, origin).await?;
     Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
 }
 
@@ -188,5 +188,5 @@ pub(in crate::routes) async fn publish(
     call: &Call<'_>,
     fields: PublishFields<'_>,
 ) -> Result<Value, Refusal> {
-    Ok(written(call, &workspace.publish_skill(&call.key.account, &fields.name).await?))
+    Ok(written(call, &workspace.publish_skill(call.key.share(), &fields.name).await?))
 }
