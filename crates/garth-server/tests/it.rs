@@ -7,6 +7,7 @@ mod it {
     mod agents;
     mod answers;
     mod auth;
+    mod bound_keys;
     mod chat_model;
     mod connection;
     mod embedder;
