@@ -1,3 +1,5 @@
+//! Completion of requests, and the audiences that bindings lead to.
+
 use serde_json::{Value, json};
 
 use super::*;
