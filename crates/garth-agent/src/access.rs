@@ -2,15 +2,19 @@
 //! interface opens trees, sessions, memories, workspaces and media here. No later check is needed: the
 //! filesystems that an identity gets contain nothing else.
 
+mod binding;
+mod reach;
 mod upgrade;
 
 use std::sync::Arc;
 
+pub use self::binding::check as check_binding;
+pub use self::reach::{Credential, Family, Grounds, Reach};
 use self::upgrade::record::{MAX_RECORD, record};
 pub use self::upgrade::{Upgrade, upgraded};
 use crate::boxed;
 use crate::chat;
-use crate::identity::places::{Hidden, Places};
+use crate::identity::places::{Bounds, Hidden, Places};
 use crate::identity::{AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Request, SETTINGS, policy_of};
 use crate::media::Media;
 use crate::memory::{Memories, OUTBOX, Space};
@@ -23,6 +27,7 @@ use crate::small_file::{File, read_all};
 use crate::tree::AgentTree;
 use crate::tree::directories::make_missing;
 use crate::workspace::Workspace;
+use garth_engine::datadir::Binding;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
@@ -35,6 +40,9 @@ const MAX_HIDDEN: usize = 1000;
 
 /// Limit on the sessions under a key that one access checks and ends.
 const MAX_ENDED: usize = 100;
+
+/// Directory of an agent with the archives of its sessions.
+const ARCHIVES: &str = "sessions";
 
 /// Directory of the account with the skills of all agents.
 const SKILLS: &str = "skills";
@@ -93,9 +101,30 @@ impl Access {
         caller: Caller,
         request: &Request,
     ) -> Result<Self> {
+        Self::within(account, env, caller, request, &Binding::default()).await
+    }
+
+    /// Judges a request and opens the part of the account that it reaches within the binding of its key.
+    ///
+    /// # Errors
+    /// As [`Access::open`]; `AccessDenied` for another audience than the bound one, and for a prefix that the
+    /// tree does not have.
+    #[boxed]
+    async fn within(
+        account: &Arc<dyn AccountStore>,
+        env: &Env,
+        caller: Caller,
+        request: &Request,
+        binding: &Binding,
+    ) -> Result<Self> {
         let raw = account.raw();
         let policy = Arc::new(policy(&**account, env, &request.agent).await?);
         let mut who = Identity::judge(&policy, caller, request)?;
+        binding::check_audience(binding, &policy, request, &who)?;
+        if !binding.is_free() {
+            // Outside of sessions, commits may change the settings of the agent, and so its owner.
+            who = who.always_in_session();
+        }
         let mut own = None;
         // The class of an existing session counts as well, so that a group's session never shows the owner's
         // memory, whoever names it. Only the holder of the data folder may override it.
@@ -107,10 +136,13 @@ impl Access {
         }
         // After the class is final, because the owner of a chat depends on it.
         let (who, closed) = chat::choose(&*raw, &policy, who, request.chat.is_some()).await?;
-        let mut hidden = hidden(&*raw, &who, own).await?;
+        let mut hidden = match binding.session {
+            Some(_) => all_but_own(&who, own)?,
+            None => hidden(&*raw, &who, own).await?,
+        };
         hidden.left_out.extend(closed);
-        let places = Arc::new(Places::of(&who, &policy, &hidden)?);
-        let inner = raw.confined(&confinement(&who, &places, &hidden)?).await?;
+        let places = Arc::new(bounded(Places::of(&who, &policy, &hidden)?, binding)?);
+        let inner = raw.confined(&confinement(&who, &places, &hidden, binding)?).await?;
         Ok(Self {
             account: Arc::clone(account),
             env: env.clone(),
@@ -155,6 +187,9 @@ impl Access {
     /// `AlreadyExists` if a file is in the place of a directory; from the storage.
     #[boxed]
     pub async fn make(&self) -> Result<()> {
+        if self.places.bounds.keeps_directories {
+            return Ok(());
+        }
         let mut wanted = inner_tops(&self.who, &self.places)?;
         // No session may write the skills of all agents.
         if !self.who.is_in_session() {
@@ -162,7 +197,7 @@ impl Access {
         }
         // Archives are in the only directory of the agent that its other audiences write: each reset adds
         // one.
-        wanted.push(TreePath::from_row(self.places.agent.key(), "sessions"));
+        wanted.push(TreePath::from_row(self.places.agent.key(), ARCHIVES));
         make_missing(&*self.account, &wanted, &self.who, "open the directories of an agent").await?;
         self.end_sessions_of_before().await
     }
@@ -305,8 +340,7 @@ async fn hidden(raw: &dyn FileSystem, who: &Identity, own: Option<Class>) -> Res
         // A list of exclusions of any length would slow down every read. All sessions are hidden instead,
         // except its own.
         if found.next.is_some() {
-            let own = who.session().filter(|_| own.is_some_and(|own| who.class().sees(own)));
-            let all_but = own.map(|session| TreePath::from_row(home.key(), session));
+            let all_but = visible_own(who, own, &home);
             return Ok(Hidden { left_out: vec![home], all_but });
         }
         hidden.left_out.extend(found.items.iter().filter_map(|item| item.path.parent()));
@@ -314,22 +348,66 @@ async fn hidden(raw: &dyn FileSystem, who: &Identity, own: Option<Class>) -> Res
     Ok(hidden)
 }
 
+/// Returns the directory of the identity's own session, if it exists and is visible. `own` is its class.
+fn visible_own(who: &Identity, own: Option<Class>, home: &TreePath) -> Option<TreePath> {
+    let session = who.session().filter(|_| own.is_some_and(|own| who.class().sees(own)))?;
+    Some(TreePath::from_row(home.key(), session))
+}
+
+/// Returns all sessions and archives but the identity's own session, for a key that is bound to it.
+fn all_but_own(who: &Identity, own: Option<Class>) -> Result<Hidden> {
+    let home = Places::sessions_of(who)?;
+    let all_but = visible_own(who, own, &home);
+    let archives = TreePath::parse(&format!("/agents/{}/{ARCHIVES}", who.agent()))?;
+    Ok(Hidden { left_out: vec![home, archives], all_but })
+}
+
+/// Returns places with the limits of a binding.
+fn bounded(places: Places, binding: &Binding) -> Result<Places> {
+    if binding.is_free() {
+        return Ok(places);
+    }
+    let is_narrower = binding.prefix.is_some() || binding.session.is_some();
+    let bounds = Bounds {
+        is_bound: true,
+        read_only: binding.read_only,
+        keeps_directories: binding.read_only || binding.prefix.is_some(),
+        one_session: binding.session.is_some(),
+        label: is_narrower.then(|| binding.digest()),
+    };
+    let places = places.bounded(bounds);
+    let Some(prefix) = &binding.prefix else { return Ok(places) };
+    let places = places.below(prefix);
+    if places.within.is_nothing() {
+        let message = format!(
+            "this API key is bound to {prefix}, which the tree of this request does not have; name another \
+             agent, user, chat or session"
+        );
+        return Err(Error::new(ErrorKind::AccessDenied, message));
+    }
+    Ok(places)
+}
+
 /// Returns the directories outside the tree that the features of agents work in.
 fn inner_tops(who: &Identity, places: &Places) -> Result<Vec<TreePath>> {
     let top = |name: &str| TreePath::from_row("", name);
-    let user = TreePath::parse(&format!("/users/{}", who.audience()))?;
-    Ok(vec![user, places.agent.clone(), top(crate::media::MEDIA), top(OUTBOX)])
+    let mut tops = vec![places.agent.clone(), top(crate::media::MEDIA), top(OUTBOX)];
+    if places.bounds.is_bound {
+        // Not the whole directory of the audience: it also has the sessions of other agents.
+        tops.extend([places.user.clone(), places.memories.clone()]);
+    } else {
+        tops.push(TreePath::parse(&format!("/users/{}", who.audience()))?);
+    }
+    Ok(tops)
 }
 
 /// Returns the part of the account that the features of agents work on. It is not for agents: archives and
 /// media files in it may belong to other sessions.
-fn confinement(who: &Identity, places: &Places, hidden: &Hidden) -> Result<Confinement> {
+fn confinement(who: &Identity, places: &Places, hidden: &Hidden, binding: &Binding) -> Result<Confinement> {
     let below = |name: &str| TreePath::from_row(places.agent.key(), name);
     let skills = TreePath::from_row("", SKILLS);
-    let archives = below("sessions");
-    let [user, agent, media, outbox] = &*inner_tops(who, places)? else {
-        return Err(Error::invalid("an identity works in four directories"));
-    };
+    let archives = below(ARCHIVES);
+    let agent = &places.agent;
     // Skills of all agents are only written outside of sessions.
     let kept = who.is_in_session().then(|| skills.clone());
     let (within, read_only) = if who.is_main() {
@@ -342,9 +420,16 @@ fn confinement(who: &Identity, places: &Places, hidden: &Hidden) -> Result<Confi
         let within = places.within.with([archives, below("settings.json")]);
         (within, closed.with(kept))
     };
-    let own = [user, media, outbox, &skills, &places.chat].map(TreePath::clone);
-    let within = hidden.apply(&within.with(own));
-    Ok(Confinement::new(within, who.owner()?).read_only(read_only).author(who.author()))
+    // The agent's own directory is in `within` as far as the identity reaches it.
+    let own = inner_tops(who, places)?.into_iter().filter(|top| top != agent);
+    let within = hidden.apply(&within.with(own).with([skills, places.chat.clone()]));
+    // A key that is bound to a path reaches no more than its tree.
+    let within = match &binding.prefix {
+        Some(_) => within.intersect(&places.within),
+        None => within,
+    };
+    let read_only = if places.bounds.read_only { Within::everything() } else { read_only };
+    Ok(Confinement::new(within, places.owner(who)?).read_only(read_only).author(who.author()))
 }
 
 /// Returns the policy of an agent. The first access to an account upgrades it.

@@ -33,7 +33,7 @@ mod time_zone;
 pub mod tree;
 pub mod workspace;
 
-pub use access::Access;
+pub use access::{Access, check_binding};
 pub use identity::{AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request};
 pub use once::Once;
 pub use registry::registry;

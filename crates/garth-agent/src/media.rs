@@ -69,7 +69,7 @@ pub struct Media<'a> {
     /// Request that the next write carries out.
     once: Once,
     /// Directory of the sessions whose files are visible, and their agent; `None` for all sessions.
-    seen: Option<(TreePath, String)>,
+    seen: Option<(TreePath, Option<String>)>,
 }
 
 /// Media file.
@@ -116,10 +116,11 @@ impl<'a> Media<'a> {
         own_paths::check(self.fs, &key::directory(session_key), "give it the account's own tree")
     }
 
-    /// Restricts the media to those of the sessions in a directory, of an agent.
+    /// Restricts the media to those of the sessions in a directory, and for a main session those that belong
+    /// to an agent and to no session.
     #[must_use]
-    pub(crate) fn of_sessions(self, home: TreePath, agent: &str) -> Self {
-        Self { seen: Some((home, agent.to_owned())), ..self }
+    pub(crate) fn of_sessions(self, home: TreePath, agent: Option<&String>) -> Self {
+        Self { seen: Some((home, agent.cloned())), ..self }
     }
 
     /// Returns true if a file belongs to a visible session. A file without a session belongs to its agent.
@@ -130,7 +131,7 @@ impl<'a> Media<'a> {
         let id = match stored.session_id() {
             Some(id) => id,
             None => match key.parse::<SessionKey>() {
-                Ok(key) => return Ok(key.agent() == *agent && self.is_main()),
+                Ok(key) => return Ok(Some(key.agent()) == *agent && self.is_main()),
                 Err(_) => key,
             },
         };

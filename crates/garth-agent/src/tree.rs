@@ -117,6 +117,9 @@ impl AgentTree {
     }
 
     async fn make_directories(&self, keeps_skills: bool) -> Result<()> {
+        if self.places.bounds.keeps_directories {
+            return Ok(());
+        }
         directories::make(&*self.account, (&self.policy, &self.who, &self.places), keeps_skills).await
     }
 
@@ -137,7 +140,7 @@ impl AgentTree {
             self.make_directories(skill::keeps(&found)).await?;
         }
         // Confined in the engine as well, not by mounts alone: a hard link to a file leads around a mount.
-        let to = Confinement::new(reach(places, &found)?, who.owner()?)
+        let to = Confinement::new(reach(places, &found)?, places.owner(who)?)
             .read_only(self.read_only()?)
             .author(self.author.clone());
         let base = raw.confined(&to).await?;

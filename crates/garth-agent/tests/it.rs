@@ -34,6 +34,7 @@ mod it {
     mod prompt_forms;
     mod prompt_paths;
     mod prompt_replay;
+    mod reach;
     mod recall;
     mod recall_sessions;
     mod remember;

@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod audiences;
+pub mod bound_keys;
 pub mod memories;
 pub mod prompts;
 mod seen;

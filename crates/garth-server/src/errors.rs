@@ -143,9 +143,10 @@ impl Refusal {
         Self::new(Code::Forbidden, "a bound API key cannot make this call")
     }
 
-    /// Returns the refusal of a key that names another account than its own.
-    pub(crate) fn other_account() -> Self {
-        Self::new(Code::Forbidden, "this API key is of one account; leave \"account\" out")
+    /// Returns the refusal of a call on another account than that of the key.
+    pub(crate) fn other_account(own: &str) -> Self {
+        let message = format!("this API key is one of the account `{own}`; leave \"account\" out");
+        Self::new(Code::Forbidden, message)
     }
 
     /// Returns the refusal of a path without a route. `nearest` is the name of the most similar route.
@@ -208,14 +209,15 @@ impl Refusal {
     }
 
     /// Returns the refusal without its content, for a key that may write but not read.
-    pub(crate) fn without_content(self) -> Self {
+    /// `scope` is the one that shows it.
+    pub(crate) fn without_content(self, scope: &str) -> Self {
         let stored = match self.code {
             Code::Conflict | Code::PathConflict => "this write conflicts with stored data",
             Code::NotFound => "the target of this write does not exist",
             _ => return self,
         };
-        let scope = "details require a key with the scope `memory:read`";
-        Self { message: format!("{stored}; {scope}"), ..self }
+        let message = format!("{stored}; details require a key with the scope `{scope}`");
+        Self { message, ..self }
     }
 
     /// Returns the refusal with another status: HTTP has more statuses than there are codes.

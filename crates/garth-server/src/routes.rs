@@ -33,6 +33,7 @@ mod uploads;
 #[cfg(test)]
 mod write_tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -44,6 +45,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use bytes::Bytes;
 use garth_agent::Once;
+use garth_agent::access::{Credential, Reach};
 use garth_engine::datadir::{Admitted, Scope};
 use garth_engine::{AccountStore, DataDir};
 use serde_json::Value;
@@ -52,7 +54,7 @@ use tracing::{Instrument as _, Level, Span};
 
 use self::call::{Answering, Call};
 use self::control::{ControlCall, ControlHandler};
-use self::identity::Caller;
+use self::identity::{Caller, named_account};
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run};
@@ -148,8 +150,8 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
     drain(&served.limits, &head.headers, body);
     let answered = answered.map_err(|refusal| {
         // A refusal may quote what is stored, for example in a conflict.
-        let may_read = !route.writes() || admitted.key().allows(Scope::MemoryRead);
-        if may_read { refusal } else { refusal.without_content() }
+        let may_read = !route.writes() || admitted.key().allows(route.tree.read_scope());
+        if may_read { refusal } else { refusal.without_content(route.tree.read_scope().as_str()) }
     });
     with_key(answered.into_response(), &admitted)
 }
@@ -181,7 +183,7 @@ struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
-        // The account is opened after the body has arrived, so that slow clients do not keep it open.
+        // The account is opened after a JSON body has arrived, so that slow clients do not keep it open.
         match self.route.run {
             Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_) => {
                 self.refuse_query()?;
@@ -191,8 +193,7 @@ impl<'a> Admission<'a> {
             Run::Upload(handler) => {
                 // The handler reads the body, so the fields are in the query.
                 let query = query(&self.head.uri, self.route)?;
-                let account = self.served.tree(self.admitted).await?;
-                let call = self.call(&account, &query, &[])?;
+                let call = self.call(&query, &[]).await?;
                 let span = self.span(&call.caller);
                 let stored = async {
                     let call = call.begin_before_body().await?;
@@ -202,8 +203,7 @@ impl<'a> Admission<'a> {
             }
             Run::Download(handler) => {
                 let query = query(&self.head.uri, self.route)?;
-                let account = self.served.tree(self.admitted).await?;
-                let call = self.call(&account, &query, &[])?;
+                let call = self.call(&query, &[]).await?;
                 log_within(self.span(&call.caller), handler(&call, self.head)).await
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
@@ -237,8 +237,7 @@ impl<'a> Admission<'a> {
         if let Run::ReadControl(handler) | Run::WriteControl(handler) = self.route.run {
             return log_within(self.span(&Caller::default()), self.answer_control(handler, body)).await;
         }
-        let account = self.served.tree(self.admitted).await?;
-        let call = self.call(&account, body, body)?;
+        let call = self.call(body, body).await?;
         // Creating a span takes 5% of the time of a small read. A call that only passes a few bytes on and
         // logs nothing meanwhile gets one only if it fails, or at level `DEBUG`.
         let is_watched = self.route.computes() || tracing::enabled!(Level::DEBUG);
@@ -261,9 +260,9 @@ impl<'a> Admission<'a> {
             return log_within(span, answering).await;
         }
         answering.await.map_err(|refusal| {
-            // `call` was moved into the write, so it is parsed again, for the log only.
-            match refusal.has_cause().then(|| self.call(&account, body, body)) {
-                Some(Ok(call)) => self.logged(refusal, &call.caller),
+            // `call` was moved into the write, so its caller is parsed again, for the log only.
+            match refusal.has_cause().then(|| self.caller(body)) {
+                Some(Ok(caller)) => self.logged(refusal, &caller),
                 Some(Err(_)) => self.logged(refusal, &Caller::default()),
                 None => refusal,
             }
@@ -319,30 +318,86 @@ impl<'a> Admission<'a> {
         refusal
     }
 
-    /// Parses a request. `fields` is a JSON object, `body` the bytes that the client sent.
-    fn call<'c>(
+    /// Parses the fields of a request, a JSON object.
+    fn fields<'c>(self, fields: &'c [u8]) -> Result<Fields<'c>, Refusal>
+    where
+        'a: 'c,
+    {
+        let declared: Vec<&[Field]> = self.route.field_groups().collect();
+        Fields::parse((self.route.path, self.arguments), fields, &declared)
+    }
+
+    /// Returns the reach of a request. The caller takes over the names that the key fixes.
+    fn reach(
         self,
-        account: &'c Arc<dyn AccountStore>,
-        fields: &'c [u8],
-        body: &[u8],
-    ) -> Result<Call<'c>, Refusal>
+        account: Option<Arc<dyn AccountStore>>,
+        caller: &mut Caller<'_>,
+    ) -> Result<Reach, Refusal> {
+        let (key, tree) = (self.admitted.key(), self.route.tree);
+        let is_admin = key.allows(Scope::Admin);
+        let credential = Credential { id: &key.id, binding: &key.binding, is_admin };
+        let env = self.served.data_dir.env();
+        let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?;
+        if let Some(request) = reach.request().filter(|_| reach.is_bound()) {
+            caller.complete(tree, request)?;
+        }
+        Ok(reach)
+    }
+
+    /// Parses the caller of a request, without its account.
+    fn caller<'c>(self, fields: &'c [u8]) -> Result<Caller<'c>, Refusal>
+    where
+        'a: 'c,
+    {
+        let (fields, binding) = (self.fields(fields)?, &self.admitted.key().binding);
+        let mut caller = Caller::read(self.route.tree, binding, self.arguments, &fields)?;
+        self.reach(None, &mut caller)?;
+        Ok(caller)
+    }
+
+    /// Returns the account that a request names, if it names one; else that of the key, which is `None` for a
+    /// key of the data folder.
+    async fn account(
+        self,
+        own: Option<Arc<dyn AccountStore>>,
+        named: Option<&str>,
+    ) -> Result<Option<Arc<dyn AccountStore>>, Refusal> {
+        match (&self.admitted.key().account, named) {
+            (Some(own), Some(named)) if own != named => Err(Refusal::other_account(own)),
+            (None, Some(named)) => Ok(Some(self.served.data_dir.account(named).await?)),
+            _ => Ok(own),
+        }
+    }
+
+    /// Parses a request and opens its account. `fields` is a JSON object, `body` the bytes that the client
+    /// sent.
+    async fn call<'c>(self, fields: &'c [u8], body: &[u8]) -> Result<Call<'c>, Refusal>
     where
         'a: 'c,
     {
         let (served, route, arguments) = (self.served, self.route, self.arguments);
-        let declared: Vec<&[Field]> = route.field_groups().collect();
-        let fields = Fields::parse((route.path, arguments), fields, &declared)?;
+        let own = match self.admitted.key().account {
+            Some(_) => Some(served.tree(self.admitted).await?),
+            None => None,
+        };
+        let fields = self.fields(fields)?;
+        let named = named_account(route.tree, &fields)?.map(Cow::into_owned);
+        let account = self.account(own, named.as_deref()).await?;
         let retry = self.retry(&fields, body)?;
+        let key = self.admitted.key();
+        let mut caller = Caller::read(route.tree, &key.binding, arguments, &fields)?;
+        let reach = self.reach(account, &mut caller)?;
         Ok(Call {
             tree: route.tree,
-            caller: Caller::read(route.tree, arguments, &fields)?,
+            caller,
             fields,
             arguments,
             retry,
             once: Once::default(),
             turn: None,
-            account,
-            key: self.admitted.key(),
+            reach,
+            records: None,
+            key,
             env: served.data_dir.env(),
             model: served.model.as_ref(),
             embedder: served.embedder.as_ref(),

@@ -9,6 +9,7 @@ mod it {
     mod answers;
     mod auth;
     mod batch_calls;
+    mod bound_keys;
     mod chat_model;
     mod connection;
     mod embedder;

@@ -96,6 +96,9 @@ pub(super) enum Name {
     /// exports, children, memories and sources of a session, with random owners, keys and chats: 200,000
     /// reads
     AudienceIsolation,
+    /// No request with a bound key, over every route with random fields, shows or changes a place that the
+    /// binding excludes, with 40 keys in two accounts: 200,000 requests
+    BoundKeys,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected, lose no message and leave derived files complete or absent: 100 crashes each
     Sessions,

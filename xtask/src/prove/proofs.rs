@@ -4,8 +4,8 @@
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::isolation::{
-    accounts::Accounts as AccountIsolation, audiences::Audiences, memories::AgentMemories,
-    prompts::Prompts as PromptIsolation,
+    accounts::Accounts as AccountIsolation, audiences::Audiences, bound_keys::BoundKeys,
+    memories::AgentMemories, prompts::Prompts as PromptIsolation,
 };
 use garth_proofs::memories::damaged::DamagedMemories;
 use garth_proofs::memories::other_readers::OtherReaders;
@@ -95,6 +95,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::PromptPaths => vec![Box::new(FollowedPaths::default())],
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],
         Name::AudienceIsolation => vec![Box::new(Audiences::default())],
+        Name::BoundKeys => vec![Box::new(BoundKeys::default())],
         Name::Sessions => {
             vec![sessions(By::Kill), sessions(By::Cut), Box::new(SessionAppenders { writers: 64 })]
         }

@@ -97,6 +97,12 @@ impl Identity {
         Self { chat, ..self }
     }
 
+    /// Returns the identity as one in a session, also if the request names only the agent.
+    #[must_use]
+    pub(crate) fn always_in_session(self) -> Self {
+        Self { in_session: true, ..self }
+    }
+
     /// Returns false for the owner in a request that names only the agent, which works outside of sessions.
     pub(crate) const fn is_in_session(&self) -> bool {
         self.in_session

@@ -5,7 +5,7 @@ use super::class::Class;
 use super::judge::Identity;
 use super::policy::{AccessPolicy, Sharing};
 use garth_engine::error::Result;
-use garth_engine::model::Within;
+use garth_engine::model::{Owner, Within};
 use garth_engine::path::TreePath;
 
 /// Files of an agent that sessions of the classes `dm` and `group` can read.
@@ -48,6 +48,22 @@ impl Hidden {
     }
 }
 
+/// Limits that the binding of an API key adds to those of the identity. The default is that of a free key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// True for every bound key: it reaches no other agent, and no text of another audience.
+    pub(crate) is_bound: bool,
+    /// True if nothing can be changed.
+    pub(crate) read_only: bool,
+    /// True if missing directories are not created.
+    pub(crate) keeps_directories: bool,
+    /// True if one session is visible, and no new one can be created.
+    pub(crate) one_session: bool,
+    /// Label of a tree that is narrower than that of the identity, whose snapshots and commit ids it must not
+    /// share.
+    pub(crate) label: Option<String>,
+}
+
 /// Places of one identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
@@ -67,6 +83,8 @@ pub(crate) struct Places {
     pub(crate) memories: TreePath,
     /// `users/{audience}/agents/{agent}/session`.
     pub(crate) sessions: TreePath,
+    /// Limits of the API key.
+    pub(crate) bounds: Bounds,
 }
 
 impl Places {
@@ -129,7 +147,34 @@ impl Places {
             parts.push(part(shown, own, false)?);
         }
         let within = hidden.apply(&Within::new(tops).without(without));
-        Ok(Self { parts, within, read_only, chat, agent, user, memories, sessions })
+        let bounds = Bounds::default();
+        Ok(Self { parts, within, read_only, chat, agent, user, memories, sessions, bounds })
+    }
+
+    /// Returns the places with the limits of an API key.
+    pub(crate) fn bounded(self, bounds: Bounds) -> Self {
+        let read_only = if bounds.read_only { Within::everything() } else { self.read_only };
+        Self { read_only, bounds, ..self }
+    }
+
+    /// Returns the places below one path of the tree: the directory that the path leads to, and the parts
+    /// that are mounted below it.
+    pub(crate) fn below(mut self, path: &TreePath) -> Self {
+        let mounted = self.parts.iter().filter(|part| part.at.is_within(path)).map(|part| part.root.clone());
+        let tops: Vec<TreePath> = self.down(path).into_iter().chain(mounted).collect();
+        self.within = self.within.intersect(&Within::new(tops));
+        // Other parts would show files of this directory under paths outside of it.
+        self.parts.retain(|part| part.at.is_within(path) || path.is_within(&part.at));
+        self
+    }
+
+    /// Returns the owner of snapshots, commit ids, idempotency keys and staged bodies of the tree.
+    pub(crate) fn owner(&self, who: &Identity) -> Result<Owner> {
+        match &self.bounds.label {
+            // Ids have no `/`, so no identity has such an owner.
+            Some(label) => Owner::new(&format!("{}/key/{label}", who.owner()?)),
+            None => who.owner(),
+        }
     }
 
     /// Returns true if the tree reaches a path of the account and may change it.

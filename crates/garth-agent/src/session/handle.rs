@@ -221,6 +221,28 @@ impl<'a> Sessions<'a> {
         self.author.audience.is_some()
     }
 
+    /// Returns true for a bound API key, which reaches no other agent and no text of another audience.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.places.as_ref().is_some_and(|places| places.bounds.is_bound)
+    }
+
+    /// Returns true for an API key that is bound to one session.
+    pub(crate) fn has_one_session(&self) -> bool {
+        self.places.as_ref().is_some_and(|places| places.bounds.one_session)
+    }
+
+    /// Refuses work by another agent, whose sessions a bound API key does not reach.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
+    pub(super) fn check_agent(&self, agent: &str) -> Result<()> {
+        if agent == self.agent || !self.is_bound() {
+            return Ok(());
+        }
+        let message = format!("{agent}: this API key is bound and reaches only the agent {}", self.agent);
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+
     /// Returns the session key of the request.
     pub(super) fn key(&self) -> Option<&SessionKey> {
         self.request.key.as_ref()

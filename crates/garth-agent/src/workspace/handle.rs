@@ -212,6 +212,12 @@ impl<'a> Workspace<'a> {
         }
     }
 
+    /// Returns true if prompts of main sessions show the days of other audiences. A bound API key reaches one
+    /// audience.
+    pub(super) fn shows_others(&self) -> bool {
+        !self.own.as_ref().is_some_and(Sessions::is_bound)
+    }
+
     /// Returns the unconfined account, for the memory of other audiences in main sessions.
     pub(super) fn whole(&self) -> &'a dyn FileSystem {
         self.own.as_ref().map_or(self.fs, Sessions::whole)

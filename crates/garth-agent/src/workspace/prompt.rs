@@ -100,9 +100,13 @@ impl Workspace<'_> {
         // Recorded with the inputs, so that a replay has the same time.
         inputs.clock = Some(time.to_rfc3339());
         let moment = self.moment(at).await?;
+        // Also those that an earlier prompt recorded, which a caller with a free key may have built.
+        if !self.shows_others() {
+            inputs.others.clear();
+        }
         // Listed in the inputs, so that a replay reads the same files even if other audiences have written
         // since.
-        if at.is_none() && self.own_class() == Class::Main {
+        if at.is_none() && self.own_class() == Class::Main && self.shows_others() {
             let today = self.settings().await?.zone()?.day(time);
             let others = daily::others(self.whole(), &self.agent, &[today.before(), today]).await?;
             inputs.others = others.into_iter().map(|path| path.to_string()).collect();

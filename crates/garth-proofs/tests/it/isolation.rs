@@ -2,6 +2,7 @@
 
 use garth_proofs::isolation::accounts::Accounts;
 use garth_proofs::isolation::audiences::{Audiences, Way};
+use garth_proofs::isolation::bound_keys::BoundKeys;
 use garth_proofs::isolation::memories::AgentMemories;
 use garth_proofs::isolation::prompts::{Open, Prompts};
 
@@ -70,4 +71,19 @@ fn proof_detects_leak_between_audiences() {
             "{leak:?}: {broken}"
         );
     }
+}
+
+#[test]
+fn bound_keys_reach_no_excluded_place() {
+    let report = proven(&BoundKeys::default(), 1);
+    assert_eq!(report["tries"], 2_000);
+    for (what, least) in [("answered", 300), ("words seen", 300), ("writes", 50)] {
+        assert!(report[what] > least, "{what}: {report}");
+    }
+}
+
+#[test]
+fn proof_detects_keys_bound_to_their_agent_alone() {
+    let broken = broken_at(&BoundKeys { leaky: true }, 1, 2_000);
+    assert!(broken.contains("is seen by it") || broken.contains("is changed by it"), "{broken}");
 }

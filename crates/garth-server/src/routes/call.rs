@@ -1,17 +1,16 @@
 //! One call of the API as its handler sees it: its caller, its tree, and the state that belongs to it. The
 //! handler gets the fields of the call as a type of its own.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use garth_agent::Once;
+use garth_agent::access::Reach;
 use garth_agent::media::Hydrator;
 use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
-use garth_agent::{self as agent, Access, Once};
 use garth_engine::datadir::{ApiKey, Scope};
-use garth_engine::model::{Idempotency, Moment};
-use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_engine::model::{Idempotency, KeySpace, Moment};
+use garth_engine::{Env, ErrorKind, FileSystemExt as _};
 use serde_json::Value;
 
 use super::identity::Caller;
@@ -37,7 +36,7 @@ pub(super) struct Call<'a> {
     pub(super) fields: Fields<'a>,
     /// Arguments of the path, such as `{file}`, percent-decoded.
     pub(super) arguments: &'a [(String, String)],
-    /// Agent, user, chat and class that the call names.
+    /// Agent, user, chat and class that the call names, completed by those that the API key fixes.
     pub(super) caller: Caller<'a>,
     /// Idempotency key of a write, with the hash of the request.
     pub(super) retry: Option<Retry>,
@@ -45,7 +44,10 @@ pub(super) struct Call<'a> {
     pub(super) once: Once,
     /// Turn of the write among those with the same key, held until it is answered.
     pub(super) turn: Option<Turn>,
-    pub(super) account: &'a Arc<dyn AccountStore>,
+    /// The only way to files: what the API key and the request reach.
+    pub(super) reach: Reach,
+    /// Key space of the idempotency records of a bound key.
+    pub(super) records: Option<KeySpace>,
     pub(super) key: &'a ApiKey,
     pub(super) env: &'a Env,
     /// Language model, if the operator has set one.
@@ -81,12 +83,15 @@ impl Call<'_> {
         self.judge().await?;
         let Some(retry) = &mut self.retry else { return Ok(self) };
         // Before the lookup: two equal requests at once would both find no record, and both work.
-        self.turn = Some(twins.wait(self.key.share(), retry.key()).await);
-        let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
-        self.once = match Once::begin(Arc::clone(&account), retry.record()).await {
+        self.turn = Some(twins.wait(self.key.share(), self.reach.label(), retry.key()).await);
+        let records = self.reach.records().await?;
+        if self.reach.is_bound() {
+            self.records = records.key_space();
+        }
+        self.once = match Once::begin(records.clone(), retry.record()).await {
             // A record of an earlier version of the server has a hash of another form.
             Err(error) if error.is(ErrorKind::IdempotencyMismatch) && retry.turn_older() => {
-                Once::begin(account, retry.record()).await.map_err(|_| error)?
+                Once::begin(records, retry.record()).await.map_err(|_| error)?
             }
             begun => begun?,
         };
@@ -95,8 +100,9 @@ impl Call<'_> {
 
     /// Adds the audience and class of the caller to the hash of a write with an idempotency key.
     async fn judge(&mut self) -> Result<(), Refusal> {
-        if let (Some(retry), Some(request)) = (&mut self.retry, self.caller.request(self.tree)?) {
-            let who = Access::judge(self.account, self.env, agent::Caller::ApiKey, &request).await?;
+        if let Some(retry) = &mut self.retry
+            && let Some(who) = self.reach.judge().await?
+        {
             retry.reaching(who.audience(), &who.class().to_string());
         }
         Ok(())
@@ -106,20 +112,20 @@ impl Call<'_> {
     pub(super) async fn begin_before_body(mut self) -> Result<Self, Refusal> {
         self.judge().await?;
         if let Some(retry) = &self.retry {
-            let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
-            self.once = Once::before_body(account, retry.record());
+            let records = self.reach.records().await?;
+            self.once = Once::before_body(records, retry.record());
         }
         Ok(self)
     }
 
-    /// Returns the time or sequence that a field names. Any other text is the name of a snapshot of the
-    /// account and gives its sequence, because the tree of an identity has snapshots of its own.
+    /// Returns the time or sequence that a field names. Any other text is the name of a snapshot and gives
+    /// its sequence: for a free key one of the account, because the tree of an identity has snapshots of its
+    /// own. Bound keys and calls on files see those of their own tree.
     pub(super) async fn moment(&self, text: &str) -> Result<Moment, Refusal> {
         if let Some(moment) = Moment::parse(text, self.env.now())? {
             return Ok(moment);
         }
-        let past = self.account.as_of(&Moment::Snapshot(text.to_owned())).await?;
-        Ok(Moment::Seq(past.head().await?.seq))
+        Ok(Moment::Seq(self.reach.snapshot(text).await?))
     }
 
     /// Returns the time or sequence that an optional field names.
@@ -133,7 +139,12 @@ impl Call<'_> {
     /// Returns the record by which a repeat of this write returns the first answer, if the request has an
     /// idempotency key.
     pub(super) fn record(&self) -> Option<Idempotency> {
-        self.retry.as_ref().map(Retry::record)
+        let record = self.retry.as_ref().map(Retry::record)?;
+        // A bound key writes through a view, whose own key space is not where `begin` looks.
+        Some(match &self.records {
+            Some(keys) => record.kept_in(keys.clone()),
+            None => record,
+        })
     }
 
     /// Returns an argument of the path; the empty text if the path has no such argument.
@@ -164,7 +175,7 @@ impl Call<'_> {
 
     /// Returns true if the key of the caller may read content.
     pub(super) fn may_read(&self) -> bool {
-        self.key.allows(Scope::MemoryRead)
+        self.key.allows(self.tree.read_scope())
     }
 
     /// Returns a part of the answer to a write that contains stored data; `null` for a key that may not read.

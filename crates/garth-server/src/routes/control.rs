@@ -35,7 +35,7 @@ impl ControlCall<'_> {
             (None, named) => Ok(named),
             (own, None) => Ok(own),
             (own, named) if own == named => Ok(own),
-            _ => Err(Refusal::other_account()),
+            (Some(own), _) => Err(Refusal::other_account(own)),
         }
     }
 

@@ -6,6 +6,8 @@ use garth_agent::kv::DEFAULT_AGENT;
 use garth_agent::media::MediaKey;
 use garth_agent::session::SessionKey;
 use garth_agent::{Class, Request};
+use garth_engine::ErrorKind;
+use garth_engine::datadir::Binding;
 use garth_engine::path::check_id;
 
 use super::tree::Tree;
@@ -109,6 +111,14 @@ fields! {
     }
 }
 
+fields! {
+    /// Account of a call on its administration.
+    struct AdminFields<'a> {
+        /// Account. A key of the data folder requires it for calls on an account. Default: that of the key.
+        account: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
 /// Agent, user, chat, class and session that a request names.
 #[derive(Debug, Default)]
 pub(super) struct Caller<'a> {
@@ -129,7 +139,8 @@ pub(super) struct Caller<'a> {
 pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
     match tree {
         Tree::KeyValues => KeyValueFields::OWN,
-        Tree::Memories | Tree::Recall => AnyoneFields::OWN,
+        Tree::Memories | Tree::Recall | Tree::Files => AnyoneFields::OWN,
+        Tree::Admin => AdminFields::OWN,
         Tree::Search => SearchFields::OWN,
         Tree::Sessions => SessionFields::OWN,
         Tree::Workspace => WorkspaceFields::OWN,
@@ -139,9 +150,11 @@ pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
 }
 
 impl<'a> Caller<'a> {
-    /// Reads the caller of a request to a call on a tree; `arguments` are those of the path.
+    /// Reads the caller of a request to a call on a tree; `arguments` are those of the path. `binding` is that
+    /// of the API key, which supplies missing names later.
     pub(super) fn read(
         tree: Tree,
+        binding: &Binding,
         arguments: &'a [(String, String)],
         fields: &Fields<'a>,
     ) -> Result<Self, Refusal> {
@@ -150,17 +163,15 @@ impl<'a> Caller<'a> {
         let key = |key: Option<Cow<'a, str>>| key.map(|key| key.parse::<SessionKey>()).transpose();
         Ok(match tree {
             Tree::KeyValues => {
-                let agent = KeyValueFields::read(fields)?.agent_id;
-                Self { agent_id: Some(agent.clone()), agent, ..Self::default() }
+                let agent_id = KeyValueFields::read(fields)?.agent_id;
+                // The default is no name: a bound key replaces it with its own agent.
+                let agent = text_of(fields, "agent_id").map(Cow::Owned).unwrap_or_default();
+                Self { agent_id: Some(agent_id), agent, ..Self::default() }
             }
-            Tree::Memories | Tree::Recall => {
-                let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
-                let AnyoneFields { agent, user, key: of, chat, class, session, .. } = named;
-                if let Some(agent) = &agent {
-                    check_id("agent", agent).map_err(garth_engine::Error::from)?;
-                }
-                let (agent, key) = (agent.unwrap_or_default(), key(of)?);
-                Self { agent, user, chat, class, session, key, ..Self::default() }
+            Tree::Memories | Tree::Recall | Tree::Files => Self::anyone(fields)?,
+            // These calls require an agent, which such a key supplies.
+            Tree::Sessions if binding.agent.is_some() || binding.key.is_some() => {
+                Self { subject: text_of(fields, "name"), ..Self::anyone(fields)? }
             }
             Tree::Search => {
                 let named: SearchFields<'_> = FieldGroup::read(fields)?;
@@ -186,16 +197,29 @@ impl<'a> Caller<'a> {
             Tree::Media => {
                 let MediaFields { user, class, .. } = FieldGroup::read(fields)?;
                 let of_file = || argument("session_key").map(|(_, key)| key.clone());
-                // A user that the call names takes precedence over the session in the key of the file.
-                let of_file = || of_file().or_else(|| key_of_file(fields)).filter(|_| user.is_none());
+                // A user that the call or the API key names, and a session key of the latter, take precedence
+                // over the session in the key of the file.
+                let is_named = user.is_some() || binding.user.is_some() || binding.key.is_some();
+                let of_file = || of_file().or_else(|| key_of_file(fields)).filter(|_| !is_named);
                 let key = text_of(fields, "session_key").or_else(of_file);
                 // A UUID names a session without a session key.
                 let key = key.filter(|key| key.starts_with("agent:"));
                 let key = key.map(|key| key.parse()).transpose()?;
                 Self { agent, user, class, key, ..Self::default() }
             }
-            Tree::None => Self { agent, ..Self::default() },
+            Tree::Admin | Tree::None => Self { agent, ..Self::default() },
         })
+    }
+
+    /// Reads a caller who may leave every name out.
+    fn anyone(fields: &Fields<'a>) -> Result<Self, Refusal> {
+        let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
+        let AnyoneFields { agent, user, key, chat, class, session, .. } = named;
+        if let Some(agent) = &agent {
+            check_id("agent", agent).map_err(garth_engine::Error::from)?;
+        }
+        let key = key.map(|key| key.parse::<SessionKey>()).transpose()?;
+        Ok(Self { agent: agent.unwrap_or_default(), user, chat, class, session, key, ..Self::default() })
     }
 
     /// Returns the agent whose keys and values the call is on.
@@ -213,22 +237,46 @@ impl<'a> Caller<'a> {
         named.map(Cow::Borrowed).or_else(|| Some(Cow::Owned(self.key.as_ref()?.to_string())))
     }
 
-    /// Returns the identity to be judged; `None` for the account itself.
-    pub(super) fn request(&self, tree: Tree) -> Result<Option<Request>, Refusal> {
+    /// Returns the names of the request, before the API key completes them. An agent that is not named is the
+    /// empty text.
+    pub(super) fn asked(&self) -> Request {
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
-        // Memories, recall and search also serve the whole account, without an agent.
-        let is_free = matches!(tree, Tree::Memories | Tree::Recall | Tree::Search);
-        let agent = if is_free && self.agent.is_empty() { DEFAULT_AGENT } else { &*self.agent };
-        let mut request = Request::new(agent);
+        let mut request = Request::new(&*self.agent);
         (request.user, request.chat) = (owned(&self.user), owned(&self.chat));
         (request.session, request.key) = (owned(&self.session), self.key.clone());
         request.class = self.class.as_deref().map(Class::named);
-        let names_nobody = self.agent.is_empty() && !request.names_somebody();
-        Ok(match tree {
-            Tree::KeyValues | Tree::None => None,
-            _ if is_free && names_nobody => None,
-            _ => Some(request),
-        })
+        request
+    }
+
+    /// Takes over the names of the request that a bound key has completed, so that handlers and the log have
+    /// those by which it is judged.
+    ///
+    /// # Errors
+    /// `FORBIDDEN` if the call names the keys of another agent.
+    pub(super) fn complete(&mut self, tree: Tree, request: &Request) -> Result<(), Refusal> {
+        self.agent = Cow::Owned(request.agent.clone());
+        match &mut self.agent_id {
+            Some(agent_id) if tree == Tree::KeyValues => agent_id.clone_from(&self.agent),
+            Some(agent_id) if **agent_id != request.agent => {
+                let message = "this API key is bound to another agent; leave \"agent_id\" out";
+                return Err(garth_engine::Error::new(ErrorKind::AccessDenied, message).into());
+            }
+            _ => {}
+        }
+        let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
+        (self.user, self.chat, self.session) =
+            (owned(&request.user), owned(&request.chat), owned(&request.session));
+        self.class = request.class.map(|class| Cow::Borrowed(class.as_str()));
+        self.key.clone_from(&request.key);
+        Ok(())
+    }
+}
+
+/// Returns the account that a call on the administration of one names.
+pub(super) fn named_account<'a>(tree: Tree, fields: &Fields<'a>) -> Result<Option<Cow<'a, str>>, Refusal> {
+    match tree {
+        Tree::Admin => Ok(AdminFields::read(fields)?.account),
+        _ => Ok(None),
     }
 }
 

@@ -1,7 +1,9 @@
-//! Access of calls to files: opens the parts of the tree that the caller may reach.
+//! Access of calls to files: opens the part of the account that a call reaches, and gives each store the
+//! state of the call.
 
 use std::sync::Arc;
 
+use garth_agent::access::Grounds;
 use garth_agent::kv::{Kv, KvResult};
 use garth_agent::media::Media;
 use garth_agent::memory::Memories;
@@ -9,8 +11,6 @@ use garth_agent::recall::Recaller;
 use garth_agent::search::Searcher;
 use garth_agent::session::Sessions;
 use garth_agent::workspace::Workspace;
-use garth_agent::{self as agent, Access};
-use garth_engine::model::Author;
 use garth_engine::{AccountStore, Env, FileSystem};
 
 use super::call::Call;
@@ -20,89 +20,88 @@ use crate::errors::Refusal;
 /// Tree that a call may reach.
 pub(super) struct Opened<'a> {
     call: &'a Call<'a>,
-    /// Access of the identity; `None` for the account itself.
-    access: Option<Access>,
+    grounds: Grounds,
+    /// True if the tree of a call on files creates its missing directories.
+    creates: bool,
 }
 
 /// Opens the tree for a write, and creates missing directories.
 pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
     let opened = reach(call, tree).await?;
     // The answer to a repeat is recorded; it needs no directories.
-    if !call.once.is_repeat() {
-        opened.make().await?;
+    if call.once.is_repeat() {
+        return Ok(opened);
     }
+    if tree == Tree::Files {
+        // The tree has directories of its own, which are created when it is built.
+        return Ok(Opened { creates: true, ..opened });
+    }
+    opened.make().await?;
     Ok(opened)
 }
 
 /// Opens the tree and creates nothing.
 pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
-    let Some(request) = call.caller.request(tree)? else { return Ok(Opened { call, access: None }) };
-    let access = Access::open(call.account, call.env, agent::Caller::ApiKey, &request).await?;
-    Ok(Opened { call, access: Some(access.by_key(&call.key.id)) })
+    Ok(Opened { call, grounds: call.reach.open(tree.family()).await?, creates: false })
+}
+
+/// Opens the files of a call whose body or answer is not JSON. `creates` creates missing directories.
+pub(super) async fn files(call: &Call<'_>, creates: bool) -> Result<Arc<dyn FileSystem>, Refusal> {
+    let opened = reach(call, Tree::Files).await?;
+    Opened { creates: creates && !call.once.is_repeat(), ..opened }.files().await
 }
 
 impl Opened<'_> {
     /// Creates the missing directories of the identity.
     pub(super) async fn make(&self) -> Result<(), Refusal> {
-        match &self.access {
-            Some(access) => Ok(access.make().await?),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the access of the identity.
-    fn access(&self) -> Result<&Access, Refusal> {
-        let missing = || Refusal::internal().because("a call without an identity asks for what one reaches");
-        self.access.as_ref().ok_or_else(missing)
+        Ok(self.grounds.make().await?)
     }
 
     /// Returns the keys and values of the agent.
     pub(super) fn key_values(&self) -> KvResult<Kv<'_>> {
-        Ok(Kv::new(self.call.account, self.call.caller.namespace())?.by_key(&self.call.key.id))
+        self.grounds.key_values(self.call.caller.namespace())
     }
 
     /// Returns the memories.
-    pub(super) fn memories(&self) -> Memories<'_> {
-        let account = self.call.key.share();
-        let memories = match &self.access {
-            Some(access) => access.memories(account),
-            None => {
-                let author = Author::key(&self.call.key.id);
-                Memories::new(&**self.call.account, account).env(self.call.env.clone()).author(author)
-            }
-        };
-        memories.once(self.call.once.clone())
+    pub(super) fn memories(&self) -> Result<Memories<'_>, Refusal> {
+        Ok(self.grounds.memories(self.call.key.share())?.once(self.call.once.clone()))
     }
 
     /// Returns the sessions of the audience with the agent.
     pub(super) fn sessions(&self) -> Result<Sessions<'_>, Refusal> {
-        Ok(self.access()?.sessions().once(self.call.once.clone()))
+        Ok(self.grounds.sessions()?.once(self.call.once.clone()))
     }
 
     /// Returns the workspace of the agent.
     pub(super) fn workspace(&self) -> Result<Workspace<'_>, Refusal> {
-        let workspace = self.access()?.workspace().cache(self.call.prompts, self.call.key.share());
+        let workspace = self.grounds.workspace()?.cache(self.call.prompts, self.call.key.share());
         Ok(workspace.once(self.call.once.clone()))
     }
 
     /// Returns the media of the sessions.
     pub(super) fn media(&self) -> Result<Media<'_>, Refusal> {
-        Ok(self.access()?.media().once(self.call.once.clone()))
+        Ok(self.grounds.media()?.once(self.call.once.clone()))
     }
 
     /// Returns true for the tree of an identity, and false for the account itself.
     pub(super) fn is_of_identity(&self) -> bool {
-        self.access.is_some()
+        self.grounds.identity().is_some()
+    }
+
+    /// Returns the files of the identity, or of the account for a free key that names nobody.
+    pub(super) async fn files(&self) -> Result<Arc<dyn FileSystem>, Refusal> {
+        Ok(self.grounds.tree(self.creates).await?)
+    }
+
+    /// Returns the account, for its administration.
+    pub(super) fn account(&self) -> Result<Arc<dyn AccountStore>, Refusal> {
+        Ok(Arc::clone(self.grounds.account()?))
     }
 
     /// Returns the tree to recall from, or to search in.
     pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
         let (account, env) = (self.call.key.share().to_owned(), self.call.env.clone());
-        let (fs, places): (Arc<dyn FileSystem>, _) = match &self.access {
-            // A read creates no directories.
-            Some(access) => (access.tree().create(false).open().await?, Some(access.memory_places())),
-            None => (Arc::<dyn AccountStore>::clone(self.call.account), None),
-        };
+        let (fs, places) = (self.grounds.searched().await?, self.grounds.memory_places());
         Ok(Recalled { fs, places, account, env })
     }
 }

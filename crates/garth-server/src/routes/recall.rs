@@ -65,9 +65,10 @@ pub(super) async fn recall(
         None => Some(call.answers.answer(account, PAGE).await?),
     };
     let embedder = served.map(|served| (served, served.within(waiting)));
+    let of_account = call.reach.for_garth()?;
     let embedding = embedder
         .as_ref()
-        .map(|(served, embedder)| served.limited(Embedding::new(embedder, call.vectors), &**call.account));
+        .map(|(served, embedder)| served.limited(Embedding::new(embedder, call.vectors), &**of_account));
     // A new key for each answer, so that stored text cannot contain its codes.
     let key = Key::random(&recalled.env)?;
     let recaller = recalled.recaller().embedding(embedding);

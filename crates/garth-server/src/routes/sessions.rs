@@ -157,7 +157,8 @@ pub(super) async fn append(
         let (agent, user) = (call.caller.agent.to_string(), sessions.audience().to_owned());
         let (account, session) = (call.key.share().to_owned(), fields.name.into_owned());
         let of = Of { account, agent, user, session };
-        let (tree, env, model) = (Arc::clone(call.account), call.env.clone(), call.model.cloned());
+        let (env, model) = (call.env.clone(), call.model.cloned());
+        let tree = Arc::clone(call.reach.for_garth()?);
         call.compactions.begin(tree, env, model, of);
     }
     let lines = done.lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
@@ -240,7 +241,7 @@ pub(super) async fn publish(
         false => sessions.to_publish(&fields.name, &fields.id).await?,
     };
     let opened = open(call, Tree::Memories).await?;
-    Ok(memories::written(call, &opened.memories().put(&uri, &put).await?))
+    Ok(memories::written(call, &opened.memories()?.put(&uri, &put).await?))
 }
 
 fields! {

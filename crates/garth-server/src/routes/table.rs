@@ -60,12 +60,14 @@ macro_rules! routes {
     (@call Write $call:ident) => { &$call };
     (@call Change $call:ident) => { &$call };
     (@tree KeyValues $opened:ident) => { $opened.key_values()? };
-    (@tree Memories $opened:ident) => { $opened.memories() };
+    (@tree Memories $opened:ident) => { $opened.memories()? };
     (@tree Sessions $opened:ident) => { $opened.sessions()? };
     (@tree Workspace $opened:ident) => { $opened.workspace()? };
     (@tree Media $opened:ident) => { $opened };
     (@tree Recall $opened:ident) => { $opened };
     (@tree Search $opened:ident) => { $opened };
+    (@tree Files $opened:ident) => { $opened.files().await? };
+    (@tree Admin $opened:ident) => { $opened.account()? };
 }
 
 /// Routes of calls in JSON, in the order of the specifications.

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth_engine::datadir::Scope;
+use garth_engine::datadir::{NewKey, Scope};
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Batch, Op, Timestamp};
 use garth_engine::{DataDir, Env, TreePath};
@@ -84,6 +84,16 @@ impl Server {
     /// A new key.
     pub(crate) fn key(&self, account: &str, scopes: &[Scope]) -> String {
         key(&self.home, account, scopes)
+    }
+
+    /// A new key of `acme` that is bound, without `admin`.
+    pub(crate) fn bound_key(&self, binding: &Value) -> String {
+        use Scope::{FilesRead, FilesWrite, MemoryRead, MemoryWrite, SearchRead};
+        let scopes = [FilesRead, FilesWrite, MemoryRead, MemoryWrite, SearchRead];
+        let mut new = NewKey::new(Some("acme"), &scopes);
+        new.binding = serde_json::from_value(binding.clone()).unwrap();
+        garth_agent::check_binding(&new.binding).unwrap();
+        block_on(self.home.control().issue_key(new)).unwrap().1.reveal().to_owned()
     }
 
     /// Tells the server to stop, without waiting.

@@ -15,11 +15,24 @@ use self::places::Place::{Channel, Closed, Open, Other, Owner, Second, User};
 use self::places::{ASKERS, Asker, Filled, Place, SESSIONS};
 use self::requests::{asks, files, is_asked_of_media, offered, short};
 
-/// Returns the rows of the table: a call, and a word for each of [`ASKERS`].
-fn table() -> Vec<(String, Vec<String>)> {
+/// Head of the table of calls and callers, in the order of [`ASKERS`].
+const BY_CALLER: &str =
+    "| call | owner | user | channel | nobody | key of another agent |\n|---|---|---|---|---|---|\n";
+
+/// Head of the table of calls whose reach a bound key changes, in the order of [`BOUND`].
+const BY_BINDING: &str = "| call | owner | user | channel | session |\n|---|---|---|---|---|\n";
+
+/// Bindings whose reach is compared: the asker that each one fixes, and its JSON.
+const BOUND: [(Asker, &str); 4] = [
+    (Asker::Owner, r#"{"agent":"scout","user":"ann"}"#),
+    (Asker::User, r#"{"agent":"scout","user":"bob"}"#),
+    (Asker::Channel, r#"{"key":"agent:scout:slack:channel:C1"}"#),
+    (Asker::User, r#"{"agent":"scout","user":"bob","session":"user-chat"}"#),
+];
+
+/// Returns the rows of a table: a call, and a word for each column.
+fn table(head: &str) -> Vec<(String, Vec<String>)> {
     let page = include_str!("../../../../docs/specs/http-scopes.md");
-    let head =
-        "| call | owner | user | channel | nobody | key of another agent |\n|---|---|---|---|---|---|\n";
     let (_, table) = page.split_once(head).unwrap();
     let row = |line: &str| {
         let mut cells =
@@ -44,6 +57,24 @@ fn meant(word: &str, asker: Asker, call: &CallReference) -> BTreeSet<Place> {
     let offered = offered(call);
     places.retain(|place| offered.contains(place));
     places
+}
+
+/// Returns the calls that take a key.
+fn calls() -> Vec<CallReference> {
+    reference::calls().into_iter().filter(|call| call.path != "/healthz").collect()
+}
+
+fn name(call: &CallReference) -> String {
+    format!("{} {}", call.method, call.path)
+}
+
+/// Returns the fields for a bound key. It fixes all names; only the call that takes nothing but a session
+/// key has to name one.
+fn who_is_bound(asker: Asker, call: &CallReference) -> Value {
+    match who(asker, call).get("key") {
+        Some(key) if short(call) == "sessions/current" => json!({"key": key}),
+        _ => json!({}),
+    }
 }
 
 /// Returns the fields for an asker. A field that the call does not have is left out.
@@ -82,8 +113,10 @@ fn who(asker: Asker, call: &CallReference) -> Value {
     fields
 }
 
-/// Returns the places that an asker reaches by a call.
-fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Place> {
+/// Returns the places that an asker reaches by a call: with a key that fixes its names, or by naming them.
+fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&str>) -> BTreeSet<Place> {
+    let key = bound.unwrap_or(&filled.server.key);
+    let who = |asker, call| if bound.is_some() { who_is_bound(asker, call) } else { who(asker, call) };
     if call.method == "DELETE" {
         filled.leave_files();
     }
@@ -106,7 +139,7 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Plac
                 .iter()
                 .map(|(name, value)| format!("{name}={}", value.as_str().unwrap()))
                 .collect();
-            let headers = format!("authorization: Bearer {}\r\n", filled.server.key);
+            let headers = format!("authorization: Bearer {key}\r\n");
             let body: &[u8] = if matches!(call.body, BodyReference::Bytes) { b"x" } else { b"" };
             for file in files(call) {
                 let target = call.path.replace("{*path}", file.trim_start_matches('/'));
@@ -118,20 +151,20 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Plac
             for ask in asks(call, asker, filled) {
                 let mut body = who(asker, call);
                 body.as_object_mut().unwrap().extend(ask.body.as_object().unwrap().clone());
-                note(ask.to, ask.names, &filled.server.post(&path, body.to_string()));
+                note(ask.to, ask.names, &filled.server.post_as(key, &path, body.to_string()));
             }
         }
         BodyReference::Bytes => {
             for place in SESSIONS.into_iter().filter(|place| is_asked_of_media("put", asker, *place)) {
-                let key = place.key().unwrap_or(&filled.ids[&place]);
-                let query = [Some(format!("session_key={key}")), user.clone()];
+                let session = place.key().unwrap_or(&filled.ids[&place]);
+                let query = [Some(format!("session_key={session}")), user.clone()];
                 let query = query.into_iter().flatten().collect::<Vec<_>>().join("&");
-                note(place, true, &filled.upload(&path, &query, "x"));
+                note(place, true, &filled.upload_as(key, &path, &query, "x"));
             }
         }
         _ => {
             for place in SESSIONS.into_iter().filter(|place| is_asked_of_media("read", asker, *place)) {
-                let headers = format!("authorization: Bearer {}\r\n", filled.server.key);
+                let headers = format!("authorization: Bearer {key}\r\n");
                 let query = user.as_ref().map_or_else(String::new, |user| format!("?{user}"));
                 let target = format!("/v1/agents/scout/{}{query}", filled.media[&place][0]);
                 note(place, true, &filled.server.request("GET", &target, &headers, b""));
@@ -150,17 +183,14 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Plac
 
 #[test]
 fn calls_reach_places_of_the_scope_table() {
-    let calls: Vec<CallReference> =
-        reference::calls().into_iter().filter(|call| call.path != "/healthz").collect();
-    let table = table();
-    let name = |call: &CallReference| format!("{} {}", call.method, call.path);
+    let (calls, table) = (calls(), table(BY_CALLER));
     let listed: Vec<&String> = table.iter().map(|(call, _)| call).collect();
     assert_eq!(listed, calls.iter().map(name).collect::<Vec<_>>().iter().collect::<Vec<_>>());
     let mut wrong = Vec::new();
     for (column, asker) in ASKERS.into_iter().enumerate() {
         let filled = Filled::start();
         for (call, (_, cells)) in calls.iter().zip(&table) {
-            let (found, meant) = (reached(&filled, call, asker), meant(&cells[column], asker, call));
+            let (found, meant) = (reached(&filled, call, asker, None), meant(&cells[column], asker, call));
             if found != meant {
                 let word = &cells[column];
                 wrong.push(format!("{} as {asker:?}: {word} means {meant:?}, reached {found:?}", name(call)));
@@ -168,6 +198,49 @@ fn calls_reach_places_of_the_scope_table() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn bound_keys_reach_places_of_the_binding_table() {
+    let (by_caller, by_binding) = (table(BY_CALLER), table(BY_BINDING));
+    let row = |table: &[(String, Vec<String>)], call: &CallReference| {
+        table.iter().find(|(listed, _)| *listed == name(call)).map(|(_, cells)| cells.clone())
+    };
+    let calls = calls();
+    for (listed, _) in &by_binding {
+        assert!(calls.iter().any(|call| name(call) == *listed), "{listed} is no call");
+    }
+    let mut wrong = Vec::new();
+    for (column, (asker, binding)) in BOUND.into_iter().enumerate() {
+        let filled = Filled::start();
+        let key = filled.server.bound_key(&serde_json::from_str(binding).unwrap());
+        for call in &calls {
+            // A call that the second table does not list reaches what its asker does by names.
+            let as_named = ASKERS.iter().position(|named| *named == asker).unwrap();
+            let word = match row(&by_binding, call) {
+                Some(cells) => cells[column].clone(),
+                None => row(&by_caller, call).unwrap()[as_named].clone(),
+            };
+            let (found, meant) = (reached(&filled, call, asker, Some(&key)), meant(&word, asker, call));
+            if found != meant {
+                wrong.push(format!("{} {binding}: {word} means {meant:?}, reached {found:?}", name(call)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn read_only_key_changes_no_place() {
+    let filled = Filled::start();
+    let binding = json!({"agent": "scout", "user": "ann", "read_only": true});
+    let (key, before) = (filled.server.bound_key(&binding), filled.head());
+    let mut read = BTreeSet::new();
+    for call in calls() {
+        read.extend(reached(&filled, &call, Asker::Owner, Some(&key)));
+    }
+    assert_eq!(filled.head(), before);
+    assert!(read.contains(&Owner) && read.contains(&Closed), "{read:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ const LAYERS: [(&str, &str, &str); 28] = [
     ("crates/garth-agent", "tree", "chat memory"),
     ("crates/garth-agent", "session", "media models memory registry"),
     ("crates/garth-agent", "workspace", "files media models memory registry session"),
-    ("crates/garth-agent", "access", "chat media memory recall registry search session tree workspace"),
+    ("crates/garth-agent", "access", "chat kv media memory recall registry search session tree workspace"),
     ("crates/garth-engine", "rule", ""),
     ("crates/garth-engine", "runtime", ""),
     ("crates/garth-engine", "fs", "rule"),

@@ -246,6 +246,7 @@ impl<'a> Sessions<'a> {
         let name = spawn.session.clone().unwrap_or_else(|| spawn.id.clone());
         check_id("agent", &agent)?;
         check_id("session", &name)?;
+        self.check_agent(&agent)?;
         if agent == self.agent && name == session {
             return Err(Error::invalid(format!("{name}: a session cannot be its own child; name another")));
         }

@@ -134,6 +134,11 @@ impl Sessions<'_> {
     /// Refuses the name of a session that the caller does not see.
     async fn check_not_hidden(&self, name: &str) -> Result<()> {
         let dir = self.directory(name)?;
+        // Before any lookup: the answer must not tell which sessions exist.
+        if self.has_one_session() {
+            let message = format!("{name}: this API key is bound to one session and creates no other");
+            return Err(Error::new(ErrorKind::AccessDenied, message));
+        }
         if self.places.is_none() || self.fs.lookup(&dir).await?.is_some() {
             return Ok(());
         }

@@ -46,7 +46,8 @@ impl<'a> Sessions<'a> {
     pub(crate) fn media(&self) -> Media<'a> {
         let media = Media::new(self.fs).env(self.env.clone()).author(self.author.clone());
         match (&self.places, self.home()) {
-            (Some(_), Ok(home)) => media.of_sessions(home, &self.agent),
+            // Files that belong to the agent, and to no session, are no part of a single session.
+            (Some(_), Ok(home)) => media.of_sessions(home, (!self.has_one_session()).then_some(&self.agent)),
             _ => media,
         }
     }

@@ -141,6 +141,9 @@ impl Sessions<'_> {
     /// Returns the names of the directories after `after`, and the name after which the next page starts.
     async fn names(&self, after: Option<&str>) -> Result<(Vec<String>, Option<String>)> {
         let mut page = Page::default().after(after.map(Name::parse).transpose()?);
+        if self.has_one_session() {
+            return Ok((self.only_name(after)?, None));
+        }
         let (home, mut names) = (At::from(self.home()?), Vec::new());
         loop {
             let Some(listing) = self.fs.list(&home, &page).await.optional()? else {
@@ -161,6 +164,16 @@ impl Sessions<'_> {
                 None => return Ok((names, None)),
             }
         }
+    }
+
+    /// Returns the name of the only visible session, if it comes after `after`. Its directory is an island in
+    /// the directory of all sessions, which is hidden.
+    fn only_name(&self, after: Option<&str>) -> Result<Vec<String>> {
+        let home = self.home()?;
+        let tops = self.places.iter().flat_map(|places| places.within.tops_below(&home));
+        let names = tops.filter(|top| top.parent().as_ref() == Some(&home)).filter_map(TreePath::name);
+        let names = names.filter(|name| after.is_none_or(|after| after < *name));
+        Ok(names.map(str::to_owned).collect())
     }
 
     /// Reads some sessions, in the given order. `None` stands for one that does not exist.

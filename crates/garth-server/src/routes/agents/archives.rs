@@ -42,7 +42,7 @@ pub(in crate::routes) async fn reset(
     fields: ResetFields<'_>,
 ) -> Result<Value, Refusal> {
     let model = call.model_to_ask(fields.by_model).await?;
-    let allowance = ServedModel::allowance(model.as_ref(), &**call.account, call.env).await?;
+    let allowance = ServedModel::allowance(model.as_ref(), &**call.reach.for_garth()?, call.env).await?;
     let asking = ServedModel::asking(model.as_ref(), allowance.as_ref());
     let mut how = Reset::default().name(fields.next.map(Cow::into_owned)).asking(asking);
     how.if_due = fields.if_due;

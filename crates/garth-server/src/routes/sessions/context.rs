@@ -134,7 +134,7 @@ pub(in crate::routes) async fn compact(
 ) -> Result<Value, Refusal> {
     let mut how = Compact::default();
     let model = call.model_to_ask(fields.by_model).await?;
-    let allowance = ServedModel::allowance(model.as_ref(), &**call.account, call.env).await?;
+    let allowance = ServedModel::allowance(model.as_ref(), &**call.reach.for_garth()?, call.env).await?;
     (how.model, how.allowance) = (model.as_ref().map(|model| &*model.model), allowance.as_ref());
     (how.max_tokens, how.keep) = (fields.max_tokens, fields.keep);
     let done = sessions.compact(&fields.name, &how).await?;

@@ -309,9 +309,13 @@ impl Filled {
         block_on(self.account().head()).unwrap().seq
     }
 
+    fn upload(&self, call: &str, query: &str, bytes: &str) -> Reply {
+        self.upload_as(&self.server.key, call, query, bytes)
+    }
+
     /// Sends the bytes of a media file.
-    pub(super) fn upload(&self, call: &str, query: &str, bytes: &str) -> Reply {
-        let headers = format!("authorization: Bearer {}\r\ncontent-type: image/png\r\n", self.server.key);
+    pub(super) fn upload_as(&self, key: &str, call: &str, query: &str, bytes: &str) -> Reply {
+        let headers = format!("authorization: Bearer {key}\r\ncontent-type: image/png\r\n");
         self.server.request("POST", &format!("/v1/{call}?{query}"), &headers, bytes.as_bytes())
     }
 

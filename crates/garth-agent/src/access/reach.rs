@@ -1,0 +1,391 @@
+//! Reach of a request: the only way from an API key and a request to files. A call of the server has a
+//! [`Reach`] and nothing else of the account; `docs/specs/bindings.md` describes the effect of a binding.
+
+use std::sync::Arc;
+
+use super::{Access, binding};
+use crate::boxed;
+use crate::identity::{Caller, Identity, Request};
+use crate::kv::{DEFAULT_AGENT, Kv, KvResult};
+use crate::media::Media;
+use crate::memory::Memories;
+use crate::session::Sessions;
+use crate::workspace::Workspace;
+use garth_engine::datadir::Binding;
+use garth_engine::env::Env;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::{AccountStore, FileSystem};
+use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
+use garth_engine::path::TreePath;
+
+/// Owner of the snapshots, commit ids and uploads that free keys make by calls on files of the account.
+const FILES: &str = "files";
+
+/// Kind of call. It decides if a request that names nobody reaches the account itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Keys and values of an agent.
+    KeyValues,
+    /// Memories.
+    Memories,
+    /// Sessions of an agent.
+    Sessions,
+    /// Workspace of an agent.
+    Workspace,
+    /// Media of sessions.
+    Media,
+    /// Recall.
+    Recall,
+    /// Search.
+    Search,
+    /// Files.
+    Files,
+    /// Administration of the account.
+    Admin,
+}
+
+/// API key of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Credential<'k> {
+    /// Id, recorded as author of commits.
+    pub id: &'k str,
+    /// Names and limits that the key fixes.
+    pub binding: &'k Binding,
+    /// True if the key has the scope `admin`.
+    pub is_admin: bool,
+}
+
+/// Reach of one request with an API key.
+///
+/// ```
+/// use garth_agent::access::{Credential, Family, Reach};
+/// use garth_agent::Request;
+/// use garth_engine::datadir::Binding;
+///
+/// # futures::executor::block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// # let data = garth::builder().open(&folder.path().join("data"))?;
+/// # data.create_account("default").await?;
+/// # let account = data.account("default").await?;
+/// let mut binding = Binding::default();
+/// (binding.agent, binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
+/// let key = Credential { id: "0123456789abcdef", binding: &binding, is_admin: false };
+///
+/// let asked = Request::default();
+/// let reach = Reach::new(Some(account.clone()), data.env(), key, Family::Sessions, asked)?;
+/// let grounds = reach.open(Family::Sessions).await?;
+/// assert_eq!(grounds.identity().map(|who| who.audience()), Some("ann"));
+///
+/// let asked = Request::new("scout").user("bob");
+/// assert!(Reach::new(Some(account), data.env(), key, Family::Sessions, asked).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// `None` for a key of the data folder that names no account.
+    account: Option<Arc<dyn AccountStore>>,
+    env: Env,
+    key: String,
+    is_admin: bool,
+    binding: Binding,
+    family: Family,
+    /// Request with the names that the key fixes; `None` for the account itself.
+    request: Option<Request>,
+}
+
+impl Reach {
+    /// Completes a request with the names that the key fixes. An agent that is not named is the empty text.
+    /// Reads nothing.
+    ///
+    /// # Errors
+    /// `AccessDenied` if the request names something else than the key, or the key cannot be used for such
+    /// calls.
+    pub fn new(
+        account: Option<Arc<dyn AccountStore>>,
+        env: &Env,
+        key: Credential<'_>,
+        family: Family,
+        asked: Request,
+    ) -> Result<Self> {
+        check_family(key.binding, family)?;
+        if family == Family::Admin && !key.is_admin {
+            return Err(denied("this API key lacks the scope `admin`"));
+        }
+        let request = match key.binding.is_free() {
+            true => of_free_key(family, asked),
+            // Never the account itself, whatever the request leaves out.
+            false => Some(with_agent(binding::completed(key.binding, asked)?)),
+        };
+        let (env, id, binding) = (env.clone(), key.id.to_owned(), key.binding.clone());
+        Ok(Self { account, env, key: id, is_admin: key.is_admin, binding, family, request })
+    }
+
+    /// Returns true for a bound key.
+    pub fn is_bound(&self) -> bool {
+        !self.binding.is_free()
+    }
+
+    /// Returns the completed request; `None` for the account itself.
+    pub const fn request(&self) -> Option<&Request> {
+        self.request.as_ref()
+    }
+
+    fn account(&self) -> Result<&Arc<dyn AccountStore>> {
+        let message = "this API key is one of the data folder and opens no account; use a key of the \
+                       account, or name the account in \"account\" where the call has that field";
+        self.account.as_ref().ok_or_else(|| denied(message))
+    }
+
+    /// Judges the request as [`Access::judge`] does; `None` for the account itself.
+    ///
+    /// # Errors
+    /// As [`Access::judge`].
+    pub async fn judge(&self) -> Result<Option<Identity>> {
+        match &self.request {
+            Some(request) => {
+                let who = Access::judge(self.account()?, &self.env, Caller::ApiKey, request).await?;
+                Ok(Some(who))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the filesystem that stores the idempotency records of the key: the account or, for a bound
+    /// key, a part of it that keys with the same binding share.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub async fn records(&self) -> Result<Arc<dyn FileSystem>> {
+        let account = self.account()?;
+        if !self.is_bound() {
+            return Ok(Arc::<dyn AccountStore>::clone(account));
+        }
+        let owner = Owner::new(&format!("key/{}", self.binding.digest()))?;
+        account.raw().confined(&Confinement::new(Within::everything(), owner)).await
+    }
+
+    /// Returns the label of the idempotency keys: equal for keys with the same binding, empty for free keys.
+    pub fn label(&self) -> String {
+        self.binding.digest()
+    }
+
+    /// Opens the part of the account that the request reaches. Creates nothing.
+    ///
+    /// # Errors
+    /// - As [`Access::open`].
+    /// - `AccessDenied`: the request leads to another audience than the one that the key is bound to.
+    #[boxed]
+    pub async fn open(&self, family: Family) -> Result<Grounds> {
+        check_family(&self.binding, family)?;
+        let access = match &self.request {
+            Some(request) => {
+                let (account, caller) = (self.account()?, Caller::ApiKey);
+                let access = Access::within(account, &self.env, caller, request, &self.binding).await?;
+                Some(access.by_key(&*self.key))
+            }
+            None => None,
+        };
+        Ok(Grounds { reach: self.clone(), access })
+    }
+
+    /// Returns the sequence of the snapshot of this name. Calls on files look it up in their own tree first.
+    /// Free keys see the snapshots of the account, bound keys only those of the tree that they open.
+    ///
+    /// # Errors
+    /// `NotFound`; as [`Reach::open`].
+    pub async fn snapshot(&self, name: &str) -> Result<Seq> {
+        let named = Moment::Snapshot(name.to_owned());
+        if self.is_bound() || self.family == Family::Files {
+            let tree = self.open(self.family).await?.tree(false).await?;
+            match tree.as_of(&named).await {
+                Err(error) if error.is(ErrorKind::NotFound) && !self.is_bound() => {}
+                past => return Ok(past?.head().await?.seq),
+            }
+        }
+        Ok(self.account()?.as_of(&named).await?.head().await?.seq)
+    }
+
+    /// Returns the complete account, for work that garth does on its own behalf and whose results the request
+    /// does not see: allowances of tokens, and compaction after an append.
+    ///
+    /// # Errors
+    /// `AccessDenied` without an account.
+    #[doc(hidden)]
+    pub fn for_garth(&self) -> Result<&Arc<dyn AccountStore>> {
+        self.account()
+    }
+}
+
+/// Part of an account that a request reaches.
+#[derive(Clone, Debug)]
+pub struct Grounds {
+    reach: Reach,
+    /// Access of the identity; `None` for the account itself.
+    access: Option<Access>,
+}
+
+impl Grounds {
+    fn access(&self) -> Result<&Access> {
+        let missing = || Error::new(ErrorKind::Io, "a call without an identity asks for the sessions of one");
+        self.access.as_ref().ok_or_else(missing)
+    }
+
+    /// Returns the identity; `None` for the account itself.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.access.as_ref().map(Access::identity)
+    }
+
+    /// Creates the missing directories of the identity, as [`Access::make`] does.
+    ///
+    /// # Errors
+    /// As [`Access::make`].
+    pub async fn make(&self) -> Result<()> {
+        match &self.access {
+            Some(access) => access.make().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the keys and values of an agent. A bound key reaches those that its identity reaches, of its
+    /// own agent.
+    ///
+    /// # Errors
+    /// As [`Kv::new`].
+    pub fn key_values(&self, agent: &str) -> KvResult<Kv<'_>> {
+        let kv = match &self.access {
+            Some(access) => Kv::new(&*access.inner, access.who.agent())?,
+            None => Kv::new(&**self.reach.account()?, agent)?,
+        };
+        Ok(kv.by_key(&self.reach.key))
+    }
+
+    /// Returns the memories. `account` is the name of the account in their URIs.
+    ///
+    /// # Errors
+    /// `AccessDenied` without an account.
+    pub fn memories(&self, account: &str) -> Result<Memories<'_>> {
+        Ok(match &self.access {
+            Some(access) => access.memories(account),
+            None => {
+                let author = Author::key(&*self.reach.key);
+                let fs: &dyn FileSystem = &**self.reach.account()?;
+                Memories::new(fs, account).env(self.reach.env.clone()).author(author)
+            }
+        })
+    }
+
+    /// Returns the sessions of the audience with the agent.
+    ///
+    /// # Errors
+    /// `Io` for the account itself, which a call on sessions never reaches.
+    pub fn sessions(&self) -> Result<Sessions<'_>> {
+        Ok(self.access()?.sessions())
+    }
+
+    /// Returns the workspace of the agent.
+    ///
+    /// # Errors
+    /// As [`Grounds::sessions`].
+    pub fn workspace(&self) -> Result<Workspace<'_>> {
+        Ok(self.access()?.workspace())
+    }
+
+    /// Returns the media of the visible sessions.
+    ///
+    /// # Errors
+    /// As [`Grounds::sessions`].
+    pub fn media(&self) -> Result<Media<'_>> {
+        Ok(self.access()?.media())
+    }
+
+    /// Returns the tree of the identity or, for a free key, the account. `creates` creates missing
+    /// directories.
+    ///
+    /// # Errors
+    /// As [`AgentTree::open`](crate::AgentTree::open).
+    #[boxed]
+    pub async fn tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
+        match &self.access {
+            Some(access) => access.tree().create(creates).open().await,
+            None => self.files_of_account().await,
+        }
+    }
+
+    /// Returns the tree to search: that of the identity, or the account.
+    ///
+    /// # Errors
+    /// As [`Grounds::tree`].
+    pub async fn searched(&self) -> Result<Arc<dyn FileSystem>> {
+        match &self.access {
+            // A read creates no directories.
+            Some(_) => self.tree(false).await,
+            None => Ok(Arc::<dyn AccountStore>::clone(self.reach.account()?)),
+        }
+    }
+
+    /// Returns the places of memories in the tree of the identity, each with its path in the account; `None`
+    /// for the account itself.
+    pub fn memory_places(&self) -> Option<Vec<(TreePath, TreePath)>> {
+        self.access.as_ref().map(Access::memory_places)
+    }
+
+    /// Returns the account for calls on files. The skills of all agents are read-only without `admin`.
+    async fn files_of_account(&self) -> Result<Arc<dyn FileSystem>> {
+        let skills = TreePath::from_row("", super::SKILLS);
+        let read_only = Within::new((!self.reach.is_admin).then_some(skills));
+        let to = Confinement::new(Within::everything(), Owner::new(FILES)?).read_only(read_only);
+        self.reach.account()?.confined(&to.author(Author::key(&*self.reach.key))).await
+    }
+
+    /// Returns the account for its administration.
+    ///
+    /// # Errors
+    /// `AccessDenied` for any key but a free one with `admin`, and without an account.
+    pub fn account(&self) -> Result<&Arc<dyn AccountStore>> {
+        if self.reach.is_bound() || !self.reach.is_admin {
+            return Err(denied("this call needs a key with the scope `admin` that is bound to nothing"));
+        }
+        self.reach.account()
+    }
+}
+
+/// Refuses calls that a bound key cannot make.
+fn check_family(binding: &Binding, family: Family) -> Result<()> {
+    use Family::{Admin, Files, KeyValues, Recall, Search};
+    if family == Admin && !binding.is_free() {
+        return Err(denied("a bound API key administers nothing; use a key that is bound to nothing"));
+    }
+    match &binding.prefix {
+        Some(prefix) if !matches!(family, Files | KeyValues | Recall | Search) => {
+            let message = format!(
+                "this API key is bound to {prefix}, and reaches only files, values, search and recall there"
+            );
+            Err(denied(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the request that a free key makes; `None` for the account itself.
+fn of_free_key(family: Family, asked: Request) -> Option<Request> {
+    use Family::{Admin, Files, KeyValues, Memories, Recall, Search};
+    match family {
+        KeyValues | Admin => None,
+        Memories | Recall | Search | Files if asked.agent.is_empty() && !asked.names_somebody() => None,
+        Memories | Recall | Search | Files => Some(with_agent(asked)),
+        // These calls require an agent.
+        Family::Sessions | Family::Workspace | Family::Media => Some(asked),
+    }
+}
+
+/// Returns a request that names an agent.
+fn with_agent(mut request: Request) -> Request {
+    if request.agent.is_empty() {
+        DEFAULT_AGENT.clone_into(&mut request.agent);
+    }
+    request
+}
+
+fn denied(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::AccessDenied, message)
+}

@@ -1,0 +1,200 @@
+//! Reach of an API key: the effect of each part of its binding on the tree that its requests open.
+
+use std::sync::Arc;
+
+use garth_agent::access::{Credential, Family, Grounds, Reach};
+use garth_agent::session::Create;
+use garth_agent::{Access, Caller, Request};
+use garth_engine::datadir::Binding;
+use garth_engine::model::{At, Batch, HistoryPage, Op};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
+use serde_json::{Value, json};
+
+use super::access::{Account, p, scout};
+
+fn binding(json: Value) -> Binding {
+    serde_json::from_value(json).unwrap()
+}
+
+fn reach(account: &Account, binding: &Binding, is_admin: bool, asked: Request) -> Reach {
+    let key = Credential { id: "0123456789abcdef", binding, is_admin };
+    let store = Some(Arc::clone(&account.store));
+    Reach::new(store, &Env::system(), key, Family::Files, asked).unwrap()
+}
+
+/// Opens what a bound key reaches without naming anything.
+async fn bound(account: &Account, json: Value) -> Grounds {
+    let reach = reach(account, &binding(json), false, Request::default());
+    reach.open(Family::Files).await.unwrap()
+}
+
+/// Returns the tree of ann, who owns the agent, with a file of hers.
+async fn of_ann(account: &Account) -> Arc<dyn FileSystem> {
+    let tree = account.access(&scout().user("ann")).await.tree().open().await.unwrap();
+    tree.commit(Batch::new([
+        Op::write(p("/notes/plan.md"), "plan").with_parents(),
+        Op::write(p("/secret.md"), "secret"),
+    ]))
+    .await
+    .unwrap();
+    tree
+}
+
+#[tokio::test]
+async fn bound_key_never_works_outside_of_sessions() {
+    // Without an owner, whoever names nobody owns the agent.
+    let account = Account::new("{}").await;
+    let settings = || Op::write(p("/.agent/settings.json"), r#"{"owner":"eve"}"#);
+    let grounds = bound(&account, json!({"agent": "scout"})).await;
+    let tree = grounds.tree(true).await.unwrap();
+    let refused = tree.commit(settings().into()).await.unwrap_err();
+    let is_refused = matches!(refused.kind(), ErrorKind::RuleViolation | ErrorKind::AccessDenied);
+    assert!(is_refused, "{refused}");
+    let free = reach(&account, &Binding::default(), false, scout());
+    let tree = free.open(Family::Files).await.unwrap().tree(true).await.unwrap();
+    tree.commit(settings().into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn bound_key_never_opens_the_account() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    for json in [json!({"agent": "scout"}), json!({"user": "ann"}), json!({"class": "main"})] {
+        let grounds = bound(&account, json.clone()).await;
+        assert!(grounds.identity().is_some(), "{json}");
+        assert!(grounds.account().is_err(), "{json}");
+    }
+    let key = binding(json!({"agent": "scout"}));
+    let key = Credential { id: "0123456789abcdef", binding: &key, is_admin: true };
+    let store = Some(Arc::clone(&account.store));
+    let refused = Reach::new(store, &Env::system(), key, Family::Admin, Request::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AccessDenied);
+}
+
+#[tokio::test]
+async fn prefix_limits_the_tree_to_a_directory() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    of_ann(&account).await;
+    let grounds = bound(&account, json!({"agent": "scout", "user": "ann", "prefix": "/notes"})).await;
+    let tree = grounds.tree(true).await.unwrap();
+    assert_eq!(tree.read_to_string("/notes/plan.md").await.unwrap(), "plan");
+    tree.write("/notes/more.md", "more").await.unwrap();
+    for path in ["/secret.md", "/", "/.agent/settings.json", "/.user", "/ctx"] {
+        let missing = tree.stat(&At::Path(p(path))).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound, "{path}: {missing}");
+    }
+    assert!(tree.write("/new.md", "x").await.is_err());
+    assert!(tree.commit(Op::remove_tree(p("/notes")).into()).await.is_err());
+    assert_eq!(tree.read_to_string("/notes/plan.md").await.unwrap(), "plan");
+}
+
+#[tokio::test]
+async fn prefix_of_several_parts_shows_each_of_them() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.put("/users/bob/memories/f", "tea").await;
+    account.put("/skills/pdf/SKILL.md", "pdf").await;
+    account.access(&scout().user("bob")).await;
+    let grounds = bound(&account, json!({"agent": "scout", "user": "bob", "prefix": "/ctx"})).await;
+    let tree = grounds.tree(false).await.unwrap();
+    assert_eq!(tree.read_to_string("/ctx/users/bob/memories/f").await.unwrap(), "tea");
+    assert_eq!(tree.read_to_string("/ctx/skills/pdf/SKILL.md").await.unwrap(), "pdf");
+    assert!(tree.stat(&At::Path(p("/.user"))).await.is_err());
+}
+
+#[tokio::test]
+async fn read_only_and_prefix_keys_create_no_directories() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.access(&scout().user("ann")).await;
+    let before = account.store.head().await.unwrap().seq;
+    for limit in [json!({"read_only": true}), json!({"prefix": "/notes"})] {
+        let mut json = json!({"agent": "scout", "user": "new"});
+        json.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+        let grounds = bound(&account, json).await;
+        grounds.make().await.unwrap();
+        grounds.tree(true).await.unwrap();
+    }
+    assert_eq!(account.store.head().await.unwrap().seq, before);
+}
+
+#[tokio::test]
+async fn read_only_key_changes_nothing_through_its_tree() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    of_ann(&account).await;
+    let grounds = bound(&account, json!({"agent": "scout", "user": "ann", "read_only": true})).await;
+    let tree = grounds.tree(true).await.unwrap();
+    assert_eq!(tree.read_to_string("/secret.md").await.unwrap(), "secret");
+    for op in [
+        Op::write(p("/secret.md"), "x"),
+        Op::write(p("/new.md"), "x"),
+        Op::remove(p("/notes/plan.md")),
+        Op::write(p("/.user/new.md"), "x"),
+    ] {
+        let refused = tree.commit(op.into()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AccessDenied, "{refused}");
+    }
+    // The features of agents write by another handle.
+    let refused = grounds.sessions().unwrap().create(&Create::new("new")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AccessDenied, "{refused}");
+}
+
+#[tokio::test]
+async fn session_key_shows_no_other_session_in_its_tree() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let access = account.access(&scout().user("ann")).await;
+    for name in ["one", "two"] {
+        access.sessions().create(&Create::new(name)).await.unwrap();
+    }
+    account.put("/agents/scout/sessions/old.jsonl.gz", "archive").await;
+    let grounds = bound(&account, json!({"agent": "scout", "user": "ann", "session": "one"})).await;
+    let tree = grounds.tree(false).await.unwrap();
+    let shown = |path: String| {
+        let tree = Arc::clone(&tree);
+        async move { tree.stat(&At::Path(p(&path))).await.is_ok() }
+    };
+    for top in ["/ctx/home/ann/agent/scout/session", "/.user/session"] {
+        assert!(!shown(format!("{top}/two/meta.json")).await, "{top}");
+    }
+    assert!(shown("/ctx/home/ann/agent/scout/session/one/meta.json".to_owned()).await);
+    assert!(!shown("/.agent/sessions/old.jsonl.gz".to_owned()).await);
+}
+
+#[tokio::test]
+async fn narrower_key_shares_no_snapshot_with_the_identity() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let tree = of_ann(&account).await;
+    tree.commit(Op::snapshot("mine").into()).await.unwrap();
+    account.store.commit(Op::snapshot("of-the-account").into()).await.unwrap();
+    let of = |json: Value| reach(&account, &binding(json), false, Request::default());
+    let same = of(json!({"agent": "scout", "user": "ann"}));
+    let narrower = of(json!({"agent": "scout", "user": "ann", "prefix": "/notes"}));
+    same.snapshot("mine").await.unwrap();
+    for (reach, name) in [(&same, "of-the-account"), (&narrower, "mine"), (&narrower, "of-the-account")] {
+        assert_eq!(reach.snapshot(name).await.unwrap_err().kind(), ErrorKind::NotFound, "{name}");
+    }
+    // A free key names a snapshot of its own tree first, then one of the account.
+    let free = reach(&account, &Binding::default(), false, scout().user("ann"));
+    free.snapshot("mine").await.unwrap();
+    free.snapshot("of-the-account").await.unwrap();
+}
+
+#[tokio::test]
+async fn free_key_writes_files_of_the_account_under_its_name() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.put("/skills/pdf/SKILL.md", "pdf").await;
+    Access::open(&account.store, &Env::system(), Caller::ApiKey, &scout()).await.unwrap();
+    let of = async |is_admin| {
+        let reach = reach(&account, &Binding::default(), is_admin, Request::default());
+        reach.open(Family::Files).await.unwrap().tree(true).await.unwrap()
+    };
+    let tree = of(false).await;
+    tree.write("/notes.md", "x").await.unwrap();
+    let page = HistoryPage::default();
+    let history = account.store.history(&At::Path(p("/notes.md")), &page).await.unwrap();
+    assert_eq!(history.items[0].commit.author.key.as_deref(), Some("0123456789abcdef"));
+    // Garth keeps its own data there.
+    assert!(tree.stat(&At::Path(p("/.garth"))).await.is_err());
+    assert!(tree.write("/.garth/x", "x").await.is_err());
+    let skill = || Op::write(p("/skills/pdf/SKILL.md"), "other");
+    let refused = tree.commit(skill().into()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AccessDenied, "{refused}");
+    of(true).await.commit(skill().into()).await.unwrap();
+}

@@ -1,0 +1,173 @@
+//! Bound keys: random requests over every route, with keys that are bound in every way. What an answer shows
+//! and what a write changes is compared with a second description of bindings.
+
+mod client;
+mod model;
+mod requests;
+mod world;
+
+use std::path::Path;
+
+use futures::executor::block_on;
+use garth_engine::model::{ChangesQuery, Seq};
+use garth_engine::{DataDir, Env};
+use garth_server::reference::{self, CallReference};
+use garth_testkit::data::random::Random;
+use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold};
+use serde_json::{Value, json};
+
+use self::client::Server;
+use self::model::Model;
+use self::requests::any;
+use self::world::{CANARY, Place, World};
+
+/// Requests with bound keys that try to reach a place outside their binding. The size is the number of
+/// requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BoundKeys {
+    /// True to bind keys to their agent alone: a negative control.
+    pub leaky: bool,
+}
+
+impl Proof for BoundKeys {
+    fn about(&self) -> About {
+        About {
+            name: "bound-keys",
+            claim: "No request with a bound key shows or changes a place that the binding excludes.",
+            full: 200_000,
+            ci: 2_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        prove(setting.folder, setting.size, setting.seed, self.leaky)
+    }
+}
+
+/// Returns the bindings of the keys of each account.
+fn bindings() -> [Value; 20] {
+    [
+        json!({"agent": "scout"}),
+        json!({"agent": "other"}),
+        json!({"agent": "scout", "user": "ann"}),
+        json!({"agent": "scout", "user": "bob"}),
+        json!({"agent": "other", "user": "bob"}),
+        json!({"user": "ann"}),
+        json!({"user": "bob"}),
+        json!({"key": "agent:scout:main"}),
+        json!({"key": "agent:scout:slack:channel:C1"}),
+        json!({"agent": "scout", "key": "agent:scout:slack:channel:C2"}),
+        json!({"key": "agent:scout:slack:dm:U7"}),
+        json!({"key": "agent:scout:slack:dm:U9"}),
+        json!({"key": "agent:scout:slack:dm:U9", "user": "bob"}),
+        json!({"agent": "scout", "user": "ann", "class": "dm"}),
+        json!({"agent": "scout", "class": "group"}),
+        json!({"agent": "scout", "user": "bob", "session": "bob-one"}),
+        json!({"agent": "scout", "user": "ann", "session": "ann-two"}),
+        json!({"agent": "scout", "user": "bob", "chat": "trip"}),
+        json!({"agent": "scout", "user": "ann", "prefix": "/.agent/kv/faq"}),
+        json!({"agent": "scout", "user": "ann", "read_only": true}),
+    ]
+}
+
+/// Key with the reach that its binding should have.
+struct Key {
+    binding: Value,
+    token: String,
+    model: Model,
+}
+
+/// Account with its keys. Requests to the first account store nothing, so that no text moves from one place
+/// to another; requests to the second may.
+struct Account {
+    world: World,
+    keys: Vec<Key>,
+    calls: Vec<CallReference>,
+    dry: bool,
+}
+
+impl Account {
+    fn new(server: &Server, world: World, dry: bool, leaky: bool) -> Proven<Self> {
+        let mut keys = Vec::new();
+        for binding in bindings() {
+            let issued = match binding["agent"].as_str() {
+                Some(agent) if leaky => json!({"agent": agent}),
+                _ => binding.clone(),
+            };
+            let (token, model) = (server.key(world.account, &issued)?, Model::of(&binding));
+            keys.push(Key { binding, token, model });
+        }
+        let is_dry =
+            |call: &CallReference| !call.writes || call.fields.iter().any(|field| field.name == "dry");
+        let calls = reference::calls().into_iter().filter(|call| !dry || is_dry(call));
+        let calls = calls.filter(|call| call.path != "/healthz").collect();
+        Ok(Self { world, keys, calls, dry })
+    }
+}
+
+/// Makes `tries` requests. With `leaky` the keys are bound to their agent alone, which must be detected.
+///
+/// # Errors
+/// A word that a key must not see, or a path that it must not change; with the seed of the request.
+fn prove(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
+    let home = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
+    let server = Server::start(home)?;
+    let worlds = [World::fill(&server, "reads", 'r')?, World::fill(&server, "writes", 'w')?];
+    let places: Vec<Place> = worlds.iter().flat_map(|world| world.places.clone()).collect();
+    let [reads, writes] = worlds;
+    let accounts = [Account::new(&server, reads, true, leaky)?, Account::new(&server, writes, false, leaky)?];
+    let unchanged = head(&server, accounts[0].world.account)?;
+    let mut report = Report::of(["tries", "answered", "words seen", "writes"]);
+    for n in 0..tries {
+        let seed = seed.wrapping_add(n);
+        one(&server, &accounts[(n % 2) as usize], &places, seed, &mut report)?;
+    }
+    hold(head(&server, accounts[0].world.account)? == unchanged, || "a read has changed a place".to_owned())?;
+    Ok(report)
+}
+
+fn one(server: &Server, account: &Account, places: &[Place], seed: u64, report: &mut Report) -> Proven<()> {
+    let random = &mut Random::new(seed);
+    let key = &account.keys[random.below(account.keys.len() as u64) as usize];
+    let ask = any(random, &account.calls, &account.world, account.dry);
+    let before = head(server, account.world.account)?;
+    let answer = server.send(ask.method, &ask.target, &key.token, &ask.body)?;
+    let about = || format!("seed {seed}: {} {} {} with {}", ask.method, ask.target, ask.body, key.binding);
+    hold(answer.status != 500, || format!("{}: {}", about(), answer.text))?;
+    report.add("tries", 1);
+    report.add("answered", answer.status == 200);
+    if answer.text.contains(CANARY) {
+        for place in places.iter().filter(|place| answer.text.contains(&place.canary)) {
+            let is_own = place.account == account.world.account;
+            // A write may have moved the text of a place to another one, but never to another account.
+            let may_show = is_own && (!account.dry || key.model.may_show(place));
+            hold(may_show, || format!("{}: {place:?} is seen by it: {}", about(), answer.text))?;
+            report.add("words seen", 1);
+        }
+    }
+    let changed = changed_since(server, account.world.account, before)?;
+    report.add("writes", !changed.is_empty());
+    for path in changed {
+        hold(key.model.may_change(&path, ask.elsewhere), || format!("{}: {path} is changed by it", about()))?;
+    }
+    Ok(())
+}
+
+fn head(server: &Server, account: &str) -> Proven<Seq> {
+    Ok(block_on(block_on(server.home.account(account))?.head())?.seq)
+}
+
+/// Returns the paths of the account that were changed since.
+fn changed_since(server: &Server, account: &str, since: Seq) -> Proven<Vec<String>> {
+    let store = block_on(server.home.account(account))?;
+    let (mut query, mut paths) = (ChangesQuery::since(since), Vec::new());
+    loop {
+        let page = block_on(store.changes(&query))?;
+        let changes = page.commits.iter().flat_map(|commit| &commit.changes);
+        paths.extend(changes.flat_map(|change| &change.paths).map(|path| path.to_string()));
+        if page.until.seq >= page.head {
+            return Ok(paths);
+        }
+        query.since = page.until;
+    }
+}
