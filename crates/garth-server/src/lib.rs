@@ -26,6 +26,7 @@ mod repair;
 mod request;
 mod resets;
 mod routes;
+mod seal;
 mod serve;
 mod wire;
 

@@ -22,6 +22,7 @@ mod sessions;
 mod span_tests;
 mod table;
 mod tree;
+mod tree_calls;
 mod twins;
 #[cfg(test)]
 mod write_tests;
@@ -46,7 +47,7 @@ use self::call::{Answering, Call};
 use self::identity::Caller;
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
-use self::route::{Length, Route, Run};
+use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
 use self::table::{MEDIA_PATH, nearest_route, routes};
 use crate::answers::{PAGE, is_long};
@@ -59,9 +60,6 @@ use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::request::RequestId;
-
-/// Longest body of a call that is answered on the thread where it arrives.
-const SMALL_BODY: usize = 4 << 10;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -289,6 +287,7 @@ impl<'a> Admission<'a> {
             limits: &served.limits,
             hydrator: &served.hydrator,
             prompts: &served.prompts,
+            sealing_key: &served.sealing_key,
         })
     }
 
@@ -328,7 +327,7 @@ impl<'a> Admission<'a> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {
             Length::Long => Some(answers.answer(account, PAGE).await?),
-            Length::Passed | Length::Short | Length::Model | Length::Own => None,
+            Length::Passed | Length::Short | Length::Waiting | Length::Model | Length::Own => None,
         };
         let answer = run.await?;
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));

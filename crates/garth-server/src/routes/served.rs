@@ -15,6 +15,7 @@ use crate::compaction::Compactions;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
+use crate::seal::SealingKey;
 
 #[derive(Clone)]
 pub(super) struct Served {
@@ -30,6 +31,7 @@ pub(super) struct Served {
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
+    pub(super) sealing_key: Arc<SealingKey>,
     pub(super) limits: Arc<Limits>,
 }
 
@@ -49,6 +51,7 @@ impl Served {
             hydrator: Arc::new(Hydrator::with_budget(limits.media_cache)),
             prompts: Arc::default(),
             twins: Arc::default(),
+            sealing_key: Arc::default(),
             limits,
         }
     }
