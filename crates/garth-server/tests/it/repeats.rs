@@ -122,6 +122,14 @@ impl World {
             "/v1/agents/{agent}/skills/publish" | "/v1/agents/{agent}/skills/delete" => {
                 json!({"user": "ann", "name": "pdf"})
             }
+            "/v1/tree/commit" => {
+                let write = json!({"at": {"path": "/new.md"}, "body": {"bytes": "eA=="}});
+                json!({"ops": [{"write": write}], "message": "m"})
+            }
+            "/v1/tree/edit" => {
+                let path = "/agents/scout/skills/pdf/SKILL.md";
+                json!({"path": path, "old": "Use it.", "new": "Use it well."})
+            }
             other => panic!("{other} writes; say here how, so that its repeats are tested"),
         }
     }
@@ -135,8 +143,10 @@ impl World {
         let mut body = self.body(call.path);
         if twist {
             let object = body.as_object_mut().unwrap();
-            let text =
-                ["text", "content", "title", "id", "uri", "path", "name", "key", "from_uri", "session"];
+            let text = [
+                "text", "content", "title", "id", "uri", "path", "name", "key", "from_uri", "session",
+                "message",
+            ];
             let name = *text.iter().find(|name| object.contains_key(**name)).unwrap();
             let other = format!("{}x", object[name].as_str().unwrap());
             object.insert(name.to_owned(), json!(other));

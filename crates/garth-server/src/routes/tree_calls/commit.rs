@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use garth_engine::compute::working;
 use garth_engine::datadir::Scope;
-use garth_engine::model::{At, Batch, Commit, CommitId, Op, Precondition};
-use garth_engine::{Error, ErrorKind, FileSystem};
+use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, Op, Precondition};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -48,9 +48,17 @@ pub(in crate::routes) async fn commit(
     let mut batch = Batch::new(fields.ops).message(fields.message);
     batch.preconditions = preconditions;
     batch.id = fields.id.map(|id| id.parse::<CommitId>()).transpose()?;
-    batch.idempotency = call.record();
+    let records = Records::of(call).await?;
+    batch.idempotency = records.as_ref().map(Records::record);
     let batch = if is_durable { batch } else { batch.visible() };
-    let mut commit = fs.commit(batch).await.map_err(|error| refused(error, may_read))?;
+    let first = match &records {
+        Some(records) if call.once.is_repeat() => records.first().await?,
+        _ => None,
+    };
+    let mut commit = match first {
+        Some(first) => first,
+        None => fs.commit(batch).await.map_err(|error| refused(error, may_read))?,
+    };
     if call.retry.is_some() {
         // A repeat gets the bytes of the first answer.
         commit.replayed = false;
@@ -66,6 +74,34 @@ pub(in crate::routes) async fn commit(
     let commit =
         json!({"seq": seq, "time": time, "outcomes": outcomes, "replayed": replayed, "durable": durable});
     raw(&json!({"ok": true, "commit": commit}))
+}
+
+/// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which is
+/// not where repeats are looked up.
+struct Records {
+    keeper: Arc<dyn FileSystem>,
+    record: Idempotency,
+}
+
+impl Records {
+    /// Returns the records for a request with an idempotency key.
+    async fn of(call: &Call<'_>) -> Result<Option<Self>, Refusal> {
+        let Some(record) = call.record() else { return Ok(None) };
+        Ok(Some(Self { keeper: call.reach.records().await?, record }))
+    }
+
+    fn record(&self) -> Idempotency {
+        let record = self.record.clone();
+        match self.keeper.key_space() {
+            Some(keys) => record.kept_in(keys),
+            None => record,
+        }
+    }
+
+    /// Returns the commit of an earlier attempt. It is not made again: the tree may lack what it needs by now.
+    async fn first(&self) -> Result<Option<Commit>, Refusal> {
+        Ok(self.keeper.recorded(&self.record.key).await?.map(|found| found.commit))
+    }
 }
 
 /// Commit of an answer.
