@@ -23,16 +23,16 @@ pub use self::batch::{
     LineError, MAX_BATCH_LINE, parse_mode, parse_span,
 };
 pub use self::diff::{
-    Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, MAX_COMPARED_LINES,
-    MAX_COMPARED_TEXT, Side, unified,
+    Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, Side, unified,
 };
 pub use self::edit::{Edit, EditError, Edited, MAX_EDITED, MAX_OLD};
 pub use self::glob::{Glob, GlobMatch, GlobPage};
 pub use self::glob_pattern::{GlobPattern, is_pattern};
 pub use self::grep::{
-    BinaryFiles, Grep, GrepFile, GrepLine, GrepPage, LineMatcher, MAX_EXPRESSIONS, MAX_LINE, Show, Whole,
+    BinaryFiles, Grep, GrepFile, GrepLine, GrepPage, LineMatcher, MAX_COMPILED, MAX_EXPRESSIONS, MAX_LINE,
+    Show, Whole,
 };
-pub use self::limits::Limits;
+pub use self::limits::{Limits, MAX_COMPARED_LINES, MAX_COMPARED_TEXT};
 pub use self::matches::Matches;
 pub use self::streamed::{FileWrite, FileWritten, UPLOAD_LIFETIME, Uploaded};
 
@@ -87,7 +87,8 @@ impl<'a> Files<'a> {
     }
 
     /// Ends calls that search early, with a cursor, once `stop` returns true: at a deadline, for example. A
-    /// call asks after each name and each MiB of content, and always gets further than the page before.
+    /// call asks after each name, each 64 KiB of searched lines and each MiB of content, and always gets
+    /// further than the page before.
     #[must_use]
     pub fn until(self, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { stop: Some(stop), ..self }

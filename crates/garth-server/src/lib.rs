@@ -27,6 +27,7 @@ mod repair;
 mod request;
 mod resets;
 mod routes;
+mod seal;
 mod serve;
 mod wire;
 

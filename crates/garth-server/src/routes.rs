@@ -28,6 +28,7 @@ mod span_tests;
 mod table;
 mod transfer;
 mod tree;
+mod tree_calls;
 mod twins;
 mod uploads;
 #[cfg(test)]
@@ -57,7 +58,7 @@ use self::control::{ControlCall, ControlHandler};
 use self::identity::{Caller, named_account};
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
-use self::route::{Length, Route, Run};
+use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
 use self::table::{MEDIA_PATH, alias, nearest_route, routes_by_path};
 use crate::answers::{PAGE, is_long};
@@ -70,9 +71,6 @@ use crate::errors::Refusal;
 use crate::fields::{Field, Fields, Kind};
 use crate::limits::Limits;
 use crate::request::{Peer, RequestId};
-
-/// Longest body of a call that is answered on the thread where it arrives.
-const SMALL_BODY: usize = 4 << 10;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -411,6 +409,7 @@ impl<'a> Admission<'a> {
             limits: &served.limits,
             hydrator: &served.hydrator,
             prompts: &served.prompts,
+            sealing_key: &served.sealing_key,
         })
     }
 
@@ -450,7 +449,7 @@ impl<'a> Admission<'a> {
         let (answers, account) = (&self.served.answers, self.admitted.key().share());
         let room = match length {
             Length::Long => Some(answers.answer(account, PAGE).await?),
-            Length::Passed | Length::Short | Length::Model | Length::Own => None,
+            Length::Passed | Length::Short | Length::Waiting | Length::Model | Length::Own => None,
         };
         let answer = run.await?;
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));

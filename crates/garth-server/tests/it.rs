@@ -34,4 +34,5 @@ mod it {
     mod search;
     mod search_tree;
     mod sessions;
+    mod tree_calls;
 }

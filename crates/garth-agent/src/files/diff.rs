@@ -11,4 +11,4 @@ pub use self::difference::{Change, ContentDifference, DiffForm, Difference};
 pub use self::differences::Differences;
 pub use self::hunks::unified;
 pub use self::page::{Diff, DiffPage};
-pub use self::side::{MAX_COMPARED_LINES, MAX_COMPARED_TEXT, Side};
+pub use self::side::Side;

@@ -35,7 +35,11 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// # let _ = (once, everywhere, first_line);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Edit(Change);
+pub struct Edit {
+    change: Change,
+    /// Version that the content must have; `None` for any.
+    version: Option<VersionId>,
+}
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -94,7 +98,7 @@ pub enum EditError {
         /// Number of its lines.
         lines: u64,
     },
-    /// Another client changed the file after it was read.
+    /// Another client changed the file after it was read, or after the version that the edit requires.
     Conflict {
         /// Path of the file.
         path: TreePath,
@@ -127,14 +131,14 @@ impl Edit {
     /// begins and ends between characters as a reader sees them: neither a letter without its accent matches
     /// nor half of CRLF.
     pub fn replace(old: impl Into<String>, new: impl Into<String>) -> Self {
-        Self(Change::Replace { old: old.into(), new: new.into(), all: false })
+        Self::of(Change::Replace { old: old.into(), new: new.into(), all: false })
     }
 
     /// With true, makes a replacement apply to all occurrences, from the beginning on; one that overlaps a
     /// replaced one stays.
     #[must_use]
     pub fn all(mut self, every: bool) -> Self {
-        if let Change::Replace { all, .. } = &mut self.0 {
+        if let Change::Replace { all, .. } = &mut self.change {
             *all = every;
         }
         self
@@ -143,11 +147,21 @@ impl Edit {
     /// Returns the insertion of a text as lines of their own, after a line of the file; 0 is before the first
     /// one. A missing line end is added, in the form of the file, except at the end of a file that has none.
     pub fn insert(line: u64, text: impl Into<String>) -> Self {
-        Self(Change::Insert { line, text: text.into() })
+        Self::of(Change::Insert { line, text: text.into() })
+    }
+
+    /// Makes the edit fail with [`EditError::Conflict`] unless the content is that of a version of the file.
+    #[must_use]
+    pub fn if_version(self, version: impl Into<Option<VersionId>>) -> Self {
+        Self { version: version.into(), ..self }
+    }
+
+    fn of(change: Change) -> Self {
+        Self { change, version: None }
     }
 
     fn check(&self) -> Result<()> {
-        match &self.0 {
+        match &self.change {
             Change::Replace { old, .. } if old.is_empty() => Err(Error::invalid("say which text to replace")),
             Change::Insert { text, .. } if text.is_empty() => Err(Error::invalid("say which text to insert")),
             Change::Replace { old, .. } if old.len() > MAX_OLD => {
@@ -160,7 +174,7 @@ impl Edit {
 
     fn apply(&self, text: &str) -> Result<Applied, Refusal> {
         working(text.len());
-        match &self.0 {
+        match &self.change {
             Change::Replace { old, new, all: true } => replace_all(text, old, new),
             Change::Replace { old, new, all: false } => replace_one(text, old, new),
             Change::Insert { line, text: inserted } => insert(text, *line, inserted),
@@ -247,7 +261,7 @@ impl Files<'_> {
     /// Edits a text file in one commit. Mode, content type and other attributes stay.
     ///
     /// The commit applies only to the version that was read: if another client changes the file in between,
-    /// the edit fails with [`EditError::Conflict`] and changes nothing.
+    /// the edit fails with [`EditError::Conflict`] and changes nothing. An edit may be tried again after that.
     ///
     /// # Errors
     /// See [`EditError`].
@@ -264,6 +278,10 @@ impl Files<'_> {
             Ok((path, read))
         })
         .await?;
+        // A change of attributes leaves the content as it is.
+        if edit.version.is_some_and(|version| ![entry.version, entry.etag].contains(&version)) {
+            return Err(EditError::Conflict { path, current: Some(entry.version) });
+        }
         if entry.size > MAX_EDITED as u64 {
             return Err(EditError::TooLarge { path });
         }
@@ -352,7 +370,7 @@ impl From<EditError> for Error {
             EditError::Conflict { path, current } => {
                 let message = match current {
                     Some(current) => {
-                        format!("changed while it was edited to version {current}; edit it again")
+                        format!("was changed to version {current}; read it and edit it again")
                     }
                     None => "was removed while it was edited".to_owned(),
                 };

@@ -10,5 +10,5 @@ mod search;
 pub use self::file_search::{GrepFile, GrepLine};
 pub use self::lines::MAX_LINE;
 pub use self::matcher::{LineMatcher, MAX_EXPRESSIONS};
-pub use self::request::{BinaryFiles, Grep, Show, Whole};
+pub use self::request::{BinaryFiles, Grep, MAX_COMPILED, Show, Whole};
 pub use self::search::GrepPage;

@@ -2,6 +2,11 @@
 
 use garth_engine::error::{Error, Result};
 
+/// Longest file in bytes that is compared by line, 32 MiB: both sides are held in memory.
+pub const MAX_COMPARED_TEXT: u64 = 32 << 20;
+/// Limit on the lines of a file that is compared by line: each takes some hundred bytes of memory.
+pub const MAX_COMPARED_LINES: usize = 500_000;
+
 /// Limits of one call. It ends when one of them is reached, and its answer has a cursor. It always gets
 /// further than the page before, if need be beyond a limit: by one item, one line of a file with those around
 /// it, one MiB of content, or two files that are compared by line.
@@ -34,7 +39,12 @@ impl Limits {
 pub(super) struct Budget<'a> {
     left: Limits,
     stop: Option<&'a (dyn Fn() -> bool + Sync)>,
+    /// Bytes and lines of the longest file that is compared by line.
+    compared: (u64, usize),
 }
+
+/// Bytes and lines of the longest file that is ever compared by line.
+const COMPARED: (u64, usize) = (MAX_COMPARED_TEXT, MAX_COMPARED_LINES);
 
 impl<'a> Budget<'a> {
     /// Returns the budget of a call.
@@ -45,12 +55,22 @@ impl<'a> Budget<'a> {
         if limits.items == 0 || limits.bytes == 0 || limits.read == 0 || limits.names == 0 {
             return Err(Error::invalid("a limit of a page is at least 1"));
         }
-        Ok(Self { left: limits, stop })
+        Ok(Self { left: limits, stop, compared: COMPARED })
     }
 
     /// Returns the budget of a call without limits.
     pub(super) fn unlimited() -> Self {
-        Self { left: Limits::NONE, stop: None }
+        Self { left: Limits::NONE, stop: None, compared: COMPARED }
+    }
+
+    /// Lowers the limits on the bytes and lines of a file that is compared by line.
+    pub(super) fn comparing(self, bytes: u64, lines: usize) -> Self {
+        Self { compared: (bytes.min(COMPARED.0), lines.min(COMPARED.1)), ..self }
+    }
+
+    /// Returns the limits on the bytes and lines of a file that is compared by line.
+    pub(super) fn compared(&self) -> (u64, usize) {
+        self.compared
     }
 
     /// Counts an item of the answer, and its bytes.
@@ -82,6 +102,11 @@ impl<'a> Budget<'a> {
     /// Returns true once the call is to end.
     pub(super) fn is_spent(&self) -> bool {
         let Limits { items, bytes, read, names } = self.left;
-        items == 0 || bytes == 0 || read == 0 || names == 0 || self.stop.is_some_and(|stop| stop())
+        items == 0 || bytes == 0 || read == 0 || names == 0 || self.is_stopped()
+    }
+
+    /// Returns true if the caller wants the call to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop())
     }
 }

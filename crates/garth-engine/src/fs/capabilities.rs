@@ -1,8 +1,10 @@
 //! Abilities in which engines and views differ, and which can be asked for before a call.
 
+use serde::Serialize;
+
 /// Abilities of an implementation at a path. Calls that need a missing ability fail with `Unsupported`; none
 /// is emulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// `commit`, `stage`, `sync`. Without it every write fails with `ReadOnly`.
@@ -58,4 +60,22 @@ impl Capabilities {
         find: true,
         confinement: true,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_has_a_boolean_for_each_ability() {
+        let writes = serde_json::to_value(Capabilities { write: true, ..Capabilities::default() });
+        let expected = json!({
+            "write": true, "atomic": false, "durable": false, "log": false, "nodes": false, "links": false,
+            "special": false, "attributes": false, "expiry": false, "holes": false, "history": false,
+            "snapshots": false, "search": false, "find": false, "confinement": false,
+        });
+        assert_eq!(writes.ok(), Some(expected));
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::commit::CommitInfo;
 use super::id::Seq;
 use super::query::ByteRange;
@@ -22,10 +24,11 @@ pub struct Blame {
 }
 
 /// Bytes that one commit wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BlameRun {
     /// Range of the bytes.
+    #[serde(flatten)]
     pub range: ByteRange,
     /// Commit that wrote them into this file, by a write, append, patch or copy. Bytes around them that it
     /// left keep their own. `None` for a hole, which nobody wrote.

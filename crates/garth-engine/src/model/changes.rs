@@ -145,7 +145,7 @@ pub struct Changes {
 }
 
 /// Commit and its changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CommitChanges {
     /// The commit.
@@ -155,10 +155,11 @@ pub struct CommitChanges {
 }
 
 /// One change. A subtree that is removed, renamed or copied is one change, of its top.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
     /// Kind of the change.
+    #[serde(flatten)]
     pub kind: ChangeKind,
     /// Node that changed; for snapshots the root.
     pub ino: Ino,
@@ -196,7 +197,8 @@ impl Change {
 }
 
 /// Kind of a change of a node or name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ChangeKind {
     /// The node was created here (also by a copy), or came from outside of the paths asked for.
     Created,

@@ -7,7 +7,7 @@ use super::confinement::Owner;
 use super::id::{CommitId, Ino, Seq, Timestamp, VersionId};
 
 /// Record of a commit in the log, without its changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CommitInfo {
     /// Sequence number.
@@ -15,6 +15,7 @@ pub struct CommitInfo {
     /// Time: `max(clock, previous + 1 ns)`.
     pub time: Timestamp,
     /// Id that the caller chose, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<CommitId>,
     /// Author.
     pub author: Author,
@@ -40,7 +41,7 @@ impl CommitInfo {
 }
 
 /// Named sequence number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Name of the snapshot.
@@ -51,6 +52,7 @@ pub struct Snapshot {
     pub time: Timestamp,
     /// Owner, if it is another one than that of the filesystem that was asked. Only a filesystem that is not
     /// confined shows the snapshots of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
 }
 

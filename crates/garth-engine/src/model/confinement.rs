@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use serde::{Serialize, Serializer};
+
 use super::author::Author;
 use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
@@ -68,6 +70,12 @@ impl Owner {
     /// Returns the owner from its stored form; `None` for the owner of the tree.
     pub(crate) fn from_key(key: String) -> Option<Self> {
         (!key.is_empty()).then_some(Self(key))
+    }
+}
+
+impl Serialize for Owner {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::id::Ino;
 use super::query::{Weigh, check_limit};
 use crate::error::{Error, Result};
@@ -209,7 +211,7 @@ pub struct FindCursor {
 }
 
 /// Position in the order of keys of one store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FindPlace {
     /// Key as it is stored.
     pub(crate) key: String,
@@ -234,6 +236,21 @@ impl FindPlace {
 }
 
 impl FindCursor {
+    /// Returns the position as bytes, for an interface that seals them. They are not sealed: never hand them
+    /// out.
+    #[doc(hidden)]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Numbers and texts alone, which always have a JSON form.
+        serde_json::to_vec(&(self.part, &self.behind, self.given)).unwrap_or_default()
+    }
+
+    /// Returns the position from [`to_bytes`](Self::to_bytes); `None` for any other bytes.
+    #[doc(hidden)]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (part, behind, given) = serde_json::from_slice(bytes).ok()?;
+        Some(Self { part, behind, given })
+    }
+
     /// Returns the position after a row of a store.
     pub(crate) fn behind(place: FindPlace) -> Self {
         Self { part: 0, behind: Some(place), given: 0 }
@@ -270,7 +287,7 @@ pub struct FindAnswer {
 }
 
 /// Key, and the node that has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FindItem {
     /// Key as it is stored.
@@ -280,6 +297,7 @@ pub struct FindItem {
     /// Inode.
     pub ino: Ino,
     /// Line that has the key, for a projection by line.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<FindLine>,
 }
 
@@ -295,7 +313,7 @@ impl FindItem {
 }
 
 /// Line of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FindLine {
     /// Number of the line; the first is 1.
@@ -327,6 +345,23 @@ mod tests {
         assert_eq!(kept(&whole), whole);
         let range = FindQuery::new(Projection::TAG).from("é").to("ê");
         assert!(range.has(&one) && range.has(&other) && !range.has("f"));
+    }
+
+    #[test]
+    fn cursor_reads_back_from_its_bytes() {
+        let place = FindPlace {
+            key: "k\0é".to_owned(),
+            ino: u64::MAX,
+            line: 7,
+            path: Some(("/a".to_owned(), "b".to_owned())),
+        };
+        let cursor = FindCursor { part: 2, behind: Some(place), given: 3 };
+        assert_eq!(FindCursor::from_bytes(&cursor.to_bytes()), Some(cursor));
+        let start = FindCursor { part: 1, behind: None, given: 0 };
+        assert_eq!(FindCursor::from_bytes(&start.to_bytes()), Some(start));
+        for other in [&b""[..], b"{}", b"[1]", b"\xff"] {
+            assert_eq!(FindCursor::from_bytes(other), None);
+        }
     }
 
     #[test]

@@ -94,8 +94,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::model::{
-        At, Batch, Body, CommitId, Durability, Entry, Idempotency, Ino, Kind, Op, Outcome, Precondition, Seq,
-        SetAttrs, Special, StagedBody, Timestamp, VersionId,
+        At, Author, Batch, BlameRun, Body, ByteRange, Change, ChangeKind, CommitChanges, CommitId,
+        CommitInfo, Durability, Entry, FindItem, FindLine, Head, Hit, HitContext, Idempotency, Ino, Item,
+        Kind, Op, Outcome, Owner, Precondition, ScoreParts, Seq, SetAttrs, Snapshot, Special, StagedBody,
+        Timestamp, Version, VersionId, WalkItem,
     };
     use crate::path::{Name, TreePath};
 
@@ -168,7 +170,7 @@ mod tests {
             "durability": "visible",
         });
         written(&batch, &expected);
-        let authored = batch.clone().author(crate::model::Author::agent("a"));
+        let authored = batch.clone().author(Author::agent("a"));
         let text = serde_json::to_string(&authored).expect("it is written");
         assert_eq!(serde_json::from_str::<Batch>(&text).expect("it is read"), batch);
         assert!(serde_json::from_str::<Batch>(r#"{"ops":[],"author":{}}"#).is_err(), "no request says who");
@@ -201,13 +203,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn entry_and_outcome_round_trip_as_json() {
-        let outcome = Outcome::created(VERSION, 5);
-        let expected = json!({"ino": 3, "version": "ver_a-3", "created": true, "changed": true, "size": 5});
-        written(&outcome, &expected);
+    /// Returns an entry whose times are all the same.
+    fn entry() -> Entry {
         let time = Timestamp(7);
-        let entry = Entry {
+        Entry {
             ino: Ino(3),
             kind: Kind::Symlink,
             mode: 0o777,
@@ -225,8 +224,132 @@ mod tests {
             expires_at: None,
             version: VERSION,
             etag: VERSION,
-        };
+        }
+    }
+
+    #[test]
+    fn entry_and_outcome_round_trip_as_json() {
+        let outcome = Outcome::created(VERSION, 5);
+        let expected = json!({"ino": 3, "version": "ver_a-3", "created": true, "changed": true, "size": 5});
+        written(&outcome, &expected);
+        let entry = entry();
         let text = serde_json::to_string(&entry).expect("it is written");
         assert_eq!(serde_json::from_str::<Entry>(&text).expect("it is read"), entry, "{text}");
+    }
+
+    /// Checks that a value is written as `expected`.
+    fn shown<T: Serialize>(value: &T, expected: &Value) {
+        assert_eq!(serde_json::to_value(value).expect("it is written"), *expected);
+    }
+
+    /// Returns a commit without id and message.
+    fn commit() -> CommitInfo {
+        CommitInfo {
+            seq: Seq(10),
+            time: Timestamp(7),
+            id: None,
+            author: Author::default(),
+            message: String::new(),
+            overrides_rules: false,
+        }
+    }
+
+    #[test]
+    fn items_of_pages_have_entries_only_if_asked_for() {
+        let of_entry = serde_json::to_value(entry()).expect("it is written");
+        let name = Name::parse("a").expect("a name");
+        let (ino, kind) = (Ino(3), Kind::File);
+        shown(
+            &Item { name: name.clone(), ino, kind, entry: None },
+            &json!({"name": "a", "ino": 3, "kind": "file"}),
+        );
+        shown(
+            &Item { name, ino, kind, entry: Some(Box::new(entry())) },
+            &json!({"name": "a", "ino": 3, "kind": "file", "entry": of_entry}),
+        );
+        let expected = json!({"path": "/b/a", "ino": 3, "kind": "char_device"});
+        shown(&WalkItem { path: path("/b/a"), ino, kind: Kind::CharDevice, entry: None }, &expected);
+    }
+
+    #[test]
+    fn versions_and_their_commits_are_shown_as_json() {
+        let bare = json!({"seq": 10, "time": 7, "author": {}, "message": "", "overrides_rules": false});
+        shown(&commit(), &bare);
+        let full = CommitInfo {
+            id: Some(CommitId(1)),
+            author: Author::agent("scout").with_key("k1"),
+            message: "why".to_owned(),
+            overrides_rules: true,
+            ..commit()
+        };
+        let expected = json!({
+            "seq": 10, "time": 7, "id": format!("{:032x}", 1), "author": {"key": "k1", "agent": "scout"},
+            "message": "why", "overrides_rules": true,
+        });
+        shown(&full, &expected);
+        let ended = Version { id: VERSION, commit: commit(), entry: None };
+        shown(&ended, &json!({"id": "ver_a-3", "commit": bare, "entry": null}));
+        shown(&Head { seq: Seq(10), time: Timestamp(7) }, &json!({"seq": 10, "time": 7}));
+        let owner = Owner::new("inner").and_then(|inner| inner.inside(Some(&Owner::new("outer")?)));
+        let mut snapshot = Snapshot { name: "s".to_owned(), seq: Seq(10), time: Timestamp(7), owner: None };
+        shown(&snapshot, &json!({"name": "s", "seq": 10, "time": 7}));
+        snapshot.owner = owner.ok();
+        shown(&snapshot, &json!({"name": "s", "seq": 10, "time": 7, "owner": "outer > inner"}));
+    }
+
+    #[test]
+    fn changes_name_their_kind_as_json() {
+        let change = |kind| Change::new(kind, Ino(3), [path("/b")]);
+        let name = || "s".to_owned();
+        let changes = vec![
+            change(ChangeKind::Created),
+            change(ChangeKind::Attributes),
+            change(ChangeKind::Renamed { from: path("/a") }),
+            change(ChangeKind::Snapshot { name: name() }),
+            change(ChangeKind::SnapshotDropped { name: name() }),
+        ];
+        let expected = json!({
+            "commit": {"seq": 10, "time": 7, "author": {}, "message": "", "overrides_rules": false},
+            "changes": [
+                {"kind": "created", "ino": 3, "paths": ["/b"]},
+                {"kind": "attributes", "ino": 3, "paths": ["/b"]},
+                {"kind": "renamed", "from": "/a", "ino": 3, "paths": ["/b"]},
+                {"kind": "snapshot", "name": "s", "ino": 3, "paths": ["/b"]},
+                {"kind": "snapshot_dropped", "name": "s", "ino": 3, "paths": ["/b"]},
+            ],
+        });
+        shown(&CommitChanges { commit: commit(), changes }, &expected);
+    }
+
+    #[test]
+    fn results_of_searches_are_shown_as_json() {
+        let range = ByteRange { offset: 1, length: 2 };
+        shown(&BlameRun { range, commit: None }, &json!({"offset": 1, "length": 2, "commit": null}));
+        let written = BlameRun { range, commit: Some(Seq(10)) };
+        shown(&written, &json!({"offset": 1, "length": 2, "commit": 10}));
+        let mut item = FindItem { key: "t".to_owned(), path: path("/a"), ino: Ino(3), line: None };
+        shown(&item, &json!({"key": "t", "path": "/a", "ino": 3}));
+        item.line = Some(FindLine { number: 4, bytes: 5..6 });
+        let line = json!({"number": 4, "bytes": {"start": 5, "end": 6}});
+        shown(&item, &json!({"key": "t", "path": "/a", "ino": 3, "line": line}));
+        let context = HitContext { text: "x".to_owned(), best: 2, lines: 1..3, bytes: 0..9 };
+        let parts = ScoreParts { words: 0.5, neighbours: 0.0, meaning: 0.25 };
+        let hit = Hit {
+            version: VERSION,
+            score: 0.75,
+            parts,
+            snippet: "x".to_owned(),
+            context: Some(context),
+            ..Hit::at(path("/a"), Ino(3))
+        };
+        let expected = json!({
+            "path": "/a", "ino": 3, "version": "ver_a-3", "score": 0.75,
+            "parts": {"words": 0.5, "neighbours": 0.0, "meaning": 0.25}, "snippet": "x",
+            "bytes": {"start": 0, "end": 0}, "lines": {"start": 0, "end": 0},
+            "context": {
+                "text": "x", "best": 2, "lines": {"start": 1, "end": 3}, "bytes": {"start": 0, "end": 9},
+            },
+        });
+        shown(&hit, &expected);
     }
 }

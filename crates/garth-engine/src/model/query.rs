@@ -3,6 +3,7 @@
 use std::ops::{Range, RangeFrom};
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::author::Author;
 use super::commit::{CommitInfo, Snapshot, SnapshotKey};
@@ -79,7 +80,7 @@ pub(crate) fn check_limit(limit: usize) -> Result<()> {
 }
 
 /// Name in a directory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Item {
     /// Name.
@@ -89,6 +90,7 @@ pub struct Item {
     /// Kind of the node.
     pub kind: Kind,
     /// The complete node, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<Box<Entry>>,
 }
 
@@ -216,7 +218,7 @@ impl Weigh for Snapshot {
 }
 
 /// Path of a walk.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WalkItem {
     /// Path.
@@ -226,6 +228,7 @@ pub struct WalkItem {
     /// Kind of the node.
     pub kind: Kind,
     /// The complete node, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<Box<Entry>>,
 }
 
@@ -234,7 +237,7 @@ pub struct WalkItem {
 pub type Walk = Listing<WalkItem>;
 
 /// Bytes of a file: from `offset`, at most `length`. A range after the end is empty, which is no error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ByteRange {
     /// First byte.
     pub offset: u64,
@@ -351,7 +354,7 @@ impl HistoryPage {
 }
 
 /// Version of a node, or of the node that a path named.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Version {
     /// Id of the version.
@@ -363,7 +366,7 @@ pub struct Version {
 }
 
 /// Newest state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Head {
     /// Last commit; 0 before the first.

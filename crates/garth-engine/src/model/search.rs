@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::Serialize;
+
 use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::error::{Error, Result};
 use crate::path::TreePath;
@@ -285,7 +287,7 @@ pub struct SearchAnswer {
 }
 
 /// Passage of a file that a search found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Hit {
     /// Path of the file: of its names that the query allows, the first in the order of a walk.
@@ -309,6 +311,7 @@ pub struct Hit {
     /// meaning, divided by the weight of the question, or of the part of it that counts. Unlike the score it
     /// has no upper limit, and depends on how often the passage contains a word and on its length. Those of
     /// different stores can be compared.
+    #[serde(skip)]
     #[doc(hidden)]
     pub rank: f64,
     /// Short form of the passage, cut at words; empty if the query does not ask for it.
@@ -318,6 +321,7 @@ pub struct Hit {
     /// Position of the passage in lines; the first line is 1, the end is excluded.
     pub lines: Range<u64>,
     /// Lines around the passage, if the query asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<HitContext>,
 }
 
@@ -340,7 +344,7 @@ impl Hit {
 }
 
 /// Addends of a [`Hit::score`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ScoreParts {
     /// Share of the words that the passage itself contains.
@@ -363,7 +367,7 @@ impl ScoreParts {
 
 /// Best line of a hit, which contains the largest number of distinct words of the question, with the lines
 /// before and after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HitContext {
     /// Text of the lines; invalid UTF-8 is U+FFFD. At most [`MAX_CONTEXT_BYTES`] of the file: the lines

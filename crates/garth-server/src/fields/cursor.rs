@@ -51,6 +51,11 @@ impl RequestHash {
         }
         Self(hash.finalize().into())
     }
+
+    /// Returns the hash as bytes.
+    pub(super) fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
 }
 
 /// Returns the cursor of a position in the answers to a request.

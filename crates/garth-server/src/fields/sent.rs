@@ -81,6 +81,11 @@ impl<'a> Fields<'a> {
         cursor::encoded(&self.hash(), position)
     }
 
+    /// Returns the hash of this request, without the fields of its page, for a cursor that is sealed.
+    pub(crate) fn hash_for_cursors(&self) -> [u8; 32] {
+        self.hash().bytes()
+    }
+
     fn hash(&self) -> RequestHash {
         working(self.sorted().map(|(_, json)| json.len()).sum());
         RequestHash::of(self.path, self.arguments, self.sorted())

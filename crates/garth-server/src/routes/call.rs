@@ -25,6 +25,7 @@ use crate::errors::Refusal;
 use crate::fields::Fields;
 use crate::limits::Limits;
 use crate::maintenance::Maintenance;
+use crate::seal::SealingKey;
 
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
@@ -71,6 +72,8 @@ pub(super) struct Call<'a> {
     pub(super) hydrator: &'a Hydrator,
     /// Cache of texts that recent prompts contain.
     pub(super) prompts: &'a PromptCache,
+    /// Key of cursors that the client must not read.
+    pub(super) sealing_key: &'a SealingKey,
 }
 
 impl Call<'_> {

@@ -17,6 +17,9 @@ use crate::errors::Refusal;
 use crate::fields::Field;
 use crate::limits::Limits;
 
+/// Longest body of a call that is answered on the thread where it arrives.
+pub(super) const SMALL_BODY: usize = 4 << 10;
+
 /// Route of one call.
 pub(super) struct Route {
     pub(super) method: Method,
@@ -106,6 +109,9 @@ pub(super) enum Length {
     Passed,
     /// Usually up to 16 KiB. Room in memory for a longer answer is reserved after the call has run.
     Short,
+    /// As [`Length::Passed`], for a call that waits for a commit. Its body is so short that it occupies neither
+    /// a thread nor room meanwhile.
+    Waiting,
     /// Long. Room in memory is reserved before the call runs.
     Long,
     /// As [`Length::Short`], of a write that may wait for the language model. Its body is so short that it
@@ -130,7 +136,9 @@ impl Route {
     /// Returns true if the call runs on the threads that compute, whatever its size.
     pub(super) const fn computes(&self) -> bool {
         match self.run {
-            Run::Read(length, _) | Run::Write(length, _) => !matches!(length, Length::Passed),
+            Run::Read(length, _) | Run::Write(length, _) => {
+                !matches!(length, Length::Passed | Length::Waiting)
+            }
             Run::ReadControl(_) | Run::WriteControl(_) => true,
             Run::Upload(_) | Run::Download(_) | Run::Health => false,
         }
@@ -153,6 +161,9 @@ impl Route {
         // it.
         if self.asks_model() {
             return limits.max_body.min(body::SHORT);
+        }
+        if matches!(self.run, Run::Read(Length::Waiting, _)) {
+            return SMALL_BODY;
         }
         // Batches contain the content of files.
         let takes_files = matches!((self.tree, &self.run), (Tree::Files, Run::Write(..)));

@@ -17,6 +17,7 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
 use crate::maintenance::Maintenance;
+use crate::seal::SealingKey;
 
 #[derive(Clone)]
 pub(super) struct Served {
@@ -35,6 +36,7 @@ pub(super) struct Served {
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
     pub(super) tries: Arc<Tries>,
+    pub(super) sealing_key: Arc<SealingKey>,
     pub(super) limits: Arc<Limits>,
 }
 
@@ -57,6 +59,7 @@ impl Served {
             prompts: Arc::default(),
             twins: Arc::default(),
             tries: Arc::default(),
+            sealing_key: Arc::default(),
             limits,
         }
     }

@@ -13,6 +13,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Method, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
+use super::tree_calls::{commit, content, find, grep, lists, log, nodes, operations};
 use super::{batch, fs, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 
@@ -145,6 +146,29 @@ static CALLS: &[Route] = routes! {
     Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
 
     Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields);
+
+    Read  "/v1/tree/capabilities" FilesRead, Short Files(nodes::capabilities, nodes::CapabilitiesFields);
+    Read  "/v1/tree/head" FilesRead, Passed Files(nodes::head, nodes::HeadFields);
+    Read  "/v1/tree/wait" FilesRead, Waiting Files(nodes::wait, nodes::WaitFields);
+    Read  "/v1/tree/stat" FilesRead, Short Files(nodes::stat, nodes::StatFields);
+    Read  "/v1/tree/names" FilesRead, Long Files(lists::names, lists::NamesFields);
+    Read  "/v1/tree/list" FilesRead, Long Files(lists::list, lists::ListFields);
+    Read  "/v1/tree/walk" FilesRead, Long Files(lists::walk, lists::WalkFields);
+    Read  "/v1/tree/fetch" FilesRead, Long Files(content::fetch, content::FetchFields);
+    Read  "/v1/tree/fetch-many" FilesRead, Long Files(content::fetch_many, content::FetchManyFields);
+    Read  "/v1/tree/history" FilesRead, Long Files(log::history, log::HistoryFields);
+    Read  "/v1/tree/blame" FilesRead, Long Files(log::blame, log::BlameFields);
+    Read  "/v1/tree/changes" FilesRead, Long Files(log::changes, log::ChangesFields);
+    Read  "/v1/tree/snapshots" FilesRead, Long Files(lists::snapshots, lists::SnapshotsFields);
+    Read  "/v1/tree/search" SearchRead, Long Files(find::search, find::SearchFields);
+    Read  "/v1/tree/find" FilesRead, Long Files(find::find, find::FindFields);
+    Read  "/v1/tree/grep" FilesRead, Long Files(grep::grep, grep::GrepFields);
+    Read  "/v1/tree/glob" FilesRead, Long Files(operations::glob, operations::GlobFields);
+    Read  "/v1/tree/diff" FilesRead, Long Files(operations::diff, operations::DiffFields);
+    Change "/v1/tree/edit" FilesWrite FilesRead, Short Files(operations::edit, operations::EditFields);
+    Write "/v1/tree/commit" FilesWrite, Short Files(commit::commit, commit::CommitFields);
+    Read  "/v1/tree/committed" FilesRead, Long Files(commit::committed, commit::CommittedFields);
+    Read  "/v1/tree/sync" FilesWrite, Short Files(nodes::sync, nodes::SyncFields);
 
     Write "/v1/batch" FilesWrite, Short Files(batch::batch, batch::BatchFields);
 

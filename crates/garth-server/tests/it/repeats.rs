@@ -144,6 +144,14 @@ impl World {
             "/v1/admin/overlays/apply" | "/v1/admin/overlays/discard" => json!({"id": "draft"}),
             "/v1/admin/snapshots/create" => json!({"name": "after"}),
             "/v1/admin/snapshots/remove" => json!({"name": "before"}),
+            "/v1/tree/commit" => {
+                let write = json!({"at": {"path": "/new.md"}, "body": {"bytes": "eA=="}});
+                json!({"ops": [{"write": write}], "message": "m"})
+            }
+            "/v1/tree/edit" => {
+                let path = "/agents/scout/skills/pdf/SKILL.md";
+                json!({"path": path, "old": "Use it.", "new": "Use it well."})
+            }
             other => panic!("{other} writes; say here how, so that its repeats are tested"),
         }
     }

@@ -1,6 +1,8 @@
 //! The table of routes: its reference page, the scopes of each call, and fields that a call does not have.
 
+use garth_engine::TreePath;
 use garth_engine::datadir::Scope;
+use garth_engine::model::{Batch, Op, SetAttrs};
 use garth_server::reference::{self, BodyReference, CallReference, FieldReference};
 
 use super::harness::Server;
@@ -219,6 +221,10 @@ fn half_surrogate_pair_error_names_field() {
     assert!(message.contains("\"path\"") && message.contains("half of a surrogate pair"), "{message}");
 }
 
+fn tree_path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
 /// Number of items of each call with pages.
 const ITEMS: usize = 12;
 
@@ -275,6 +281,23 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         );
         futures::executor::block_on(overlay.commit(write.into())).unwrap();
     }
+    for n in 0..ITEMS {
+        let (path, linked) = (format!("/p/{n:02}"), format!("/linked/{n:02}"));
+        let ops = [
+            Op::write(tree_path(&path), format!("paddle {n}\n"))
+                .with_attrs(SetAttrs::new().tags(["paged"]))
+                .with_parents(),
+            Op::write(tree_path(&format!("/p2/{n:02}")), format!("other {n}\n")).with_parents(),
+            match n {
+                0 => Op::write(tree_path(&linked), "").with_parents(),
+                _ => Op::link(tree_path("/linked/00"), tree_path(&linked)),
+            },
+            Op::append(tree_path("/grown"), format!("line {n}\n")),
+        ];
+        futures::executor::block_on(account.commit(Batch::new(ops))).unwrap();
+        let snapshot = serde_json::json!({"ops": [{"snapshot": {"name": format!("paged-{n}")}}]});
+        server.ok("tree/commit", snapshot.to_string());
+    }
     [
         ("/v1/list", r#"{"prefix":"/d"}"#),
         ("/v1/glob", r#"{"pattern":"/d/*"}"#),
@@ -286,6 +309,18 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/agents/{agent}/archives", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/daily/list", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/media/list", r#"{"session_key":"agent:scout:main"}"#),
+        ("/v1/tree/names", r#"{"path":"/linked/00"}"#),
+        ("/v1/tree/list", r#"{"path":"/p","entries":true}"#),
+        ("/v1/tree/walk", r#"{"path":"/p"}"#),
+        ("/v1/tree/history", r#"{"path":"/grown"}"#),
+        ("/v1/tree/blame", r#"{"path":"/grown"}"#),
+        ("/v1/tree/changes", r#"{"within":["/grown"]}"#),
+        ("/v1/tree/snapshots", "{}"),
+        ("/v1/tree/search", r#"{"query":"paddle","mode":"words"}"#),
+        ("/v1/tree/find", r#"{"tag":"paged"}"#),
+        ("/v1/tree/grep", r#"{"expressions":["paddle"],"path":"/p"}"#),
+        ("/v1/tree/glob", r#"{"pattern":"/p/*"}"#),
+        ("/v1/tree/diff", r#"{"path":"/p","other":"/p2"}"#),
         ("/v1/admin/keys/list", "{}"),
         ("/v1/admin/rules/list", r#"{"built_in":false}"#),
         ("/v1/admin/quotas/list", "{}"),

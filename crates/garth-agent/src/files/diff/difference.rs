@@ -77,8 +77,8 @@ pub enum ContentDifference {
     },
     /// One of them is not UTF-8, or has a NUL.
     Binary,
-    /// One of them is longer than [`MAX_COMPARED_TEXT`](super::MAX_COMPARED_TEXT), or has more lines than
-    /// [`MAX_COMPARED_LINES`](super::MAX_COMPARED_LINES).
+    /// One of them is longer than [`Diff::max_text`](super::Diff::max_text), or has more lines than
+    /// [`Diff::max_lines`](super::Diff::max_lines).
     TooLong,
 }
 

@@ -9,7 +9,7 @@ use super::side::Side;
 use crate::boxed;
 use crate::files::Files;
 use crate::files::cursor::{Cursors, moment_json, path_of, unknown_cursor};
-use crate::files::limits::{Budget, Limits};
+use crate::files::limits::{Budget, Limits, MAX_COMPARED_LINES, MAX_COMPARED_TEXT};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::Follow;
@@ -33,6 +33,10 @@ pub struct Diff {
     pub to: Option<Moment>,
     /// Parts of each difference.
     pub form: DiffForm,
+    /// Longest file in bytes that is compared by line, at most [`MAX_COMPARED_TEXT`].
+    pub max_text: u64,
+    /// Limit on the lines of a file that is compared by line, at most [`MAX_COMPARED_LINES`].
+    pub max_lines: usize,
     /// Limits of one call. Items are differences.
     pub limits: Limits,
     /// Start: [`DiffPage::next`] of the page before, or `None` for the first page.
@@ -89,13 +93,23 @@ impl Diff {
     }
 
     fn of(path: String, other: Option<String>) -> Self {
-        let (from, to, form) = (None, None, DiffForm::Hunks(3));
-        Self { path, other, from, to, form, limits: Limits::default(), cursor: None }
+        Self {
+            path,
+            other,
+            from: None,
+            to: None,
+            form: DiffForm::Hunks(3),
+            max_text: MAX_COMPARED_TEXT,
+            max_lines: MAX_COMPARED_LINES,
+            limits: Limits::default(),
+            cursor: None,
+        }
     }
 
     fn cursors(&self) -> Cursors {
         let times = [moment_json(self.from.as_ref()), moment_json(self.to.as_ref())];
-        Cursors::of(&json!(["diff", self.path, self.other, times, self.form]))
+        let longest = json!([self.max_text, self.max_lines]);
+        Cursors::of(&json!(["diff", self.path, self.other, times, self.form, longest]))
     }
 }
 
@@ -118,7 +132,7 @@ impl Files<'_> {
             Some(cursor) => Some(cursors.open::<Position>(cursor)?),
             None => None,
         };
-        let budget = Budget::new(asked.limits, self.stop)?;
+        let budget = Budget::new(asked.limits, self.stop)?.comparing(asked.max_text, asked.max_lines);
         let pasts = [self.past(asked.from.as_ref()).await?, self.past(asked.to.as_ref()).await?];
         let from_fs: &dyn FileSystem = pasts[0].as_deref().unwrap_or(self.fs);
         let to_fs: &dyn FileSystem = pasts[1].as_deref().unwrap_or(self.fs);

@@ -12,11 +12,6 @@ use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, ByteRange, Entry, Kind, Seq};
 use garth_engine::path::TreePath;
 
-/// Longest file in bytes that is compared by line, 32 MiB: both sides are held in memory.
-pub const MAX_COMPARED_TEXT: u64 = 32 << 20;
-/// Limit on the lines of a file that is compared by line: each takes some hundred bytes of memory.
-pub const MAX_COMPARED_LINES: usize = 500_000;
-
 /// State of a path to compare. Both sides are of one tree, of its past, or of views of it: files with equal
 /// etags are taken for equal.
 #[derive(Clone, Debug)]
@@ -91,7 +86,8 @@ impl<'a> Side<'a> {
             let target = entry.target.as_ref().map(|target| format!("{target}\n"));
             return Ok(Content::Text(Text::new(target.unwrap_or_default())));
         }
-        if entry.size > MAX_COMPARED_TEXT {
+        let (longest, most_lines) = budget.compared();
+        if entry.size > longest {
             return Ok(Content::Long);
         }
         let file = open_version(self.fs, &self.path, entry.version).await?;
@@ -107,7 +103,7 @@ impl<'a> Side<'a> {
         Ok(match String::from_utf8(content) {
             // UTF-8, but not text.
             Ok(text) if text.contains('\0') => Content::Binary,
-            Ok(text) if text.split_inclusive('\n').nth(MAX_COMPARED_LINES).is_some() => Content::Long,
+            Ok(text) if text.split_inclusive('\n').nth(most_lines).is_some() => Content::Long,
             Ok(text) => Content::Text(Text::new(text)),
             Err(_) => Content::Binary,
         })

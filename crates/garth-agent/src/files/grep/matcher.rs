@@ -45,7 +45,7 @@ impl Grep {
         for expression in &self.expressions {
             let part = if self.fixed { regex::escape(expression) } else { expression.clone() };
             // Each is checked separately: `a)|(b` would be valid only inside the group below.
-            build(&part, false).map_err(|reason| {
+            build(&part, false, self.max_compiled).map_err(|reason| {
                 Error::invalid(format!("{expression}: not a regular expression: {reason}"))
             })?;
             parts.push(format!("(?:{part})"));
@@ -58,13 +58,14 @@ impl Grep {
             Whole::Word => format!(r"\b{{start-half}}(?:{any})\b{{end-half}}"),
             Whole::Any => any,
         };
-        Ok(LineMatcher(build(&whole, self.ignore_case).map_err(Error::invalid)?))
+        Ok(LineMatcher(build(&whole, self.ignore_case, self.max_compiled).map_err(Error::invalid)?))
     }
 }
 
-/// Compiles an expression. An error is its reason, on one line.
-fn build(expression: &str, ignore_case: bool) -> std::result::Result<Regex, String> {
-    RegexBuilder::new(expression).case_insensitive(ignore_case).build().map_err(|error| {
+/// Compiles an expression, to at most `most` bytes. An error is its reason, on one line.
+fn build(expression: &str, ignore_case: bool, most: usize) -> std::result::Result<Regex, String> {
+    let mut builder = RegexBuilder::new(expression);
+    builder.case_insensitive(ignore_case).size_limit(most).build().map_err(|error| {
         let text = error.to_string();
         // The lines before the last one repeat the expression.
         let reason = text.lines().next_back().unwrap_or_default();

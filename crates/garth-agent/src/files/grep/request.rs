@@ -3,9 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::lines::MAX_LINE;
 use crate::files::cursor::{Cursors, moment_json};
 use crate::files::limits::Limits;
 use garth_engine::model::Moment;
+
+/// Default limit on the bytes of the compiled expressions of a search, 10 MiB.
+pub const MAX_COMPILED: usize = 10 << 20;
 
 /// Search of lines by regular expression.
 #[derive(Clone, Debug)]
@@ -40,6 +44,11 @@ pub struct Grep {
     pub max_matches: Option<u64>,
     /// Limit on the bytes of a line in the answer. A longer line is cut at a character.
     pub max_line: usize,
+    /// Limit on the bytes of a line that is searched, at most [`MAX_LINE`]. A longer one ends the search of
+    /// its file.
+    pub longest_line: usize,
+    /// Limit on the bytes of the compiled expressions. Their size bounds the time for each byte of text.
+    pub max_compiled: usize,
     /// Time as of which the tree is searched; `None` for now.
     pub at: Option<Moment>,
     /// Limits of one call. Items are files.
@@ -107,6 +116,8 @@ impl Grep {
             binary: BinaryFiles::Name,
             max_matches: None,
             max_line: 1000,
+            longest_line: MAX_LINE,
+            max_compiled: MAX_COMPILED,
             at: None,
             limits: Limits::default(),
             cursor: None,
@@ -127,7 +138,7 @@ impl Grep {
             [self.fixed, self.ignore_case, self.invert],
             self.whole,
             self.path,
-            [self.before, self.after, self.max_line],
+            [self.before, self.after, self.max_line, self.longest_line],
             self.show,
             self.binary,
             self.max_matches,

@@ -13,6 +13,7 @@ use crate::files::cursor::{path_of, unknown_cursor};
 use crate::files::glob_pattern::GlobPattern;
 use crate::files::limits::Budget;
 use crate::files::walker::Walker;
+use crate::retry::yield_now;
 use crate::small_file::is_no_file;
 use garth_engine::compute::{go_on, working};
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -23,6 +24,9 @@ use garth_engine::path::TreePath;
 
 /// Bytes that a file of the answer takes in addition to its path and lines.
 const FILE_OVERHEAD: usize = 64;
+/// Bytes of lines after which a search yields to other tasks. An expression can take a thousand times longer
+/// for a byte than reading it does.
+const STEP: usize = 64 << 10;
 
 /// Page of files with selected lines.
 #[derive(Clone, Debug, Default)]
@@ -200,6 +204,8 @@ impl Search<'_> {
         let (offset, before, binary) =
             from.map_or((0, 0, false), |from| (from.offset, from.lines, from.binary));
         let mut lines = Lines::new(offset, before, binary, is_text);
+        let longest = self.asked.longest_line.min(MAX_LINE);
+        let mut judged = 0;
         loop {
             go_on()?;
             let part = match content.next().await {
@@ -214,26 +220,46 @@ impl Search<'_> {
                 state.found.binary = lines.binary;
             }
             while let Some(line) = lines.next(end) {
-                if !state.line(&line, lines.text(&line), lines.binary, &mut self.budget) {
+                let text = lines.text(&line);
+                if text.len() > longest {
+                    return Ok(too_long(path, "a line has", longest));
+                }
+                judged += text.len() + 1;
+                if !state.line(&line, text, lines.binary, &mut self.budget) {
                     return Ok(Ended::Searched);
                 }
                 if self.budget.bytes_left() == 0 && state.is_further() {
                     return Ok(Ended::At(state.position(content.version, &lines)));
                 }
+                if judged >= STEP {
+                    judged = 0;
+                    go_on()?;
+                    yield_now().await;
+                    if state.is_further() && self.budget.is_stopped() {
+                        return Ok(Ended::At(state.position(content.version, &lines)));
+                    }
+                }
             }
             if end {
                 return Ok(Ended::Searched);
             }
-            if lines.waiting() > MAX_LINE || state.waiting() > MAX_LINE {
-                let what = if lines.waiting() > MAX_LINE { "a line has" } else { "lines of context have" };
-                let message = format!("{what} more than {MAX_LINE} bytes; the rest is not searched");
-                return Ok(Ended::Failed(Error::at(ErrorKind::TooLarge, path, message)));
+            if lines.waiting() > longest {
+                return Ok(too_long(path, "a line has", longest));
+            }
+            if state.waiting() > MAX_LINE {
+                return Ok(too_long(path, "lines of context have", MAX_LINE));
             }
             if state.is_further() && self.budget.is_spent() {
                 return Ok(Ended::At(state.position(content.version, &lines)));
             }
         }
     }
+}
+
+/// Returns the end of a search at lines that are too long.
+fn too_long(path: &TreePath, what: &str, most: usize) -> Ended {
+    let message = format!("{what} more than {most} bytes; the rest is not searched");
+    Ended::Failed(Error::at(ErrorKind::TooLarge, path, message))
 }
 
 /// Patterns of the files to search.

@@ -236,6 +236,18 @@ async fn content_without_lines_is_named() {
 }
 
 #[tokio::test]
+async fn longest_compared_text_is_that_of_the_request() {
+    let fs = memory();
+    write(&fs, &[("/a", "1\n2\n"), ("/b", "1\n2\n3\n")]).await;
+    for (max_text, max_lines, is_long) in [(6, 3, false), (5, 3, true), (6, 2, true)] {
+        let mut asked = Diff::between("/a", "/b");
+        (asked.max_text, asked.max_lines) = (max_text, max_lines);
+        let page = diff(&fs, &asked).await;
+        assert_eq!(page.items[0].content == Some(ContentDifference::TooLong), is_long, "{max_text}");
+    }
+}
+
+#[tokio::test]
 async fn files_are_compared_in_the_versions_that_were_found() {
     for other in [Op::write(path("/a"), "and three\n"), Op::remove(path("/a"))] {
         let fs = memory();

@@ -2,7 +2,7 @@
 
 use garth_agent::Once;
 use garth_agent::files::{Edit, EditError, Edited, MAX_EDITED, MAX_OLD};
-use garth_engine::model::{Author, ChangesQuery, Idempotency, Seq, SetAttrs, Timestamp};
+use garth_engine::model::{Author, ChangesQuery, Idempotency, Seq, SetAttrs, Timestamp, VersionId};
 use garth_engine::view::Scope;
 use garth_engine::{Error, ErrorKind, FileSystemExt};
 use garth_testkit::fs::interfering::{Call, Interfering};
@@ -104,6 +104,21 @@ async fn edit_of_a_changed_file_is_a_conflict() {
     let busy: Fs = Arc::new(Interfering::new(&fs, Call::Commit, 0, other));
     let error = edit(&busy, "/a", &Edit::replace("y", "z")).await.unwrap_err();
     assert!(matches!(error, EditError::Conflict { current: None, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn edit_of_another_version_is_a_conflict() {
+    let fs = memory();
+    write(&fs, &[("/a", "x\n")]).await;
+    let first = fs.entry("/a").await.unwrap();
+    fs.apply(Op::set_attrs(path("/a"), SetAttrs::new().mode(0o600))).await.unwrap();
+    let of = |from: &str, version: VersionId| Edit::replace(from, "y").if_version(version);
+    let edited = edit(&fs, "/a", &of("x", first.version)).await.unwrap();
+    let error = edit(&fs, "/a", &of("y", first.version)).await.unwrap_err();
+    let current = Some(edited.version);
+    assert!(matches!(&error, EditError::Conflict { current: found, .. } if *found == current), "{error:?}");
+    assert_eq!(text(&fs, "/a").await, "y\n");
+    assert!(!edit(&fs, "/a", &of("y", edited.version)).await.unwrap().changed);
 }
 
 #[tokio::test]

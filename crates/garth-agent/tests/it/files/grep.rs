@@ -302,7 +302,8 @@ async fn stop_ends_a_page_after_a_step() {
             break;
         }
     }
-    assert!(pages > 1 && pages < 10, "{pages}");
+    // 3.5 MB, and 128 KiB between two questions of a page.
+    assert!(pages > 20 && pages < 40, "{pages}");
     assert_eq!(found, 1);
 }
 
@@ -367,6 +368,32 @@ async fn too_long_a_line_is_an_error_of_its_file() {
     let whole = unlimited(&fs, &asked).await;
     assert_eq!((whole[0].path.as_str(), whole[0].error), ("/a", Some(ErrorKind::TooLarge)));
     assert_eq!(whole[1].lines, [(1, "x".to_owned(), true, false)]);
+}
+
+#[tokio::test]
+async fn limit_on_searched_lines_is_exact() {
+    let fs = memory();
+    write(&fs, &[("/a", "xx\nyyyyy\nxx\n"), ("/b", "xx\n")]).await;
+    let mut asked = Grep::new("xx");
+    for (longest, matches) in [(5, 3), (4, 2)] {
+        asked.longest_line = longest;
+        let page = grep(&fs, &asked).await;
+        assert_eq!((page.matches, page.files[0].error.is_some()), (matches, longest == 4));
+    }
+}
+
+#[tokio::test]
+async fn limit_on_compiled_expressions_refuses_large_ones() {
+    let fs = memory();
+    write(&fs, &[("/a", "aaaa\n")]).await;
+    let mut asked = Grep::new("(?:[ab]{100}){100}");
+    assert_eq!(grep(&fs, &asked).await.matches, 0);
+    asked.max_compiled = 64 << 10;
+    let error = Files::new(&fs).grep(&asked).await.unwrap_err();
+    assert!(
+        error.is(ErrorKind::InvalidArgument) && error.message().contains("exceeds size limit"),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,6 +35,12 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         "forget" => without(&[Closed]),
         name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
+        // Only keys of values contain the words of their place in a path.
+        "tree/changes" => vec![Closed, Other],
+        "tree/find" => without(&[Closed]),
+        "tree/capabilities" | "tree/head" | "tree/wait" | "tree/snapshots" | "tree/committed"
+        | "tree/sync" => Vec::new(),
+        name if name.starts_with("tree/") => without(&[]),
         _ => SESSIONS.to_vec(),
     }
 }
@@ -76,6 +82,7 @@ pub(super) fn asks(call: &CallReference, asker: Asker, filled: &Filled) -> Vec<A
         Some(("skills", call)) => skills(call),
         Some(("media", call)) => media(call, asker, filled),
         Some(("admin", call)) => admin(call),
+        Some(("tree", call)) => tree(call),
         _ => others(name, asker, filled),
     }
 }
@@ -286,6 +293,75 @@ pub(super) fn is_asked_of_media(call: &str, asker: Asker, place: Place) -> bool 
         Asker::Channel => matches!(place, Channel | User),
         Asker::Nobody => place == User,
         Asker::Another => place == Other,
+    }
+}
+
+/// Returns a directory and a file of each place, by their paths in the account and in the tree of an agent.
+fn tree_files() -> Vec<(Place, String, String)> {
+    let mut files = Vec::new();
+    for place in SESSIONS {
+        let (audience, agent) = (place.audience(), place.agent());
+        for top in [place.sessions(), format!("/ctx/home/{audience}/agent/{agent}/session")] {
+            files.push((place, format!("{top}/{}", place.name("chat")), "messages.jsonl".to_owned()));
+        }
+    }
+    for top in ["/agents/scout", "/.agent"] {
+        files.push((Closed, format!("{top}/memory"), format!("{}.md", Closed.day())));
+        files.push((Open, format!("{top}/skills/open-skill"), "SKILL.md".to_owned()));
+    }
+    files.push((Other, "/agents/other/skills/other-skill".to_owned(), "SKILL.md".to_owned()));
+    files
+}
+
+/// Returns paths to write to, in the account and in the tree of an agent.
+fn new_files() -> Vec<String> {
+    let audiences = ["ann", "bob", ":slack:channel:C1", ":slack:channel:C2"];
+    let of_users = audiences.map(|audience| format!("/users/{audience}/agents/scout"));
+    let agents = ["/agents/scout", "/agents/other", "/.agent"];
+    let of_agents = agents.iter().flat_map(|agent| [(*agent).to_owned(), format!("{agent}/skills")]);
+    let all = of_users.into_iter().chain(of_agents).chain(["/.user".to_owned()]);
+    all.map(|dir| format!("{dir}/made.md")).collect()
+}
+
+fn tree(call: &str) -> Vec<Ask> {
+    let each = |body: &dyn Fn(&str, &str) -> Value| {
+        let files = tree_files().into_iter();
+        files.map(|(place, dir, file)| ask(place, body(&dir, &format!("{dir}/{file}")))).collect::<Vec<_>>()
+    };
+    let each_canary = |body: &dyn Fn(String) -> Value| {
+        PLACES.into_iter().map(|place| look(body(place.canary()))).collect::<Vec<_>>()
+    };
+    match call {
+        "capabilities" | "head" | "snapshots" | "sync" => vec![look(json!({}))],
+        "wait" => vec![look(json!({"since": 0, "wait_ms": 0}))],
+        "committed" => vec![look(json!({"id": "0".repeat(32)}))],
+        "stat" | "names" | "fetch" | "history" | "blame" => each(&|_, file| json!({"path": file})),
+        "list" | "walk" => each(&|dir, _| json!({"path": dir})),
+        "fetch-many" => {
+            let items =
+                tree_files().into_iter().map(|(_, dir, file)| json!({"path": format!("{dir}/{file}")}));
+            vec![look(json!({"items": items.collect::<Vec<_>>()}))]
+        }
+        "changes" => vec![look(json!({"limit": 10_000}))],
+        "search" => each_canary(&|canary| json!({"query": canary, "limit": 50, "per_file": 2})),
+        "find" => each_canary(&|canary| json!({"tag": canary})),
+        "grep" => each(&|_, file| json!({"expressions": ["canary[A-Z][a-z]+bird"], "path": file})),
+        "glob" => each(&|_, file| json!({"pattern": file})),
+        "diff" => each(&|_, file| json!({"path": file, "other": "/", "form": "names", "limit": 1})),
+        "edit" => {
+            let files = tree_files().into_iter();
+            let same = |(place, dir, file): (Place, String, String)| {
+                let (path, text) = (format!("{dir}/{file}"), place.canary());
+                // The text stays as it is, and the answer tells that it is there.
+                ask(place, json!({"path": path, "old": text, "new": text, "all": true}))
+            };
+            files.map(same).collect()
+        }
+        "commit" => {
+            let write = |path: String| json!({"write": {"at": {"path": path}, "body": {"bytes": "eA=="}}});
+            new_files().into_iter().map(|path| look(json!({"ops": [write(path)]}))).collect()
+        }
+        other => panic!("tree/{other} has no request here: add one"),
     }
 }
 

@@ -1,0 +1,27 @@
+//! Calls on the files of a tree: one for each method of its interface, and the operations of the library on
+//! files. `docs/specs/http-tree.md` describes them.
+
+mod address;
+mod answer;
+pub(super) mod commit;
+pub(super) mod content;
+pub(super) mod find;
+pub(super) mod grep;
+pub(super) mod lists;
+pub(super) mod log;
+pub(super) mod nodes;
+pub(super) mod operations;
+mod paging;
+
+use garth_engine::TreePath;
+
+use crate::errors::Refusal;
+use crate::fields::tree_path;
+
+/// Limit on the paths that select a part of the tree.
+const MAX_PATHS: usize = 1000;
+
+/// Returns the paths that texts name.
+fn tree_paths(texts: &[String]) -> Result<Vec<TreePath>, Refusal> {
+    texts.iter().map(|text| tree_path(text)).collect()
+}

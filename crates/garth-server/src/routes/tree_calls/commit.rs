@@ -1,0 +1,193 @@
+//! Calls that write: one batch, and the commit of an id.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_engine::compute::working;
+use garth_engine::datadir::Scope;
+use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, Op, Precondition};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::errors::{Code, Refusal};
+use crate::fields::{array, fields, json as any_json, string, string_of, words};
+use crate::routes::call::Call;
+use crate::routes::respond::raw;
+
+fields! {
+    /// Applies operations as one commit, completely or not at all.
+    pub(crate) struct CommitFields<'a> {
+        /// Operations, in order, at most 100,000.
+        ops: Vec<Op> = array("operations");
+        /// Array of pairs of an address and a condition, which must hold before the first operation. Default:
+        /// none.
+        preconditions: Option<&'a RawValue> = any_json();
+        /// Id that the caller chose at random, 32 hexadecimal digits: a batch with a known id is a repeat.
+        /// Default: none.
+        id: Option<Cow<'a, str>> = string_of("id");
+        /// Reason for the commit.
+        message: Cow<'a, str> = string(), or Cow::Borrowed("");
+        /// Time of the answer: once the commit survives loss of power, or once every reader sees it.
+        durability: Cow<'a, str> = words(&["durable", "visible"]), or Cow::Borrowed("durable");
+    }
+}
+
+pub(in crate::routes) async fn commit(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: CommitFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let preconditions = fields.preconditions.map(conditions).transpose()?.unwrap_or_default();
+    let may_read = call.key.allows(Scope::FilesRead);
+    if !may_read {
+        refuse_questions(&fields.ops, &preconditions)?;
+    }
+    let is_durable = fields.durability == "durable";
+    let mut batch = Batch::new(fields.ops).message(fields.message);
+    batch.preconditions = preconditions;
+    batch.id = fields.id.map(|id| id.parse::<CommitId>()).transpose()?;
+    let records = Records::of(call).await?;
+    batch.idempotency = records.as_ref().map(Records::record);
+    let batch = if is_durable { batch } else { batch.visible() };
+    let first = match &records {
+        Some(records) if call.once.is_repeat() => records.first().await?,
+        _ => None,
+    };
+    let mut commit = match first {
+        Some(first) => first,
+        None => fs.commit(batch).await.map_err(|error| refused(error, may_read))?,
+    };
+    if call.retry.is_some() {
+        // A repeat gets the bytes of the first answer.
+        commit.replayed = false;
+        commit.durable &= is_durable;
+    }
+    if may_read {
+        return raw(&Committed { ok: true, commit: Some(&commit) });
+    }
+    // Sizes, and whether a node existed, are stored data.
+    let outcomes = commit.outcomes.iter().map(|done| json!({"ino": done.ino, "version": done.version}));
+    let outcomes: Vec<_> = outcomes.collect();
+    let Commit { seq, time, replayed, durable, .. } = commit;
+    let commit =
+        json!({"seq": seq, "time": time, "outcomes": outcomes, "replayed": replayed, "durable": durable});
+    raw(&json!({"ok": true, "commit": commit}))
+}
+
+/// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which is
+/// not where repeats are looked up.
+struct Records {
+    keeper: Arc<dyn FileSystem>,
+    record: Idempotency,
+}
+
+impl Records {
+    /// Returns the records for a request with an idempotency key.
+    async fn of(call: &Call<'_>) -> Result<Option<Self>, Refusal> {
+        let Some(record) = call.record() else { return Ok(None) };
+        Ok(Some(Self { keeper: call.reach.records().await?, record }))
+    }
+
+    fn record(&self) -> Idempotency {
+        let record = self.record.clone();
+        match self.keeper.key_space() {
+            Some(keys) => record.kept_in(keys),
+            None => record,
+        }
+    }
+
+    /// Returns the commit of an earlier attempt. It is not made again: the tree may lack what it needs by now.
+    async fn first(&self) -> Result<Option<Commit>, Refusal> {
+        Ok(self.keeper.recorded(&self.record.key).await?.map(|found| found.commit))
+    }
+}
+
+/// Commit of an answer.
+#[derive(Serialize)]
+struct Committed<'a> {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ok: bool,
+    commit: Option<&'a Commit>,
+}
+
+fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
+    working(sent.get().len());
+    serde_json::from_str(sent.get()).map_err(|error| {
+        let message = "\"preconditions\" must be an array of pairs of an address and a condition";
+        Refusal::validation(format!("{message}: {error}"))
+    })
+}
+
+/// Refuses operations and conditions by which a key that may only write would learn what is stored: each
+/// answers a question about content with success or a conflict.
+fn refuse_questions(ops: &[Op], conditions: &[(At, Precondition)]) -> Result<(), Refusal> {
+    let asks = ops.iter().any(|op| matches!(op, Op::Check { .. }));
+    if asks || conditions.iter().any(|(_, condition)| hashes(condition)) {
+        let scope = Scope::FilesRead.as_str();
+        let message =
+            format!("operations `check` and conditions `sha256` need an API key with the scope `{scope}`");
+        return Err(Refusal::new(Code::Forbidden, message));
+    }
+    Ok(())
+}
+
+fn hashes(condition: &Precondition) -> bool {
+    match condition {
+        Precondition::Sha256(_) => true,
+        Precondition::Not(condition) => hashes(condition),
+        Precondition::Absent
+        | Precondition::Exists
+        | Precondition::Version(_)
+        | Precondition::Etag(_)
+        | Precondition::EtagIn(_) => false,
+    }
+}
+
+/// Returns the refusal of a commit. The error of a rule may quote the file, also parts that the caller did not
+/// write.
+fn refused(error: Error, may_read: bool) -> Refusal {
+    if may_read || !error.is(ErrorKind::RuleViolation) {
+        return error.into();
+    }
+    let scope = Scope::FilesRead.as_str();
+    let message = format!("a rule refuses this write; details require a key with the scope `{scope}`");
+    Refusal::new(Code::RuleViolation, message)
+}
+
+fields! {
+    /// Returns the commit with an id that its caller chose.
+    pub(crate) struct CommittedFields<'a> {
+        /// Id of the commit, 32 hexadecimal digits.
+        id: Cow<'a, str> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn committed(
+    fs: &Arc<dyn FileSystem>,
+    _: &Call<'_>,
+    fields: CommittedFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let commit = fs.committed(fields.id.parse()?).await?;
+    raw(&Committed { ok: false, commit: commit.as_ref() })
+}
+
+#[cfg(test)]
+mod tests {
+    use garth_engine::TreePath;
+
+    use super::*;
+
+    #[test]
+    fn questions_about_content_are_found_in_negations() {
+        let hash = Precondition::Sha256([0; 32]);
+        assert!(hashes(&hash) && hashes(&hash.clone().negated()));
+        assert!(!hashes(&Precondition::Exists.negated()));
+        let at = At::Path(TreePath::root());
+        let check = Op::check(at.clone(), Precondition::Exists);
+        assert!(refuse_questions(&[check], &[]).is_err());
+        assert!(refuse_questions(&[], &[(at.clone(), hash.negated())]).is_err());
+        assert!(refuse_questions(&[Op::mkdir(at.clone())], &[(at, Precondition::Absent)]).is_ok());
+    }
+}

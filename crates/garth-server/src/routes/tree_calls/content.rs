@@ -1,0 +1,147 @@
+//! Calls that return the content of files.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use garth_engine::FileSystem;
+use garth_engine::model::{At, ByteRange, Entry};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::address::{Address, at};
+use super::answer::{Answer, Content, Items, content};
+use super::paging::Past;
+use crate::errors::Refusal;
+use crate::fields::{MAX_INTEGER, array, fields, integer};
+use crate::routes::call::Call;
+use crate::routes::respond::raw;
+
+/// Limit on the bytes of a file in one answer, 4 MiB.
+const MAX_LENGTH: u64 = 4 << 20;
+/// Default limit on the bytes of a file in an answer with one file.
+const DEFAULT_LENGTH: u64 = 1 << 20;
+/// Default limit on the bytes of each file in an answer with several.
+const DEFAULT_OF_MANY: u64 = 64 << 10;
+/// Limit on the files of one call.
+const MAX_FILES: usize = 1000;
+
+fields! {
+    /// Returns a file, and bytes of its content in the same state.
+    pub(crate) struct FetchFields<'a> {
+        /// First byte.
+        offset: u64 = integer(0, MAX_INTEGER), or 0;
+        /// Limit on the bytes.
+        length: u64 = integer(0, MAX_LENGTH), or DEFAULT_LENGTH;
+        ..address: Address;
+        ..past: Past;
+    }
+}
+
+pub(in crate::routes) async fn fetch(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: FetchFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let fs = fields.past.of(fs, call).await?;
+    let (fs, range) = (&*fs, ByteRange { offset: fields.offset, length: fields.length });
+    let (entry, bytes) = fields.address.run(fs, |at| async move { fs.fetch(&at, range).await }).await?;
+    raw(&FetchedFile { entry: &entry, content: content(&bytes) })
+}
+
+/// File, and bytes of its content.
+#[derive(Serialize)]
+struct FetchedFile<'a> {
+    entry: &'a Entry,
+    #[serde(flatten)]
+    content: Content<'a>,
+}
+
+fields! {
+    /// Returns several files and bytes of each, all of one state. An answer with fewer items than asked for
+    /// is answered for the first ones: ask again for the others.
+    pub(crate) struct FetchManyFields<'a> {
+        /// Files, at most 1,000: objects with `path`, `node` or `child`, and `offset` and `length`. Links are
+        /// not followed.
+        items: Vec<&'a RawValue> = array("files");
+        ..past: Past;
+    }
+}
+
+pub(in crate::routes) async fn fetch_many(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: FetchManyFields<'_>,
+) -> Result<Bytes, Refusal> {
+    if fields.items.len() > MAX_FILES {
+        return Err(Refusal::validation(format!("\"items\" must have at most {MAX_FILES} items")));
+    }
+    let items = fields.items.iter().map(|item| asked(item.get())).collect::<Result<Vec<_>, _>>()?;
+    let fetched = fields.past.of(fs, call).await?.fetch_many(&items).await?;
+    let mut shown = Items::default();
+    for item in fetched.items {
+        let has_room = match item {
+            Ok((entry, bytes)) => shown.push(&FetchedFile { entry: &entry, content: content(&bytes) })?,
+            Err(error) => shown.push(&FailedItem::of(error.into()))?,
+        };
+        if !has_room {
+            break;
+        }
+    }
+    Answer::of("items", shown).with("seq", &fetched.seq)?.page(None)
+}
+
+/// File that is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedFile<'a> {
+    path: Option<String>,
+    node: Option<u64>,
+    #[serde(borrow)]
+    child: Option<&'a RawValue>,
+    #[serde(default)]
+    offset: u64,
+    #[serde(default = "default_of_many")]
+    length: u64,
+}
+
+fn default_of_many() -> u64 {
+    DEFAULT_OF_MANY
+}
+
+fn asked(json: &str) -> Result<(At, ByteRange), Refusal> {
+    let file: AskedFile<'_> = serde_json::from_str(json)
+        .map_err(|error| Refusal::validation(format!("\"items\" must be an array of files: {error}")))?;
+    if file.length > MAX_LENGTH {
+        return Err(Refusal::validation(format!("\"length\" must be an integer from 0 to {MAX_LENGTH}")));
+    }
+    let at = at(file.path.as_deref(), file.node, file.child.map(RawValue::get))?;
+    Ok((at, ByteRange { offset: file.offset, length: file.length }))
+}
+
+/// Item that could not be read.
+#[derive(Serialize)]
+pub(super) struct FailedItem {
+    error: ItemError,
+}
+
+/// Error of one item, as in the envelope of errors.
+#[derive(Serialize)]
+pub(super) struct ItemError {
+    code: &'static str,
+    message: String,
+}
+
+impl FailedItem {
+    /// Returns the item of a refusal, and logs its cause.
+    fn of(refusal: Refusal) -> Self {
+        Self { error: ItemError::of(refusal) }
+    }
+}
+
+impl ItemError {
+    /// Returns the error of a refusal, and logs its cause.
+    pub(super) fn of(mut refusal: Refusal) -> Self {
+        refusal.log();
+        Self { code: refusal.code.as_str(), message: refusal.message }
+    }
+}

@@ -1,0 +1,123 @@
+//! Calls on the version log: versions of a node, commits of its bytes, changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use garth_engine::FileSystem;
+use garth_engine::model::{ByteRange, ChangesQuery, HistoryPage, LogPosition, MAX_SUBTREES, Seq, VersionId};
+
+use super::address::Address;
+use super::answer::{Answer, Items, MAX_ANSWER, page};
+use super::paging::Paged;
+use super::tree_paths;
+use crate::errors::Refusal;
+use crate::fields::{MAX_INTEGER, fields, integer, strings};
+use crate::routes::call::Call;
+
+/// Limit on the versions, and on the runs of bytes, of a page.
+const MAX_VERSIONS: usize = 1000;
+/// Default limit on the versions of a page.
+const DEFAULT_VERSIONS: usize = 100;
+/// Limit on the changes of a page.
+const MAX_CHANGES: usize = 10_000;
+/// Default limit on the changes of a page.
+const DEFAULT_CHANGES: usize = 1000;
+
+fields! {
+    /// Returns versions of a node, or of the nodes that a path named, newest first.
+    pub(crate) struct HistoryFields<'a> {
+        ..address: Address;
+        ..page: Paged<MAX_VERSIONS, DEFAULT_VERSIONS>;
+    }
+}
+
+pub(in crate::routes) async fn history(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: HistoryFields<'_>,
+) -> Result<Bytes, Refusal> {
+    let start = fields.page.start(fs, call).await?;
+    let before = start.after.as_deref().map(|text| text.parse::<VersionId>().map_err(|_| Refusal::cursor()));
+    let asked = HistoryPage::default().before(before.transpose()?).limit(fields.page.limit);
+    let (fs, asked) = (&*start.fs, &asked);
+    let found = fields.address.run(fs, |at| async move { fs.history(&at, asked).await }).await?;
+    page(&found.items, found.more, |version| start.cursor(call, &version.id.to_string()))
+}
+
+fields! {
+    /// Returns the commit that wrote each byte of a range of a file.
+    pub(crate) struct BlameFields<'a> {
+        /// First byte.
+        offset: u64 = integer(0, MAX_INTEGER), or 0;
+        /// Limit on the bytes. Default: to the end.
+        length: Option<u64> = integer(0, MAX_INTEGER);
+        ..address: Address;
+        ..page: Paged<MAX_VERSIONS, MAX_VERSIONS>;
+    }
+}
+
+pub(in crate::routes) async fn blame(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: BlameFields<'_>,
+) -> Result<Bytes, Refusal> {
+    let start = fields.page.start(fs, call).await?;
+    let offset = start.number()?.unwrap_or(fields.offset);
+    let end = fields.offset.saturating_add(fields.length.unwrap_or(u64::MAX));
+    let range = ByteRange { offset, length: end.saturating_sub(offset) };
+    let (fs, limit) = (&*start.fs, fields.page.limit);
+    let found = fields.address.run(fs, |at| async move { fs.blame(&at, range, limit).await }).await?;
+    let (mut runs, mut commits, mut next) = (Items::default(), Items::default(), found.next);
+    let mut shown = BTreeSet::new();
+    for run in &found.runs {
+        let commit = found.commits.iter().find(|commit| Some(commit.seq) == run.commit);
+        // At least one run, so that the caller gets further.
+        if runs.bytes() > 0 && runs.bytes() + commits.bytes() > MAX_ANSWER {
+            next = Some(run.range.offset);
+            break;
+        }
+        runs.add(run)?;
+        if let Some(commit) = commit.filter(|commit| shown.insert(commit.seq)) {
+            commits.add(commit)?;
+        }
+    }
+    let next = next.map(|next| start.cursor(call, &next.to_string()));
+    Answer::of("runs", runs).items("commits", commits).page(next.as_deref())
+}
+
+fields! {
+    /// Returns the changes after a commit, oldest first.
+    pub(crate) struct ChangesFields<'a> {
+        /// Sequence of the commit after which to begin.
+        since: u64 = integer(0, MAX_INTEGER), or 0;
+        /// Only changes below one of these paths. An empty array is no filter.
+        within: Vec<String> = strings().of("path").at_most(MAX_SUBTREES), or Vec::new();
+        ..page: Paged<MAX_CHANGES, DEFAULT_CHANGES>;
+    }
+}
+
+pub(in crate::routes) async fn changes(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: ChangesFields<'_>,
+) -> Result<Bytes, Refusal> {
+    let start = fields.page.start(fs, call).await?;
+    let since = start.after.as_deref().map(position).transpose()?;
+    let since = since.unwrap_or_else(|| LogPosition::from(Seq(fields.since)));
+    let mut asked = ChangesQuery::since(since).limit(fields.page.limit);
+    asked.within = tree_paths(&fields.within)?;
+    let found = start.fs.changes(&asked).await?;
+    let until = found.until;
+    let next =
+        (until.seq < found.head).then(|| start.cursor(call, &format!("{}-{}", until.seq, until.changes)));
+    let answer = Answer::new().with("commits", &found.commits)?;
+    answer.with("until", &until)?.with("head", &found.head)?.page(next.as_deref())
+}
+
+/// Returns the position in the log of a cursor.
+fn position(text: &str) -> Result<LogPosition, Refusal> {
+    let (seq, changes) = text.split_once('-').ok_or_else(Refusal::cursor)?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| Refusal::cursor());
+    Ok(LogPosition { seq: Seq(number(seq)?), changes: number(changes)? })
+}

@@ -1,0 +1,245 @@
+//! Reads of the present and of the past, their addresses and their refusals.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::executor::block_on;
+use garth_engine::FileSystem;
+use garth_engine::model::{
+    At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Moment, NamesPage, Op, Page, SearchQuery,
+    Seq, SnapshotsPage, WalkPage,
+};
+use serde_json::{Value, json};
+
+use super::{World, at, path};
+use crate::it::harness::{Connection, request};
+
+/// States in which each read is compared.
+const STATES: [Option<&str>; 3] = [None, Some("before"), Some("2")];
+
+impl World {
+    /// Returns the tree in a state.
+    fn state(&self, moment: Option<&str>) -> Arc<dyn FileSystem> {
+        let moment = match moment {
+            None => return Arc::clone(&self.fs),
+            Some("2") => Moment::Seq(Seq(2)),
+            Some(name) => Moment::Snapshot(name.to_owned()),
+        };
+        block_on(self.fs.as_of(&moment)).unwrap()
+    }
+}
+
+#[test]
+fn reads_of_nodes_equal_those_of_the_library() {
+    let world = World::new();
+    for moment in STATES {
+        let (fs, root) = (world.state(moment), path("/"));
+        assert_eq!(world.ok("head", &at(moment, json!({}))), json!(block_on(fs.head()).unwrap()));
+        let able = world.ok("capabilities", &at(moment, json!({})));
+        assert_eq!(able["capabilities"], json!(fs.capabilities(&root)));
+        assert_eq!(able["capabilities"]["write"], json!(moment.is_none()));
+        for text in ["/", "/notes", "/notes/a.md", "/bin"] {
+            let entry = block_on(fs.stat(&path(text).into())).unwrap();
+            let found = world.ok("stat", &at(moment, json!({"path": text})));
+            assert_eq!(found, json!({"path": text, "entry": entry}), "{moment:?}");
+        }
+        for (call, paged) in [
+            (
+                "names",
+                json!(block_on(fs.names(&path("/notes/a.md").into(), &NamesPage::default())).unwrap().items),
+            ),
+            (
+                "history",
+                json!(
+                    block_on(fs.history(&path("/notes/a.md").into(), &HistoryPage::default())).unwrap().items
+                ),
+            ),
+        ] {
+            let found = world.ok(call, &at(moment, json!({"path": "/notes/a.md"})));
+            assert_eq!(found, json!({"items": paged}), "{call} {moment:?}");
+        }
+        let entries = Page::default().with_entries();
+        let listed = block_on(fs.list(&path("/notes").into(), &entries)).unwrap().items;
+        let found = world.ok("list", &at(moment, json!({"path": "/notes", "entries": true})));
+        assert_eq!(found, json!({"items": listed}), "{moment:?}");
+        let walked = block_on(fs.walk(&root.into(), &WalkPage::default())).unwrap().items;
+        assert_eq!(world.ok("walk", &at(moment, json!({}))), json!({"items": walked}), "{moment:?}");
+        let snapshots = block_on(fs.snapshots(&SnapshotsPage::default())).unwrap().items;
+        assert_eq!(world.ok("snapshots", &at(moment, json!({}))), json!({"items": snapshots}));
+    }
+}
+
+#[test]
+fn content_and_log_equal_those_of_the_library() {
+    let world = World::new();
+    for moment in STATES {
+        let fs = world.state(moment);
+        let file: At = path("/notes/a.md").into();
+        for (offset, length) in [(0, 1000), (4, 3), (100, 1)] {
+            let range = ByteRange { offset, length };
+            let (entry, bytes) = block_on(fs.fetch(&file, range)).unwrap();
+            let asked = json!({"path": "/notes/a.md", "offset": offset, "length": length});
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            assert_eq!(world.ok("fetch", &at(moment, asked)), json!({"entry": entry, "text": text}));
+        }
+        let bin = world.ok("fetch", &at(moment, json!({"path": "/bin"})));
+        assert_eq!(STANDARD.decode(bin["base64"].as_str().unwrap()).unwrap(), b"\xff\x00\xfe");
+        let asked =
+            json!([{"path": "/notes/a.md", "length": 3}, {"path": "/none"}, {"node": world.ino("/bin")}]);
+        let many = world.ok("fetch-many", &at(moment, json!({"items": asked})));
+        let (entry, _) = block_on(fs.fetch(&file, ByteRange::ALL)).unwrap();
+        assert_eq!(many["items"][0], json!({"entry": entry, "text": "one"}));
+        assert_eq!(
+            (&many["items"][1]["error"]["code"], &many["items"][2]["base64"]),
+            (&json!("NOT_FOUND"), &json!("/wD+"))
+        );
+        assert_eq!(many["seq"], json!(block_on(fs.head()).unwrap().seq));
+        let blame = block_on(fs.blame(&file, ByteRange { offset: 2, length: 100 }, 1000)).unwrap();
+        let found =
+            world.ok("blame", &at(moment, json!({"path": "/notes/a.md", "offset": 2, "length": 100})));
+        assert_eq!(found, json!({"runs": blame.runs, "commits": blame.commits}), "{moment:?}");
+        let changes = block_on(fs.changes(&ChangesQuery::since(Seq(1)).within(path("/notes")))).unwrap();
+        let found = world.ok("changes", &at(moment, json!({"since": 1, "within": ["/notes"]})));
+        let due = json!({"commits": changes.commits, "until": changes.until, "head": changes.head});
+        assert_eq!(found, due, "{moment:?}");
+    }
+}
+
+#[test]
+fn searches_equal_those_of_the_library() {
+    let world = World::new();
+    let query = SearchQuery::new("three four").tag("plan").within(path("/notes")).context(1).per_file(2);
+    let found = block_on(world.fs.search(&query)).unwrap();
+    assert!(!found.hits.is_empty());
+    let asked =
+        json!({"query": "three four", "tags_any": ["plan"], "in": ["/notes"], "context": 1, "per_file": 2});
+    assert_eq!(world.ok("search", &asked), json!({"hits": found.hits, "missing": found.missing}));
+    let of_metadata = json!({"query": "four", "metadata": {"due": "2026-03"}});
+    assert_eq!(world.ok("search", &of_metadata)["hits"][0]["path"], "/notes/d.md");
+    for (query, asked) in [
+        (FindQuery::tag("plan"), json!({"tag": "plan"})),
+        (FindQuery::tag("plan").within(path("/again.md")), json!({"tag": "plan", "in": ["/again.md"]})),
+        (FindQuery::metadata("due", "2026-03"), json!({"metadata_key": "due", "value": "2026-03"})),
+        (FindQuery::metadata_from("due", ""), json!({"metadata_key": "due"})),
+        (FindQuery::metadata_from("due", "2026-03"), json!({"metadata_key": "due", "from": "2026-03"})),
+    ] {
+        let found = block_on(world.fs.find(&query)).unwrap();
+        assert!(!found.items.is_empty(), "{asked}");
+        assert_eq!(world.ok("find", &asked), json!({"items": found.items}), "{asked}");
+    }
+}
+
+#[test]
+fn nodes_are_addressed_by_path_inode_or_child() {
+    let world = World::new();
+    let (file, dir) = (world.ino("/notes/a.md"), world.ino("/notes"));
+    let entry = world.ok("stat", &json!({"path": "/notes/a.md"}))["entry"].clone();
+    let by_node = world.ok("stat", &json!({"node": file}));
+    assert_eq!(by_node, json!({"entry": entry}));
+    assert_eq!(world.ok("stat", &json!({"child": [dir, "a.md"]})), by_node);
+    for (link, target) in [("/link", "/notes/a.md"), ("/dir/a.md", "/notes/a.md"), ("/dir", "/notes")] {
+        let found = world.ok("stat", &json!({"path": link}));
+        assert_eq!(found["path"], json!(target));
+    }
+    let itself = world.ok("stat", &json!({"path": "/link", "follow": false}));
+    assert_eq!((&itself["path"], &itself["entry"]["kind"]), (&json!("/link"), &json!("symlink")));
+    world.post("stat", &json!({"path": "/dir/a.md", "follow": false})).refused(409, "PATH_CONFLICT");
+    assert_eq!(world.ok("fetch", &json!({"path": "/link"}))["text"], "one\n2\nthree\nfour\n");
+    assert_eq!(world.ok("list", &json!({"path": "/dir"})), world.ok("list", &json!({"node": dir})));
+    for two in [json!({"path": "/", "node": 1}), json!({"node": 1, "child": [1, "notes"]})] {
+        let message = world.post("stat", &two).refused(400, "VALIDATION_ERROR");
+        assert!(message.contains("only one of"), "{message}");
+    }
+    for child in [json!("notes"), json!([1]), json!([1, "a/b"]), json!([1, ".."]), json!({"a": 1})] {
+        let message = world.post("stat", &json!({"child": child})).refused(400, "VALIDATION_ERROR");
+        assert!(message.starts_with("\"child\" must be"), "{message}");
+    }
+}
+
+#[test]
+fn missing_nodes_are_not_found() {
+    let world = World::new();
+    for call in ["stat", "names", "list", "walk", "fetch", "history", "blame", "grep"] {
+        let asked = |body: Value| match call {
+            "grep" => super::with(&body, json!({"expressions": ["x"]})),
+            _ => body,
+        };
+        world.post(call, &asked(json!({"path": "/none"}))).refused(404, "NOT_FOUND");
+        let late = json!({"path": "/again.md", "at": "before"});
+        world.post(call, &asked(late)).refused(404, "NOT_FOUND");
+        world.post(call, &asked(json!({"at": "no such snapshot"}))).refused(404, "NOT_FOUND");
+        world.post(call, &asked(json!({"at": "1000"}))).refused(404, "NOT_FOUND");
+        for bad in ["notes", "/notes/../bin", "//notes", "/a\0"] {
+            if call != "grep" {
+                let reply = world.post(call, &json!({"path": bad}));
+                assert_eq!(reply.status, 400, "{call} {bad:?}: {}", reply.text());
+            }
+        }
+    }
+    world.post("stat", &json!({"node": 1_000_000})).refused(404, "NOT_FOUND");
+    world.post("list", &json!({"path": "/bin"})).refused(409, "PATH_CONFLICT");
+    world.post("fetch", &json!({"path": "/notes"})).refused(409, "PATH_CONFLICT");
+    world.post("edit", &json!({"path": "/none", "old": "a", "new": "b"})).refused(404, "NOT_FOUND");
+    world.post("diff", &json!({"path": "/none"})).refused(404, "NOT_FOUND");
+    assert_eq!(world.ok("glob", &json!({"pattern": "/none/*"}))["items"], json!([]));
+}
+
+#[test]
+fn garths_own_directory_is_not_shown() {
+    let world = World::new();
+    let account = block_on(world.server.home.account("acme")).unwrap();
+    block_on(account.raw().commit(Batch::new([Op::mkdir_all(path("/.garth"))]))).unwrap();
+    world.post("stat", &json!({"path": "/.garth"})).refused(404, "NOT_FOUND");
+    assert!(!world.ok("walk", &json!({})).to_string().contains(".garth"));
+    let write = json!({"write": {"at": {"path": "/.garth/x"}, "body": {"bytes": ""}, "parents": true}});
+    world.post("commit", &json!({"ops": [write]})).refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn fetch_many_ends_when_answer_is_full() {
+    let world = World::empty();
+    for n in 0..6 {
+        world.commit([Op::write(path(&format!("/{n}")), vec![b'x'; 1 << 20])]);
+    }
+    let items: Vec<Value> = (0..6).map(|n| json!({"path": format!("/{n}"), "length": 1 << 20})).collect();
+    let first = world.ok("fetch-many", &json!({"items": items}));
+    let count = first["items"].as_array().unwrap().len();
+    assert_eq!(count, 3, "a fourth would exceed 4 MiB");
+    let rest = world.ok("fetch-many", &json!({"items": items[count..], "at": first["seq"].to_string()}));
+    assert_eq!(rest["items"].as_array().unwrap().len(), 3);
+    let long = json!({"items": [{"path": "/0", "length": (4 << 20) + 1}]});
+    world.post("fetch-many", &long).refused(400, "VALIDATION_ERROR");
+    let many: Vec<Value> = (0..1001).map(|_| json!({"path": "/0", "length": 0})).collect();
+    world.post("fetch-many", &json!({"items": many})).refused(400, "VALIDATION_ERROR");
+    let wrong = json!({"items": [{"path": "/0", "lenght": 1}]});
+    assert!(world.post("fetch-many", &wrong).refused(400, "VALIDATION_ERROR").contains("lenght"));
+}
+
+#[test]
+fn waiting_calls_hold_neither_threads_nor_room() {
+    let world = World::new();
+    let head = block_on(world.fs.head()).unwrap().seq.0;
+    assert_eq!(world.ok("wait", &json!({"since": head, "wait_ms": 0}))["seq"], json!(head));
+    assert_eq!(world.ok("wait", &json!({"since": 0, "wait_ms": 30_000}))["seq"], json!(head));
+    let body = json!({"since": head, "wait_ms": 30_000}).to_string();
+    let headers = format!("authorization: Bearer {}\r\n", world.server.key);
+    let mut waiting: Vec<Connection> = (0..64)
+        .map(|_| {
+            let mut connection = Connection::open(world.server.address);
+            connection.send(&request("POST", "/v1/tree/wait", &headers, body.as_bytes()));
+            connection
+        })
+        .collect();
+    // More than there are threads, and than long answers have room.
+    for _ in 0..10 {
+        world.ok("walk", &json!({"entries": true}));
+    }
+    let seq = world.commit([Op::mkdir(path("/more"))]).seq.0;
+    for connection in &mut waiting {
+        let reply = connection.reply();
+        assert_eq!((reply.status, &reply.json()["seq"]), (200, &json!(seq)), "{}", reply.text());
+    }
+    let padded = format!("{body}{}", " ".repeat(4096));
+    world.server.post("tree/wait", padded).refused(413, "PAYLOAD_TOO_LARGE");
+}
