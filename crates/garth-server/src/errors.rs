@@ -132,12 +132,6 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
-    /// Returns the refusal of a call on another account than that of the key.
-    pub(crate) fn other_account(own: &str) -> Self {
-        let message = format!("this API key is one of the account `{own}`; leave \"account\" out");
-        Self::new(Code::Forbidden, message)
-    }
-
     /// Returns the refusal of a path without a route. `nearest` is the name of the most similar route.
     pub(crate) fn no_route(nearest: Option<&str>) -> Self {
         let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));

@@ -40,11 +40,11 @@ use bytes::Bytes;
 use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
 use garth_engine::datadir::{Admitted, Scope};
-use garth_engine::{AccountStore, DataDir};
+use garth_engine::{AccountStore, DataDir, Error, ErrorKind};
 use serde_json::Value;
 use tracing::{Instrument as _, Level, Span};
 
-use self::call::{Answering, Call, Folder};
+use self::call::{Answering, Call};
 use self::identity::{Caller, named_account};
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
@@ -293,7 +293,10 @@ impl<'a> Admission<'a> {
         named: Option<&str>,
     ) -> Result<Option<Arc<dyn AccountStore>>, Refusal> {
         match (&self.admitted.key().account, named) {
-            (Some(own), Some(named)) if own != named => Err(Refusal::other_account(own)),
+            (Some(own), Some(named)) if own != named => {
+                let message = format!("this API key is one of the account `{own}`; leave \"account\" out");
+                Err(Error::new(ErrorKind::AccessDenied, message).into())
+            }
             (None, Some(named)) => Ok(Some(self.served.data_dir.account(named).await?)),
             _ => Ok(own),
         }
@@ -335,7 +338,6 @@ impl<'a> Admission<'a> {
             reach,
             records: None,
             key,
-            folder: Folder::new(&served.data_dir),
             env: served.data_dir.env(),
             model: served.model.as_ref(),
             embedder: served.embedder.as_ref(),

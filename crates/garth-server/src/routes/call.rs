@@ -8,9 +8,9 @@ use garth_agent::access::Reach;
 use garth_agent::media::Hydrator;
 use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
-use garth_engine::datadir::{ApiKey, Scope};
+use garth_engine::datadir::ApiKey;
 use garth_engine::model::{Idempotency, KeySpace, Moment};
-use garth_engine::{DataDir, Env, ErrorKind, FileSystemExt as _};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt as _};
 use serde_json::Value;
 
 use super::identity::Caller;
@@ -45,11 +45,9 @@ pub(super) struct Call<'a> {
     pub(super) turn: Option<Turn>,
     /// The only way to files: what the API key and the request reach.
     pub(super) reach: Reach,
-    /// Key space of the idempotency records of a bound key.
+    /// Key space of the idempotency records, for a call that writes through a view.
     pub(super) records: Option<KeySpace>,
     pub(super) key: &'a ApiKey,
-    /// Data folder, which only [`Call::folder`] hands out.
-    pub(super) folder: Folder<'a>,
     pub(super) env: &'a Env,
     /// Language model, if the operator has set one.
     pub(super) model: Option<&'a ServedModel>,
@@ -71,17 +69,7 @@ pub(super) struct Call<'a> {
     pub(super) prompts: &'a PromptCache,
 }
 
-/// Data folder of a call.
-#[derive(Clone, Copy)]
-pub(super) struct Folder<'a>(&'a DataDir);
-
-impl<'a> Folder<'a> {
-    pub(super) const fn new(data_dir: &'a DataDir) -> Self {
-        Self(data_dir)
-    }
-}
-
-impl<'a> Call<'a> {
+impl Call<'_> {
     /// Begins a write with an idempotency key: waits for concurrent writes with the same key, and looks up
     /// whether one of them or an earlier try has committed.
     ///
@@ -93,9 +81,7 @@ impl<'a> Call<'a> {
         // Before the lookup: two equal requests at once would both find no record, and both work.
         self.turn = Some(twins.wait(self.key.share(), self.reach.label(), retry.key()).await);
         let records = self.reach.records().await?;
-        if self.reach.is_bound() {
-            self.records = records.key_space();
-        }
+        self.records = view_keys(&self.reach, self.tree, &*records);
         self.once = match Once::begin(records.clone(), retry.record()).await {
             // A record of an earlier version of the server has a hash of another form.
             Err(error) if error.is(ErrorKind::IdempotencyMismatch) && retry.turn_older() => {
@@ -121,6 +107,7 @@ impl<'a> Call<'a> {
         self.judge().await?;
         if let Some(retry) = &self.retry {
             let records = self.reach.records().await?;
+            self.records = view_keys(&self.reach, self.tree, &*records);
             self.once = Once::before_body(records, retry.record());
         }
         Ok(self)
@@ -148,7 +135,7 @@ impl<'a> Call<'a> {
     /// idempotency key.
     pub(super) fn record(&self) -> Option<Idempotency> {
         let record = self.retry.as_ref().map(Retry::record)?;
-        // A bound key writes through a view, whose own key space is not where `begin` looks.
+        // The key space of a view is not where `begin` looks.
         Some(match &self.records {
             Some(keys) => record.kept_in(keys.clone()),
             None => record,
@@ -186,20 +173,14 @@ impl<'a> Call<'a> {
         self.key.allows(self.tree.read_scope())
     }
 
-    /// Returns the data folder, for the administration of keys and accounts.
-    ///
-    /// # Errors
-    /// `FORBIDDEN` for any key but a free one with `admin`.
-    #[allow(dead_code)] // for calls on administration
-    pub(super) fn folder(&self) -> Result<&'a DataDir, Refusal> {
-        if !self.key.allows(Scope::Admin) || self.reach.is_bound() {
-            return Err(Refusal::forbidden(Scope::Admin.as_str()));
-        }
-        Ok(self.folder.0)
-    }
-
     /// Returns a part of the answer to a write that contains stored data; `null` for a key that may not read.
     pub(super) fn stored(&self, value: Value) -> Value {
         if self.may_read() { value } else { Value::Null }
     }
+}
+
+/// Returns the key space of the records, if the call writes through a view, which has one of its own.
+fn view_keys(reach: &Reach, tree: Tree, records: &dyn FileSystem) -> Option<KeySpace> {
+    let is_view = reach.is_bound() || tree == Tree::Files;
+    records.key_space().filter(|_| is_view)
 }
