@@ -333,8 +333,8 @@ impl Kv<'_> {
         }
     }
 
-    /// Refuses a put that a confined handle does not reach. Missing parents are created, so nothing else that a
-    /// put needs is missing twice.
+    /// Refuses a put that a confined handle does not reach. Missing parents are created, so nothing else that
+    /// a put needs is missing twice.
     async fn check_reach(&self, put: &Put<'_>, file: &TreePath) -> KvResult<()> {
         let refused =
             |kind, why: &str| Err(KvError::new(KvCode::FileSystem(kind), format!("`{}`: {why}", put.path)));
