@@ -13,7 +13,7 @@ use crate::retry::{ATTEMPTS_AT_NAMES, yield_now};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::model::{
     At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,
-    Timestamp, VersionId, WalkPage,
+    Timestamp, VersionId, WalkPage, Within,
 };
 use garth_engine::path::TreePath;
 
@@ -196,6 +196,11 @@ impl Kv<'_> {
                 }
                 Err(error) => error,
             };
+            if error.is(ErrorKind::NotFound) {
+                for (put, file) in puts.iter().zip(&files) {
+                    self.check_reach(put, file).await.map_err(|error| error.about(put.path))?;
+                }
+            }
             // The error names a path of the tree. It belongs to the put whose file is at or above that path;
             // other paths cannot be cleared.
             let at = error.path().and_then(|path| files.iter().position(|file| path.is_within(file)));
@@ -350,6 +355,31 @@ impl Kv<'_> {
             | ErrorKind::NotEmpty => Ok(Vec::new()),
             _ => Err(self.refused(error)),
         }
+    }
+
+    /// Refuses a put that a confined handle does not reach. Missing parents are created, so nothing else that
+    /// a put needs is missing twice.
+    async fn check_reach(&self, put: &Put<'_>, file: &TreePath) -> KvResult<()> {
+        let refused =
+            |kind, why: &str| Err(KvError::new(KvCode::FileSystem(kind), format!("`{}`: {why}", put.path)));
+        let Some(within) = self.own_reach(file) else { return Ok(()) };
+        let Some(top) = within.top_of(file) else {
+            return refused(ErrorKind::AccessDenied, "the caller does not reach this key");
+        };
+        // The top of a confined handle cannot be created through it.
+        if !top.is_root() && self.kind_of(top).await?.is_none() {
+            let why = "the directory that the caller reaches does not exist; create it first";
+            return refused(ErrorKind::NotFound, why);
+        }
+        Ok(())
+    }
+
+    /// Returns the paths that the handle reaches; `None` for a view such as an overlay, whose store has other
+    /// paths.
+    fn own_reach(&self, file: &TreePath) -> Option<Within> {
+        let lowering = self.fs.view_base().lowering();
+        let home = lowering.home();
+        (lowering.raise(home.id, file).as_ref() == Some(file)).then_some(home.within)
     }
 
     /// Checks a put and returns the file of its value.

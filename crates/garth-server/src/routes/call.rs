@@ -10,7 +10,7 @@ use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
 use garth_engine::datadir::ApiKey;
 use garth_engine::model::{Idempotency, KeySpace, Moment};
-use garth_engine::{Env, ErrorKind, FileSystemExt as _};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt as _};
 use serde_json::Value;
 
 use super::identity::Caller;
@@ -47,7 +47,7 @@ pub(super) struct Call<'a> {
     pub(super) turn: Option<Turn>,
     /// The only way to files: what the API key and the request reach.
     pub(super) reach: Reach,
-    /// Key space of the idempotency records of a bound key.
+    /// Key space of the idempotency records, for a call that writes through a view.
     pub(super) records: Option<KeySpace>,
     pub(super) key: &'a ApiKey,
     pub(super) env: &'a Env,
@@ -88,9 +88,7 @@ impl Call<'_> {
         // Before the lookup: two equal requests at once would both find no record, and both work.
         self.turn = Some(twins.wait(self.key.share(), self.reach.label(), retry.key()).await);
         let records = self.reach.records().await?;
-        if self.reach.is_bound() {
-            self.records = records.key_space();
-        }
+        self.records = view_keys(&self.reach, self.tree, &*records);
         self.once = match Once::begin(records.clone(), retry.record()).await {
             // A record of an earlier version of the server has a hash of another form.
             Err(error) if error.is(ErrorKind::IdempotencyMismatch) && retry.turn_older() => {
@@ -116,6 +114,7 @@ impl Call<'_> {
         self.judge().await?;
         if let Some(retry) = &self.retry {
             let records = self.reach.records().await?;
+            self.records = view_keys(&self.reach, self.tree, &*records);
             self.once = Once::before_body(records, retry.record());
         }
         Ok(self)
@@ -143,7 +142,7 @@ impl Call<'_> {
     /// idempotency key.
     pub(super) fn record(&self) -> Option<Idempotency> {
         let record = self.retry.as_ref().map(Retry::record)?;
-        // A bound key writes through a view, whose own key space is not where `begin` looks.
+        // The key space of a view is not where `begin` looks.
         Some(match &self.records {
             Some(keys) => record.kept_in(keys.clone()),
             None => record,
@@ -185,4 +184,10 @@ impl Call<'_> {
     pub(super) fn stored(&self, value: Value) -> Value {
         if self.may_read() { value } else { Value::Null }
     }
+}
+
+/// Returns the key space of the records, if the call writes through a view, which has one of its own.
+fn view_keys(reach: &Reach, tree: Tree, records: &dyn FileSystem) -> Option<KeySpace> {
+    let is_view = reach.is_bound() || tree == Tree::Files;
+    records.key_space().filter(|_| is_view)
 }

@@ -150,8 +150,8 @@ pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
 }
 
 impl<'a> Caller<'a> {
-    /// Reads the caller of a request to a call on a tree; `arguments` are those of the path. `binding` is that
-    /// of the API key, which supplies missing names later.
+    /// Reads the caller of a request to a call on a tree; `arguments` are those of the path. `binding` is
+    /// that of the API key, which supplies missing names later.
     pub(super) fn read(
         tree: Tree,
         binding: &Binding,

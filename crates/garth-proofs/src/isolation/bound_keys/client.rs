@@ -56,7 +56,7 @@ impl Server {
         let binding: garth_engine::datadir::Binding =
             binding.map_err(|error| Broken::because(format!("a binding cannot be read: {error}")))?;
         garth_agent::check_binding(&binding)?;
-        let scopes = if binding.is_free() { &[Admin][..] } else { &of_bound };
+        let scopes: &[Scope] = if binding.is_free() { &[Admin] } else { &of_bound };
         let mut new = NewKey::new(Some(account), scopes);
         new.binding = binding;
         Ok(block_on(self.home.control().issue_key(new))?.1.reveal().to_owned())
