@@ -47,7 +47,7 @@ fn pages_of_the_past_read_one_state() {
     ] {
         let asked = with(&body, json!({"at": "1m"}));
         let whole = world.ok(call, &asked)[name].as_array().unwrap().clone();
-        // Each page would read a later state if it read the time anew.
+        // Each page would read a later state if it took the time of its own call.
         let change = |page: usize| {
             world.commit([Op::write(path(&format!("/d/{call}-{page}")), "another line\n")]);
             world.commit([Op::append(path("/d/3"), "more\n")]);
