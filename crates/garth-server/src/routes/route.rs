@@ -64,8 +64,8 @@ pub(super) enum Length {
     /// As [`Length::Short`], of a write that may wait for the language model. Its body is so short that it
     /// holds no room meanwhile.
     Model,
-    /// Long, of a read that may wait for another service. It reserves the room by itself: while it waits, it
-    /// must hold none, because other calls of the account need it.
+    /// Long, of a call that reserves the room by itself: a read that may wait for another service and must hold
+    /// none meanwhile, because other calls of the account need it; a write that knows how long its answer is.
     Own,
 }
 
