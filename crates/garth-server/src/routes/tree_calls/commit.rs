@@ -119,8 +119,8 @@ fn parsed<T: DeserializeOwned>(name: &str, of: &str, items: &[&RawValue]) -> Res
     items.iter().enumerate().map(item).collect()
 }
 
-/// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which is
-/// not where repeats are looked up.
+/// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which
+/// is not where repeats are looked up.
 struct Records {
     keeper: Arc<dyn FileSystem>,
     record: Idempotency,
@@ -141,7 +141,7 @@ impl Records {
         }
     }
 
-    /// Returns the commit of an earlier attempt. It is not made again: the tree may lack what it needs by now.
+    /// Returns the commit of an earlier attempt. It is not made again: the tree may lack what it needs.
     async fn first(&self) -> Result<Option<Commit>, Refusal> {
         Ok(self.keeper.recorded(&self.record.key).await?.map(|found| found.commit))
     }
@@ -188,8 +188,8 @@ fn hashes(condition: &Precondition) -> bool {
     }
 }
 
-/// Returns the refusal of a commit. The error of a rule may quote the file, also parts that the caller did not
-/// write.
+/// Returns the refusal of a commit. The error of a rule may quote the file, also parts that the caller did
+/// not write.
 fn refused(error: Error, may_read: bool) -> Refusal {
     if may_read || !error.is(ErrorKind::RuleViolation) {
         return error.into();

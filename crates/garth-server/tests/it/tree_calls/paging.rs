@@ -1,5 +1,5 @@
-//! Cursors: those of a past state stay in it, those of `find` are sealed, and none is valid for another request.
-//! That pages of any size join to the whole is tested for all calls by the table of routes.
+//! Cursors: those of a past state stay in it, those of `find` are sealed, and none is valid for another
+//! request. That pages of any size join to the whole is tested for all calls by the table of routes.
 
 use std::time::Duration;
 
