@@ -452,6 +452,10 @@ impl<'a> Admission<'a> {
             Length::Passed | Length::Short | Length::Waiting | Length::Model | Length::Own => None,
         };
         let answer = run.await?;
+        // An answer of `Own` is in its room already.
+        if length == Length::Own {
+            return Ok(answer);
+        }
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));
         Ok(match room {
             Some(room) => room.hold(answer),

@@ -15,8 +15,8 @@ use crate::errors::Refusal;
 pub(crate) struct SealingKey(OnceLock<LessSafeKey>);
 
 impl SealingKey {
-    /// Returns the sealed form of a position. It opens only with equal `parts`, which name the request and its
-    /// caller.
+    /// Returns the sealed form of a position. It opens only with equal `parts`, which name the request and
+    /// its caller.
     pub(crate) fn seal(&self, env: &Env, parts: &[&[u8]], position: &[u8]) -> Result<String, Refusal> {
         // A random number of 96 bits for each cursor: none occurs twice before billions of them.
         let number = env.random::<NONCE_LEN>()?;

@@ -261,7 +261,7 @@ impl Files<'_> {
     /// Edits a text file in one commit. Mode, content type and other attributes stay.
     ///
     /// The commit applies only to the version that was read: if another client changes the file in between,
-    /// the edit fails with [`EditError::Conflict`] and changes nothing. An edit may be tried again after that.
+    /// the edit fails with [`EditError::Conflict`] and changes nothing. It may be tried again.
     ///
     /// # Errors
     /// See [`EditError`].

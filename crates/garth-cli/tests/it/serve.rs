@@ -334,11 +334,22 @@ fn log_has_no_keys_of_endpoints() {
 
 #[test]
 fn commands_of_specification_print_shown_output() {
+    run_specification("kv-api.md");
+}
+
+#[test]
+fn commands_on_files_print_shown_output() {
+    run_specification("http-tree.md");
+}
+
+/// Runs the commands of a page on a new server, and compares the answers that it shows.
+fn run_specification(page: &str) {
     let specification = std::path::PathBuf::from(
         std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"),
     )
-    .join("../../docs/specs/kv-api.md");
-    let specification = std::fs::read_to_string(specification).expect("docs/specs/kv-api.md");
+    .join("../../docs/specs")
+    .join(page);
+    let specification = std::fs::read_to_string(specification).expect("the page");
     let blocks = specification.split("```sh\n").skip(1).filter_map(|part| part.split("```").next());
     let script: String = blocks.flat_map(str::lines).filter(|line| !line.starts_with("export ")).fold(
         "set -e; curl() { command curl -sS --fail-with-body -w '\\n' \"$@\"; }\n".to_owned(),

@@ -8,7 +8,7 @@ use garth_agent::memory::Edge;
 use garth_agent::session::Usage;
 use garth_agent::workspace::{Host, Inputs};
 use garth_engine::datadir::Binding;
-use garth_engine::model::{Op, Timestamp};
+use garth_engine::model::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -178,7 +178,7 @@ macro_rules! deserialized {
 }
 
 deserialized! {
-    Binding as Object, Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array, Vec<Op> as Array
+    Binding as Object, Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array
 }
 
 /// Returns the flaw of JSON strings that are not text: half of a surrogate pair has no UTF-8.

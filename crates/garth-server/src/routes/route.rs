@@ -109,16 +109,17 @@ pub(super) enum Length {
     Passed,
     /// Usually up to 16 KiB. Room in memory for a longer answer is reserved after the call has run.
     Short,
-    /// As [`Length::Passed`], for a call that waits for a commit. Its body is so short that it occupies neither
-    /// a thread nor room meanwhile.
+    /// As [`Length::Passed`], for a call that waits for a commit. Its body is so short that it occupies
+    /// neither a thread nor room meanwhile.
     Waiting,
     /// Long. Room in memory is reserved before the call runs.
     Long,
     /// As [`Length::Short`], of a write that may wait for the language model. Its body is so short that it
     /// holds no room meanwhile.
     Model,
-    /// Long, of a read that may wait for another service. It reserves the room by itself: while it waits, it
-    /// must hold none, because other calls of the account need it.
+    /// Long, of a call that reserves the room by itself: a read that may wait for another service and must
+    /// hold none meanwhile, because other calls of the account need it; a write that knows how long its
+    /// answer is.
     Own,
 }
 

@@ -166,7 +166,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/tree/glob" FilesRead, Long Files(operations::glob, operations::GlobFields);
     Read  "/v1/tree/diff" FilesRead, Long Files(operations::diff, operations::DiffFields);
     Change "/v1/tree/edit" FilesWrite FilesRead, Short Files(operations::edit, operations::EditFields);
-    Write "/v1/tree/commit" FilesWrite, Short Files(commit::commit, commit::CommitFields);
+    Write "/v1/tree/commit" FilesWrite, Own Files(commit::commit, commit::CommitFields);
     Read  "/v1/tree/committed" FilesRead, Long Files(commit::committed, commit::CommittedFields);
     Read  "/v1/tree/sync" FilesWrite, Short Files(nodes::sync, nodes::SyncFields);
 

@@ -68,8 +68,16 @@ const MEMORY: &str = "ctx://acme/users/ann/memories/events/long";
 /// Returns each route with its costliest input, in an order in which each call finds the data it needs.
 /// `HEAD` stands for the newest sequence of the account.
 fn calls() -> Vec<Costly> {
-    [of_values_and_memories(), of_sessions(), of_context(), of_workspace(), of_keys(), of_files_and_admin()]
-        .concat()
+    [
+        of_values_and_memories(),
+        of_sessions(),
+        of_context(),
+        of_workspace(),
+        of_keys(),
+        of_tree(),
+        of_files_and_admin(),
+    ]
+    .concat()
 }
 
 fn of_files_and_admin() -> Vec<Costly> {
@@ -99,6 +107,61 @@ fn of_files_and_admin() -> Vec<Costly> {
         ("/v1/admin/accounts/collect", "admin/accounts/collect", "{}".to_owned()),
         ("/v1/admin/accounts/check", "admin/accounts/check", "{}".to_owned()),
         ("/v1/admin/accounts/reindex", "admin/accounts/reindex", "{}".to_owned()),
+    ]
+}
+
+fn of_tree() -> Vec<Costly> {
+    let long = json!({"path": "/agents/coder/MEMORY.md"});
+    let many: Vec<&Value> = std::iter::repeat_n(&long, 100).collect();
+    let bytes = "d29y".repeat(LONG / 4);
+    let write = |n: usize| json!({"write": {"at": {"path": format!("/t{n}")}, "body": {"bytes": "eA=="}}});
+    let ops: Vec<Value> = (0..1000).map(write).collect();
+    vec![
+        ("/v1/tree/capabilities", "tree/capabilities", "{}".to_owned()),
+        ("/v1/tree/head", "tree/head", "{}".to_owned()),
+        ("/v1/tree/wait", "tree/wait", json!({"since": 0, "wait_ms": 0}).to_string()),
+        ("/v1/tree/stat", "tree/stat", long.to_string()),
+        ("/v1/tree/names", "tree/names", long.to_string()),
+        ("/v1/tree/list", "tree/list", json!({"path": "/agents/coder/skills", "entries": true}).to_string()),
+        ("/v1/tree/walk", "tree/walk", json!({"entries": true, "limit": 10_000}).to_string()),
+        (
+            "/v1/tree/fetch",
+            "tree/fetch",
+            json!({"path": "/agents/coder/MEMORY.md", "length": 4 << 20}).to_string(),
+        ),
+        ("/v1/tree/fetch-many", "tree/fetch-many", json!({"items": many}).to_string()),
+        ("/v1/tree/history", "tree/history", json!({"path": "/agents", "limit": 1000}).to_string()),
+        ("/v1/tree/blame", "tree/blame", long.to_string()),
+        ("/v1/tree/changes", "tree/changes", json!({"limit": 10_000}).to_string()),
+        ("/v1/tree/snapshots", "tree/snapshots", "{}".to_owned()),
+        (
+            "/v1/tree/search",
+            "tree/search",
+            json!({"query": "word1 word2 word3 word4", "limit": 50, "per_file": 20, "context": 20})
+                .to_string(),
+        ),
+        ("/v1/tree/find", "tree/find", json!({"tag": "none"}).to_string()),
+        (
+            "/v1/tree/grep",
+            "tree/grep",
+            json!({"expressions": ["word9[0-9]+ word[0-9]+ "], "before": 100, "after": 100, "max_line": 4000})
+                .to_string(),
+        ),
+        ("/v1/tree/glob", "tree/glob", json!({"pattern": "/**", "entries": true}).to_string()),
+        ("/v1/tree/diff", "tree/diff", json!({"path": "/", "from": "0"}).to_string()),
+        (
+            "/v1/tree/edit",
+            "tree/edit",
+            json!({"path": "/agents/coder/MEMORY.md", "line": 0, "text": words(LONG)}).to_string(),
+        ),
+        (
+            "",
+            "tree/commit",
+            json!({"ops": [{"write": {"at": {"path": "/long"}, "body": {"bytes": bytes}}}]}).to_string(),
+        ),
+        ("/v1/tree/commit", "tree/commit", json!({"ops": ops}).to_string()),
+        ("/v1/tree/committed", "tree/committed", json!({"id": "0".repeat(32)}).to_string()),
+        ("/v1/tree/sync", "tree/sync", "{}".to_owned()),
     ]
 }
 

@@ -3,24 +3,32 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::datadir::Scope;
-use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, Op, Precondition};
+use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition};
 use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
 use serde::Serialize;
-use serde_json::json;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use crate::answers::Room;
 use crate::errors::{Code, Refusal};
 use crate::fields::{array, fields, json as any_json, string, string_of, words};
 use crate::routes::call::Call;
-use crate::routes::respond::raw;
+use crate::routes::respond::{IntoBody as _, raw};
+
+/// Bytes of an outcome in the answer, at most.
+const OUTCOME: usize = 160;
+/// Limit on the operations of a batch whose answer needs no room.
+const MAX_SHORT: usize = 100;
 
 fields! {
     /// Applies operations as one commit, completely or not at all.
     pub(crate) struct CommitFields<'a> {
         /// Operations, in order, at most 100,000.
-        ops: Vec<Op> = array("operations");
+        ops: Vec<&'a RawValue> = array("operations");
         /// Array of pairs of an address and a condition, which must hold before the first operation. Default:
         /// none.
         preconditions: Option<&'a RawValue> = any_json();
@@ -38,14 +46,17 @@ pub(in crate::routes) async fn commit(
     fs: &Arc<dyn FileSystem>,
     call: &Call<'_>,
     fields: CommitFields<'_>,
-) -> Result<Box<RawValue>, Refusal> {
+) -> Result<Bytes, Refusal> {
+    let ops: Vec<Op> = parsed("ops", "operations", &fields.ops)?;
     let preconditions = fields.preconditions.map(conditions).transpose()?.unwrap_or_default();
     let may_read = call.key.allows(Scope::FilesRead);
     if !may_read {
-        refuse_questions(&fields.ops, &preconditions)?;
+        refuse_questions(&ops, &preconditions)?;
     }
+    // Before the commit: once it is made, it must be answered.
+    let mut room = room(call, ops.len()).await?;
     let is_durable = fields.durability == "durable";
-    let mut batch = Batch::new(fields.ops).message(fields.message);
+    let mut batch = Batch::new(ops).message(fields.message);
     batch.preconditions = preconditions;
     batch.id = fields.id.map(|id| id.parse::<CommitId>()).transpose()?;
     let records = Records::of(call).await?;
@@ -64,20 +75,52 @@ pub(in crate::routes) async fn commit(
         commit.replayed = false;
         commit.durable &= is_durable;
     }
-    if may_read {
-        return raw(&Committed { ok: true, commit: Some(&commit) });
+    if room.is_none() {
+        // A repeat by its id may have other operations than the commit that answers it.
+        room = self::room(call, commit.outcomes.len()).await?;
     }
-    // Sizes, and whether a node existed, are stored data.
-    let outcomes = commit.outcomes.iter().map(|done| json!({"ino": done.ino, "version": done.version}));
-    let outcomes: Vec<_> = outcomes.collect();
-    let Commit { seq, time, replayed, durable, .. } = commit;
+    let answer = if may_read { raw(&Committed { ok: true, commit: Some(&commit) }) } else { bare(&commit) };
+    let answer = answer?.into_body();
+    Ok(match room {
+        Some(room) => room.hold(answer),
+        None => answer,
+    })
+}
+
+/// Waits for room for the answer to a batch, if it is long.
+async fn room(call: &Call<'_>, ops: usize) -> Result<Option<Room>, Refusal> {
+    match ops > MAX_SHORT {
+        true => Ok(Some(call.answers.answer(call.key.share(), ops * OUTCOME).await?)),
+        false => Ok(None),
+    }
+}
+
+/// Returns the answer for a key that may only write: sizes, and whether a node existed, are stored data.
+fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
+    let Commit { seq, time, outcomes, replayed, durable, .. } = commit;
+    let outcome = |done: &Outcome| json!({"ino": done.ino, "version": done.version});
+    let outcomes: Vec<Value> = outcomes.iter().map(outcome).collect();
     let commit =
         json!({"seq": seq, "time": time, "outcomes": outcomes, "replayed": replayed, "durable": durable});
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which is
-/// not where repeats are looked up.
+/// Parses the items of an array. They are counted first: parsed, they take many times their bytes.
+fn parsed<T: DeserializeOwned>(name: &str, of: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
+    if items.len() > MAX_OPS {
+        return Err(Refusal::validation(format!("\"{name}\" must have at most {MAX_OPS} {of}")));
+    }
+    let item = |(at, item): (usize, &&RawValue)| {
+        working(item.get().len());
+        serde_json::from_str(item.get()).map_err(|error| {
+            Refusal::validation(format!("\"{name}\" must be an array of {of}: number {}: {error}", at + 1))
+        })
+    };
+    items.iter().enumerate().map(item).collect()
+}
+
+/// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which
+/// is not where repeats are looked up.
 struct Records {
     keeper: Arc<dyn FileSystem>,
     record: Idempotency,
@@ -98,7 +141,7 @@ impl Records {
         }
     }
 
-    /// Returns the commit of an earlier attempt. It is not made again: the tree may lack what it needs by now.
+    /// Returns the commit of an earlier attempt. It is not made again: the tree may lack what it needs.
     async fn first(&self) -> Result<Option<Commit>, Refusal> {
         Ok(self.keeper.recorded(&self.record.key).await?.map(|found| found.commit))
     }
@@ -113,11 +156,11 @@ struct Committed<'a> {
 }
 
 fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
-    working(sent.get().len());
-    serde_json::from_str(sent.get()).map_err(|error| {
-        let message = "\"preconditions\" must be an array of pairs of an address and a condition";
-        Refusal::validation(format!("{message}: {error}"))
-    })
+    let of = "pairs of an address and a condition";
+    let pairs: Vec<&RawValue> = serde_json::from_str(sent.get()).map_err(|error| {
+        Refusal::validation(format!("\"preconditions\" must be an array of {of}: {error}"))
+    })?;
+    parsed("preconditions", of, &pairs)
 }
 
 /// Refuses operations and conditions by which a key that may only write would learn what is stored: each
@@ -145,8 +188,8 @@ fn hashes(condition: &Precondition) -> bool {
     }
 }
 
-/// Returns the refusal of a commit. The error of a rule may quote the file, also parts that the caller did not
-/// write.
+/// Returns the refusal of a commit. The error of a rule may quote the file, also parts that the caller did
+/// not write.
 fn refused(error: Error, may_read: bool) -> Refusal {
     if may_read || !error.is(ErrorKind::RuleViolation) {
         return error.into();

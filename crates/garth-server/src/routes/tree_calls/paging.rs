@@ -13,14 +13,14 @@ use crate::fields::{Field, FieldGroup, Fields, integer, string_of};
 use crate::routes::call::Call;
 
 /// Declaration of the field `at`.
-const AT: Field = Field::of::<Option<Cow<'_, str>>>(
+const AT: Field = Field::of::<Option<Cow<'static, str>>>(
     "at",
     string_of("moment"),
     None,
     " Reads an earlier state: a time, a sequence or the name of a snapshot. Default: the newest.",
 );
 /// Declaration of the field `cursor`.
-const CURSOR: Field = Field::of::<Option<Cow<'_, str>>>(
+const CURSOR: Field = Field::of::<Option<Cow<'static, str>>>(
     "cursor",
     string_of("cursor"),
     None,

@@ -1,5 +1,5 @@
-//! Cursors: those of a past state stay in it, those of `find` are sealed, and none is valid for another request.
-//! That pages of any size join to the whole is tested for all calls by the table of routes.
+//! Cursors: those of a past state stay in it, those of `find` are sealed, and none is valid for another
+//! request. That pages of any size join to the whole is tested for all calls by the table of routes.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn pages_of_the_past_read_one_state() {
     ] {
         let asked = with(&body, json!({"at": "1m"}));
         let whole = world.ok(call, &asked)[name].as_array().unwrap().clone();
-        // Each page would read a later state if it read the time anew.
+        // Each page would read a later state if it took the time of its own call.
         let change = |page: usize| {
             world.commit([Op::write(path(&format!("/d/{call}-{page}")), "another line\n")]);
             world.commit([Op::append(path("/d/3"), "more\n")]);
