@@ -27,10 +27,10 @@ use crate::small_file::{File, read_all};
 use crate::tree::AgentTree;
 use crate::tree::directories::make_missing;
 use crate::workspace::Workspace;
-use garth_engine::datadir::Binding;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
+use garth_engine::home::Binding;
 use garth_engine::model::{Author, Commit, Confinement, FindQuery, Within};
 use garth_engine::path::{TreePath, check_id};
 

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::ops::AsyncFn;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garth_agent::Access;
@@ -15,7 +15,7 @@ use garth_engine::model::{
     At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp,
     is_after_last_time,
 };
-use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, Home, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
 use crate::config::Storage;
@@ -38,7 +38,7 @@ pub(crate) struct App {
     builder: DataDirBuilder,
     /// Definition of the command line, for completion scripts.
     pub(crate) command: fn() -> clap::Command,
-    data_dir: OnceCell<DataDir>,
+    home: OnceCell<Arc<dyn Home>>,
     scratch: OnceCell<Arc<dyn FileSystem>>,
 }
 
@@ -76,7 +76,7 @@ impl App {
         let out = Out::new(global.json);
         let env = Env::system();
         let builder = data_folder::builder().env(env.clone());
-        Self { global, out, env, builder, command, data_dir: OnceCell::new(), scratch: OnceCell::new() }
+        Self { global, out, env, builder, command, home: OnceCell::new(), scratch: OnceCell::new() }
     }
 
     /// Sets the limits with which the data folder is opened, if it is not open yet.
@@ -94,33 +94,33 @@ impl App {
     }
 
     /// Opens the data folder, which must exist: only a first write creates it.
-    pub(crate) fn data_dir(&self) -> Result<DataDir> {
-        if let Some(data_dir) = self.data_dir.get() {
-            return Ok(data_dir.clone());
+    pub(crate) fn home(&self) -> Result<Arc<dyn Home>> {
+        if let Some(home) = self.home.get() {
+            return Ok(Arc::clone(home));
         }
-        let data_dir = data_folder::open(&self.folder()?, self.builder.clone())?;
-        Ok(self.data_dir.get_or_init(|| data_dir).clone())
+        let home = data_folder::open(&self.folder()?, self.builder.clone())?;
+        Ok(Arc::clone(self.home.get_or_init(|| Arc::new(home))))
     }
 
     /// Opens the data folder. Creates it if it is missing, unless it would then lack the chosen account.
-    pub(crate) async fn data_dir_of_account(&self) -> Result<DataDir> {
-        if self.global.account == DEFAULT_ACCOUNT { self.data_dir_or_new().await } else { self.data_dir() }
+    pub(crate) async fn home_of_account(&self) -> Result<Arc<dyn Home>> {
+        if self.global.account == DEFAULT_ACCOUNT { self.home_or_new().await } else { self.home() }
     }
 
     /// Opens the data folder, and creates it if it is missing.
-    pub(crate) async fn data_dir_or_new(&self) -> Result<DataDir> {
-        if let Some(data_dir) = self.data_dir.get() {
-            return Ok(data_dir.clone());
+    pub(crate) async fn home_or_new(&self) -> Result<Arc<dyn Home>> {
+        if let Some(home) = self.home.get() {
+            return Ok(Arc::clone(home));
         }
-        let data_dir = data_folder::open_or_create(&self.folder()?, self.builder.clone()).await?;
-        Ok(self.data_dir.get_or_init(|| data_dir).clone())
+        let home = data_folder::open_or_create(&self.folder()?, self.builder.clone()).await?;
+        Ok(Arc::clone(self.home.get_or_init(|| Arc::new(home))))
     }
 
     /// Returns the tree to work on: that of the chosen account, or of an agent in a chat.
     pub(crate) async fn tree(&self) -> Result<AuthoredTree> {
         // Checked first: a bad name must not leave a new data folder behind.
         let place = Place::of(&self.global)?;
-        let account = self.account_of(&self.data_dir()?).await?;
+        let account = self.account_of(&*self.home()?).await?;
         let (fs, unmade) = place.tree(account, self.scratch(), &self.env).await?;
         let author = unmade.as_ref().map_or_else(|| self.author(), Unmade::author);
         Ok(AuthoredTree { fs, author, unmade, imports: false })
@@ -130,7 +130,7 @@ impl App {
     /// the chosen account is the one that every data folder has. The chat is created with the commit.
     pub(crate) async fn tree_or_new(&self) -> Result<AuthoredTree> {
         let place = Place::of(&self.global)?;
-        let account = self.account_of(&self.data_dir_of_account().await?).await?;
+        let account = self.account_of(&*self.home_of_account().await?).await?;
         let (fs, unmade) = place.tree_or_new(account, self.scratch(), &self.env).await?;
         let author = unmade.as_ref().map_or_else(|| self.author(), Unmade::author);
         Ok(AuthoredTree { fs, author, unmade, imports: false })
@@ -143,8 +143,8 @@ impl App {
 
     /// Returns the chosen account. With `changes`, a missing data folder is created.
     pub(crate) async fn account_for(&self, changes: bool) -> Result<Arc<dyn AccountStore>> {
-        let data_dir = if changes { self.data_dir_of_account().await? } else { self.data_dir()? };
-        self.account_of(&data_dir).await
+        let home = if changes { self.home_of_account().await? } else { self.home()? };
+        self.account_of(&*home).await
     }
 
     /// Returns the filesystem for changes of ephemeral skills, which lasts for this run.
@@ -188,11 +188,11 @@ impl App {
     }
 
     /// Opens the chosen account.
-    pub(crate) async fn account_of(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
+    pub(crate) async fn account_of(&self, home: &dyn Home) -> Result<Arc<dyn AccountStore>> {
         let account = &self.global.account;
-        data_dir.account(account).await.map_err(|error| match error.kind() {
+        home.open(account).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
-            _ => Failure::data_dir(data_dir.folder())(error),
+            _ => Failure::data_dir(Path::new(&home.place()))(error),
         })
     }
 

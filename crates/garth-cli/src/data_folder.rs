@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use garth_engine::datadir::DataDirBuilder;
-use garth_engine::{DataDir, Error, ErrorKind};
+use garth_engine::home::{Account, AccountState};
+use garth_engine::{DataDir, Error, ErrorKind, Home};
 
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
@@ -12,6 +13,9 @@ use crate::terminal;
 
 /// Account that every data folder has from its first use.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
+
+/// Accounts that are read at once.
+const PAGE: usize = 1000;
 
 /// Returns the path of the data folder: `given` (`--data`), else GARTH_DATA, else that of the platform.
 pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf> {
@@ -58,7 +62,7 @@ pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Re
         };
         let has_default = data_dir.control().account(DEFAULT_ACCOUNT).await.is_ok();
         // Checked also in an existing folder: a process may have stopped before it created the account.
-        if !has_default && data_dir.control().accounts().await?.is_empty() {
+        if !has_default && data_dir.accounts("", 1).await?.is_empty() {
             match data_dir.create_account(DEFAULT_ACCOUNT).await {
                 // Another process was faster.
                 Err(error) if error.is(ErrorKind::AlreadyExists) => {}
@@ -72,4 +76,17 @@ pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Re
         terminal::tell(format_args!("{}: new data folder", escaped(&folder.to_string_lossy())));
     }
     Ok(data_dir)
+}
+
+/// Calls `action` with each active account, in the byte order of their names.
+pub(crate) async fn each_account(home: &dyn Home, mut action: impl FnMut(Account) -> Result) -> Result {
+    let mut after = String::new();
+    loop {
+        let accounts = home.accounts(&after, PAGE).await?;
+        let Some(last) = accounts.last() else { return Ok(()) };
+        after.clone_from(&last.id);
+        // The tree of a deleted account is about to be removed.
+        let mut active = accounts.into_iter().filter(|account| account.state == AccountState::Active);
+        active.try_for_each(&mut action)?;
+    }
 }

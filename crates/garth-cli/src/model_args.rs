@@ -135,7 +135,7 @@ pub(crate) async fn allowance(app: &mut App, model: Option<&ServedModel>) -> Res
     if model.is_none() {
         return Ok(None);
     }
-    let data_dir = app.data_dir_of_account().await?;
-    let account = app.account_of(&data_dir).await?;
+    let home = app.home_of_account().await?;
+    let account = app.account_of(&*home).await?;
     Ok(ServedModel::allowance(model, &*account, &app.env).await?)
 }

@@ -12,18 +12,15 @@
 //!
 //! The reasons are in `docs/decisions/database-per-account.md`.
 
-mod account;
-mod binding;
 mod builder;
 mod control;
 #[cfg(test)]
 mod costs;
 mod folder;
-mod key;
+mod of_folder;
 mod open_trees;
 #[cfg(all(test, debug_assertions))]
 mod spans;
-mod token;
 
 use std::fmt;
 use std::path::Path;
@@ -32,17 +29,15 @@ use std::sync::Arc;
 use self::folder::Folder;
 use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::fs::AccountStore;
 
-pub use self::account::{Account, AccountState};
-pub use self::binding::Binding;
 pub use self::builder::DataDirBuilder;
 pub use self::control::Control;
-pub use self::folder::Mark;
-pub use self::key::{ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope};
-pub use self::token::{KeyOrigin, Secret};
-pub use crate::engine::sqlite::Backup;
+pub use crate::home::{
+    Account, AccountState, Admitted, ApiKey, Backup, Binding, KeyOrigin, KeysPage, MAX_KEY_LABEL, Mark,
+    NewKey, Rotated, Rotation, Scope, Secret,
+};
 
 /// Open data folder. Clones share it; its threads end when the last is dropped.
 ///
@@ -65,27 +60,6 @@ pub use crate::engine::sqlite::Backup;
 pub struct DataDir {
     folder: Arc<Folder>,
     control: Control,
-}
-
-/// Key that was authenticated, with the folder of its account.
-#[derive(Clone, Debug)]
-pub struct Admitted {
-    key: ApiKey,
-    /// `None` for a key of the data folder.
-    folder: Option<String>,
-}
-
-impl Admitted {
-    /// Returns the key.
-    pub fn key(&self) -> &ApiKey {
-        &self.key
-    }
-
-    /// Returns the name of the tree that the key opens: another one for an account that is created again
-    /// under an old id. Empty for a key of the data folder.
-    pub fn tree(&self) -> &str {
-        self.folder.as_deref().unwrap_or_default()
-    }
 }
 
 impl DataDir {
@@ -128,51 +102,6 @@ impl DataDir {
     pub async fn account(&self, id: &str) -> Result<Arc<dyn AccountStore>> {
         let account = self.control.account(id).await?;
         Ok(self.tree(account).await?)
-    }
-
-    /// Authenticates a token. Returns its key and the way to its account; `None` as with
-    /// [`Control::authenticate`].
-    ///
-    /// # Errors
-    /// Errors of the storage.
-    #[doc(hidden)]
-    pub async fn admit(&self, token: &str) -> Result<Option<Admitted>> {
-        Ok(self.folder.control.admit(token)?.map(|(key, folder)| Admitted { key, folder }))
-    }
-
-    /// Returns the tree that a key opens; it cannot name another one. If a deletion began after the key was
-    /// admitted, the tree may still be returned.
-    ///
-    /// # Errors
-    /// `NotFound` if the account is deleted, even if another one has its id now; `AccessDenied` for a key of
-    /// the data folder; errors of the engine.
-    #[doc(hidden)]
-    pub async fn tree_of(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>> {
-        let (Some(folder), Some(account)) = (&admitted.folder, &admitted.key.account) else {
-            let message = "this API key is of the data folder and opens no account: use a key of the account";
-            return Err(Error::new(ErrorKind::AccessDenied, message));
-        };
-        if let Some(tree) = self.folder.trees.kept(folder) {
-            return Ok(tree);
-        }
-        // Not open, or dropped from the cache because it is being deleted.
-        let account = self.control.account(account).await?;
-        if account.folder != *folder {
-            return Err(folder::account_gone());
-        }
-        Ok(self.tree(account).await?)
-    }
-
-    /// Returns marks of accounts, in the order of `accounts`. A caller that waits for commits of many
-    /// accounts, from all processes, reads the metadata of two files of each (some 3 µs) and opens none.
-    ///
-    /// # Errors
-    /// `Io` if the thread for it ended.
-    #[doc(hidden)]
-    pub async fn marks(&self, accounts: Vec<Account>) -> Result<Vec<Mark>> {
-        let folder = Arc::clone(&self.folder);
-        let look = move || Ok(accounts.iter().map(|account| folder.mark(account)).collect());
-        self.folder.runtime.blocking().run(look).await
     }
 
     async fn tree(&self, account: Account) -> Result<Arc<SqliteFs>> {
@@ -223,6 +152,7 @@ mod tests {
     use futures::future::{FutureExt as _, join_all};
 
     use super::*;
+    use crate::home::Home as _;
 
     #[test]
     fn only_commits_change_the_mark() {

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod env;
 pub mod error;
 pub mod fs;
+pub mod home;
 pub mod model;
 pub mod path;
 pub mod rule;
@@ -26,6 +27,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fs::{
     AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload, ViewBase,
 };
+pub use home::Home;
 pub use path::{Name, PathError, TreePath};
 
 /// Compiles the Rust of the README.

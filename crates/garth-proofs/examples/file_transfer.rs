@@ -49,7 +49,12 @@ fn main() -> Result<()> {
         Target { name: "garth", address: garth.local_addr()?, path: "/v1/fs/file", key: key.clone() },
         Target { name: "axum", address: bare.local_addr()?, path: "/file", key },
     ];
-    runtime.spawn(garth_server::serve(home, vec![garth], Options::default(), std::future::pending()));
+    runtime.spawn(garth_server::serve(
+        std::sync::Arc::new(home),
+        vec![garth],
+        Options::default(),
+        std::future::pending(),
+    ));
     let file = folder.path().join("file");
     runtime.spawn(async move { axum::serve(bare, router(file)).await });
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use garth_engine::DataDir;
-use garth_engine::datadir::{Admitted, Scope};
+use garth_engine::Home;
+use garth_engine::home::{Admitted, Scope};
 use garth_engine::model::Timestamp;
 use lru::LruCache;
 
@@ -43,13 +43,13 @@ impl From<Refusal> for Denied {
 
 /// Returns the key that a request carries, if it has all of `scopes`.
 pub(crate) async fn authorize(
-    data_dir: &DataDir,
+    home: &dyn Home,
     headers: &HeaderMap,
     scopes: &[Scope],
 ) -> Result<Admitted, Denied> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized().into()) };
     // The same answer as without a key, so that it reveals nothing about keys.
-    let Some(admitted) = data_dir.admit(token).await.map_err(Refusal::from)? else {
+    let Some(admitted) = home.admit(token).await.map_err(Refusal::from)? else {
         return Err(Denied { refusal: Refusal::unauthorized(), is_wrong_key: true });
     };
     let key = admitted.key();
@@ -118,7 +118,7 @@ fn network(peer: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use futures::executor::block_on;
-    use garth_engine::Env;
+    use garth_engine::{DataDir, Env};
 
     use super::*;
 

@@ -47,8 +47,8 @@ use axum::routing::MethodRouter;
 use bytes::Bytes;
 use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
-use garth_engine::datadir::{Admitted, Scope};
-use garth_engine::{AccountStore, DataDir};
+use garth_engine::home::{Admitted, Scope};
+use garth_engine::{AccountStore, Home};
 use serde_json::Value;
 use tokio::time::sleep;
 use tracing::{Instrument as _, Level, Span};
@@ -77,11 +77,11 @@ type Arguments = Vec<(String, String)>;
 
 /// Returns the router of everything that is served.
 pub(crate) fn router(
-    data_dir: DataDir,
+    home: Arc<dyn Home>,
     (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
     limits: Arc<Limits>,
 ) -> Router {
-    router_of(Served { embedder, ..Served::new(data_dir, model, limits) })
+    router_of(Served { embedder, ..Served::new(home, model, limits) })
 }
 
 fn router_of(served: Served) -> Router {
@@ -128,7 +128,7 @@ async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
 /// Admits a request to a route, and answers it.
 async fn serve(served: Served, route: &'static Route, request: Request) -> Response {
     let (mut head, mut body) = request.into_parts();
-    let admitted = match authorize(&served.data_dir, &head.headers, route.scopes).await {
+    let admitted = match authorize(&*served.home, &head.headers, route.scopes).await {
         Ok(admitted) => admitted,
         Err(denied) => {
             drain(&served.limits, &head.headers, body);
@@ -158,7 +158,7 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
 async fn delay(served: &Served, denied: &Denied, head: &Parts) {
     let peer = head.extensions.get::<Peer>().filter(|_| denied.is_wrong_key);
     let Some(Peer(peer)) = peer else { return };
-    let delay = served.tries.delay(*peer, served.data_dir.env().now());
+    let delay = served.tries.delay(*peer, served.home.env().now());
     if !delay.is_zero() {
         sleep(delay).await;
     }
@@ -228,7 +228,7 @@ impl<'a> Admission<'a> {
             let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
             Admission { served, admitted, route, arguments, head }.answer_here(&body).await
         };
-        compute(self.served.data_dir.env(), self.admitted.key().share(), bytes, work).await?
+        compute(self.served.home.env(), self.admitted.key().share(), bytes, work).await?
     }
 
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
@@ -278,7 +278,7 @@ impl<'a> Admission<'a> {
         }
         // Authenticated by it.
         let token = bearer(&self.head.headers).unwrap_or_default();
-        let call = ControlCall { fields, key, retry, token, data_dir: &self.served.data_dir };
+        let call = ControlCall { fields, key, retry, token, home: &*self.served.home };
         match self.route.writes() {
             true => self.write(Length::Short, handler(&call)).await,
             false => self.read(Length::Long, || handler(&call)).await,
@@ -293,7 +293,7 @@ impl<'a> Admission<'a> {
         }
         let (method, path, headers) = (route.method.as_str(), route.path, route.headers);
         let compared = Compared { method, path, arguments, fields, headers, body };
-        Retry::read(&self.head.headers, &compared, served.data_dir.env().now())
+        Retry::read(&self.head.headers, &compared, served.home.env().now())
     }
 
     /// Returns the span of the request. Everything logged for it carries its id, account, agent, user and
@@ -334,7 +334,7 @@ impl<'a> Admission<'a> {
         let (key, tree) = (self.admitted.key(), self.route.tree);
         let is_admin = key.allows(Scope::Admin);
         let credential = Credential { id: &key.id, binding: &key.binding, is_admin };
-        let env = self.served.data_dir.env();
+        let env = self.served.home.env();
         let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?;
         if let Some(request) = reach.request().filter(|_| reach.is_bound()) {
             caller.complete(tree, request)?;
@@ -362,7 +362,7 @@ impl<'a> Admission<'a> {
     ) -> Result<Option<Arc<dyn AccountStore>>, Refusal> {
         match (&self.admitted.key().account, named) {
             (Some(own), Some(named)) if own != named => Err(Refusal::other_account(own)),
-            (None, Some(named)) => Ok(Some(self.served.data_dir.account(named).await?)),
+            (None, Some(named)) => Ok(Some(self.served.home.open(named).await?)),
             _ => Ok(own),
         }
     }
@@ -396,7 +396,7 @@ impl<'a> Admission<'a> {
             reach,
             records: None,
             key,
-            env: served.data_dir.env(),
+            env: served.home.env(),
             model: served.model.as_ref(),
             embedder: served.embedder.as_ref(),
             vectors: &served.vectors,

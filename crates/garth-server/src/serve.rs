@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use garth_engine::DataDir;
+use garth_engine::Home;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -62,13 +62,13 @@ impl Options {
     }
 }
 
-/// Serves a data folder on these sockets until `shutdown` completes. Requests that have begun are then
+/// Serves a home on these sockets until `shutdown` completes. Requests that have begun are then
 /// finished within their limits, so this returns in bounded time.
 ///
 /// # Errors
 /// `InvalidInput`: there is no socket. A connection that cannot be accepted is only logged.
 pub async fn serve(
-    data_dir: DataDir,
+    home: Arc<dyn Home>,
     listeners: Vec<TcpListener>,
     options: Options,
     shutdown: impl Future<Output = ()>,
@@ -77,11 +77,11 @@ pub async fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no socket to serve on"));
     }
     let limits = Arc::new(options.limits);
-    let (env, access_log) = (data_dir.env().clone(), options.access_log);
+    let (env, access_log) = (home.env().clone(), options.access_log);
     let context = Context { env, access_log, limits: Arc::clone(&limits) };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(data_dir, (options.model, options.embedder), limits);
+    let app = router(home, (options.model, options.embedder), limits);
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }

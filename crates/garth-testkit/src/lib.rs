@@ -3,6 +3,7 @@
 //! | to find | look into |
 //! |---|---|
 //! | a check that every filesystem must pass | [`contract`] |
+//! | a check that every home of accounts must pass | [`home_contract`] |
 //! | a filesystem to put the checks to, and views of one | [`subject`] |
 //! | a filesystem that wraps another one: counts, limits, breaks | [`fs`] |
 //! | random operations beside the memory engine or the kernel | [`model`] |
@@ -23,6 +24,7 @@ pub mod crash;
 pub mod data;
 pub mod embedding_service;
 pub mod fs;
+pub mod home_contract;
 pub mod isolation;
 pub mod logs;
 pub mod model;

@@ -4,8 +4,8 @@
 use crate::identity::{
     AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request, SessionKey, is_reserved,
 };
-use garth_engine::datadir::Binding;
 use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::home::Binding;
 use garth_engine::path::{TreePath, check_id};
 
 /// Names of the classes.

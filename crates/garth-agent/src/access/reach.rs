@@ -11,10 +11,10 @@ use crate::media::Media;
 use crate::memory::Memories;
 use crate::session::Sessions;
 use crate::workspace::Workspace;
-use garth_engine::datadir::Binding;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
+use garth_engine::home::Binding;
 use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
 use garth_engine::path::TreePath;
 
@@ -60,7 +60,7 @@ pub struct Credential<'k> {
 /// ```
 /// use garth_agent::access::{Credential, Family, Reach};
 /// use garth_agent::Request;
-/// use garth_engine::datadir::Binding;
+/// use garth_engine::home::Binding;
 ///
 /// # futures::executor::block_on(async {
 /// # let folder = tempfile::tempdir()?;

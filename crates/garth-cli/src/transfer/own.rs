@@ -6,41 +6,43 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use garth_engine::DataDir;
+use garth_engine::Home;
 
 use crate::fail::{Failure, Result};
 
-/// Data folder in use.
+/// Data folder in use. Nothing is protected for a home elsewhere.
 pub(crate) struct CurrentFolder {
     /// Canonical path.
-    folder: PathBuf,
+    folder: Option<PathBuf>,
     /// Device and inode.
-    node: (u64, u64),
+    node: Option<(u64, u64)>,
 }
 
 impl CurrentFolder {
-    pub(crate) fn new(data_dir: &DataDir) -> Result<Self> {
-        let folder = data_dir.folder().to_owned();
-        let meta = fs::metadata(&folder).map_err(Failure::host(&folder))?;
-        Ok(Self { folder, node: (meta.dev(), meta.ino()) })
+    pub(crate) fn new(home: &dyn Home) -> Result<Self> {
+        let Some(folder) = home.folder() else { return Ok(Self { folder: None, node: None }) };
+        let meta = fs::metadata(folder).map_err(Failure::host(folder))?;
+        Ok(Self { folder: Some(folder.to_owned()), node: Some((meta.dev(), meta.ino())) })
     }
 
     /// Returns true if an entry of a folder is the data folder.
     pub(crate) fn is(&self, meta: &Metadata) -> bool {
-        (meta.dev(), meta.ino()) == self.node
+        Some((meta.dev(), meta.ino())) == self.node
     }
 
     /// Returns true if the data folder is `folder`, or is below it.
     pub(crate) fn is_within(&self, folder: &Path) -> bool {
-        folder.canonicalize().is_ok_and(|folder| self.folder.starts_with(folder))
+        let Some(own) = &self.folder else { return false };
+        folder.canonicalize().is_ok_and(|folder| own.starts_with(folder))
     }
 
     /// Fails for a source or destination that is the data folder or is below it, whether it exists or not.
     pub(crate) fn refuse(&self, path: &Path) -> Result {
+        let Some(own) = &self.folder else { return Ok(()) };
         let absolute = std::path::absolute(path).map_err(Failure::host(path))?;
         // The path may not exist yet, so the nearest existing directory above it counts.
         let there = absolute.ancestors().find_map(|above| above.canonicalize().ok());
-        if there.is_none_or(|there| !there.starts_with(&self.folder)) {
+        if there.is_none_or(|there| !there.starts_with(own)) {
             return Ok(());
         }
         let path = path.display();

@@ -3,13 +3,12 @@
 use std::io::{self, IsTerminal};
 
 use clap::{Args, Subcommand};
-use garth_engine::DataDir;
-use garth_engine::datadir::AccountState;
+use garth_engine::Home;
 use garth_engine::model::{Seq, Timestamp};
 use serde_json::json;
 
 use crate::app::App;
-use crate::data_folder::DEFAULT_ACCOUNT;
+use crate::data_folder::{DEFAULT_ACCOUNT, each_account};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result, no_account_or};
 use crate::out::{counted, seconds};
@@ -58,17 +57,16 @@ impl Account {
                 show(app, &account.id, Some(account.created))
             }
             Action::List => {
-                let accounts = app.data_dir()?.control().accounts().await?;
-                let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
-                active.try_for_each(|account| show(app, &account.id, Some(account.created)))
+                let home = app.home()?;
+                each_account(&*home, |account| show(app, &account.id, Some(account.created))).await
             }
             Action::Rm { name, yes } => {
-                let data_dir = app.data_dir()?;
-                let what = contents(&data_dir, &name).await?;
+                let home = app.home()?;
+                let what = contents(&*home, &name).await?;
                 if !yes {
                     confirm(&format!("Remove {what}? It cannot be restored."))?;
                 }
-                data_dir.delete_account(&name).await?;
+                home.delete_account(&name).await?;
                 show(app, &name, None)
             }
         }
@@ -76,9 +74,9 @@ impl Account {
 }
 
 /// Returns a description of an account to be deleted. A tree that cannot be opened can still be deleted.
-async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
-    let keys = data_dir.control().count_keys(Some(name)).await.map_err(|error| no_account_or(name, error))?;
-    let head = match data_dir.account(name).await {
+async fn contents(home: &dyn Home, name: &str) -> Result<String> {
+    let keys = home.count_keys(Some(name)).await.map_err(|error| no_account_or(name, error))?;
+    let head = match home.open(name).await {
         Ok(tree) => tree.head().await.ok(),
         Err(_) => None,
     };
@@ -108,20 +106,16 @@ fn confirm(question: &str) -> Result {
     Err(Failure::Usage("nothing was removed".to_owned()))
 }
 
-async fn create(app: &App, name: &str) -> Result<garth_engine::datadir::Account> {
+async fn create(app: &App, name: &str) -> Result<garth_engine::home::Account> {
     // Checked first: an invalid name must not leave a new data folder behind.
     garth_engine::path::check_id("account", name)?;
-    if let Ok(data_dir) = app.data_dir() {
-        return Ok(data_dir.create_account(name).await?);
+    if let Ok(home) = app.home() {
+        return Ok(home.create_account(name).await?);
     }
-    let data_dir = app.data_dir_or_new().await?;
+    let home = app.home_or_new().await?;
     // A new data folder already has this account.
     let made_with_it = name == DEFAULT_ACCOUNT;
-    Ok(if made_with_it {
-        data_dir.control().account(name).await?
-    } else {
-        data_dir.create_account(name).await?
-    })
+    Ok(if made_with_it { home.account(name).await? } else { home.create_account(name).await? })
 }
 
 fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {

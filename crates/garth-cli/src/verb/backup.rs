@@ -29,8 +29,8 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("backup")?;
-        let data_dir = app.data_dir()?;
-        let copied = progress::waiting("copying", data_dir.backup(&self.to)).await;
+        let home = app.home()?;
+        let copied = progress::waiting("copying", home.backup(&self.to)).await;
         let copied = copied.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());

@@ -84,7 +84,7 @@ impl Export {
         let exclude = Exclude::new(&self.exclude)?;
         let to = self.destination(app)?;
         let fs = app.pinned(&self.past).await?;
-        let own = CurrentFolder::new(&app.data_dir()?)?;
+        let own = CurrentFolder::new(&*app.home()?)?;
         // Checked before anything is created on this machine.
         let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
         let target = self.target(&to, entry.kind)?;

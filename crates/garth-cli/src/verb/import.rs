@@ -88,7 +88,7 @@ impl Import {
         self.check_layout(app, source)?;
         let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
         let mut tree = tree.importing();
-        let own = CurrentFolder::new(&app.data_dir()?)?;
+        let own = CurrentFolder::new(&*app.home()?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;
         }

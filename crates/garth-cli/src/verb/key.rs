@@ -1,11 +1,12 @@
 //! `garth key`: API keys of an account, or of the data folder.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use garth_engine::datadir::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::home::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
 use garth_engine::model::{Moment, Timestamp, parse_age};
-use garth_engine::{DataDir, Error, ErrorKind, TreePath};
+use garth_engine::{Error, ErrorKind, Home, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -107,7 +108,7 @@ impl Key {
                 let first = if revoked { KeysPage::with_revoked() } else { KeysPage::default() };
                 let mut page = first.clone();
                 loop {
-                    let keys = owner.data_dir.control().keys(owner.account(), &page).await?;
+                    let keys = owner.home.keys(owner.account(), &page).await?;
                     keys.items.iter().try_for_each(|key| show(app, key))?;
                     match keys.items.last().filter(|_| keys.more) {
                         Some(last) => page = first.clone().after(last),
@@ -118,7 +119,7 @@ impl Key {
             Action::Rotate { id, grace, operator } => {
                 let owner = Owner::open(app, operator).await?;
                 let rotation = Rotation::new(Duration::from_secs(grace.unsigned_abs()));
-                let rotated = owner.data_dir.control().rotate_key(owner.account(), &id, rotation).await;
+                let rotated = owner.home.rotate_key(owner.account(), &id, rotation).await;
                 let done = rotated.map_err(|error| owner.no_key_or(&id, error))?;
                 let more = [("old", json_of(&done.old))];
                 show_secret(app, &done.key, done.secret.reveal(), more)
@@ -127,7 +128,7 @@ impl Key {
                 let owner = Owner::open(app, operator).await?;
                 let mut failures = Failures::default();
                 for id in ids {
-                    let revoked = owner.data_dir.control().revoke_key(owner.account(), &id).await;
+                    let revoked = owner.home.revoke_key(owner.account(), &id).await;
                     let shown = match revoked {
                         Ok(key) => show(app, &key),
                         Err(error) => Err(owner.no_key_or(&id, error).into()),
@@ -155,27 +156,27 @@ impl Create {
         };
         let mut new = NewKey::new(owner.account(), scopes);
         (new.label, new.binding, new.expires) = (self.label, binding, expires);
-        let (key, secret) = owner.data_dir.control().issue_key(new).await?;
+        let (key, secret) = owner.home.issue_key(new).await?;
         show_secret(app, &key, secret.reveal(), [])
     }
 }
 
 /// Owner of keys: an account, or the data folder.
 struct Owner {
-    data_dir: DataDir,
+    home: Arc<dyn Home>,
     /// `None`: the data folder.
     account: Option<String>,
 }
 
 impl Owner {
     async fn open(app: &App, operator: bool) -> Result<Self> {
-        let data_dir = app.data_dir()?;
+        let home = app.home()?;
         if operator {
-            return Ok(Self { data_dir, account: None });
+            return Ok(Self { home, account: None });
         }
         let account = app.global.account.clone();
-        data_dir.control().account(&account).await.map_err(|error| no_account_or(&account, error))?;
-        Ok(Self { data_dir, account: Some(account) })
+        home.account(&account).await.map_err(|error| no_account_or(&account, error))?;
+        Ok(Self { home, account: Some(account) })
     }
 
     fn account(&self) -> Option<&str> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use clap::Args;
 use garth_agent::access::upgraded;
 use garth_engine::AccountStore;
-use garth_engine::datadir::AccountState;
 use garth_engine::fs::store::{Collectable, Collected};
 use indicatif::HumanBytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::data_folder::each_account;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::counted;
@@ -193,9 +193,13 @@ impl Accounts {
         if !self.all {
             return Ok(vec![app.global.account.clone()]);
         }
-        let all = app.data_dir()?.control().accounts().await?.into_iter();
-        // The folder of a deleted account is about to be removed.
-        Ok(all.filter(|account| account.state == AccountState::Active).map(|account| account.id).collect())
+        let mut names = Vec::new();
+        each_account(&*app.home()?, |account| {
+            names.push(account.id);
+            Ok(())
+        })
+        .await?;
+        Ok(names)
     }
 
     /// Runs `action` on each account, with a spinner on a terminal. Reports failures and continues.
@@ -205,13 +209,13 @@ impl Accounts {
         doing: &str,
         mut action: impl AsyncFnMut(&mut App, &str, &dyn AccountStore) -> Result,
     ) -> Result {
-        let data_dir = app.data_dir()?;
+        let home = app.home()?;
         let accounts = self.names(app).await?;
         let bar = progress::spinner();
         let mut failures = Failures::default();
         for account in &accounts {
             progress::show(&bar, &format!("{doing} {account}"));
-            let outcome = match data_dir.account(account).await {
+            let outcome = match home.open(account).await {
                 Ok(tree) => action(app, account, &*tree).await,
                 Err(error) => Err(error.into()),
             };

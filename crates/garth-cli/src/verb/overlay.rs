@@ -121,7 +121,7 @@ impl Overlay {
 }
 
 async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
-    app.account_of(&app.data_dir()?).await
+    app.account_of(&*app.home()?).await
 }
 
 /// Returns a batch with author and message.
@@ -135,7 +135,7 @@ async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: Com
     // Checked first: an invalid name must not leave a new data folder behind.
     garth_engine::path::check_id("overlay", id)?;
     let batch = batch(app, commit, || format!("create overlay {id}"))?;
-    let account = app.account_of(&app.data_dir_of_account().await?).await?;
+    let account = app.account_of(&*app.home_of_account().await?).await?;
     let as_of = match at {
         Some(text) => Some(app.as_of(&*account, text).await?.head().await?.seq),
         None => None,

@@ -72,7 +72,7 @@ impl Quota {
                 let limits = Limits { bytes: max_bytes, entries: max_entries };
                 // Checked first: invalid limits must not leave a new data folder behind.
                 limits.check()?;
-                let account = app.account_of(&app.data_dir_of_account().await?).await?;
+                let account = app.account_of(&*app.home_of_account().await?).await?;
                 let quota = account.set_quota(&path, limits).await?;
                 if is_pattern(&path) && account.lookup(&path).await?.is_none() {
                     app.out.warn(format_args!(
@@ -84,7 +84,7 @@ impl Quota {
                 app.out.item(&quota_json(&quota), line(&quota, false))
             }
             Action::List { human_readable, .. } => {
-                let account = app.account_of(&app.data_dir()?).await?;
+                let account = app.account_of(&*app.home()?).await?;
                 for quota in account.quotas().await? {
                     app.out.item(&quota_json(&quota), line(&quota, human_readable))?;
                 }
@@ -92,7 +92,7 @@ impl Quota {
             }
             Action::Rm { path } => {
                 let path = parse(&path)?;
-                let account = app.account_of(&app.data_dir()?).await?;
+                let account = app.account_of(&*app.home()?).await?;
                 account.remove_quota(&path).await?;
                 let json = json!({"path": path.as_str(), "removed": true});
                 app.out.item(&json, format_args!("removed  {}", escaped(path.as_str())))
@@ -106,7 +106,7 @@ pub(super) async fn all(app: &App) -> Result<Vec<Kept>> {
     if app.no_tree("quota").is_err() {
         return Ok(Vec::new());
     }
-    let account = app.account_of(&app.data_dir()?).await?;
+    let account = app.account_of(&*app.home()?).await?;
     Ok(account.quotas().await?)
 }
 

@@ -108,17 +108,17 @@ impl Rule {
         match self.action {
             Action::Set { pattern, constraint, terms, force } => {
                 let rule = TreeRule::new(PathPattern::parse(&pattern)?, constraint_of(&constraint, &terms)?);
-                let account = app.account_of(&app.data_dir_of_account().await?).await?;
+                let account = app.account_of(&*app.home_of_account().await?).await?;
                 set(app, &*account, rule, force).await
             }
             Action::List => {
-                let account = app.account_of(&app.data_dir()?).await?;
+                let account = app.account_of(&*app.home()?).await?;
                 let mut rules = account.rules().await?;
                 rules.sort_by(|one, other| one.pattern().as_str().cmp(other.pattern().as_str()));
                 rules.iter().try_for_each(|rule| app.out.item(&rule_json(rule), rule_text(rule)))
             }
             Action::Rm { pattern, constraint } => {
-                let account = app.account_of(&app.data_dir()?).await?;
+                let account = app.account_of(&*app.home()?).await?;
                 let pattern = PathPattern::parse(&pattern)?;
                 if account.remove_rule(&pattern, &constraint).await? {
                     return Ok(());

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use garth_agent::outbox::Sink;
-use garth_engine::datadir::{KeysPage, Scope};
-use garth_engine::{DataDir, Env};
+use garth_engine::home::{KeysPage, NewKey, Scope};
+use garth_engine::{Env, Home};
 use garth_server::Collecting;
 use garth_server::chat_model::ServedModel;
 use garth_server::embedder::ServedEmbedder;
@@ -69,12 +69,12 @@ impl Serve {
         // The sockets first: a start that fails because a port is taken must not use up the key, which is
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
-        let data_dir = app.data_dir_of_account().await?;
+        let home = app.home_of_account().await?;
         let account = app.global.account.clone();
-        let key = first_key(&data_dir, &account).await?;
+        let key = first_key(&*home, &account).await?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
-        show(app, &data_dir, &urls, &account, key.as_deref())?;
+        show(app, &*home, &urls, &account, key.as_deref())?;
         let shutdown = async move {
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -86,10 +86,10 @@ impl Serve {
         let options = options.embedder(embedder).limits(settings.limits.clone());
         let (stop, stopping) = watch::channel(false);
         let collecting = Collecting { history: settings.collect_history };
-        let courier = Courier::new(data_dir.clone(), sink).limits(&settings.limits).repairing();
+        let courier = Courier::new(Arc::clone(&home), sink).limits(&settings.limits).repairing();
         let courier = courier.collecting(collecting).resetting(model);
         let courier = tokio::spawn(courier.run(stopping));
-        let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
+        let served = garth_server::serve(home, listeners, options, shutdown).await;
         // After the server, because its last requests may commit events.
         stop.send_replace(true);
         // It does not panic. If it did, its leases would end after a minute.
@@ -149,20 +149,21 @@ fn is_no_address(error: &io::Error) -> bool {
 }
 
 /// Creates a key for an account that never had one.
-async fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
+async fn first_key(home: &dyn Home, account: &str) -> Result<Option<String>> {
     let one = KeysPage::with_revoked().limit(1);
-    let keys = data_dir.control().keys(Some(account), &one).await;
+    let keys = home.keys(Some(account), &one).await;
     if !keys.map_err(|error| no_account_or(account, error))?.items.is_empty() {
         return Ok(None);
     }
-    let (_, secret) =
-        data_dir.control().create_key(account, "created by the first start", &[Scope::Admin]).await?;
+    let mut new = NewKey::new(Some(account), &[Scope::Admin]);
+    "created by the first start".clone_into(&mut new.label);
+    let (_, secret) = home.issue_key(new).await?;
     Ok(Some(secret.reveal().to_owned()))
 }
 
-fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: Option<&str>) -> Result {
+fn show(app: &mut App, home: &dyn Home, urls: &[String], account: &str, key: Option<&str>) -> Result {
     let url = urls.first().map_or("", String::as_str);
-    let data = data_dir.folder().to_string_lossy();
+    let data = home.place();
     let json = json!({"url": url, "data": data, "account": account, "key": key});
     let shown_key = key.map_or_else(
         || "as before (`garth key create` creates another)".to_owned(),

@@ -3,15 +3,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use garth_agent::memory::{List, Prefix, Status as MemoryStatus};
 use garth_agent::outbox::counters;
 use garth_agent::workspace::next_job;
-use garth_engine::datadir::AccountState;
 use garth_engine::error::OptionalExt as _;
+use garth_engine::home::{AccountState, StoredSize};
 use garth_engine::model::{Kind, Page};
 use garth_engine::{AccountStore, FileSystem, TreePath};
 use serde_json::{Value, json};
@@ -66,22 +65,20 @@ impl Counted {
 impl Status {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("status")?;
-        let data_dir = app.data_dir()?;
+        let home = app.home()?;
         let name = app.global.account.clone();
-        let account = app.account_of(&data_dir).await?;
+        let account = app.account_of(&*home).await?;
         let head = account.head().await?;
         app.warn_of_clock(&name, &head);
         // One more shows that there are more.
-        let all = data_dir.control().accounts_after("", MAX_COUNTED + 1).await?;
+        let all = home.accounts("", MAX_COUNTED + 1).await?;
         let accounts = Counted {
             count: all.iter().filter(|one| one.state == AccountState::Active).count().min(MAX_COUNTED),
             more: all.len() > MAX_COUNTED,
         };
-        let folder = data_dir.control().account(&name).await?.folder;
-        let folder = data_dir.folder().join("accounts").join(folder);
-        let bytes = size_of(&folder.join("tree.db")) + size_of(&folder.join("tree.db-wal"));
-        let packs = files_in(&folder.join("packs"));
-        let keys = data_dir.control().count_keys(Some(&name)).await?;
+        let StoredSize { bytes, packs, more_packs } = home.size(&home.account(&name).await?).await?;
+        let packs = Counted { count: packs, more: more_packs };
+        let keys = home.count_keys(Some(&name)).await?;
         let quotas = account.quotas().await?.len();
         let dirs = async |dir: &str| directories_in(&*account, dir).await;
         let (agents, users, chats) = (dirs("/agents").await?, dirs("/users").await?, dirs("/chats").await?);
@@ -89,7 +86,7 @@ impl Status {
         let server = server();
         let (time, user) = (head.time.to_rfc3339(), user_variable());
         let mut json = json!({
-            "data": data_dir.folder().to_string_lossy(), "accounts": accounts.json(), "account": name,
+            "data": home.place(), "accounts": accounts.json(), "account": name,
             "seq": head.seq, "time": (head.seq.0 > 0).then_some(&time), "bytes": bytes, "packs": packs.json(),
             "agents": agents.json(), "users": users.json(), "chats": chats.json(), "keys": keys,
             "quotas": quotas, "agent": app.global.agent, "user": user, "server": server,
@@ -103,7 +100,7 @@ impl Status {
             "data       {}\naccount    {} (1 of {})\ncommits    {}{last}\nsize       {}{packs}\n\
              contents   {} agents, {} users, {} chats\naccess     {keys} API keys, {quotas} quotas\nagent      {}\n\
              user       {}\nserver     {}\noutbox     {} waiting events\nattention  {}",
-            escaped(&data_dir.folder().to_string_lossy()),
+            escaped(&home.place()),
             one_line(&name),
             accounts.text(),
             head.seq,
@@ -164,16 +161,6 @@ impl Attention {
         }
         if parts.is_empty() { "nothing".to_owned() } else { parts.join("\n           ") }
     }
-}
-
-fn size_of(file: &Path) -> u64 {
-    // The write-ahead log `tree.db-wal` may be missing.
-    std::fs::metadata(file).map_or(0, |found| found.len())
-}
-
-fn files_in(folder: &Path) -> Counted {
-    let found = std::fs::read_dir(folder).into_iter().flatten().take(MAX_COUNTED + 1).count();
-    Counted { count: found.min(MAX_COUNTED), more: found > MAX_COUNTED }
 }
 
 async fn directories_in(fs: &dyn FileSystem, dir: &str) -> Result<Counted> {

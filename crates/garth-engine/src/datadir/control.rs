@@ -13,10 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::database::ControlDb;
-use super::account::Account;
-use super::key::{ApiKey, KeysPage, NewKey, Rotated, Rotation, Scope};
-use super::token::Secret;
 use crate::error::Result;
+use crate::home::{Account, ApiKey, KeysPage, NewKey, Rotated, Rotation, Scope, Secret};
 use crate::model::Listing;
 use crate::runtime::Runtime;
 
@@ -138,7 +136,7 @@ impl Control {
     /// # Errors
     /// Errors of the storage.
     pub async fn authenticate(&self, token: &str) -> Result<Option<ApiKey>> {
-        Ok(self.db.admit(token)?.map(|(key, _)| key))
+        Ok(self.db.admit(token)?.map(|admitted| admitted.key().clone()))
     }
 }
 

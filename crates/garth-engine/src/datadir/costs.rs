@@ -7,9 +7,10 @@ use futures::executor::block_on;
 use futures::future::try_join_all;
 use tempfile::TempDir;
 
-use super::{DataDir, KeysPage, Scope};
+use super::DataDir;
 use crate::env::Env;
 use crate::fs::FileSystemExt as _;
+use crate::home::{Home as _, KeysPage, Scope};
 use crate::model::{ByteRange, Page, SearchQuery};
 use crate::path::TreePath;
 use crate::sqlite::steps;
@@ -59,7 +60,7 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
     count("authenticate", &|_| block_on(control.authenticate(token)).map(|key| assert!(key.is_some())));
     count("admit and open", &|_| {
         let admitted = block_on(data.admit(token))?.expect("it is right");
-        block_on(data.tree_of(&admitted)).map(drop)
+        block_on(data.open_admitted(&admitted)).map(drop)
     });
     count("keys", &|_| {
         block_on(control.keys(Some("mine"), &KeysPage::default())).map(|keys| assert_eq!(keys.items.len(), 2))

@@ -8,13 +8,14 @@ use std::{fs, io};
 
 use futures::executor::block_on;
 
-use super::account::{Account, AccountState};
 use super::control::database::{ControlDb, new_folder};
 use super::open_trees::{OpenTrees, Turn};
+use crate::engine::sqlite::chunk_store::PACKS;
 use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::{Account, AccountState, Mark, StoredSize};
 use crate::model::Timestamp;
 use crate::path::check_id;
 use crate::rule::Registry;
@@ -27,24 +28,6 @@ pub(super) const ACCOUNTS: &str = "accounts";
 
 /// WAL of the database of an account, which every commit extends or rewrites.
 const LOG: &str = "tree.db-wal";
-
-/// Lengths and modification times of the database files of an account. A different mark means that there may
-/// have been commits.
-///
-/// An equal mark does not rule out a commit in the same tick of the filesystem clock, some milliseconds: a
-/// mark taken just after a change has to be taken again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark([Option<(u64, i64, i64)>; 2]);
-
-impl Mark {
-    /// Returns the time of the last change, by the clock of the filesystem.
-    pub fn changed(&self) -> Option<Timestamp> {
-        let times = self.0.iter().flatten();
-        let nanos =
-            times.map(|(_, seconds, nanos)| seconds.saturating_mul(1_000_000_000).saturating_add(*nanos));
-        nanos.max().map(Timestamp)
-    }
-}
 
 /// Open data folder.
 pub(super) struct Folder {
@@ -226,20 +209,51 @@ impl Folder {
         self.control.forget_deleted(account)
     }
 
-    /// Returns the mark of an account. An empty log counts as missing, because opening the account creates
-    /// one.
+    /// Returns the mark of an account: of the lengths and modification times of its database files. An empty
+    /// log counts as missing, because opening the account creates one.
     pub(super) fn mark(&self, account: &Account) -> Mark {
         let folder = self.tree_folder(&account.folder);
         let of = |name: &str| {
             let file = fs::metadata(folder.join(name)).ok().filter(|file| file.len() > 0)?;
             Some((file.len(), file.mtime(), file.mtime_nsec()))
         };
-        Mark([of(DATABASE), of(LOG)])
+        mark_of([of(DATABASE), of(LOG)])
+    }
+
+    /// Returns the lengths of the database files of an account, and the number of its pack files.
+    pub(super) fn size(&self, account: &Account) -> StoredSize {
+        let folder = self.tree_folder(&account.folder);
+        // The log may be missing.
+        let length = |name: &str| fs::metadata(folder.join(name)).map_or(0, |file| file.len());
+        let packs = fs::read_dir(folder.join(PACKS)).into_iter().flatten();
+        let packs = packs.take(StoredSize::MAX_PACKS + 1).count();
+        StoredSize {
+            bytes: length(DATABASE) + length(LOG),
+            packs: packs.min(StoredSize::MAX_PACKS),
+            more_packs: packs > StoredSize::MAX_PACKS,
+        }
     }
 
     fn tree_folder(&self, name: &str) -> PathBuf {
         self.path.join(ACCOUNTS).join(name)
     }
+}
+
+/// Returns the mark of files, each given by its length, and the seconds and nanoseconds of its modification.
+fn mark_of(files: [Option<(u64, i64, i64)>; 2]) -> Mark {
+    let mut state = blake3::Hasher::new();
+    for file in files {
+        // A missing file counts as empty, which no file here is.
+        let (length, seconds, nanos) = file.unwrap_or_default();
+        state.update(&length.to_le_bytes());
+        state.update(&seconds.to_le_bytes()).update(&nanos.to_le_bytes());
+    }
+    let mut value = [0; 16];
+    state.finalize_xof().fill(&mut value);
+    let changed = files.into_iter().flatten();
+    let changed =
+        changed.map(|(_, seconds, nanos)| seconds.saturating_mul(1_000_000_000).saturating_add(nanos));
+    Mark::new(u128::from_le_bytes(value), changed.max().map(Timestamp))
 }
 
 pub(super) fn account_gone() -> Error {

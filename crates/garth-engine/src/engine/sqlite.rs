@@ -31,5 +31,5 @@ pub(crate) mod query;
 #[cfg(test)]
 mod costs;
 
+pub use crate::fs::store::Backup;
 pub use filesystem::SqliteFs;
-pub use maintain::backup::Backup;

@@ -234,6 +234,15 @@ pub struct Fsck {
     pub large: Vec<String>,
 }
 
+/// Content of a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Backup {
+    /// Last commit in the backup.
+    pub seq: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
 /// One instance of damage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use futures::executor::block_on;
 use garth_engine::datadir::{ApiKey, KeysPage, Scope};
 use garth_engine::model::Timestamp;
-use garth_engine::{DataDir, Env, ErrorKind};
+use garth_engine::{DataDir, Env, ErrorKind, Home as _};
 
 fn home(folder: &Path) -> DataDir {
     DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry()).unwrap()
@@ -175,11 +175,11 @@ async fn admitted_key_never_reaches_namesake_account() {
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     // The key is admitted before the account is deleted and created again.
     let admitted = home.admit(secret.reveal()).await.unwrap().unwrap();
-    assert!(Arc::ptr_eq(&home.tree_of(&admitted).await.unwrap(), &home.account("acme").await.unwrap()));
+    assert!(Arc::ptr_eq(&home.open_admitted(&admitted).await.unwrap(), &home.account("acme").await.unwrap()));
     home.delete_account("acme").await.unwrap();
-    assert!(home.tree_of(&admitted).await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(home.open_admitted(&admitted).await.unwrap_err().is(ErrorKind::NotFound));
     home.create_account("acme").await.unwrap();
-    assert!(home.tree_of(&admitted).await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(home.open_admitted(&admitted).await.unwrap_err().is(ErrorKind::NotFound));
 }
 
 #[tokio::test]

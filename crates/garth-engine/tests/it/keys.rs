@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use garth_engine::datadir::{ApiKey, Binding, KeyOrigin, KeysPage, NewKey, Rotation, Scope, Secret};
 use garth_engine::env::ManualClock;
 use garth_engine::model::Timestamp;
-use garth_engine::{DataDir, Env, Error, ErrorKind, TreePath};
+use garth_engine::{DataDir, Env, Error, ErrorKind, Home as _, TreePath};
 
 const START: Timestamp = Timestamp(1_000_000_000_000_000_000);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -129,7 +129,7 @@ fn key_of_data_folder_opens_no_account() {
     assert_eq!((&key.account, key.share()), (&None, ""));
     let admitted = block_on(home.data.admit(secret.reveal())).unwrap().unwrap();
     assert_eq!(admitted.tree(), "");
-    assert!(block_on(home.data.tree_of(&admitted)).unwrap_err().is(ErrorKind::AccessDenied));
+    assert!(block_on(home.data.open_admitted(&admitted)).unwrap_err().is(ErrorKind::AccessDenied));
     assert_eq!((home.keys(Some("acme")), home.keys(None)), (Vec::new(), vec![key.clone()]));
     let revoke = |account| block_on(home.data.control().revoke_key(account, &key.id));
     assert!(revoke(Some("acme")).unwrap_err().is(ErrorKind::NotFound));

@@ -7,7 +7,7 @@ use std::fmt;
 use garth_agent::memory::Edge;
 use garth_agent::session::Usage;
 use garth_agent::workspace::{Host, Inputs};
-use garth_engine::datadir::Binding;
+use garth_engine::home::Binding;
 use garth_engine::model::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;

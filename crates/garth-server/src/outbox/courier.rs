@@ -2,7 +2,7 @@
 //! collects and resets their sessions when due, whichever process commits.
 //!
 //! Accounts are not opened to look for changes: the files of their databases show whether there are any
-//! ([`DataDir::marks`]). A round checks all accounts once a second, or less often if that would take more
+//! ([`Home::marks`]). A round checks all accounts once a second, or less often if that would take more
 //! than a tenth of the time. A tick checks the accounts with recent commits 20 times a second.
 //!
 //! A visit claims due events and ends. Each event is delivered in a task of its own, whose end starts the
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use garth_agent::memory::{Follow, Next};
 use garth_agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
-use garth_engine::datadir::{Account, AccountState, Mark};
+use garth_engine::home::{Account, AccountState, Mark};
 use garth_engine::model::{FindCursor, Timestamp};
-use garth_engine::{AccountStore, DataDir, ErrorKind, Result};
+use garth_engine::{AccountStore, ErrorKind, Home, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -49,10 +49,10 @@ const RUNS: usize = 16;
 /// Age in nanoseconds below which a mark is not trusted: longer than a tick of the clock of a filesystem.
 const YOUNG: i64 = 100_000_000;
 
-/// Delivers the outboxes of a data folder, and does the other background work of its accounts.
+/// Delivers the outboxes of a home, and does the other background work of its accounts.
 #[derive(Debug)]
 pub struct Courier {
-    data: DataDir,
+    home: Arc<dyn Home>,
     sink: Option<Arc<dyn Sink>>,
     options: Options,
     /// Limits of the server. One account has at most [`OF_ACCOUNT`] deliveries in flight.
@@ -137,9 +137,9 @@ struct Left {
 
 impl Courier {
     /// Returns a courier for all accounts. Without a sink, events are finished at once.
-    pub fn new(data: DataDir, sink: Option<Arc<dyn Sink>>) -> Self {
+    pub fn new(home: Arc<dyn Home>, sink: Option<Arc<dyn Sink>>) -> Self {
         Self {
-            data,
+            home,
             sink,
             options: Options::default(),
             limits: Arc::default(),
@@ -198,7 +198,7 @@ impl Courier {
     /// Works until stopped. Then deliveries in flight are finished, and events that were only claimed
     /// are given back.
     pub async fn run(self, stopping: watch::Receiver<bool>) {
-        let env = self.data.env().clone();
+        let env = self.home.env().clone();
         env.serving(self.work(stopping)).await;
     }
 
@@ -243,7 +243,7 @@ impl Courier {
     async fn round(&mut self) {
         let (mut after, mut there) = (String::new(), HashSet::new());
         loop {
-            let accounts = match self.data.control().accounts_after(&after, PAGE).await {
+            let accounts = match self.home.accounts(&after, PAGE).await {
                 Ok(accounts) => accounts,
                 Err(error) => return tracing::warn!(%error, "the accounts cannot be listed"),
             };
@@ -274,11 +274,11 @@ impl Courier {
 
     /// Queues the accounts that have changed, or that have work due.
     async fn look(&mut self, accounts: Vec<Account>) {
-        let marks = match self.data.marks(accounts.clone()).await {
+        let marks = match self.home.marks(accounts.clone()).await {
             Ok(marks) => marks,
             Err(error) => return tracing::warn!(%error, "the accounts cannot be checked"),
         };
-        let now = self.data.env().now();
+        let now = self.home.env().now();
         for (account, mark) in accounts.into_iter().zip(marks) {
             let known = self.known.get(&account.folder);
             let is_changed = known.is_none_or(|known| known.mark != mark);
@@ -313,7 +313,7 @@ impl Courier {
             let in_all = self.limits.deliveries.saturating_sub(tasks.deliveries.len());
             let again_in_all = (self.limits.deliveries / AGAIN_OF).saturating_sub(self.again);
             let work = Work {
-                data: self.data.clone(),
+                home: Arc::clone(&self.home),
                 delivers: self.sink.is_some(),
                 room: Room {
                     all: OF_ACCOUNT.saturating_sub(own.all).min(in_all / self.limits.courier_visits),
@@ -328,11 +328,11 @@ impl Courier {
                 repairs,
                 looks: self.known.get(&account.folder).map(|known| known.looks.clone()).unwrap_or_default(),
             };
-            let (of, env) = (account.clone(), self.data.env().clone());
+            let (of, env) = (account.clone(), self.home.env().clone());
             let visit = async move {
                 // Read before the visit, so that a commit made meanwhile gives another mark and another
                 // visit.
-                let marks = work.data.marks(vec![of.clone()]).await;
+                let marks = work.home.marks(vec![of.clone()]).await;
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
                 (mark, work.run(&of).await)
             };
@@ -351,7 +351,7 @@ impl Courier {
         // If a visit panicked outside its work, its account stays busy until the process ends. None does.
         let Some(VisitResult { account, is_whole, mark, outcome }) = visited else { return };
         self.busy.remove(&account.folder);
-        let now = self.data.env().now();
+        let now = self.home.env().now();
         // After an error, the looks start again.
         let mut looks = Looks::default();
         let due = match outcome {
@@ -366,7 +366,7 @@ impl Courier {
                         own.all += 1;
                         own.again += usize::from(event.failed_before());
                         self.again += usize::from(event.failed_before());
-                        deliveries.spawn(delivery(&self.data, &account, event, &tree, sink));
+                        deliveries.spawn(delivery(&*self.home, &account, event, &tree, sink));
                     }
                 }
                 if more {
@@ -420,7 +420,7 @@ impl Courier {
 /// Returns the delivery of an event. Reading and masking it counts as computing of its account; while the
 /// sink works, no thread waits.
 fn delivery(
-    data: &DataDir,
+    home: &dyn Home,
     account: &Account,
     event: Claimed,
     tree: &Arc<dyn AccountStore>,
@@ -428,7 +428,7 @@ fn delivery(
 ) -> impl Future<Output = (Account, bool)> + Send + 'static {
     let failed_before = event.failed_before();
     let (env, account, tree, sink) =
-        (data.env().clone(), account.clone(), Arc::clone(tree), Arc::clone(sink));
+        (home.env().clone(), account.clone(), Arc::clone(tree), Arc::clone(sink));
     let span = tracing::error_span!("delivery", account = account.id);
     let delivering = async move {
         let work = async move { event.deliver(&*tree, &*sink).await.map(drop) };
@@ -442,7 +442,7 @@ fn delivery(
 
 /// Work to do for an account in one visit.
 struct Work {
-    data: DataDir,
+    home: Arc<dyn Home>,
     /// False if events are finished at once, because there is no sink.
     delivers: bool,
     /// Limits on the events to claim.
@@ -459,7 +459,7 @@ struct Work {
 impl Work {
     /// Does the work of one visit: repairs first, because they create events.
     async fn run(self, account: &Account) -> Result<Left> {
-        let (env, tree) = (self.data.env(), self.data.account(&account.id).await?);
+        let (env, tree) = (self.home.env(), self.home.open(&account.id).await?);
         let (claimed, looks) = (Vec::new(), Looks::default());
         let mut left = Left { more: false, next: None, followed: None, looks, claimed, tree: None };
         // Each kind of work is independent: if one fails, the others continue.

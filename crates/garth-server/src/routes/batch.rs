@@ -7,7 +7,7 @@ use std::sync::Arc;
 use garth_agent::files::{BatchLine, BatchLines, BatchRequest, BatchResult, ContentForm, Files};
 use garth_engine::FileSystem;
 use garth_engine::compute::go_on;
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 use garth_engine::model::{MAX_OPS, Seq, VersionId};
 use serde::Serialize;
 use serde_json::value::RawValue;

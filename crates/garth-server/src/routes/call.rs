@@ -8,7 +8,7 @@ use garth_agent::access::Reach;
 use garth_agent::media::Hydrator;
 use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
-use garth_engine::datadir::ApiKey;
+use garth_engine::home::ApiKey;
 use garth_engine::model::{Idempotency, KeySpace, Moment};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt as _};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Call on the control data of the data folder, as its handler sees it. It opens no tree, so that a key of
 //! the data folder can make it.
 
-use garth_engine::DataDir;
-use garth_engine::datadir::{ApiKey, KeyOrigin};
+use garth_engine::Home;
+use garth_engine::home::{ApiKey, KeyOrigin};
 
 use super::call::Answering;
 use super::retry::Retry;
@@ -18,7 +18,7 @@ pub(super) struct ControlCall<'a> {
     pub(super) retry: Option<Retry>,
     /// Token of the caller.
     pub(super) token: &'a str,
-    pub(super) data_dir: &'a DataDir,
+    pub(super) home: &'a dyn Home,
 }
 
 /// Handler of a call on the control data.

@@ -7,7 +7,7 @@ use garth_agent::media::MediaKey;
 use garth_agent::session::SessionKey;
 use garth_agent::{Class, Request};
 use garth_engine::ErrorKind;
-use garth_engine::datadir::Binding;
+use garth_engine::home::Binding;
 use garth_engine::path::check_id;
 
 use super::tree::Tree;

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::MethodFilter;
 use futures::future::BoxFuture;
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 
 use super::call::{Answering, Call};
 use super::control::ControlHandler;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use garth_agent::media::Hydrator;
 use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
-use garth_engine::datadir::Admitted;
-use garth_engine::{AccountStore, DataDir, ErrorKind};
+use garth_engine::home::Admitted;
+use garth_engine::{AccountStore, ErrorKind, Home};
 
 use super::twins::Twins;
 use crate::answers::Rooms;
@@ -21,7 +21,7 @@ use crate::seal::SealingKey;
 
 #[derive(Clone)]
 pub(super) struct Served {
-    pub(super) data_dir: DataDir,
+    pub(super) home: Arc<dyn Home>,
     pub(super) answers: Arc<Rooms>,
     pub(super) bodies: Arc<Rooms>,
     pub(super) transfers: Arc<Rooms>,
@@ -42,9 +42,10 @@ pub(super) struct Served {
 
 impl Served {
     /// Returns the state of a server without an embedding service.
-    pub(super) fn new(data_dir: DataDir, model: Option<ServedModel>, limits: Arc<Limits>) -> Self {
+    pub(super) fn new(home: Arc<dyn Home>, model: Option<ServedModel>, limits: Arc<Limits>) -> Self {
+        let sealing_key = Arc::new(SealingKey::new(home.sealing_key()));
         Self {
-            data_dir,
+            home,
             answers: Arc::new(Rooms::for_answers(&limits)),
             bodies: Arc::new(Rooms::for_bodies(&limits)),
             transfers: Arc::new(Rooms::for_transfers(&limits)),
@@ -59,7 +60,7 @@ impl Served {
             prompts: Arc::default(),
             twins: Arc::default(),
             tries: Arc::default(),
-            sealing_key: Arc::default(),
+            sealing_key,
             limits,
         }
     }
@@ -67,7 +68,7 @@ impl Served {
     /// Returns the tree of the account of a caller. If the account was deleted after the key was admitted,
     /// the key is no longer valid. A key of the data folder opens none.
     pub(super) async fn tree(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>, Refusal> {
-        match self.data_dir.tree_of(admitted).await {
+        match self.home.open_admitted(admitted).await {
             Err(error) if error.is(ErrorKind::NotFound) => Err(Refusal::unauthorized()),
             tree => Ok(tree?),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use futures::FutureExt as _;
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 use garth_engine::{DataDir, Env};
 use garth_testkit::logs::{Logged, all_text, capture, logged};
 use hyper::service::Service as _;
@@ -72,7 +72,7 @@ async fn request_log_names_account_agent_user_session() {
     let folder = tempfile::tempdir().unwrap();
     let data: DataDir =
         DataDir::open(&folder.path().join("data"), Env::system(), garth_agent::registry()).unwrap();
-    let served = Served::new(data.clone(), None, Arc::new(Limits::default()));
+    let served = Served::new(Arc::new(data.clone()), None, Arc::new(Limits::default()));
     let mut keys = Vec::new();
     for (route, account) in [
         (&PASSED, "passed-one"),

@@ -2,7 +2,7 @@
 //! looked up, admitted, parsed and answered by this table alone, and the reference is generated from it.
 
 use garth_agent::nearest::nearest;
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 
 use super::admin::{accounts, keys, overlays, quotas, rules, snapshots};
 use super::agents::{self, archives, daily, prompt, skills};

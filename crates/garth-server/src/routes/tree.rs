@@ -1,7 +1,7 @@
 //! Trees that calls are on.
 
 use garth_agent::access::Family;
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 
 /// Tree of a call. It decides which fields name the caller, and what the handler receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

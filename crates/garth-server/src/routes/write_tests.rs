@@ -5,10 +5,10 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use garth_engine::datadir::Scope;
 use garth_engine::env::ManualClock;
+use garth_engine::home::{NewKey, Scope};
 use garth_engine::model::{Batch, Op, Seq, Timestamp};
-use garth_engine::{DataDir, Env, TreePath};
+use garth_engine::{Env, Home, TreePath};
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -46,7 +46,7 @@ impl Server {
             garth_engine::DataDir::builder(garth_agent::registry()).env(env).open(folder.path()).unwrap();
         home.create_account("acme").await.unwrap();
         let key = new_key(&home, &[Scope::Admin]).await;
-        let served = Served::new(home, None, std::sync::Arc::default());
+        let served = Served::new(std::sync::Arc::new(home), None, std::sync::Arc::default());
         let (swapped, media) = (String::new(), String::new());
         let mut server = Self { served, key, swapped, media, _clock: clock, _folder: folder };
         server.fill().await;
@@ -54,7 +54,7 @@ impl Server {
     }
 
     async fn fill(&mut self) {
-        let account = self.served.data_dir.account("acme").await.unwrap();
+        let account = self.served.home.open("acme").await.unwrap();
         let settings = TreePath::parse("/agents/scout/settings.json").unwrap();
         let owned = Op::write(settings, r#"{"owner":"ann"}"#).with_parents();
         account.commit(Batch::new([owned])).await.unwrap();
@@ -107,7 +107,7 @@ impl Server {
     }
 
     async fn commits(&self) -> Seq {
-        self.served.data_dir.account("acme").await.unwrap().head().await.unwrap().seq
+        self.served.home.open("acme").await.unwrap().head().await.unwrap().seq
     }
 
     /// Takes all room of the account, as slow readers would.
@@ -187,8 +187,8 @@ fn of_session(mut body: Value) -> Value {
     body
 }
 
-async fn new_key(home: &DataDir, scopes: &[Scope]) -> String {
-    home.control().create_key("acme", "test", scopes).await.unwrap().1.reveal().to_owned()
+async fn new_key(home: &dyn Home, scopes: &[Scope]) -> String {
+    home.issue_key(NewKey::new(Some("acme"), scopes)).await.unwrap().1.reveal().to_owned()
 }
 
 async fn text(response: Response) -> (StatusCode, String) {
@@ -252,7 +252,7 @@ fn calls_with_by_model_wait_for_a_turn() {
 async fn write_answers_hide_content_from_write_only_keys() {
     for (route, call, _) in writes() {
         let server = Server::start().await;
-        let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
+        let writer = new_key(&*server.served.home, &[Scope::MemoryWrite]).await;
         let (status, answer) = server.post(&writer, &call, &server.body(route)).await;
         let needs_read = route.scopes.contains(&Scope::MemoryRead);
         assert_eq!(status == StatusCode::FORBIDDEN, needs_read, "{call}: {answer}");
@@ -263,7 +263,7 @@ async fn write_answers_hide_content_from_write_only_keys() {
 #[tokio::test]
 async fn refused_writes_hide_content_from_write_only_keys() {
     let server = Server::start().await;
-    let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
+    let writer = new_key(&*server.served.home, &[Scope::MemoryWrite]).await;
     let (one, moved) = (format!("{MEMORIES}/one"), format!("{MEMORIES}/{CANARY}"));
     let to = json!({"uri": one, "new_uri": moved});
     assert_eq!(server.post(&server.key, "memories/move", &to).await.0, StatusCode::OK);
@@ -338,7 +338,7 @@ async fn set_child_hides_state_from_write_only_keys() {
     let server = Server::start().await;
     let spawn = of_session(json!({"name": "work", "id": "kid"}));
     assert_eq!(server.post(&server.key, "context/spawn", &spawn).await.0, StatusCode::OK);
-    let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
+    let writer = new_key(&*server.served.home, &[Scope::MemoryWrite]).await;
     for (key, is_told) in [(&writer, false), (&server.key, true)] {
         let (status, answer) = server.post(key, "context/set-child", &spawn).await;
         assert_eq!(status, StatusCode::OK, "{answer}");

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ impl Server {
                     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                     bound.send(listener.local_addr().unwrap()).unwrap();
                     let shutdown = async { stopped.await.unwrap_or(()) };
-                    garth_server::serve(home, vec![listener], options, shutdown).await.unwrap();
+                    garth_server::serve(Arc::new(home), vec![listener], options, shutdown).await.unwrap();
                 });
             }
         });

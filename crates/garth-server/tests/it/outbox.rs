@@ -135,7 +135,8 @@ async fn courier_delivers_commits_of_every_account() {
     }
     let (url, requests) = endpoint(&[&answer("200 OK", "")]);
     let (stop, stopping) = watch::channel(false);
-    let running = tokio::spawn(Courier::new(data.clone(), Some(Arc::new(sink(&url)))).run(stopping));
+    let running =
+        tokio::spawn(Courier::new(Arc::new(data.clone()), Some(Arc::new(sink(&url)))).run(stopping));
     // Commits of this process and of another one.
     let elsewhere =
         garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
@@ -180,7 +181,7 @@ async fn courier_collects_packs_when_due() {
     sessions.append("short", &said).await.unwrap();
     sessions.pack("short", &PackOptions::default()).await.unwrap();
     let (stop, stopping) = watch::channel(false);
-    let courier = Courier::new(data.clone(), None).collecting(Collecting::default());
+    let courier = Courier::new(Arc::new(data.clone()), None).collecting(Collecting::default());
     let running = tokio::spawn(courier.run(stopping));
     let gone = async |session: &str| {
         let pack = file(session, "/context/pack.json");
@@ -223,7 +224,7 @@ async fn messages_are_collected_only_with_permission() {
         sessions.set("work", &Change::new().state(State::Done)).await.unwrap();
         let said = tree.read_to_string(file("messages.jsonl")).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let courier = Courier::new(data.clone(), None).collecting(Collecting { history });
+        let courier = Courier::new(Arc::new(data.clone()), None).collecting(Collecting { history });
         let running = tokio::spawn(courier.run(stopping));
         // Both are of the same run.
         while !tree.read_to_string(file("events.jsonl")).await.unwrap().contains("context.collected") {
@@ -282,7 +283,7 @@ async fn hanging_delivery_delays_no_other_memory() {
         data.create_account(account).await.unwrap();
         slow.push(put(account, "slow").await);
     }
-    let running = tokio::spawn(Courier::new(data.clone(), Some(sink.clone())).run(stopping));
+    let running = tokio::spawn(Courier::new(Arc::new(data.clone()), Some(sink.clone())).run(stopping));
     for round in 0..3 {
         let mut due = Vec::new();
         for account in &accounts {

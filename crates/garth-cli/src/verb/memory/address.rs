@@ -123,7 +123,7 @@ async fn owner(app: &App) -> Result<Owner> {
             return Ok(Owner("users", user));
         }
         // Without a data folder the agent has no settings that could name an owner.
-        if let Err(failure) = app.data_dir() {
+        if let Err(failure) = app.home() {
             return match &failure {
                 Failure::DataDir(_, error) if error.is(ErrorKind::NotFound) => {
                     Ok(Owner("users", garth_agent::DEFAULT_USER.to_owned()))

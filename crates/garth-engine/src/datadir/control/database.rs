@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
-use crate::datadir::account::{Account, AccountState};
-use crate::datadir::token::Hasher;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::{Account, AccountState, Hasher};
 use crate::model::{Timestamp, hex};
 use crate::path::check_id;
 use crate::runtime::Runtime;
@@ -53,7 +52,7 @@ fn database(folder: &Path) -> Database {
 /// Control database of a data folder.
 pub(in crate::datadir) struct ControlDb {
     pool: Arc<ConnPool>,
-    pub(super) hasher: Hasher,
+    pub(in crate::datadir) hasher: Hasher,
     pub(super) env: Env,
 }
 

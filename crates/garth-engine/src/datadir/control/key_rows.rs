@@ -6,10 +6,11 @@ use rusqlite::{Connection, Row};
 use subtle::ConstantTimeEq as _;
 
 use super::database::{ControlDb, no_account};
-use crate::datadir::binding::Binding;
-use crate::datadir::key::{ApiKey, KeysPage, NewKey, Rotated, Rotation, scopes_to_text};
-use crate::datadir::token::{Issued, KeyOrigin, Secret, SecretHash, token_id};
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::{
+    Admitted, ApiKey, Binding, Issued, KeyOrigin, KeysPage, NewKey, Rotated, Rotation, Secret, SecretHash,
+    scopes_to_text, token_id,
+};
 use crate::model::{Listing, Timestamp};
 use crate::sqlite::{DbResult, all, one};
 
@@ -162,7 +163,7 @@ impl ControlDb {
     }
 
     /// Authenticates a token. Returns its key and the folder of its account.
-    pub(in crate::datadir) fn admit(&self, token: &str) -> Result<Option<(ApiKey, Option<String>)>> {
+    pub(in crate::datadir) fn admit(&self, token: &str) -> Result<Option<Admitted>> {
         let Some(id) = token_id(token) else { return Ok(None) };
         let now = self.env.now();
         let found = self.read(|conn| {
@@ -171,7 +172,7 @@ impl ControlDb {
                        FROM access_key k LEFT JOIN account a ON a.id = k.account
                        WHERE k.id = ?1 AND k.revoked IS NULL AND (k.expires IS NULL OR k.expires > ?2)
                        AND (k.account IS NULL OR a.deleted = 0)";
-            let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(9)?, (key_of(row)?, row.get(10)?)));
+            let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(9)?, Admitted::new(key_of(row)?, row.get(10)?)));
             one(conn, sql, (id, now.0), row)
         })?;
         // Also for an unknown id, so that both take the same time.
@@ -199,7 +200,7 @@ impl NewRow<'_> {
             ""
         );
         let binding = (!self.binding.is_free()).then(|| self.binding.to_json());
-        let (expires, request) = (self.expires.map(|time| time.0), self.origin.map(|of| of.request_hash));
+        let (expires, request) = (self.expires.map(|time| time.0), self.origin.map(KeyOrigin::request_hash));
         let values = (
             &issued.id,
             self.account,
@@ -233,7 +234,7 @@ fn repeated(
         let message = "this idempotency key cannot be used; use another one";
         return Err(Error::new(ErrorKind::Conflict, message).into());
     }
-    if request != Some(origin.request_hash) {
+    if request != Some(origin.request_hash()) {
         let message = "the idempotency key was used before with another request; use a new key";
         return Err(Error::new(ErrorKind::IdempotencyMismatch, message).into());
     }

@@ -40,7 +40,7 @@ impl Server {
             runtime.block_on(async {
                 let shutdown = async { stopped.await.unwrap_or(()) };
                 let listener = TcpListener::from_std(listener).expect("a listener that does not block");
-                serve(served, vec![listener], Options::default(), shutdown)
+                serve(std::sync::Arc::new(served), vec![listener], Options::default(), shutdown)
                     .await
                     .expect("a server that runs");
             });

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use garth_engine::datadir::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::home::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
 use garth_engine::model::{Timestamp, parse_age};
 use serde_json::{Value, json};
 
@@ -46,14 +46,14 @@ pub(in crate::routes) async fn create(
     let scopes =
         fields.scopes.iter().map(|scope| scope.parse()).collect::<garth_engine::Result<Vec<Scope>>>();
     let mut new = NewKey::new(account, &scopes?);
-    new.expires = expiry(&fields, call.data_dir.env().now())?;
+    new.expires = expiry(&fields, call.home.env().now())?;
     new.label = fields.label.into_owned();
     new.binding = fields.binding.unwrap_or_default();
     if !new.binding.is_free() {
         garth_agent::check_binding(&new.binding)?;
     }
     (new.maker, new.origin) = (Some(call.key.id.clone()), call.origin());
-    let (key, secret) = call.data_dir.control().issue_key(new).await?;
+    let (key, secret) = call.home.issue_key(new).await?;
     Ok(json!({"ok": true, "key": shown(&key), "secret": secret.reveal()}))
 }
 
@@ -92,7 +92,7 @@ pub(in crate::routes) async fn list(
     let first = if fields.revoked { KeysPage::with_revoked() } else { KeysPage::default() };
     let mut page = first.limit(fields.page.limit);
     page.after = fields.page.cursor.as_deref().map(position).transpose()?;
-    let listed = call.data_dir.control().keys(account, &page).await?;
+    let listed = call.home.keys(account, &page).await?;
     let next = listed.items.last().filter(|_| listed.more);
     let next = next.map(|last| call.fields.cursor_of(&format!("{}-{}", last.created.0, last.id)));
     let items: Vec<Value> = listed.items.iter().map(shown).collect();
@@ -125,7 +125,7 @@ pub(in crate::routes) async fn rotate(
     let account = call.account(fields.account.as_deref())?;
     let mut rotation = Rotation::new(Duration::from_secs(fields.grace_seconds));
     (rotation.maker, rotation.origin) = (Some(call.key.id.clone()), call.origin());
-    let done = call.data_dir.control().rotate_key(account, &fields.id, rotation).await?;
+    let done = call.home.rotate_key(account, &fields.id, rotation).await?;
     let (key, old) = (shown(&done.key), shown(&done.old));
     Ok(json!({"ok": true, "key": key, "secret": done.secret.reveal(), "old": old}))
 }
@@ -145,7 +145,7 @@ pub(in crate::routes) async fn revoke(
     fields: RevokeFields<'_>,
 ) -> Result<Value, Refusal> {
     let account = call.account(fields.account.as_deref())?;
-    let key = call.data_dir.control().revoke_key(account, &fields.id).await?;
+    let key = call.home.revoke_key(account, &fields.id).await?;
     Ok(json!({"ok": true, "key": shown(&key)}))
 }
 

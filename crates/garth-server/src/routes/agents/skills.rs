@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use garth_agent::workspace::{Host, InstallFile, Origin, Workspace};
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;

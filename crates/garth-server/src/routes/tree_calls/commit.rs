@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_engine::compute::working;
-use garth_engine::datadir::Scope;
+use garth_engine::home::Scope;
 use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition};
 use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
 use serde::Serialize;

@@ -135,7 +135,7 @@ pub(in crate::routes) async fn find(
     let parts = [&request[..], call.key.share().as_bytes(), binding.as_bytes()];
     let after = match &fields.page.cursor {
         Some(cursor) => {
-            let position = call.sealing_key.open(call.env, &parts, cursor)?;
+            let position = call.sealing_key.open(&parts, cursor)?;
             Some(FindCursor::from_bytes(&position).ok_or_else(Refusal::cursor)?)
         }
         None => None,

@@ -96,7 +96,7 @@ fn cursors_are_valid_for_their_request_alone() {
 }
 
 #[test]
-fn cursor_of_find_shows_nothing_and_opens_only_on_its_server() {
+fn cursor_of_find_shows_nothing_and_opens_only_in_its_home() {
     let world = World::new();
     let tagged = SetAttrs::new().tags(["canary-tag"]);
     for name in ["one", "two", "three"] {
@@ -111,14 +111,14 @@ fn cursor_of_find_shows_nothing_and_opens_only_on_its_server() {
     assert_eq!(paged(&world, "find", &json!({"tag": "canary-tag"}), "items", |_| ()).len(), 3);
     let resumed = with(&asked, json!({"cursor": cursor}));
     assert_eq!(world.ok("find", &resumed)["items"].as_array().unwrap().len(), 1);
-    // Another account, another request, another server.
+    // Another account, another request, the server of another data folder.
     futures::executor::block_on(world.server.home.create_account("other")).unwrap();
     let other = world.server.key("other", &[Scope::Admin]);
     let reply = world.server.post_as(&other, "tree/find", resumed.to_string());
     reply.refused(400, "VALIDATION_ERROR");
     world.post("find", &json!({"tag": "plan", "cursor": cursor})).refused(400, "VALIDATION_ERROR");
     let message = World::empty().post("find", &resumed).refused(400, "VALIDATION_ERROR");
-    assert!(message.contains("may have restarted"), "{message}");
+    assert!(message.contains("leave \"cursor\" out"), "{message}");
 }
 
 #[test]

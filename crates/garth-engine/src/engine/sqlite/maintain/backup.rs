@@ -6,25 +6,16 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use rusqlite::Connection;
-use serde::Serialize;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::chunk_store::PACKS;
 use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
 use crate::engine::sqlite::tables::{chunks, head, packs};
 use crate::error::{Error, Result};
+use crate::fs::store::Backup;
 use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
 use crate::sqlite::DbResult;
 use crate::sqlite::migrate::finish_copy;
-
-/// Content of a backup.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Backup {
-    /// Last commit in the backup.
-    pub seq: u64,
-    /// Bytes written.
-    pub bytes: u64,
-}
 
 fn failed(error: std::io::Error) -> Error {
     disk::failed("the backup could not be written")(error)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::binding::Binding;
 use super::token::{KeyOrigin, Secret};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
 
 /// Longest label, in bytes.
@@ -124,11 +124,50 @@ impl ApiKey {
     }
 }
 
+/// Key that was authenticated, with the tree of its account.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    key: ApiKey,
+    /// `None` for a key of the home.
+    folder: Option<String>,
+}
+
+impl Admitted {
+    /// Returns a key with the tree of its account ([`Account::folder`](super::Account::folder)), which is
+    /// `None` for a key of the home.
+    pub fn new(key: ApiKey, folder: Option<String>) -> Self {
+        Self { key, folder }
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &ApiKey {
+        &self.key
+    }
+
+    /// Returns the name of the tree that the key opens: another one for an account that is created again
+    /// under an old id. Empty for a key of the home.
+    pub fn tree(&self) -> &str {
+        self.folder.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the account and the name of its tree.
+    ///
+    /// # Errors
+    /// `AccessDenied` for a key of the home, which opens no account.
+    pub fn account(&self) -> Result<(&str, &str)> {
+        if let (Some(account), Some(folder)) = (&self.key.account, &self.folder) {
+            return Ok((account, folder));
+        }
+        let message = "this API key is of the data folder and opens no account: use a key of the account";
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+}
+
 /// Key to be created.
 ///
 /// ```
 /// # use garth_engine as garth;
-/// use garth::datadir::{Binding, NewKey, Scope};
+/// use garth::home::{Binding, NewKey, Scope};
 ///
 /// let mut binding = Binding::default();
 /// binding.agent = Some("scout".to_owned());
@@ -162,7 +201,11 @@ impl NewKey {
     }
 
     /// Checks the parts that need no stored data.
-    pub(super) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the label exceeds [`MAX_KEY_LABEL`] bytes or contains control characters; a bound
+    /// key has the scope `admin` or no account; the binding is malformed.
+    pub fn check(&self) -> Result<()> {
         check_label(&self.label)?;
         self.binding.check()?;
         if self.binding.is_free() {
@@ -247,7 +290,10 @@ pub struct Rotated {
 }
 
 /// Returns scopes as they are stored: sorted, without duplicates, separated by spaces.
-pub(super) fn scopes_to_text(scopes: &[Scope]) -> Result<String> {
+///
+/// # Errors
+/// `InvalidArgument` without a scope.
+pub fn scopes_to_text(scopes: &[Scope]) -> Result<String> {
     if scopes.is_empty() {
         return Err(Error::invalid("a key has at least one scope"));
     }

@@ -15,7 +15,7 @@ const MAX_BINDING: usize = 4 << 10;
 ///
 /// ```
 /// # use garth_engine as garth;
-/// use garth::datadir::Binding;
+/// use garth::home::Binding;
 ///
 /// let mut binding = Binding::default();
 /// assert!(binding.is_free());
@@ -69,14 +69,17 @@ impl Binding {
     }
 
     /// Returns the JSON, with the fields that are set in the order of declaration.
-    pub(super) fn to_json(&self) -> String {
+    pub fn to_json(&self) -> String {
         // Strings and a flag: nothing in it can fail to be written.
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Checks the forms that the engine knows. Classes and session keys are checked by the layer that reads
     /// them.
-    pub(super) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an invalid id, the prefix `/`, or more than 4 KiB.
+    pub fn check(&self) -> Result<()> {
         let ids = [("agent", &self.agent), ("user", &self.user), ("chat", &self.chat)];
         for (what, id) in ids.into_iter().chain([("session", &self.session)]) {
             if let Some(id) = id {

@@ -36,7 +36,7 @@ impl fmt::Debug for Secret {
 pub struct KeyOrigin {
     token: Secret,
     idempotency_key: String,
-    pub(super) request_hash: [u8; 32],
+    request_hash: [u8; 32],
 }
 
 impl KeyOrigin {
@@ -45,24 +45,45 @@ impl KeyOrigin {
     pub fn new(token: &str, idempotency_key: impl Into<String>, request_hash: [u8; 32]) -> Self {
         Self { token: Secret(token.to_owned()), idempotency_key: idempotency_key.into(), request_hash }
     }
+
+    /// Returns the hash of the request.
+    pub const fn request_hash(&self) -> [u8; 32] {
+        self.request_hash
+    }
 }
 
-/// Random key of a data folder that keys the hashes of secrets: a stolen hash cannot be tried without it.
-pub(super) struct Hasher([u8; 32]);
+/// Random secret of a home. It keys the hashes of tokens, so that a stolen hash cannot be tried without it,
+/// and other keys are derived from it.
+pub struct Hasher([u8; 32]);
 
 /// Stored hash of a secret.
-pub(super) type SecretHash = [u8; 32];
+pub type SecretHash = [u8; 32];
 
 /// New token.
-pub(super) struct Issued {
-    pub(super) id: String,
-    pub(super) secret: Secret,
-    pub(super) hash: SecretHash,
+pub struct Issued {
+    /// Public id of the key.
+    pub id: String,
+    /// Complete token.
+    pub secret: Secret,
+    /// Hash to store.
+    pub hash: SecretHash,
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hasher(hidden)")
+    }
 }
 
 impl Hasher {
-    pub(super) fn new(key: [u8; 32]) -> Self {
-        Self(key)
+    /// Returns the secret of a home from its stored form.
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self(secret)
+    }
+
+    /// Returns the key for [`Home::sealing_key`](super::Home::sealing_key). It tells nothing about the secret.
+    pub fn sealing_key(&self) -> [u8; 32] {
+        blake3::derive_key("garth sealing key 1", &self.0)
     }
 
     /// Returns the hash of a token. It covers the id too: a hash moved to the row of another id opens
@@ -79,15 +100,18 @@ impl Hasher {
     }
 
     /// Creates a random token.
-    pub(super) fn issue(&self, env: &Env) -> Result<Issued> {
+    ///
+    /// # Errors
+    /// `Io` if the system has no random bytes.
+    pub fn issue(&self, env: &Env) -> Result<Issued> {
         Ok(self.issued(&env.random::<ID_BYTES>()?, &env.random::<SECRET_BYTES>()?))
     }
 
     /// Derives the token of a request with an idempotency key, so that a repeat shows the token again though
-    /// it is stored nowhere. `folder` is that of the account, empty for the data folder.
+    /// it is stored nowhere. `folder` is that of the account, empty for the home.
     ///
     /// The token of the caller is part of the input: without it, nothing on the disk leads to the new token.
-    pub(super) fn derive(&self, origin: &KeyOrigin, folder: &str) -> Issued {
+    pub fn derive(&self, origin: &KeyOrigin, folder: &str) -> Issued {
         let mut material = blake3::Hasher::new_derive_key("garth key 1");
         for part in [origin.token.reveal(), folder, &origin.idempotency_key] {
             // With its length, so that different parts never have the same input.
@@ -102,7 +126,7 @@ impl Hasher {
 
     /// Returns true if the token has this hash. Takes the same time for any token and hash, and for no hash,
     /// so that an unknown id cannot be distinguished from a wrong secret.
-    pub(super) fn verify(&self, token: &str, stored: Option<&SecretHash>) -> bool {
+    pub fn verify(&self, token: &str, stored: Option<&SecretHash>) -> bool {
         let dummy = SecretHash::default();
         let same = self.hash(token).ct_eq(stored.unwrap_or(&dummy));
         bool::from(same) && stored.is_some()
@@ -110,7 +134,7 @@ impl Hasher {
 }
 
 /// Returns the public id of a token; `None` unless it has exactly the form of a token.
-pub(super) fn token_id(token: &str) -> Option<&str> {
+pub fn token_id(token: &str) -> Option<&str> {
     let (id, secret) = token.strip_prefix("garth_")?.split_once('.')?;
     (is_hex(id, ID_BYTES) && is_hex(secret, SECRET_BYTES)).then_some(id)
 }
@@ -124,6 +148,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn sealing_key_depends_on_the_secret_alone() {
+        let keys = [1, 2].map(|secret| Hasher::new([secret; 32]).sealing_key());
+        assert_eq!(keys[0], Hasher::new([1; 32]).sealing_key());
+        assert!(keys[0] != keys[1] && keys[0] != [1; 32]);
+    }
 
     #[test]
     fn derived_token_depends_on_caller_account_and_key() {

@@ -1,0 +1,182 @@
+//! Home: accounts, their API keys and their trees, as interfaces use them.
+//!
+//! [`Home`] is the contract, and this module also has the types that every home shares: accounts, keys and
+//! their tokens. [`DataDir`](crate::DataDir) is the home in a folder of this machine. Nothing here knows how
+//! a home stores its data.
+
+mod account;
+mod binding;
+mod key;
+mod token;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::AccountStore;
+use crate::model::Listing;
+
+pub use self::account::{Account, AccountState, Mark, StoredSize};
+pub use self::binding::Binding;
+pub use self::key::{
+    Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,
+};
+pub use self::token::{Hasher, Issued, KeyOrigin, Secret, SecretHash, token_id};
+pub use crate::fs::store::Backup;
+
+/// Accounts with their keys and trees. Any number of threads and processes may use one home. Nothing is
+/// cached that another process may change: a key that one process revokes is rejected by all of them from the
+/// next call on.
+///
+/// A call that changes data runs to its end even if its future is dropped after it was polled once.
+///
+/// ```
+/// # use garth_engine as garth;
+/// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// use std::sync::Arc;
+///
+/// use garth::home::{Home, NewKey, Scope};
+/// use garth::rule::Registry;
+/// use garth::{DataDir, Env};
+///
+/// let home: Arc<dyn Home> = Arc::new(DataDir::open(folder.path(), Env::system(), Registry::empty())?);
+/// home.create_account("team-a").await?;
+/// let (_, secret) = home.issue_key(NewKey::new(Some("team-a"), &[Scope::FilesRead])).await?;
+/// let admitted = home.admit(secret.reveal()).await?.expect("a valid key");
+/// let tree = home.open_admitted(&admitted).await?;
+/// # drop(tree);
+/// # Ok(()) }) }
+/// ```
+#[async_trait]
+pub trait Home: Send + Sync + fmt::Debug {
+    /// Returns the environment that the home was opened with.
+    fn env(&self) -> &Env;
+
+    /// Returns the place of the home, to show it: a folder, or a URL without secrets.
+    fn place(&self) -> String;
+
+    /// Returns the folder of a home on this machine, as an absolute path without links.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Returns a secret key that is the same in every process that uses this home, and in its backups.
+    /// Servers seal with it what clients carry for them, such as cursors.
+    fn sealing_key(&self) -> [u8; 32];
+
+    /// Returns at most `limit` accounts after the id `after`, including those being deleted, in byte order.
+    /// The empty id starts at the first one. Opens no account.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn accounts(&self, after: &str, limit: usize) -> Result<Vec<Account>>;
+
+    /// Returns the active account of this id, without opening its tree.
+    ///
+    /// # Errors
+    /// `NotFound`, also if it is being deleted.
+    async fn account(&self, id: &str) -> Result<Account>;
+
+    /// Creates an account with an empty tree.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
+    /// deleted.
+    async fn create_account(&self, id: &str) -> Result<Account>;
+
+    /// Deletes an account, its keys and its tree. The first step makes it inaccessible.
+    ///
+    /// # Errors
+    /// `NotFound` if the account does not exist.
+    async fn delete_account(&self, id: &str) -> Result<()>;
+
+    /// Returns the tree of an account. In one process, calls for one account return the same instance as long
+    /// as anybody holds it.
+    ///
+    /// # Errors
+    /// `NotFound` if the account does not exist or its deletion has begun, in any process; errors of the
+    /// engine.
+    async fn open(&self, id: &str) -> Result<Arc<dyn AccountStore>>;
+
+    /// Authenticates a token. `None` if it is malformed, unknown, wrong, revoked or expired, or its account
+    /// is being deleted; the cases are not distinguished, because that would help to guess tokens.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn admit(&self, token: &str) -> Result<Option<Admitted>>;
+
+    /// Returns the tree that a key opens; it cannot name another one. If a deletion began after the key was
+    /// admitted, the tree may still be returned.
+    ///
+    /// # Errors
+    /// `NotFound` if the account is deleted, even if another one has its id now; `AccessDenied` for a key of
+    /// the home; errors of the engine.
+    async fn open_admitted(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>>;
+
+    /// Returns a page of the keys of an account, or of the home for `None`, oldest first.
+    ///
+    /// # Errors
+    /// `NotFound` if the account does not exist.
+    async fn keys(&self, account: Option<&str>, page: &KeysPage) -> Result<Listing<ApiKey>>;
+
+    /// Returns the number of keys of an account, or of the home for `None`, that are neither revoked nor
+    /// expired.
+    ///
+    /// # Errors
+    /// `NotFound` if the account does not exist.
+    async fn count_keys(&self, account: Option<&str>) -> Result<u64>;
+
+    /// Creates a key. Its secret is only in the result: it is not stored. A repeat of a request with a
+    /// [`KeyOrigin`] returns the same key and secret for 24 hours, as the key is at the time of the repeat.
+    ///
+    /// # Errors
+    /// - `NotFound`: the account does not exist.
+    /// - `InvalidArgument`: as [`NewKey::check`]; `scopes` is empty; the key would have expired already.
+    /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
+    /// - `Conflict`: the caller used the idempotency key more than 24 hours ago.
+    async fn issue_key(&self, new: NewKey) -> Result<(ApiKey, Secret)>;
+
+    /// Replaces a key by a new one with the same label, scopes, binding and expiry. The old one ends after
+    /// the grace. Both happen, or neither does.
+    ///
+    /// # Errors
+    /// - `NotFound`: the account, or the home for `None`, has no key of that id.
+    /// - `Conflict`: the key is revoked, expired or already replaced; or as [`Home::issue_key`].
+    /// - `IdempotencyMismatch`: as [`Home::issue_key`].
+    async fn rotate_key(&self, account: Option<&str>, id: &str, rotation: Rotation) -> Result<Rotated>;
+
+    /// Revokes a key of an account, or of the home for `None`. Idempotent: a repeat keeps the first time of
+    /// revocation.
+    ///
+    /// # Errors
+    /// `NotFound` unless the account or the home has a key of that id.
+    async fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey>;
+
+    /// Returns marks of accounts, in the order of `accounts`, for a caller that waits for commits of many
+    /// accounts from all processes. Opens no account.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn marks(&self, accounts: Vec<Account>) -> Result<Vec<Mark>>;
+
+    /// Returns the space that an account takes, from counters alone. Opens no account.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn size(&self, account: &Account) -> Result<StoredSize>;
+
+    /// Writes a copy of everything into `folder`, which must not exist. Returns the name of each account and
+    /// its backup.
+    ///
+    /// # Errors
+    /// `Unsupported` for a home with tools of its own for that; as [`DataDir::backup`](crate::DataDir::backup).
+    async fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+        let _ = folder;
+        Err(Error::new(ErrorKind::Unsupported, "this home is backed up with the tools of its database"))
+    }
+}

@@ -1,0 +1,31 @@
+//! Contract of a home, on a data folder.
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use garth_engine::model::Timestamp;
+use garth_engine::rule::sample;
+use garth_engine::{DataDir, Env, Home};
+use garth_testkit::home_contract::{HomeSubject, check};
+
+#[test]
+fn data_folder_keeps_the_contract_of_a_home() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+    let open = || -> Arc<dyn Home> {
+        Arc::new(DataDir::open(folder.path(), env.clone(), sample::registry()).unwrap())
+    };
+    block_on(check(&HomeSubject { one: open(), other: open(), clock }));
+}
+
+#[test]
+fn sealing_key_is_of_the_folder_and_in_its_backups() {
+    let folder = tempfile::tempdir().unwrap();
+    let open =
+        |name: &str| DataDir::open(&folder.path().join(name), Env::system(), sample::registry()).unwrap();
+    let (one, other) = (open("one"), open("other"));
+    assert_ne!(one.sealing_key(), other.sealing_key());
+    let home: &dyn Home = &one;
+    block_on(home.backup(&folder.path().join("copy"))).unwrap();
+    assert_eq!(open("copy").sealing_key(), one.sealing_key());
+}
