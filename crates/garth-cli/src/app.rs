@@ -11,6 +11,7 @@ use garth_engine::datadir::DataDirBuilder;
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::error::OptionalExt as _;
 use garth_engine::fs::resolve::{self, Follow, retry};
+use garth_engine::home::OperatorTree;
 use garth_engine::model::{
     At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp,
     is_after_last_time,
@@ -118,6 +119,10 @@ impl App {
 
     /// Returns the tree to work on: that of the chosen account, or of an agent in a chat.
     pub(crate) async fn tree(&self) -> Result<AuthoredTree> {
+        if self.global.operator {
+            let fs = Arc::new(OperatorTree::new(self.home()?));
+            return Ok(AuthoredTree { fs, author: self.author(), unmade: None, imports: false });
+        }
         // Checked first: a bad name must not leave a new data folder behind.
         let place = Place::of(&self.global)?;
         let account = self.account_of(&*self.home()?).await?;
@@ -172,6 +177,9 @@ impl App {
 
     /// Fails in an overlay, and with overridden rules, for a verb that changes no files.
     pub(crate) fn no_overlay(&self, verb: &str) -> Result {
+        if self.global.operator {
+            return Err(Failure::Usage(format!("{verb} works on the account: remove --operator")));
+        }
         if self.global.overlay.is_some() {
             return Err(Failure::Usage(format!("{verb} works on the account: remove --overlay")));
         }
@@ -220,6 +228,25 @@ impl App {
         }
     }
 
+    /// Returns the tree whose log has the commits of a path, at the time that `--at` names, and the account
+    /// that it is of.
+    pub(crate) async fn logged(&self, path: &str, past: &Past) -> Result<(Arc<dyn FileSystem>, String)> {
+        if !self.global.operator {
+            return Ok((self.view(past).await?, self.global.account.clone()));
+        }
+        let parsed = TreePath::parse(path).map_err(Error::from)?;
+        let Some(account) = OperatorTree::account_of(&parsed) else {
+            let message = format!("{path}: name a path of one account, such as /accounts/{DEFAULT_ACCOUNT}");
+            return Err(Failure::Usage(message));
+        };
+        let fs = OperatorTree::of_account(self.home()?, account);
+        let fs: Arc<dyn FileSystem> = match &past.at {
+            Some(text) => self.as_of(&fs, text).await?,
+            None => Arc::new(fs),
+        };
+        Ok((fs, account.to_owned()))
+    }
+
     /// Returns the tree at the time that `text` names.
     pub(crate) async fn as_of(&self, fs: &dyn FileSystem, text: &str) -> Result<Arc<dyn FileSystem>> {
         Ok(fs.as_of(&self.moment(fs, text).await?).await?)
@@ -266,8 +293,9 @@ impl App {
     /// Returns the tree fixed at one time, for work that takes several reads: the time of `--at`, else now.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
-        // Skills and overlays have no history, so each read sees their current state.
-        if past.at.is_some() || !self.global.chat.skills.is_empty() || self.global.overlay.is_some() {
+        // Skills, overlays and the tree of all accounts have no log, so each read sees their current state.
+        let has_no_log = !self.global.chat.skills.is_empty() || self.global.overlay.is_some();
+        if past.at.is_some() || has_no_log || self.global.operator {
             return Ok(fs);
         }
         // The clock may have been set back since the last commit, which would then be left out.

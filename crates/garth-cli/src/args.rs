@@ -15,6 +15,9 @@ use crate::size::parse_size;
 /// Marks an argument as a path of the tree, or several, for completion.
 pub(crate) const TREE_PATH: ValueHint = ValueHint::Other;
 
+/// Commands that `--operator` can be used with.
+const OPERATOR_VERBS: [&str; 9] = ["ls", "tree", "cat", "stat", "find", "glob", "grep", "log", "key"];
+
 /// Default agent of all commands.
 pub(crate) const DEFAULT_AGENT: &str = "default";
 
@@ -62,11 +65,26 @@ pub(crate) struct Global {
     /// Write even where a rule refuses it; the log records the override (administrators)
     #[arg(long, global = true, conflicts_with_all = ["overlay", "chat"])]
     pub(crate) override_rules: bool,
+    /// Read the files of all accounts, below /accounts; in key, work on the keys of the data folder
+    /// (operators)
+    #[arg(long, global = true, conflicts_with_all = ["overlay", "raw", "override_rules", "user", "session_key", "chat", "class", "session", "skills", "upload_limit"])]
+    pub(crate) operator: bool,
     /// Print JSON: one object, or one object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) chat: ChatArgs,
+}
+
+impl Global {
+    /// Checks for options that exclude each other or the command.
+    pub(crate) fn check(&self, verb: &str) -> Result<(), String> {
+        if self.operator && !OPERATOR_VERBS.contains(&verb) {
+            let verbs = OPERATOR_VERBS.join(", ");
+            return Err(format!("{verb} works on one account: remove --operator, which is for {verbs}"));
+        }
+        self.chat.check(self.raw)
+    }
 }
 
 /// Identity that the agent serves. With one of these options, verbs on files work in the tree that the agent
@@ -120,7 +138,7 @@ impl ChatArgs {
     }
 
     /// Checks for options that exclude each other.
-    pub(crate) fn check(&self, raw: bool) -> Result<(), String> {
+    fn check(&self, raw: bool) -> Result<(), String> {
         for (at, skill) in self.skills.iter().enumerate() {
             // Two modes of one skill would contradict each other.
             if self.skills[..at].iter().any(|earlier| earlier.name == skill.name) {

@@ -4,10 +4,13 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Arg, Command};
 use futures::executor::block_on;
+use garth_engine::FileSystem;
 use garth_engine::fs::resolve::Follow;
+use garth_engine::home::OperatorTree;
 use garth_engine::model::Kind;
 
 use crate::app::resolve_path;
@@ -90,7 +93,10 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
         data_folder::open(&data_folder::locate(folder.as_deref()).ok()?, data_folder::builder()).ok()?;
     let account = global(before, "--account", "GARTH_ACCOUNT").unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     block_on(async {
-        let tree = data_dir.account(&account).await.ok()?;
+        let tree: Arc<dyn FileSystem> = match before.iter().any(|word| word == "--operator") {
+            true => Arc::new(OperatorTree::new(Arc::new(data_dir))),
+            false => data_dir.account(&account).await.ok()?,
+        };
         let top = if dir.is_empty() { "/" } else { dir };
         let mut lister = Lister::new(&resolve_path(&*tree, top, Follow::Yes).await.ok()?);
         let (mut found, mut seen) = (Vec::new(), 0);

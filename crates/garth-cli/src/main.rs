@@ -126,7 +126,7 @@ fn usage_error(args: &[OsString], error: &clap::Error) -> ExitCode {
 }
 
 fn run(verb: &str, cli: Cli) -> Result {
-    cli.global.chat.check(cli.global.raw).map_err(Failure::Usage)?;
+    cli.global.check(verb).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let span = logs::begin(verb, &cli.global)?;
     let mut app = App::new(cli.global, Cli::command);

@@ -18,6 +18,7 @@ mod it {
     mod kv;
     mod layout;
     mod media;
+    mod operator;
     mod outbox;
     mod overlay;
     mod past;

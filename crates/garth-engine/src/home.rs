@@ -7,6 +7,7 @@
 mod account;
 mod binding;
 mod key;
+mod operator;
 mod token;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub use self::binding::Binding;
 pub use self::key::{
     Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,
 };
+pub use self::operator::OperatorTree;
 pub use self::token::{Hasher, Issued, KeyOrigin, Secret, SecretHash, token_id};
 pub use crate::fs::store::Backup;
 

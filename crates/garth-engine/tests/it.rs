@@ -17,6 +17,7 @@ mod it {
     mod model;
     mod mount;
     mod numbers;
+    mod operator;
     mod outside_numbers;
     mod overlay;
     mod overlay_kernel;

@@ -143,6 +143,12 @@ impl Refusal {
         Self::new(Code::Forbidden, "a bound API key cannot make this call")
     }
 
+    /// Returns the refusal of a call that only a key of the data folder can make.
+    pub(crate) fn for_operators() -> Self {
+        let message = "this call needs a key of the data folder; `garth key create --operator` creates one";
+        Self::new(Code::Forbidden, message)
+    }
+
     /// Returns the refusal of a call on another account than that of the key.
     pub(crate) fn other_account(own: &str) -> Self {
         let message = format!("this API key is one of the account `{own}`; leave \"account\" out");

@@ -385,6 +385,8 @@ impl<'a> Admission<'a> {
         let key = self.admitted.key();
         let mut caller = Caller::read(route.tree, &key.binding, arguments, &fields)?;
         let reach = self.reach(account, &mut caller)?;
+        // Operators only read.
+        let reach = if route.writes() { reach } else { reach.reading(&served.home) };
         Ok(Call {
             tree: route.tree,
             caller,

@@ -25,6 +25,7 @@ mod it {
     mod media;
     mod memories;
     mod model_turns;
+    mod operators;
     mod outbox;
     mod reach;
     mod recall;

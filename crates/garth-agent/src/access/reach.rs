@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
-use garth_engine::home::Binding;
+use garth_engine::home::{Binding, Home, OperatorTree};
 use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
 use garth_engine::path::TreePath;
 
@@ -91,6 +91,8 @@ pub struct Reach {
     family: Family,
     /// Request with the names that the key fixes; `None` for the account itself.
     request: Option<Request>,
+    /// Home whose accounts an operator reads.
+    home: Option<Arc<dyn Home>>,
 }
 
 impl Reach {
@@ -117,7 +119,17 @@ impl Reach {
             false => Some(with_agent(binding::completed(key.binding, asked)?)),
         };
         let (env, id, binding) = (env.clone(), key.id.to_owned(), key.binding.clone());
-        Ok(Self { account, env, key: id, is_admin: key.is_admin, binding, family, request })
+        let is_admin = key.is_admin;
+        Ok(Self { account, env, key: id, is_admin, binding, family, request, home: None })
+    }
+
+    /// Lets an operator read the files of all accounts: a key of the home with `admin`, in a call on files
+    /// that names neither an account nor anybody. For any other key and request, nothing changes.
+    #[must_use]
+    pub fn reading(self, home: &Arc<dyn Home>) -> Self {
+        let is_operator = self.account.is_none() && self.is_admin && !self.is_bound();
+        let names_nobody = self.family == Family::Files && self.request.is_none();
+        Self { home: (is_operator && names_nobody).then(|| Arc::clone(home)), ..self }
     }
 
     /// Returns true for a bound key.
@@ -132,7 +144,8 @@ impl Reach {
 
     fn account(&self) -> Result<&Arc<dyn AccountStore>> {
         let message = "this API key is one of the data folder and opens no account; use a key of the \
-                       account, or name the account in \"account\" where the call has that field";
+                       account, or name the account in \"account\" where the call has that field. With \
+                       `admin`, it reads files of all accounts below /accounts";
         self.account.as_ref().ok_or_else(|| denied(message))
     }
 
@@ -329,8 +342,12 @@ impl Grounds {
         self.access.as_ref().map(Access::memory_places)
     }
 
-    /// Returns the account for calls on files. The skills of all agents are read-only without `admin`.
+    /// Returns the account for calls on files, or those of all accounts for an operator. The skills of all
+    /// agents are read-only without `admin`.
     async fn files_of_account(&self) -> Result<Arc<dyn FileSystem>> {
+        if let Some(home) = &self.reach.home {
+            return Ok(Arc::new(OperatorTree::new(Arc::clone(home))));
+        }
         let skills = TreePath::from_row("", super::SKILLS);
         let read_only = Within::new((!self.reach.is_admin).then_some(skills));
         let to = Confinement::new(Within::everything(), Owner::new(FILES)?).read_only(read_only);

@@ -19,6 +19,9 @@ const MAX_SPAN: i64 = 200 * 365 * 86_400;
 
 /// Create, list, rotate and revoke API keys of the account
 ///
+/// With --operator, the keys are those of the data folder: for accounts and their keys, and to read the files
+/// of all accounts.
+///
 /// A program sends its key as `Authorization: Bearer KEY`. With --json, prints one object per key: id,
 /// account, label, scopes, binding, created, expires, revoked, maker; `create` and `rotate` also print key,
 /// the secret.
@@ -45,9 +48,6 @@ enum Action {
         /// Include revoked keys
         #[arg(long)]
         revoked: bool,
-        /// List the keys of the data folder
-        #[arg(long)]
-        operator: bool,
     },
     /// Replace a key by a new one with the same label, scopes, binding and expiry, and print it once
     #[command(after_help = "Example:\n  garth key rotate 0123456789abcdef --grace 1d")]
@@ -57,9 +57,6 @@ enum Action {
         /// Time for which the old key stays valid; 0 revokes it at once
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_span)]
         grace: i64,
-        /// Rotate a key of the data folder
-        #[arg(long)]
-        operator: bool,
     },
     /// Revoke keys
     #[command(aliases = ["rm", "delete"], after_help = "Example:\n  garth key revoke 0123456789abcdef")]
@@ -67,9 +64,6 @@ enum Action {
         /// Ids of the keys: the part between `garth_` and the dot
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
-        /// Revoke keys of the data folder
-        #[arg(long)]
-        operator: bool,
     },
 }
 
@@ -91,20 +85,20 @@ struct Create {
     /// Lifetime (12h, 30d), or time of expiry (2027-01-01, 2027-01-01T09:30Z) [default: never]
     #[arg(long, value_name = "DURATION|TIME")]
     expires: Option<String>,
-    /// Create a key of the data folder: for accounts and their keys, not for files
-    #[arg(long)]
-    operator: bool,
 }
 
 impl Key {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let is_bindable = matches!(&self.action, Action::Create(create) if !create.operator);
-        let checked = if is_bindable { check_binding_options(app) } else { app.no_tree("key") };
-        checked?;
+        match &self.action {
+            // The options that name a tree exclude --operator.
+            _ if app.global.operator => {}
+            Action::Create(_) => check_binding_options(app)?,
+            _ => app.no_tree("key")?,
+        }
         match self.action {
             Action::Create(create) => create.run(app).await,
-            Action::List { revoked, operator } => {
-                let owner = Owner::open(app, operator).await?;
+            Action::List { revoked } => {
+                let owner = Owner::open(app).await?;
                 let first = if revoked { KeysPage::with_revoked() } else { KeysPage::default() };
                 let mut page = first.clone();
                 loop {
@@ -116,16 +110,16 @@ impl Key {
                     }
                 }
             }
-            Action::Rotate { id, grace, operator } => {
-                let owner = Owner::open(app, operator).await?;
+            Action::Rotate { id, grace } => {
+                let owner = Owner::open(app).await?;
                 let rotation = Rotation::new(Duration::from_secs(grace.unsigned_abs()));
                 let rotated = owner.home.rotate_key(owner.account(), &id, rotation).await;
                 let done = rotated.map_err(|error| owner.no_key_or(&id, error))?;
                 let more = [("old", json_of(&done.old))];
                 show_secret(app, &done.key, done.secret.reveal(), more)
             }
-            Action::Revoke { ids, operator } => {
-                let owner = Owner::open(app, operator).await?;
+            Action::Revoke { ids } => {
+                let owner = Owner::open(app).await?;
                 let mut failures = Failures::default();
                 for id in ids {
                     let revoked = owner.home.revoke_key(owner.account(), &id).await;
@@ -148,10 +142,10 @@ impl Create {
         if !binding.is_free() {
             garth_agent::check_binding(&binding)?;
         }
-        let owner = Owner::open(app, self.operator).await?;
-        let scopes = match (&*self.scopes, self.operator) {
-            ([], true) => &[Scope::Admin][..],
-            ([], false) => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
+        let owner = Owner::open(app).await?;
+        let scopes = match (&*self.scopes, owner.account()) {
+            ([], None) => &[Scope::Admin][..],
+            ([], Some(_)) => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
             (scopes, _) => scopes,
         };
         let mut new = NewKey::new(owner.account(), scopes);
@@ -169,9 +163,9 @@ struct Owner {
 }
 
 impl Owner {
-    async fn open(app: &App, operator: bool) -> Result<Self> {
+    async fn open(app: &App) -> Result<Self> {
         let home = app.home()?;
-        if operator {
+        if app.global.operator {
             return Ok(Self { home, account: None });
         }
         let account = app.global.account.clone();

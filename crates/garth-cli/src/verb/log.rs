@@ -64,16 +64,18 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let fs = app.view(&self.past).await?;
+        let (fs, account) = app.logged(&self.path, &self.past).await?;
         if self.past.at.is_none() {
-            app.warn_of_clock(&app.global.account, &fs.head().await?);
+            app.warn_of_clock(&account, &fs.head().await?);
         }
         let since = match &self.since {
             Some(text) => since(app, &*fs, text).await?,
             None => Seq(0),
         };
         let path = resolve_path(&*fs, &self.path, Follow::No).await?;
-        if path.is_root() || was_directory(&*fs, &path).await.map_err(with_path(&self.path))? {
+        // The root of an account has commits, and no versions.
+        let is_root = path.is_root() || (app.global.operator && path.segments().count() == 2);
+        if is_root || was_directory(&*fs, &path).await.map_err(with_path(&self.path))? {
             return self.commits(app, fs, &path, since).await;
         }
         self.versions(app, &*fs, &At::Path(path), since).await

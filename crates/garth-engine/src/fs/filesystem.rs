@@ -258,6 +258,12 @@ pub trait ViewBase: FileSystem {
         lowering.raise(lowering.home().id, path).as_ref() == Some(path)
     }
 
+    /// Returns the directory that the target of a symbolic link at `link` cannot leave: an absolute target
+    /// begins there, and `..` in a target stops there.
+    fn link_root(&self, _link: &TreePath) -> TreePath {
+        TreePath::root()
+    }
+
     /// Returns the directories of stores to look in for the paths `within`; none if this filesystem lacks the
     /// ability.
     ///

@@ -136,21 +136,24 @@ async fn shortcut<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) ->
 }
 
 async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
-    // Segments still to take, the next one last.
-    let mut todo: Vec<String> = segments(path).collect();
+    // Segments still to take, the next one last, each with the depth at which its `..` stops.
+    let mut todo: Vec<(String, usize)> = segments(path).map(|segment| (segment, 0)).collect();
     let mut done = TreePath::root();
     let mut links = 0;
-    while let Some(segment) = todo.pop() {
+    while let Some((segment, floor)) = todo.pop() {
         if segment == ".." {
-            // `..` of the root is the root, so nothing outside of the tree is reached.
-            done = done.parent().unwrap_or_default();
+            // `..` of the root is the root, so nothing outside of the tree is reached, and by a link nothing
+            // outside of the part that its target belongs to.
+            if done.segments().count() > floor {
+                done = done.parent().unwrap_or_default();
+            }
             continue;
         }
         let here = done.join(&Name::parse(&segment)?)?;
         let Some(entry) = fs.stat(&At::Path(here.clone())).await.optional()? else {
             // `..` of a missing directory leads nowhere. Anything else below it is missing as well and needs
             // no lookup.
-            if todo.iter().any(|segment| segment == "..") {
+            if todo.iter().any(|(segment, _)| segment == "..") {
                 return Err(Error::not_found(&here));
             }
             done = here;
@@ -167,13 +170,16 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
                         "too many levels of symbolic links",
                     ));
                 }
-                // An absolute target is one of this tree, whose root is that of the view.
+                // An absolute target is one of this tree, whose root is that of the view, or of the part of it
+                // that the link is in.
+                let root = fs.view_base().link_root(&here);
+                let floor = root.segments().count();
                 if target.starts_with('/') {
-                    done = TreePath::root();
+                    done = root;
                 }
                 // The segments of the target come before those that follow the link.
-                todo.extend(segments(&target));
-                if todo.iter().map(|segment| segment.len() + 1).sum::<usize>() > 2 * MAX_PATH {
+                todo.extend(segments(&target).map(|segment| (segment, floor)));
+                if todo.iter().map(|(segment, _)| segment.len() + 1).sum::<usize>() > 2 * MAX_PATH {
                     return Err(Error::at(
                         ErrorKind::NameTooLong,
                         &here,

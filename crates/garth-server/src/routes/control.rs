@@ -39,6 +39,14 @@ impl ControlCall<'_> {
         }
     }
 
+    /// Refuses a key of an account.
+    pub(super) fn by_operator(&self) -> Result<(), Refusal> {
+        match self.key.account {
+            None => Ok(()),
+            Some(_) => Err(Refusal::for_operators()),
+        }
+    }
+
     /// Returns the origin of a key that the call creates, if the request has an idempotency key.
     pub(super) fn origin(&self) -> Option<KeyOrigin> {
         let retry = self.retry.as_ref()?;

@@ -219,6 +219,9 @@ static CONTROL: &[Route] = control_routes! {
     Read  "/v1/admin/keys/list" (keys::list, keys::ListFields);
     Write "/v1/admin/keys/rotate" (keys::rotate, keys::RotateFields);
     Write "/v1/admin/keys/revoke" (keys::revoke, keys::RevokeFields);
+    Write "/v1/admin/accounts/create" (accounts::create, accounts::CreateFields);
+    Read  "/v1/admin/accounts/list" (accounts::list, accounts::ListFields);
+    Write "/v1/admin/accounts/delete" (accounts::delete, accounts::DeleteFields);
 };
 
 /// Path of the call that stores a media file of a session.

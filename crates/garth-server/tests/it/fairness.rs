@@ -365,6 +365,13 @@ fn of_keys() -> Vec<Costly> {
         ("/v1/admin/keys/list", "admin/keys/list", json!({"limit": 500}).to_string()),
         ("/v1/admin/keys/rotate", "admin/keys/rotate", id.clone()),
         ("/v1/admin/keys/revoke", "admin/keys/revoke", id),
+        ("/v1/admin/accounts/create", "admin/accounts/create", json!({"account": "new"}).to_string()),
+        ("/v1/admin/accounts/list", "admin/accounts/list", json!({"limit": 500}).to_string()),
+        (
+            "/v1/admin/accounts/delete",
+            "admin/accounts/delete",
+            json!({"account": "new", "confirm": "new"}).to_string(),
+        ),
     ]
 }
 
@@ -398,6 +405,9 @@ fn routes_compute_off_workers_without_stalling_others() {
             "agents/coder/media/delete",
             "admin/keys/rotate",
             "admin/keys/revoke",
+            // For keys of the data folder.
+            "admin/accounts/create",
+            "admin/accounts/delete",
         ]
         .contains(&call);
         if reply.status != 200 && !is_small {

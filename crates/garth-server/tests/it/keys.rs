@@ -149,7 +149,7 @@ fn keys_of_other_accounts_are_out_of_reach() {
 }
 
 #[test]
-fn key_of_data_folder_manages_keys_and_opens_nothing() {
+fn key_of_data_folder_manages_keys_and_changes_no_account() {
     let server = Server::start();
     let operator = operator(&server);
     for (call, body) in [
@@ -159,6 +159,8 @@ fn key_of_data_folder_manages_keys_and_opens_nothing() {
         ("sessions/list", r#"{"agent":"scout"}"#),
         ("recall", r#"{"question":"tea","budget":800}"#),
         ("agents/scout/prompt", "{}"),
+        ("batch", r#"{"ops":[{"op":"mkdir","path":"/accounts/acme/d"}]}"#),
+        ("tree/stat", r#"{"path":"/","user":"ann"}"#),
     ] {
         let message = server.post_as(&operator, call, body).refused(403, "FORBIDDEN");
         assert!(message.contains("of the data folder and opens no account"), "{call}: {message}");

@@ -1,19 +1,23 @@
-//! Maintenance of the storage of an account over HTTP. The calls change nothing that a reader sees, so a
-//! repeat needs no record.
+//! Accounts over HTTP: their creation, list and deletion by operators, and maintenance of the storage of one.
+//! Maintenance changes nothing that a reader sees, and an account is created and deleted once, so that a
+//! repeat of these calls needs no record.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use garth_agent::access::upgraded;
-use garth_engine::AccountStore;
 use garth_engine::fs::store::Fsck;
+use garth_engine::home::{Account, AccountState};
+use garth_engine::{AccountStore, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::commits::account_of;
 use crate::errors::Refusal;
-use crate::fields::{fields, flag, integer};
+use crate::fields::{Page, fields, flag, integer, string, string_of};
 use crate::routes::call::Call;
+use crate::routes::control::ControlCall;
 
 /// Bounds of the grace period in seconds. Another process may have the account open, and looks once a minute
 /// for content that is about to be removed.
@@ -89,6 +93,92 @@ pub(in crate::routes) async fn reindex(
     let of = &account_of(call)?;
     let files = call.maintenance.run(of, async move { tree.reindex().await }).await?;
     Ok(json!({"ok": true, "account": of, "files": files}))
+}
+
+fields! {
+    /// Creates an account with an empty tree; only for a key of the data folder. An account that exists is
+    /// not changed.
+    pub(in crate::routes) struct CreateFields<'a> {
+        /// Name of the account.
+        account: Cow<'a, str> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn create(
+    call: &ControlCall<'_>,
+    fields: CreateFields<'_>,
+) -> Result<Value, Refusal> {
+    call.by_operator()?;
+    let (account, created) = match call.home.create_account(&fields.account).await {
+        // While an account of the same name is being deleted, there is none to return.
+        Err(exists) if exists.is(ErrorKind::AlreadyExists) => {
+            (call.home.account(&fields.account).await.map_err(|_| exists)?, false)
+        }
+        account => (account?, true),
+    };
+    Ok(json!({"ok": true, "account": shown(&account), "created": created}))
+}
+
+fields! {
+    /// Lists the accounts by name. A key of an account sees its own.
+    pub(in crate::routes) struct ListFields<'a> {
+        ..page: Page<500, 100>;
+    }
+}
+
+pub(in crate::routes) async fn list(
+    call: &ControlCall<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    let (after, limit) = (fields.page.cursor.unwrap_or_default(), fields.page.limit);
+    let mut listed = match call.key.account.as_deref() {
+        Some(own) if *own > *after => vec![call.home.account(own).await?],
+        Some(_) => Vec::new(),
+        // One more shows that there are more.
+        None => call.home.accounts(&after, limit + 1).await?,
+    };
+    let has_more = listed.len() > limit;
+    listed.truncate(limit);
+    // A page may have fewer items than accounts were read.
+    let next = listed.last().filter(|_| has_more).map(|last| call.fields.cursor_of(&last.id));
+    let active = listed.iter().filter(|account| account.state == AccountState::Active);
+    let items: Vec<Value> = active.map(shown).collect();
+    Ok(json!({"items": items, "has_more": has_more, "next_cursor": next}))
+}
+
+fields! {
+    /// Deletes an account for ever, with its keys, its tree and all history; only for a key of the data
+    /// folder.
+    pub(in crate::routes) struct DeleteFields<'a> {
+        /// Name of the account.
+        account: Cow<'a, str> = string_of("id");
+        /// The name once more, to confirm the deletion.
+        confirm: Cow<'a, str> = string();
+    }
+}
+
+pub(in crate::routes) async fn delete(
+    call: &ControlCall<'_>,
+    fields: DeleteFields<'_>,
+) -> Result<Value, Refusal> {
+    call.by_operator()?;
+    if fields.confirm != fields.account {
+        return Err(Refusal::validation("\"confirm\" must be the name of the account to delete"));
+    }
+    let deleted = match call.home.delete_account(&fields.account).await {
+        // An earlier try may have deleted it.
+        Err(error) if error.is(ErrorKind::NotFound) => false,
+        done => {
+            done?;
+            true
+        }
+    };
+    Ok(json!({"ok": true, "account": fields.account, "deleted": deleted}))
+}
+
+/// Returns the JSON of an account.
+fn shown(account: &Account) -> Value {
+    json!({"account": account.id, "created_at": account.created.to_rfc3339()})
 }
 
 /// Returns a report as the command line prints it.

@@ -246,7 +246,10 @@ fn admin(call: &str) -> Vec<Ask> {
         "snapshots/create" | "snapshots/remove" => json!({"name": "moment"}),
         "rules/list" | "quotas/list" | "overlays/list" | "snapshots/list" => json!({}),
         "accounts/collect" => json!({"dry": true}),
-        "accounts/check" | "accounts/reindex" => json!({}),
+        "accounts/check" | "accounts/reindex" | "accounts/list" => json!({}),
+        // Refused: the key is one of an account.
+        "accounts/create" => json!({"account": "new"}),
+        "accounts/delete" => json!({"account": "acme", "confirm": "acme"}),
         "keys/create" => json!({"label": "x"}),
         "keys/list" => json!({"revoked": true}),
         "keys/rotate" | "keys/revoke" => json!({"id": "0123456789abcdef"}),

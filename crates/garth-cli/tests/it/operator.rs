@@ -1,0 +1,104 @@
+//! `--operator`: reading the files of all accounts as one tree.
+
+use super::garth::{Garth, column, text};
+
+/// Data folder with two more accounts, each with a note.
+fn accounts() -> Garth {
+    let garth = Garth::new();
+    for account in ["acme", "beta"] {
+        garth.ok(&["account", "create", account]);
+        let note = format!("{account} drinks tea\n");
+        garth.feed(&["--account", account, "write", "-p", "/notes/tea.md"], &note);
+    }
+    garth
+}
+
+#[test]
+fn reading_verbs_show_all_accounts() {
+    let garth = accounts();
+    assert_eq!(garth.ok(&["--operator", "ls"]), "accounts\n");
+    assert_eq!(garth.ok(&["ls", "--operator", "/accounts"]), "acme\nbeta\ndefault\n");
+    assert_eq!(garth.ok(&["ls", "--operator", "/accounts/acme"]), "notes\n");
+    assert_eq!(garth.ok(&["cat", "--operator", "/accounts/beta/notes/tea.md"]), "beta drinks tea\n");
+    let tree = garth.ok(&["tree", "--operator", "/accounts/acme"]);
+    assert!(tree.starts_with("/accounts/acme\n") && tree.contains("tea.md"), "{tree}");
+    let stat = garth.json(&["stat", "--operator", "/accounts/acme/notes/tea.md"]);
+    assert_eq!(stat["names"], serde_json::json!(["/accounts/acme/notes/tea.md"]));
+    let found = garth.ok(&["find", "--operator", "--name", "*.md"]);
+    assert_eq!(found, "/accounts/acme/notes/tea.md\n/accounts/beta/notes/tea.md\n");
+    let globbed = garth.ok(&["glob", "--operator", "/accounts/*/notes/*.md"]);
+    assert_eq!(globbed, found);
+    let lines = garth.ok(&["grep", "--operator", "tea", "/accounts/acme", "/accounts/beta"]);
+    assert_eq!(
+        lines,
+        "/accounts/acme/notes/tea.md:acme drinks tea\n/accounts/beta/notes/tea.md:beta drinks tea\n"
+    );
+    let error = garth.fails(1, &["grep", "--operator", "tea", "/accounts"]);
+    assert!(error.contains("one account"), "{error}");
+    garth.fails(3, &["cat", "--operator", "/notes/tea.md"]);
+    garth.fails(3, &["ls", "--operator", "/accounts/none"]);
+}
+
+#[test]
+fn log_follows_one_account() {
+    let garth = accounts();
+    let file = "/accounts/acme/notes/tea.md";
+    garth.feed(&["--account", "acme", "write", "/notes/tea.md", "-m", "milk now"], "acme drinks milk\n");
+    let versions = garth.lines(&["log", "--operator", file]);
+    assert_eq!(versions.len(), 2);
+    let commits = garth.lines(&["log", "--operator", "/accounts/acme"]);
+    assert_eq!(commits[0]["message"], "milk now");
+    assert_eq!(commits[0]["changes"][0]["path"], file);
+    assert_eq!(garth.ok(&["cat", "--operator", file, "--at", "1"]), "acme drinks tea\n");
+    for path in ["/", "/accounts"] {
+        let error = garth.fails(2, &["log", "--operator", path]);
+        assert!(error.contains("one account"), "{error}");
+    }
+    garth.fails(3, &["log", "--operator", "/accounts/none"]);
+}
+
+#[test]
+fn other_verbs_refuse_operators() {
+    let garth = accounts();
+    let seqs = || ["acme", "beta"].map(|of| garth.json(&["--account", of, "log", "-n", "1"])["seq"].clone());
+    let before = seqs();
+    for verb in [
+        &["write", "/accounts/acme/f", "x"][..],
+        &["mkdir", "/accounts/new"],
+        &["rm", "-r", "/accounts/acme"],
+        &["mv", "/accounts/acme/notes", "/accounts/beta/moved"],
+        &["cp", "/accounts/acme/notes/tea.md", "/accounts/beta/copy"],
+        &["set", "--add-tag", "x", "/accounts/acme/notes/tea.md"],
+        &["search", "tea"],
+        &["kv", "list"],
+        &["account", "list"],
+        &["export", "/accounts/acme", "copy"],
+    ] {
+        let error = garth.fails(2, &[&["--operator"], verb].concat());
+        assert!(error.contains("--operator"), "{error}");
+    }
+    for option in [&["--user", "ann"][..], &["--overlay", "draft"], &["--raw"], &["--override-rules"]] {
+        garth.fails(2, &[&["ls", "--operator"], option].concat());
+    }
+    assert_eq!(seqs(), before);
+}
+
+#[test]
+fn links_stay_in_their_account() {
+    let garth = accounts();
+    for (name, to) in [("own", "/notes/tea.md"), ("other", "../../beta/notes/tea.md")] {
+        garth.ok(&["--account", "acme", "ln", "-s", to, &format!("/notes/{name}")]);
+    }
+    assert_eq!(garth.ok(&["cat", "--operator", "/accounts/acme/notes/own"]), "acme drinks tea\n");
+    let output = garth.run(&["cat", "--operator", "/accounts/acme/notes/other"], b"");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), String::new()));
+}
+
+#[test]
+fn operator_key_is_made_by_the_same_option() {
+    let garth = accounts();
+    garth.ok(&["--operator", "key", "create"]);
+    let listed = garth.lines(&["key", "list", "--operator"]);
+    assert_eq!(column(&listed, "label"), [""]);
+    assert!(listed[0]["account"].is_null());
+}

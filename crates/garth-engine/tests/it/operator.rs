@@ -1,0 +1,290 @@
+//! Files of all accounts as one read-only tree.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use futures::executor::block_on;
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::home::OperatorTree;
+use garth_engine::model::{
+    At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Kind, Moment, NamesPage, Op, Page,
+    SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
+};
+use garth_engine::rule::sample;
+use garth_engine::{DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+
+struct World {
+    data: DataDir,
+    all: OperatorTree,
+    _folder: tempfile::TempDir,
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn at(text: &str) -> At {
+    path(text).into()
+}
+
+impl World {
+    /// Creates accounts, each with a file of its own words.
+    fn new(accounts: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path(), Env::system(), sample::registry()).unwrap();
+        for account in accounts {
+            block_on(data.create_account(account)).unwrap();
+        }
+        let all = OperatorTree::new(Arc::new(data.clone()));
+        let world = Self { data, all, _folder: folder };
+        for account in accounts {
+            let note = Op::write(path("/notes/tea.md"), format!("{account} drinks tea\n"));
+            world.commit(account, note.with_parents().with_attrs(SetAttrs::new().tags(["kept"])));
+        }
+        world
+    }
+
+    fn commit(&self, account: &str, op: Op) {
+        let tree = block_on(self.data.account(account)).unwrap();
+        block_on(tree.commit(Batch::new([op]))).unwrap();
+    }
+
+    fn names(&self, dir: &str, page: &Page) -> (Vec<String>, bool) {
+        let listed = block_on(self.all.list(&at(dir), page)).unwrap();
+        assert!(listed.items.iter().all(|item| item.entry.is_some() == page.entries));
+        (listed.items.iter().map(|item| item.name.as_str().to_owned()).collect(), listed.more)
+    }
+
+    fn read(&self, text: &str) -> Result<String, Error> {
+        let (path, _) = block_on(resolve::stat(&self.all, text, Follow::Yes))?;
+        block_on(self.all.read_to_string(&path))
+    }
+}
+
+#[test]
+fn accounts_are_directories_below_accounts() {
+    let world = World::new(&["acme", "beta"]);
+    assert_eq!(world.names("/", &Page::default()), (vec!["accounts".to_owned()], false));
+    let accounts = vec!["acme".to_owned(), "beta".to_owned()];
+    assert_eq!(world.names("/accounts", &Page::default().with_entries()), (accounts, false));
+    assert_eq!(world.names("/accounts/acme", &Page::default()).0, ["notes"]);
+    for dir in ["/", "/accounts", "/accounts/acme", "/accounts/acme/notes"] {
+        let entry = block_on(world.all.stat(&at(dir))).unwrap();
+        assert_eq!(entry.kind, Kind::Directory, "{dir}");
+        let names: Vec<TreePath> = block_on(world.all.all_names(path(dir)).try_collect()).unwrap();
+        assert_eq!(names, [path(dir)]);
+        assert_eq!(block_on(block_on(world.all.hold(&at(dir))).unwrap().stat()).unwrap(), entry);
+        assert!(block_on(world.all.read_to_string(dir)).unwrap_err().is(ErrorKind::IsADirectory), "{dir}");
+    }
+    assert_eq!(world.read("/accounts/beta/notes/tea.md").unwrap(), "beta drinks tea\n");
+    for missing in ["/acme", "/account", "/accounts/none", "/accounts/none/f", "/accounts/acme/none"] {
+        let error = block_on(world.all.stat(&at(missing))).unwrap_err();
+        assert!(error.is(ErrorKind::NotFound), "{missing}: {error}");
+        assert!(error.path().is_some_and(|named| path(missing).is_within(named)), "{missing}: {error}");
+    }
+}
+
+#[test]
+fn list_of_accounts_has_pages_and_opens_none() {
+    let names: Vec<String> = (0..7).map(|n| format!("account-{n}")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(folder.path(), Env::system(), sample::registry()).unwrap();
+    for name in names.iter().map(String::as_str).chain(["deleted"]) {
+        block_on(data.create_account(name)).unwrap();
+    }
+    block_on(data.delete_account("deleted")).unwrap();
+    drop(data);
+    // Trees that are missing cannot be opened, and are listed nonetheless.
+    std::fs::rename(folder.path().join("accounts"), folder.path().join("elsewhere")).unwrap();
+    let data = DataDir::open(folder.path(), Env::system(), sample::registry()).unwrap();
+    let all = OperatorTree::new(Arc::new(data));
+    for limit in [1, 3, 7, 100] {
+        let (mut found, mut page) = (Vec::new(), Page::default().limit(limit).with_entries());
+        loop {
+            let listed = block_on(all.list(&at("/accounts"), &page)).unwrap();
+            assert!(listed.items.len() <= limit);
+            let next = listed.items.last().map(|item| item.name.clone()).filter(|_| listed.more);
+            found.extend(listed.items.into_iter().map(|item| item.name.as_str().to_owned()));
+            match next {
+                Some(next) => page = page.after(next),
+                None => break,
+            }
+        }
+        assert_eq!(found, names, "in pages of {limit}");
+    }
+    assert!(block_on(all.stat(&at("/accounts/account-0"))).unwrap().is_dir());
+    let opened = block_on(all.list(&at("/accounts/account-0"), &Page::default()));
+    assert!(opened.unwrap_err().is(ErrorKind::Corrupt));
+}
+
+#[test]
+fn every_write_is_refused() {
+    let world = World::new(&["acme"]);
+    let head = || block_on(block_on(world.data.account("acme")).unwrap().head()).unwrap().seq;
+    let before = head();
+    for dir in ["", "/accounts", "/accounts/acme", "/accounts/new"] {
+        let error = block_on(world.all.write(format!("{dir}/f").as_str(), "x")).unwrap_err();
+        assert!(error.is(ErrorKind::ReadOnly) && error.message().contains("read-only"), "{error}");
+    }
+    let remove = Batch::new([Op::remove_tree(path("/accounts/acme/notes"))]);
+    assert!(block_on(world.all.commit(remove)).unwrap_err().is(ErrorKind::ReadOnly));
+    assert!(block_on(world.all.commit(Batch::default())).unwrap_err().is(ErrorKind::ReadOnly));
+    assert!(block_on(world.all.stage(&at("/accounts/acme/f"))).unwrap_err().is(ErrorKind::ReadOnly));
+    assert!(block_on(world.all.sync()).unwrap_err().is(ErrorKind::ReadOnly));
+    for place in ["/", "/accounts", "/accounts/acme", "/accounts/acme/notes"] {
+        assert!(!world.all.capabilities(&path(place)).write, "{place}");
+    }
+    assert_eq!(head(), before);
+}
+
+#[test]
+fn links_stay_in_their_account() {
+    let world = World::new(&["acme", "beta"]);
+    let link = |name: &str, to: &str| {
+        world.commit("acme", Op::symlink(path(&format!("/notes/{name}")), to));
+    };
+    link("absolute", "/notes/tea.md");
+    link("relative", "tea.md");
+    link("other", "/accounts/beta/notes/tea.md");
+    link("above", "../../beta/notes/tea.md");
+    link("far-above", "../../../../accounts/beta/notes/tea.md");
+    link("root", "/");
+    link("by-root", "root/../../beta/notes/tea.md");
+    link("to-link", "/notes/above");
+    for name in ["absolute", "relative", "root/notes/tea.md"] {
+        assert_eq!(world.read(&format!("/accounts/acme/notes/{name}")).unwrap(), "acme drinks tea\n");
+    }
+    for name in ["other", "above", "far-above", "by-root", "to-link"] {
+        let error = world.read(&format!("/accounts/acme/notes/{name}")).unwrap_err();
+        assert!(error.is(ErrorKind::NotFound), "{name}: {error}");
+        assert!(
+            error.path().is_some_and(|named| named.is_within(&path("/accounts/acme"))),
+            "{name}: {error}"
+        );
+    }
+    // An account sees its links as before.
+    let own = block_on(world.data.account("acme")).unwrap();
+    let (found, _) = block_on(resolve::stat(&*own, "/notes/root/notes/absolute", Follow::Yes)).unwrap();
+    assert_eq!(found, path("/notes/tea.md"));
+    // A path that a person writes may lead from one account to another.
+    assert_eq!(world.read("/accounts/acme/../beta/notes/tea.md").unwrap(), "beta drinks tea\n");
+}
+
+#[test]
+fn reads_of_one_account_have_its_paths() {
+    let world = World::new(&["acme", "beta"]);
+    let all = &world.all;
+    let tea = path("/accounts/acme/notes/tea.md");
+    let walk = block_on(all.walk(&at("/accounts/acme"), &WalkPage::default().limit(1))).unwrap();
+    assert_eq!((walk.items[0].path.as_str(), walk.more), ("/accounts/acme/notes", true));
+    let rest = WalkPage::default().after(walk.items[0].path.clone());
+    assert_eq!(block_on(all.walk(&at("/accounts/acme"), &rest)).unwrap().items[0].path, tea);
+    let found = block_on(all.find(&FindQuery::tag("kept").within(path("/accounts/acme")))).unwrap();
+    assert_eq!(found.items.iter().map(|item| &item.path).collect::<Vec<_>>(), [&tea]);
+    let query = SearchQuery::new("tea").within_any([path("/accounts/acme")]);
+    let hits = block_on(all.search(&query)).unwrap().hits;
+    assert_eq!(hits.iter().map(|hit| &hit.path).collect::<Vec<_>>(), [&tea]);
+    let mut query = ChangesQuery::since(Seq(0));
+    query.within = vec![path("/accounts/acme/notes")];
+    let commits = block_on(all.changes(&query)).unwrap().commits;
+    let changes = commits.iter().flat_map(|commit| &commit.changes);
+    let paths: Vec<&TreePath> = changes.flat_map(|change| &change.paths).collect();
+    assert!(paths.contains(&&tea) && paths.iter().all(|found| found.is_within(&path("/accounts/acme"))));
+    assert_eq!(block_on(all.history(&At::from(&tea), &HistoryPage::default())).unwrap().items.len(), 1);
+    assert_eq!(block_on(all.blame(&At::from(&tea), ByteRange::ALL, 10)).unwrap().runs.len(), 1);
+    let names = block_on(all.names(&At::from(&tea), &NamesPage::default())).unwrap();
+    assert_eq!(names.items, [tea]);
+}
+
+#[test]
+fn calls_across_accounts_are_refused() {
+    let world = World::new(&["acme", "beta"]);
+    let all = &world.all;
+    let both = || [path("/accounts/acme"), path("/accounts/beta")];
+    let refused = |error: Error| {
+        assert!(error.is(ErrorKind::Unsupported), "{error}");
+        assert!(error.message().contains("one account") || error.message().contains("name a"), "{error}");
+    };
+    refused(block_on(all.search(&SearchQuery::new("tea"))).unwrap_err());
+    refused(block_on(all.search(&SearchQuery::new("tea").within_any(both()))).unwrap_err());
+    refused(block_on(all.search(&SearchQuery::new("tea").within_any([path("/accounts")]))).unwrap_err());
+    refused(block_on(all.find(&FindQuery::tag("kept"))).unwrap_err());
+    refused(block_on(all.find(&FindQuery::tag("kept").within_any(both()))).unwrap_err());
+    refused(block_on(all.changes(&ChangesQuery::since(Seq(0)))).unwrap_err());
+    refused(block_on(all.head()).unwrap_err());
+    refused(block_on(all.wait(Seq(0))).unwrap_err());
+    refused(block_on(all.snapshots(&SnapshotsPage::default())).unwrap_err());
+    refused(block_on(all.as_of(&Moment::Snapshot("s".to_owned()))).unwrap_err());
+    for dir in ["/", "/accounts"] {
+        refused(block_on(all.walk(&at(dir), &WalkPage::default())).unwrap_err());
+    }
+    refused(block_on(all.stat(&At::Node(Ino(2)))).unwrap_err());
+    assert!(block_on(all.stat(&At::Node(Ino::ROOT))).unwrap().is_dir());
+}
+
+#[test]
+fn several_files_are_answered_account_by_account() {
+    let world = World::new(&["acme", "beta"]);
+    let of = |account: &str| (at(&format!("/accounts/{account}/notes/tea.md")), ByteRange::ALL);
+    let fetch = |items: &[(At, ByteRange)]| block_on(world.all.fetch_many(items)).unwrap().items;
+    let items = [of("acme"), of("acme"), of("beta"), of("acme")];
+    let first = fetch(&items);
+    assert_eq!(first.len(), 2);
+    assert_eq!(first[1].as_ref().unwrap().1, "acme drinks tea\n");
+    assert_eq!(fetch(&items[2..])[0].as_ref().unwrap().1, "beta drinks tea\n");
+    for (wrong, kind) in [
+        ("/accounts/none/f", ErrorKind::NotFound),
+        ("/none", ErrorKind::NotFound),
+        ("/accounts", ErrorKind::IsADirectory),
+        ("/accounts/acme", ErrorKind::IsADirectory),
+    ] {
+        let answered = fetch(&[(at(wrong), ByteRange::ALL), of("beta")]);
+        let error = answered[0].as_ref().unwrap_err();
+        assert!(error.is(kind), "{wrong}: {error}");
+        assert!(error.path().is_some_and(|named| path(wrong).is_within(named)), "{wrong}: {error}");
+    }
+    assert!(fetch(&[]).is_empty());
+}
+
+#[test]
+fn past_is_that_of_each_account() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+    let data = DataDir::open(folder.path(), env, sample::registry()).unwrap();
+    for account in ["acme", "beta"] {
+        block_on(data.create_account(account)).unwrap();
+        block_on(block_on(data.account(account)).unwrap().write("/f", "old")).unwrap();
+    }
+    let then = Timestamp(1_769_472_000_000_000_000).plus_seconds(10);
+    clock.advance(std::time::Duration::from_secs(60));
+    for account in ["acme", "beta"] {
+        block_on(block_on(data.account(account)).unwrap().write("/f", "new")).unwrap();
+    }
+    let all = OperatorTree::new(Arc::new(data.clone()));
+    let past = block_on(all.as_of(&Moment::Time(then))).unwrap();
+    for account in ["acme", "beta"] {
+        let file = path(&format!("/accounts/{account}/f"));
+        assert_eq!(block_on(past.read_to_string(&file)).unwrap(), "old");
+        assert_eq!(block_on(all.read_to_string(&file)).unwrap(), "new");
+    }
+    let one = OperatorTree::of_account(Arc::new(data), "acme");
+    let head = block_on(one.head()).unwrap();
+    assert_eq!(block_on(one.as_of(&head.seq.into())).unwrap().path_text("/accounts/acme/f"), "new");
+    assert!(block_on(one.as_of(&Moment::Seq(Seq(head.seq.0 + 1)))).unwrap_err().is(ErrorKind::NotFound));
+    assert!(block_on(one.as_of(&Moment::Snapshot("none".to_owned()))).unwrap_err().is(ErrorKind::NotFound));
+    assert!(block_on(one.stat(&at("/accounts/beta/f"))).unwrap_err().is(ErrorKind::NotFound));
+    assert!(!block_on(one.changes(&ChangesQuery::since(Seq(0)))).unwrap().commits.is_empty());
+    let listed = block_on(one.list(&at("/accounts"), &Page::default())).unwrap();
+    assert_eq!(listed.items.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["acme"]);
+}
+
+/// Reads a file of a tree that is only known as a trait object.
+trait PathText {
+    fn path_text(&self, path: &str) -> String;
+}
+
+impl PathText for Arc<dyn FileSystem> {
+    fn path_text(&self, path: &str) -> String {
+        block_on(self.read_to_string(path)).unwrap()
+    }
+}

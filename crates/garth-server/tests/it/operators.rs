@@ -1,0 +1,226 @@
+//! Keys of the data folder: reading the files of all accounts as one tree, and creating, listing and deleting
+//! accounts.
+
+use futures::executor::block_on;
+use garth_engine::FileSystem as _;
+use garth_engine::home::{KeysPage, NewKey, Scope};
+use serde_json::{Value, json};
+
+use super::harness::{Reply, Server};
+
+/// Server with the accounts `acme` and `beta`, each with a file, and a key of the data folder.
+struct World {
+    server: Server,
+    operator: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = Server::start();
+        let operator = key_of_home(&server, &[Scope::Admin]);
+        block_on(server.home.create_account("beta")).unwrap();
+        let world = Self { server, operator };
+        for account in ["acme", "beta"] {
+            let own = world.server.key(account, &[Scope::Admin]);
+            let op =
+                json!({"op": "write", "path": "/notes/tea.md", "text": format!("{account} drinks tea\n")});
+            let reply = world.server.post_as(&own, "batch", json!({"ops": [op]}).to_string());
+            assert_eq!(reply.status, 200, "{}", reply.text());
+        }
+        world
+    }
+
+    fn post(&self, call: &str, body: &Value) -> Reply {
+        self.server.post_as(&self.operator, call, body.to_string())
+    }
+
+    fn ok(&self, call: &str, body: &Value) -> Value {
+        let reply = self.post(call, body);
+        assert_eq!(reply.status, 200, "{call} {body}: {}", reply.text());
+        reply.json()
+    }
+
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Reply {
+        let headers = format!("authorization: Bearer {}\r\n", self.operator);
+        self.server.request(method, &format!("/v1/fs{path}"), &headers, body)
+    }
+
+    /// Returns the newest sequence of each account.
+    fn heads(&self) -> [u64; 2] {
+        ["acme", "beta"].map(|account| {
+            let tree = block_on(self.server.home.account(account)).unwrap();
+            block_on(tree.head()).unwrap().seq.0
+        })
+    }
+}
+
+fn key_of_home(server: &Server, scopes: &[Scope]) -> String {
+    let issued = block_on(server.home.control().issue_key(NewKey::new(None, scopes))).unwrap();
+    issued.1.reveal().to_owned()
+}
+
+fn names(listed: &Value, field: &str) -> Vec<String> {
+    let items = listed["items"].as_array().unwrap().iter();
+    items.map(|item| item[field].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn operator_reads_files_of_all_accounts() {
+    let world = World::new();
+    assert_eq!(names(&world.ok("tree/list", &json!({})), "name"), ["accounts"]);
+    let first = world.ok("tree/list", &json!({"path": "/accounts", "limit": 1, "entries": true}));
+    assert_eq!((names(&first, "name"), &first["has_more"]), (vec!["acme".to_owned()], &json!(true)));
+    let rest = json!({"path": "/accounts", "limit": 1, "entries": true, "cursor": first["next_cursor"]});
+    assert_eq!(names(&world.ok("tree/list", &rest), "name"), ["beta"]);
+    for account in ["acme", "beta"] {
+        let (top, file) = (format!("/accounts/{account}"), format!("/accounts/{account}/notes/tea.md"));
+        let text = format!("{account} drinks tea\n");
+        assert_eq!(world.ok("tree/stat", &json!({"path": file}))["path"], file.as_str());
+        assert_eq!(world.ok("tree/fetch", &json!({"path": file}))["text"], text.as_str());
+        assert_eq!(names(&world.ok("tree/walk", &json!({"path": top})), "path").last(), Some(&file));
+        let globbed = world.ok("tree/glob", &json!({"pattern": format!("{top}/**/*.md")}));
+        assert_eq!(names(&globbed, "path"), [file.clone()]);
+        let found = world.ok("tree/grep", &json!({"expressions": ["tea"], "path": top}));
+        assert!(found.to_string().contains(&file), "{found}");
+        let hits = world.ok("tree/search", &json!({"query": "tea", "in": [top]}));
+        assert_eq!(hits["hits"].as_array().unwrap().len(), 1, "{hits}");
+        assert_eq!(hits["hits"][0]["path"], file.as_str());
+        let changes = world.ok("tree/changes", &json!({"within": [top]}));
+        assert!(changes["commits"].to_string().contains(&file), "{changes}");
+        let history = world.ok("tree/history", &json!({"path": file}));
+        assert_eq!(history["items"].as_array().unwrap().len(), 1);
+        let got = world.send("GET", &file, b"");
+        assert_eq!((got.status, got.text()), (200, text.clone()));
+        assert!(got.header("etag").is_some());
+    }
+    let all = world.ok("tree/glob", &json!({"pattern": "/accounts/*/notes/tea.md"}));
+    assert_eq!(names(&all, "path"), ["/accounts/acme/notes/tea.md", "/accounts/beta/notes/tea.md"]);
+    world.send("GET", "/accounts/none/f", b"").refused(404, "NOT_FOUND");
+    world.post("tree/stat", &json!({"path": "/notes/tea.md"})).refused(404, "NOT_FOUND");
+}
+
+#[test]
+fn operator_changes_no_file() {
+    let world = World::new();
+    let before = world.heads();
+    let file = "/accounts/acme/notes/tea.md";
+    let write = json!({"write": {"at": {"path": file}, "body": {"bytes": "eA=="}}});
+    for (call, body) in [
+        ("batch", json!({"ops": [{"op": "write", "path": file, "text": "x"}]})),
+        ("tree/commit", json!({"ops": [write]})),
+        ("tree/edit", json!({"path": file, "old": "tea", "new": "milk"})),
+        ("tree/sync", json!({})),
+        ("put", json!({"path": "/a", "value": 1})),
+        ("admin/rules/set", json!({"pattern": "/notes/**", "constraint": "read-only"})),
+    ] {
+        world.post(call, &body).refused(403, "FORBIDDEN");
+    }
+    for (method, body) in [("PUT", &b"x"[..]), ("PATCH", b"x"), ("DELETE", b"")] {
+        let message = world.send(method, file, body).refused(403, "FORBIDDEN");
+        assert!(message.contains("of the data folder"), "{method}: {message}");
+    }
+    assert_eq!(world.heads(), before);
+}
+
+#[test]
+fn calls_across_accounts_are_unsupported() {
+    let world = World::new();
+    for (call, body) in [
+        ("tree/search", json!({"query": "tea"})),
+        ("tree/search", json!({"query": "tea", "in": ["/accounts/acme", "/accounts/beta"]})),
+        ("tree/find", json!({"tag": "x"})),
+        ("tree/walk", json!({"path": "/accounts"})),
+        ("tree/grep", json!({"expressions": ["tea"], "path": "/accounts"})),
+        ("tree/changes", json!({})),
+        ("tree/head", json!({})),
+        ("tree/snapshots", json!({})),
+        ("tree/stat", json!({"node": 2})),
+    ] {
+        let message = world.post(call, &body).refused(501, "UNSUPPORTED");
+        assert!(message.contains("one account") || message.contains("name a path"), "{call}: {message}");
+    }
+}
+
+#[test]
+fn only_operators_see_all_accounts() {
+    let world = World::new();
+    let reader = key_of_home(&world.server, &[Scope::FilesRead, Scope::SearchRead]);
+    for (call, body) in [
+        ("tree/list", json!({"path": "/accounts"})),
+        ("tree/fetch", json!({"path": "/accounts/beta/notes/tea.md"})),
+        ("tree/search", json!({"query": "tea", "in": ["/accounts/beta"]})),
+    ] {
+        let reply = world.server.post_as(&reader, call, body.to_string());
+        reply.refused(403, "FORBIDDEN");
+        // In an account, `/accounts` is a path like any other.
+        let reply = world.server.post(call, body.to_string());
+        assert!(!reply.text().contains("beta drinks"), "{call}: {}", reply.text());
+        assert!(reply.status == 404 || reply.status == 200, "{call}: {}", reply.text());
+        // A request that names somebody is on an account.
+        let mut named = body.clone();
+        named["agent"] = json!("scout");
+        world.post(call, &named).refused(403, "FORBIDDEN");
+    }
+}
+
+#[test]
+fn links_lead_operators_to_no_other_account() {
+    let world = World::new();
+    let link = |name: &str, to: &str| {
+        let op = json!({"op": "symlink", "path": format!("/notes/{name}"), "target": to});
+        let reply = world.server.post("batch", json!({"ops": [op]}).to_string());
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    link("own", "/notes/tea.md");
+    link("above", "../../beta/notes/tea.md");
+    link("absolute", "/accounts/beta/notes/tea.md");
+    assert_eq!(world.send("GET", "/accounts/acme/notes/own", b"").text(), "acme drinks tea\n");
+    for name in ["above", "absolute"] {
+        let path = format!("/accounts/acme/notes/{name}");
+        world.send("GET", &path, b"").refused(404, "NOT_FOUND");
+        world.post("tree/fetch", &json!({"path": path})).refused(404, "NOT_FOUND");
+    }
+}
+
+#[test]
+fn operator_creates_lists_and_deletes_accounts() {
+    let world = World::new();
+    let created = world.ok("admin/accounts/create", &json!({"account": "gamma"}));
+    assert_eq!((&created["account"]["account"], &created["created"]), (&json!("gamma"), &json!(true)));
+    let again = world.ok("admin/accounts/create", &json!({"account": "gamma"}));
+    assert_eq!((&again["account"], &again["created"]), (&created["account"], &json!(false)));
+    assert_eq!(names(&world.ok("admin/accounts/list", &json!({})), "account"), ["acme", "beta", "gamma"]);
+    let body = json!({"account": "gamma", "scopes": ["admin"]});
+    let key = world.ok("admin/keys/create", &body)["secret"].as_str().unwrap().to_owned();
+    assert_eq!(world.server.post_as(&key, "put", r#"{"path":"/a","value":1}"#).status, 200);
+    for wrong in [json!({"account": "gamma"}), json!({"account": "gamma", "confirm": "acme"})] {
+        world.post("admin/accounts/delete", &wrong).refused(400, "VALIDATION_ERROR");
+    }
+    let delete = json!({"account": "gamma", "confirm": "gamma"});
+    assert_eq!(world.ok("admin/accounts/delete", &delete)["deleted"], true);
+    assert_eq!(world.server.post_as(&key, "get", r#"{"path":"/a"}"#).status, 401);
+    assert_eq!(world.ok("admin/accounts/delete", &delete)["deleted"], false);
+    assert_eq!(names(&world.ok("admin/accounts/list", &json!({})), "account"), ["acme", "beta"]);
+    world.post("admin/accounts/create", &json!({"account": "a/b"})).refused(400, "VALIDATION_ERROR");
+    world.post("admin/accounts/create", &json!({"account": ".."})).refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn keys_of_accounts_create_and_delete_none() {
+    let world = World::new();
+    let before = world.server.ok("admin/accounts/list", "{}");
+    assert_eq!(names(&before, "account"), ["acme"], "its own account");
+    let mut messages = std::collections::BTreeSet::new();
+    for account in ["acme", "beta", "none"] {
+        for (call, body) in [
+            ("create", json!({"account": account})),
+            ("delete", json!({"account": account, "confirm": account})),
+        ] {
+            let reply = world.server.post(&format!("admin/accounts/{call}"), body.to_string());
+            messages.insert(reply.refused(403, "FORBIDDEN"));
+        }
+    }
+    assert_eq!(messages.len(), 1, "the same whether the account exists: {messages:?}");
+    let keys = block_on(world.server.home.control().keys(Some("beta"), &KeysPage::default())).unwrap();
+    assert_eq!(keys.items.len(), 1, "it was not deleted");
+}
