@@ -67,7 +67,14 @@ pub(crate) struct Global {
     pub(crate) override_rules: bool,
     /// Read the files of all accounts, below /accounts; in key, work on the keys of the data folder
     /// (operators)
-    #[arg(long, global = true, conflicts_with_all = ["overlay", "raw", "override_rules", "user", "session_key", "chat", "class", "session", "skills", "upload_limit"])]
+    #[arg(
+        long,
+        global = true,
+        conflicts_with_all = [
+            "overlay", "raw", "override_rules", "user", "session_key", "chat", "class", "session", "skills",
+            "upload_limit",
+        ]
+    )]
     pub(crate) operator: bool,
     /// Print JSON: one object, or one object a line
     #[arg(long, global = true)]

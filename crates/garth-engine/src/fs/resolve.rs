@@ -170,8 +170,8 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
                         "too many levels of symbolic links",
                     ));
                 }
-                // An absolute target is one of this tree, whose root is that of the view, or of the part of it
-                // that the link is in.
+                // An absolute target is one of this tree, whose root is that of the view, or of the part of
+                // it that the link is in.
                 let root = fs.view_base().link_root(&here);
                 let floor = root.segments().count();
                 if target.starts_with('/') {

@@ -148,13 +148,13 @@ fn links_stay_in_their_account() {
     link("other", "/accounts/beta/notes/tea.md");
     link("above", "../../beta/notes/tea.md");
     link("far-above", "../../../../accounts/beta/notes/tea.md");
-    link("root", "/");
-    link("by-root", "root/../../beta/notes/tea.md");
+    link("top", "/");
+    link("by-top", "top/../../beta/notes/tea.md");
     link("to-link", "/notes/above");
-    for name in ["absolute", "relative", "root/notes/tea.md"] {
+    for name in ["absolute", "relative", "top/notes/tea.md"] {
         assert_eq!(world.read(&format!("/accounts/acme/notes/{name}")).unwrap(), "acme drinks tea\n");
     }
-    for name in ["other", "above", "far-above", "by-root", "to-link"] {
+    for name in ["other", "above", "far-above", "by-top", "to-link"] {
         let error = world.read(&format!("/accounts/acme/notes/{name}")).unwrap_err();
         assert!(error.is(ErrorKind::NotFound), "{name}: {error}");
         assert!(
@@ -164,7 +164,7 @@ fn links_stay_in_their_account() {
     }
     // An account sees its links as before.
     let own = block_on(world.data.account("acme")).unwrap();
-    let (found, _) = block_on(resolve::stat(&*own, "/notes/root/notes/absolute", Follow::Yes)).unwrap();
+    let (found, _) = block_on(resolve::stat(&*own, "/notes/top/notes/absolute", Follow::Yes)).unwrap();
     assert_eq!(found, path("/notes/tea.md"));
     // A path that a person writes may lead from one account to another.
     assert_eq!(world.read("/accounts/acme/../beta/notes/tea.md").unwrap(), "beta drinks tea\n");
