@@ -115,8 +115,8 @@ fn operator_changes_no_file() {
     ] {
         world.post(call, &body).refused(403, "FORBIDDEN");
     }
-    for (method, body) in [("PUT", &b"x"[..]), ("PATCH", b"x"), ("DELETE", b"")] {
-        let message = world.send(method, file, body).refused(403, "FORBIDDEN");
+    for (method, body) in [("PUT", "x"), ("PATCH", "x"), ("DELETE", "")] {
+        let message = world.send(method, file, body.as_bytes()).refused(403, "FORBIDDEN");
         assert!(message.contains("of the data folder"), "{method}: {message}");
     }
     assert_eq!(world.heads(), before);
