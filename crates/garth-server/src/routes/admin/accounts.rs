@@ -98,7 +98,7 @@ pub(in crate::routes) async fn reindex(
 fields! {
     /// Creates an account with an empty tree; only for a key of the data folder. An account that exists is
     /// not changed.
-    pub(in crate::routes) struct CreateFields<'a> {
+    pub(crate) struct CreateFields<'a> {
         /// Name of the account.
         account: Cow<'a, str> = string_of("id");
     }
@@ -121,7 +121,7 @@ pub(in crate::routes) async fn create(
 
 fields! {
     /// Lists the accounts by name. A key of an account sees its own.
-    pub(in crate::routes) struct ListFields<'a> {
+    pub(crate) struct ListFields<'a> {
         ..page: Page<500, 100>;
     }
 }
@@ -149,7 +149,7 @@ pub(in crate::routes) async fn list(
 fields! {
     /// Deletes an account for ever, with its keys, its tree and all history; only for a key of the data
     /// folder.
-    pub(in crate::routes) struct DeleteFields<'a> {
+    pub(crate) struct DeleteFields<'a> {
         /// Name of the account.
         account: Cow<'a, str> = string_of("id");
         /// The name once more, to confirm the deletion.

@@ -23,6 +23,7 @@ fn specifications_have_a_section_for_each_call() {
         include_str!("../../../../../docs/specs/workspace-http.md"),
         include_str!("../../../../../docs/specs/http-tree.md"),
         include_str!("../../../../../docs/specs/keys.md"),
+        include_str!("../../../../../docs/specs/operators.md"),
     ]);
     // The page of `recall` has no sections; uploads have a section of their own.
     let calls = calls().into_iter().filter(|call| call.body == BodyReference::Json);
