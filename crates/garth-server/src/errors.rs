@@ -133,9 +133,9 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
-    /// Returns the refusal of a write by a key that is bound to reading.
-    pub(crate) fn read_only_key() -> Self {
-        Self::new(Code::Forbidden, "this API key is read-only")
+    /// Returns the refusal of a write by a key that is bound to reading; `scope` is missing.
+    pub(crate) fn read_only_key(scope: &str) -> Self {
+        Self::new(Code::Forbidden, format!("this API key is read-only, so it lacks the scope `{scope}`"))
     }
 
     /// Returns the refusal of a bound key by a call on the account or the data folder itself.
