@@ -18,7 +18,7 @@ const MAX_GRACE: u64 = 90 * 86_400;
 
 fields! {
     /// Creates an API key. The secret is only in this answer.
-    pub(in crate::routes) struct CreateFields<'a> {
+    pub(crate) struct CreateFields<'a> {
         /// Label to recognize the key by, of at most 256 bytes.
         label: Cow<'a, str> = string(), or Cow::Borrowed("");
         /// Scopes of the key, at least one.
@@ -75,7 +75,7 @@ fn expiry(fields: &CreateFields<'_>, now: Timestamp) -> Result<Option<Timestamp>
 
 fields! {
     /// Lists API keys without their secrets, oldest first.
-    pub(in crate::routes) struct ListFields<'a> {
+    pub(crate) struct ListFields<'a> {
         /// Includes revoked keys.
         revoked: bool = flag(), or false;
         /// Account of the keys; only for a key of the data folder. Default: the account of the caller.
@@ -108,7 +108,7 @@ fn position(cursor: &str) -> Result<(Timestamp, String), Refusal> {
 fields! {
     /// Replaces an API key by a new one with the same label, scopes, binding and expiry. The secret is only
     /// in this answer.
-    pub(in crate::routes) struct RotateFields<'a> {
+    pub(crate) struct RotateFields<'a> {
         /// Id of the key.
         id: Cow<'a, str> = string_of("id");
         /// Seconds for which the old key stays valid. With 0, it is revoked at once.
@@ -132,7 +132,7 @@ pub(in crate::routes) async fn rotate(
 
 fields! {
     /// Revokes an API key: it is rejected from the next call on. A repeat keeps the first time.
-    pub(in crate::routes) struct RevokeFields<'a> {
+    pub(crate) struct RevokeFields<'a> {
         /// Id of the key.
         id: Cow<'a, str> = string_of("id");
         /// Account of the key; only for a key of the data folder. Default: the account of the caller.
