@@ -129,11 +129,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(each(async |fs: Fs| {
             let mut random = Random::new(seed);
-            let paths = random_paths(&mut random);
-            let texts: Vec<String> = paths.iter().map(|_| random_text(&mut random)).collect();
-            let files: Vec<(&str, &str)> =
-                paths.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
-            write(&fs, &files).await;
+            let files = write_random(&fs, &mut random).await;
             for _ in 0..6 {
                 let mut asked = random_search(&mut random);
                 let top = path(&asked.path);
@@ -145,7 +141,7 @@ proptest! {
                 for (at, text) in &files {
                     let (lines, matches, capped) = naive(text, &asked);
                     if path(at).is_within(&top) && matches > 0 {
-                        let path = (*at).to_owned();
+                        let path = at.clone();
                         expected.push(FoundFile { path, matches, lines, capped, ..FoundFile::default() });
                     }
                 }
