@@ -198,6 +198,22 @@ fn other_request_or_caller_does_not_get_the_token() {
     assert_eq!(home.admitted(&secret), Some(key));
 }
 
+/// As after a leak: the attacker has the old token and the idempotency key, but another data folder.
+#[test]
+fn old_token_does_not_lead_to_its_successor() {
+    let rotated = |home: &Home| {
+        let (old, _) = home.issue(NewKey::new(None, &[Scope::Admin])).unwrap();
+        let mut rotation = Rotation::default();
+        rotation.origin = Some(KeyOrigin::new("leaked", "rotate-1", [1; 32]));
+        block_on(home.data.control().rotate_key(None, &old.id, rotation)).unwrap().secret
+    };
+    let (home, other) = (Home::new(), Home::new());
+    let (secret, guessed) = (rotated(&home), rotated(&other));
+    assert_ne!(secret.reveal(), guessed.reveal());
+    assert!(home.admitted(&secret).is_some());
+    assert_eq!(home.admitted(&guessed), None);
+}
+
 #[test]
 fn concurrent_equal_requests_create_one_key() {
     const TRIES: usize = 64;
