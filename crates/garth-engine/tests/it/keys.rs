@@ -98,7 +98,10 @@ fn rejects_contradictory_keys() {
     root.binding.prefix = Some(TreePath::root());
     let mut past = new(&[Scope::FilesRead]);
     past.expires = Some(START);
-    for new in [bound, of_folder, root, past, new(&[])] {
+    let of_folder_with = |scopes: &[Scope]| NewKey::new(None, scopes);
+    let memory = of_folder_with(&[Scope::MemoryRead]);
+    let (more, none) = (of_folder_with(&[Scope::Admin, Scope::MemoryRead]), of_folder_with(&[]));
+    for new in [bound, of_folder, root, past, new(&[]), memory, more, none] {
         let shown = format!("{new:?}");
         assert_eq!(home.issue(new).unwrap_err().kind(), ErrorKind::InvalidArgument, "{shown}");
     }

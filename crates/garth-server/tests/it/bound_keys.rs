@@ -264,7 +264,8 @@ fn read_only_binding_changes_nothing() {
         let reply = send(&server, &key, (call, body), &json!({"agent": "new"}));
         match call {
             "agents/{agent}/prompt" => {
-                assert!(reply.refused(403, "FORBIDDEN").contains("memory:write"), "{call}");
+                let message = reply.refused(403, "FORBIDDEN");
+                assert!(message.contains("read-only") && message.contains("`memory:write`"), "{message}");
             }
             _ => assert!(matches!(reply.status, 200 | 404), "{call}: {}", reply.text()),
         }
@@ -276,7 +277,8 @@ fn read_only_binding_changes_nothing() {
         ("agents/new/daily/add", json!({"text": "Tea."})),
     ] {
         let message = server.post_as(&key, call, body.to_string()).refused(403, "FORBIDDEN");
-        assert!(message.contains("memory:write"), "{call}: {message}");
+        let is_named = message.contains("read-only") && message.contains("`memory:write`");
+        assert!(is_named, "{call}: {message}");
     }
     assert_eq!(head(), before, "directories of the agent were created");
 }
