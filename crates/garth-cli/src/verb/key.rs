@@ -151,7 +151,7 @@ impl Create {
             garth_agent::check_binding(&binding)?;
         }
         let owner = Owner::open(app, self.operator).await?;
-        let scopes = match &*self.scopes {
+        let scopes: &[Scope] = match &*self.scopes {
             [] => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
             scopes => scopes,
         };
