@@ -3,7 +3,7 @@
 
 use futures::executor::block_on;
 use garth_engine::TreePath;
-use garth_engine::model::{Batch, ByteRange, Op};
+use garth_engine::model::{Author, Batch, ByteRange, Op};
 use garth_server::reference;
 use serde_json::{Value, json};
 
@@ -280,6 +280,31 @@ fn session_binding_does_not_tell_which_sessions_exist() {
         server.post_as(&key, "sessions/create", body).refused(403, "FORBIDDEN").replace(name, "NAME")
     };
     assert_eq!(refused("bob-other"), refused("no-such-session"));
+}
+
+#[test]
+fn taken_names_do_not_tell_who_has_them() {
+    let server = filled();
+    let dm = server.bound_key(&json!({"agent": "scout", "user": "ann", "class": "dm"}));
+    let create = |name: &str| server.post_as(&dm, "sessions/create", json!({"name": name}).to_string());
+    assert_eq!(create("own").status, 200);
+    let refused = |name: &str| create(name).refused(409, "PATH_CONFLICT").replace(name, "NAME");
+    assert_eq!(refused("ann-chat"), refused("own"), "one of the class main is hidden");
+
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    for chat in ["trip", "gone"] {
+        let target = format!("/v1/fs/note.md?agent=scout&user=bob&chat={chat}");
+        let reply = server.request("PUT", &target, &headers, b"x");
+        assert!(reply.status < 300, "{}", reply.text());
+    }
+    let account = block_on(server.home.account("acme")).unwrap();
+    block_on(garth_agent::chat::delete(&*account, "gone", Author::default())).unwrap();
+    let ann = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let refused = |chat: &str| {
+        let body = json!({"path": "/", "chat": chat}).to_string();
+        server.post_as(&ann, "tree/stat", body).refused(403, "FORBIDDEN").replace(chat, "NAME")
+    };
+    assert_eq!(refused("trip"), refused("gone"));
 }
 
 #[test]
