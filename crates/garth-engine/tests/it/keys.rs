@@ -206,7 +206,7 @@ fn other_request_or_caller_does_not_get_the_token() {
 fn old_token_does_not_lead_to_its_successor() {
     let rotated = |home: &Home| {
         let (old, _) = home.issue(NewKey::new(None, &[Scope::Admin])).unwrap();
-        let mut rotation = Rotation::default();
+        let mut rotation = Rotation::new(Duration::ZERO);
         rotation.origin = Some(KeyOrigin::new("leaked", "rotate-1", [1; 32]));
         block_on(home.data.control().rotate_key(None, &old.id, rotation)).unwrap().secret
     };
