@@ -70,6 +70,25 @@ async fn bound_key_never_opens_the_account() {
     assert_eq!(refused.kind(), ErrorKind::AccessDenied);
 }
 
+/// The engine stores such bindings if nobody has checked them.
+#[tokio::test]
+async fn invalid_binding_opens_nothing() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    for json in [
+        json!({"read_only": true}),
+        json!({"prefix": "/notes"}),
+        json!({"user": "default"}),
+        json!({"key": "scout"}),
+        json!({"agent": "scout", "class": "none"}),
+    ] {
+        let bound = binding(json.clone());
+        let key = Credential { id: "0123456789abcdef", binding: &bound, is_admin: false };
+        let store = Some(Arc::clone(&account.store));
+        let opened = Reach::new(store, &Env::system(), key, Family::Files, Request::default());
+        assert_eq!(opened.unwrap_err().kind(), ErrorKind::InvalidArgument, "{json}");
+    }
+}
+
 #[tokio::test]
 async fn prefix_limits_the_tree_to_a_directory() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;

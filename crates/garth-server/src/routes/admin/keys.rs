@@ -21,9 +21,9 @@ fields! {
     pub(crate) struct CreateFields<'a> {
         /// Label to recognize the key by, of at most 256 bytes.
         label: Cow<'a, str> = string(), or Cow::Borrowed("");
-        /// Scopes of the key, at least one.
+        /// Scopes of the key, at least one. A key of the data folder requires exactly `admin`.
         scopes: Vec<String> = strings().of("scopes").at_most(Scope::ALL.len()), or default_scopes();
-        /// Names and limits of the calls of the key. Default: the key is free.
+        /// Names and limits of the calls of the key, at least one name. Default: the key is free.
         binding: Option<Binding> = object("binding");
         /// Lifetime, such as `12h`, `30d` or `3d12h`. Default: the key does not expire.
         expires_in: Option<Cow<'a, str>> = string_of("duration");
@@ -48,9 +48,15 @@ pub(in crate::routes) async fn create(
     let mut new = NewKey::new(account, &scopes?);
     new.expires = expiry(&fields, call.data_dir.env().now())?;
     new.label = fields.label.into_owned();
-    new.binding = fields.binding.unwrap_or_default();
-    if !new.binding.is_free() {
-        garth_agent::check_binding(&new.binding)?;
+    if let Some(binding) = fields.binding {
+        // A client whose variables are empty must not get a key of the whole account.
+        if binding.is_free() {
+            let message = "\"binding\" binds nothing; name at least the agent, or leave \"binding\" out for a \
+                           key of the whole account";
+            return Err(Refusal::validation(message));
+        }
+        garth_agent::check_binding(&binding)?;
+        new.binding = binding;
     }
     (new.maker, new.origin) = (Some(call.key.id.clone()), call.origin());
     let (key, secret) = call.data_dir.control().issue_key(new).await?;
