@@ -214,6 +214,41 @@ fn overlay_is_created_changed_applied_and_discarded() {
 }
 
 #[test]
+fn apply_keeps_what_rules_reserve_for_garth() {
+    let server = Server::start();
+    server.own("coder", "ann");
+    server.ok("sessions/create", json!({"agent": "coder", "user": "ann", "name": "work"}).to_string());
+    let tree = account(&server);
+    let dir = "/users/ann/agents/coder/session";
+    let event = json!({
+        "id": "ev-1", "run": "r", "type": "message.withdrawn", "created_at": "2026-01-27T09:30:00Z",
+        "source": "messages:1-1",
+    });
+    let retraction = format!("{event}\n");
+    let drafts = [
+        ("changed", format!("{dir}/work/meta.json"), "{}"),
+        ("created", format!("{dir}/other/meta.json"), "{}"),
+        ("event", format!("{dir}/other/events.jsonl"), &retraction),
+    ];
+    for (id, file, text) in drafts {
+        call(&server, "overlays/create", json!({"id": id}));
+        let draft = block_on(StoredOverlay::open(&*tree, id)).unwrap().tree();
+        block_on(draft.commit(Op::write(path(&file), text.to_owned()).with_parents().into())).unwrap();
+        let before = block_on(tree.head()).unwrap().seq;
+        for side in ["ours", "theirs"] {
+            let refused = post(&server, "overlays/apply", json!({"id": id, "side": side}));
+            let message = refused.refused(400, "RULE_VIOLATION");
+            assert!(message.starts_with(&format!("{file}: ")), "{message}");
+        }
+        assert_eq!(block_on(tree.head()).unwrap().seq, before, "{id}");
+        // The draft is kept.
+        let changed = call(&server, "overlays/diff", json!({"id": id}));
+        assert!(changed.to_string().contains(&file), "{changed}");
+        call(&server, "overlays/discard", json!({"id": id}));
+    }
+}
+
+#[test]
 fn fork_shows_a_snapshot() {
     let server = Server::start();
     write(&server, "/a", "one").unwrap();
