@@ -1,6 +1,7 @@
 //! Fields of requests. A call declares its fields once, with [`fields!`]; parser, refusals and the reference
 //! are made from the declaration.
 
+mod bounded;
 mod cursor;
 mod field;
 mod group;
@@ -9,6 +10,7 @@ mod path;
 mod sent;
 mod slot;
 
+pub(crate) use self::bounded::items;
 pub(crate) use self::field::Field;
 pub(crate) use self::group::{FieldGroup, Page, fields};
 pub(crate) use self::kind::{

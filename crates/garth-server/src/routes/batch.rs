@@ -21,9 +21,9 @@ fields! {
     /// Applies several operations on files in one commit: all of them, in order, or none.
     pub(super) struct BatchFields<'a> {
         /// Operations, at least one, as lines of `garth batch` without `file`.
-        ops: Vec<&'a RawValue> = array("operations");
+        ops: Vec<&'a RawValue> = array("operations").at_most(MAX_OPS);
         /// Versions that paths must have before the first operation; otherwise `CONFLICT`.
-        if_version: BTreeMap<String, String> = object("versions by path"), or BTreeMap::new();
+        if_version: BTreeMap<String, String> = object("versions by path").at_most(MAX_OPS), or BTreeMap::new();
         /// Reason for the commit, stored with it.
         message: Cow<'a, str> = string(), or Cow::Borrowed("");
     }
@@ -48,9 +48,6 @@ pub(super) async fn batch(
         return Err(Refusal::forbidden("files:read"));
     }
     let mut request = BatchRequest::new(lines, call.env.now());
-    if fields.if_version.len() > MAX_OPS {
-        return Err(Refusal::validation(format!("\"if_version\" must have at most {MAX_OPS} paths")));
-    }
     for (path, version) in fields.if_version {
         let version: VersionId = version.parse().map_err(|_| {
             let shown: String = path.chars().take(100).collect();
@@ -73,7 +70,7 @@ fn lines(ops: &[&RawValue]) -> Result<Vec<BatchLine>, Refusal> {
         return Err(Refusal::validation("\"ops\" must have at least one operation"));
     }
     let mut parser = BatchLines::new(ContentForm::Staged);
-    let mut lines = Vec::with_capacity(ops.len().min(MAX_OPS));
+    let mut lines = Vec::with_capacity(ops.len());
     for op in ops {
         // A long batch is given up once nobody waits for it.
         go_on()?;

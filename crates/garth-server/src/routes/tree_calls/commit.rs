@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::answers::Room;
 use crate::errors::{Code, Refusal};
-use crate::fields::{array, fields, json as any_json, string, string_of, words};
+use crate::fields::{array, fields, items, json as any_json, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::{IntoBody as _, raw};
 
@@ -27,10 +27,10 @@ const MAX_SHORT: usize = 100;
 fields! {
     /// Applies operations as one commit, completely or not at all.
     pub(crate) struct CommitFields<'a> {
-        /// Operations, in order, at most 100,000.
-        ops: Vec<&'a RawValue> = array("operations");
-        /// Array of pairs of an address and a condition, which must hold before the first operation. Default:
-        /// none.
+        /// Operations, in order.
+        ops: Vec<&'a RawValue> = array("operations").at_most(MAX_OPS);
+        /// Array of at most 100,000 pairs of an address and a condition, which must hold before the first
+        /// operation. Default: none.
         preconditions: Option<&'a RawValue> = any_json();
         /// Id that the caller chose at random, 32 hexadecimal digits: a batch with a known id is a repeat.
         /// Default: none.
@@ -105,11 +105,8 @@ fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Parses the items of an array. They are counted first: parsed, they take many times their bytes.
+/// Parses the items of an array.
 fn parsed<T: DeserializeOwned>(name: &str, of: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
-    if items.len() > MAX_OPS {
-        return Err(Refusal::validation(format!("\"{name}\" must have at most {MAX_OPS} {of}")));
-    }
     let item = |(at, item): (usize, &&RawValue)| {
         working(item.get().len());
         serde_json::from_str(item.get()).map_err(|error| {
@@ -157,7 +154,7 @@ struct Committed<'a> {
 
 fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
     let of = "pairs of an address and a condition";
-    let pairs: Vec<&RawValue> = serde_json::from_str(sent.get()).map_err(|error| {
+    let pairs: Vec<&RawValue> = items(sent.get(), MAX_OPS).map_err(|error| {
         Refusal::validation(format!("\"preconditions\" must be an array of {of}: {error}"))
     })?;
     parsed("preconditions", of, &pairs)
