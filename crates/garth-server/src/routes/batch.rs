@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use garth_agent::files::{BatchLine, BatchLines, BatchRequest, BatchResult, ContentForm, Files};
 use garth_engine::FileSystem;
 use garth_engine::compute::go_on;
@@ -13,9 +14,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::call::Call;
-use super::respond::raw;
+use super::respond::{IntoBody as _, raw};
+use crate::answers::held;
 use crate::errors::Refusal;
 use crate::fields::{array, fields, object, string};
+
+/// Bytes of a result in the answer without its path, at most.
+const RESULT: usize = 96;
 
 fields! {
     /// Applies several operations on files in one commit: all of them, in order, or none.
@@ -41,7 +46,7 @@ pub(super) async fn batch(
     fs: &Arc<dyn FileSystem>,
     call: &Call<'_>,
     fields: BatchFields<'_>,
-) -> Result<Box<RawValue>, Refusal> {
+) -> Result<Bytes, Refusal> {
     let lines = lines(&fields.ops)?;
     // Without reading, each check would tell something about content.
     if lines.iter().any(BatchLine::is_check) && !call.key.allows(Scope::FilesRead) {
@@ -57,11 +62,26 @@ pub(super) async fn batch(
         })?;
         request = request.if_version(path, version);
     }
+    // Before the commit: once it is made, it must be answered.
+    let length: usize = request.lines.iter().map(result_length).sum();
+    let room = call.answers.answer_if_long(call.key.share(), length).await?;
     let files = Files::new(&**fs).message(fields.message).once(call.once.clone());
     let done = files.batch(&request).await.map_err(Refusal::with_path)?;
     let results = done.results(&request);
     let (seq, time) = (done.commit.seq, done.commit.time.to_rfc3339());
-    raw(&BatchAnswer { ok: true, seq, time, results })
+    let answer = raw(&BatchAnswer { ok: true, seq, time, results })?.into_body();
+    Ok(held(answer, room))
+}
+
+/// Returns the bytes of the result of an operation in the answer, at most.
+fn result_length(line: &BatchLine) -> usize {
+    let escaped = |byte: u8| match byte {
+        // `\u0001`
+        0..0x20 => 6,
+        b'"' | b'\\' => 2,
+        _ => 1,
+    };
+    RESULT + line.path().bytes().map(escaped).sum::<usize>()
 }
 
 /// Parses the operations. An error names the operation, from 1.

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::answers::Room;
+use crate::answers::held;
 use crate::errors::{Code, Refusal};
 use crate::fields::{array, fields, items, json as any_json, string, string_of, words};
 use crate::routes::call::Call;
@@ -21,8 +21,6 @@ use crate::routes::respond::{IntoBody as _, raw};
 
 /// Bytes of an outcome in the answer, at most.
 const OUTCOME: usize = 160;
-/// Limit on the operations of a batch whose answer needs no room.
-const MAX_SHORT: usize = 100;
 
 fields! {
     /// Applies operations as one commit, completely or not at all.
@@ -54,7 +52,8 @@ pub(in crate::routes) async fn commit(
         refuse_questions(&ops, &preconditions)?;
     }
     // Before the commit: once it is made, it must be answered.
-    let mut room = room(call, ops.len()).await?;
+    let (account, asked) = (call.key.share(), ops.len());
+    let mut room = call.answers.answer_if_long(account, asked * OUTCOME).await?;
     let is_durable = fields.durability == "durable";
     let mut batch = Batch::new(ops).message(fields.message);
     batch.preconditions = preconditions;
@@ -75,24 +74,14 @@ pub(in crate::routes) async fn commit(
         commit.replayed = false;
         commit.durable &= is_durable;
     }
-    if room.is_none() {
-        // A repeat by its id may have other operations than the commit that answers it.
-        room = self::room(call, commit.outcomes.len()).await?;
+    if commit.outcomes.len() > asked {
+        // A repeat by its id can have fewer operations than the commit that answers it. It has changed nothing,
+        // so it may be refused; it does not wait, because the outcomes take memory already.
+        drop(room);
+        room = call.answers.answer_now_if_long(account, commit.outcomes.len() * OUTCOME)?;
     }
     let answer = if may_read { raw(&Committed { ok: true, commit: Some(&commit) }) } else { bare(&commit) };
-    let answer = answer?.into_body();
-    Ok(match room {
-        Some(room) => room.hold(answer),
-        None => answer,
-    })
-}
-
-/// Waits for room for the answer to a batch, if it is long.
-async fn room(call: &Call<'_>, ops: usize) -> Result<Option<Room>, Refusal> {
-    match ops > MAX_SHORT {
-        true => Ok(Some(call.answers.answer(call.key.share(), ops * OUTCOME).await?)),
-        false => Ok(None),
-    }
+    Ok(held(answer?.into_body(), room))
 }
 
 /// Returns the answer for a key that may only write: sizes, and whether a node existed, are stored data.
