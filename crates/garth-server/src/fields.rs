@@ -17,5 +17,5 @@ pub(crate) use self::kind::{
     Kind, MAX_INTEGER, array, end_time, flag, integer, json, number, number_in, object, string, string_of,
     strings, time, words,
 };
-pub(crate) use self::path::tree_path;
+pub(crate) use self::path::{stored_path, tree_path};
 pub(crate) use self::sent::Fields;

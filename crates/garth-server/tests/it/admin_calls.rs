@@ -249,6 +249,33 @@ fn apply_keeps_what_rules_reserve_for_garth() {
 }
 
 #[test]
+fn pages_of_overlay_changes_continue_after_long_paths() {
+    let server = Server::start();
+    call(&server, "overlays/create", json!({"id": "draft"}));
+    let draft = block_on(StoredOverlay::open(&*account(&server), "draft")).unwrap().tree();
+    let deep = |name: &str| format!("/{name}{}", format!("/{}", "d".repeat(200)).repeat(11));
+    let ops = [
+        Op::mkdir(path(&deep("one"))).with_parents(),
+        Op::mkdir(path(&deep("two"))).with_parents(),
+        Op::rename(path("/two"), path(&format!("{}/two", deep("one")))),
+    ];
+    for op in ops {
+        block_on(draft.commit(op.into())).unwrap();
+    }
+    let (mut paths, mut body) = (Vec::new(), json!({"id": "draft", "limit": 1}));
+    loop {
+        let page = call(&server, "overlays/diff", body.clone());
+        paths.extend(page["items"].as_array().unwrap().iter().map(|item| item["path"].clone()));
+        if page.get("has_more").is_none() {
+            break;
+        }
+        body["cursor"] = page["next_cursor"].clone();
+    }
+    assert_eq!(paths.len(), 24);
+    assert!(paths.last().unwrap().as_str().unwrap().len() > 4096);
+}
+
+#[test]
 fn fork_shows_a_snapshot() {
     let server = Server::start();
     write(&server, "/a", "one").unwrap();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, string, string_of, words};
+use crate::fields::{Page, fields, stored_path, string, string_of, words};
 use crate::routes::call::Call;
 
 /// Limit on the conflicts that an answer lists.
@@ -102,8 +102,7 @@ pub(in crate::routes) async fn diff(
     call: &Call<'_>,
     fields: DiffFields<'_>,
 ) -> Result<Value, Refusal> {
-    let after = fields.page.cursor.as_deref().map(TreePath::parse).transpose();
-    let after = after.map_err(|_| Refusal::cursor())?;
+    let after = fields.page.cursor.as_deref().map(stored_path).transpose()?;
     let stored = StoredOverlay::open(&**account, &fields.id).await?;
     let listing = stored.diff(&NamesPage::default().limit(fields.page.limit).after(after)).await?;
     let shown = |Difference { path, change, kind, .. }: &Difference| {
