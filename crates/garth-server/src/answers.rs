@@ -101,8 +101,8 @@ impl Rooms {
         self.room(account, bytes, TOO_MANY_ANSWERS).await
     }
 
-    /// Waits for room for an answer of `bytes`, as [`Rooms::answer`] does. Returns `None` for a short one, which
-    /// takes no room.
+    /// Waits for room for an answer of `bytes`, as [`Rooms::answer`] does. Returns `None` for a short one,
+    /// which takes no room.
     pub(crate) async fn answer_if_long(&self, account: &str, bytes: usize) -> Result<Option<Room>, Refusal> {
         match bytes > SMALL {
             true => self.answer(account, bytes).await.map(Some),
@@ -110,7 +110,8 @@ impl Rooms {
         }
     }
 
-    /// Returns the room of [`Rooms::answer_if_long`] without waiting, for an answer that takes memory already.
+    /// Returns the room of [`Rooms::answer_if_long`] without waiting, for an answer that takes memory
+    /// already.
     pub(crate) fn answer_now_if_long(&self, account: &str, bytes: usize) -> Result<Option<Room>, Refusal> {
         match bytes > SMALL {
             true => match self.room_now(account, bytes) {

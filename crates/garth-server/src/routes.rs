@@ -61,7 +61,7 @@ use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
 use self::table::{MEDIA_PATH, alias, nearest_route, routes_by_path};
-use crate::answers::{PAGE, held, is_long};
+use crate::answers::{PAGE, is_long};
 use crate::auth::{Denied, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
 use crate::chat_model::ServedModel;
@@ -457,7 +457,10 @@ impl<'a> Admission<'a> {
             return Ok(answer);
         }
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));
-        Ok(held(answer, room))
+        Ok(match room {
+            Some(room) => room.hold(answer),
+            None => answer,
+        })
     }
 }
 

@@ -124,9 +124,9 @@ fn reworded(error: &serde_json::Error) -> String {
 /// Name and value of each field, as they were sent.
 type SentFields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
-/// Reads the first `most` fields of an object, and only checks the syntax of the others: with more fields than
-/// a call has, one of the first is unknown or occurs twice. Collected, they would take many times the bytes of
-/// a long body.
+/// Reads the first `most` fields of an object, and only checks the syntax of the others: with more fields
+/// than a call has, one of the first is unknown or occurs twice. Collected, they would take many times the
+/// bytes of a long body.
 fn sent_fields(text: &str, most: usize) -> serde_json::Result<SentFields<'_>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let fields = deserializer.deserialize_map(Object { most })?;

@@ -68,8 +68,8 @@ impl LineSteps {
         found
     }
 
-    /// Searches with the table. An entry is computed when the line first needs it; each further byte that needs
-    /// it is one lookup, however many states are active.
+    /// Searches with the table. An entry is computed when the line first needs it; each further byte that
+    /// needs it is one lookup, however many states are active.
     fn is_match_by_table(&self, line: &[u8], count: &mut StepCount) -> Option<bool> {
         let StepCount { steps, table } = count;
         let table = table.get_or_insert_with(|| self.automaton.create_cache());
@@ -147,7 +147,7 @@ mod tests {
             let (steps, regex) = compiled(expression);
             let mut count = StepCount::default();
             assert_eq!(steps.is_match(&regex, &noise, &mut count), Some(false), "{expression}");
-            let line = [&noise, found.as_bytes()].concat();
+            let line = [&noise[..], found.as_bytes()].concat();
             assert_eq!(steps.is_match(&regex, &line, &mut count), Some(true), "{expression}");
             assert!(count.steps <= 2 * MOST, "{expression}: {}", count.steps);
         }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn expression_with_many_active_states_is_given_up() {
-        // Each of the last 9000 bytes can have begun a match, and no two lines have the same table.
+        // Each of the last 9000 bytes can have begun a match, so that almost every byte needs an entry.
         let (steps, regex) = compiled("[ab]*a[ab]{9000}[cd]");
         let line = random(b"ab", MIB);
         let mut count = StepCount::default();

@@ -75,8 +75,8 @@ pub(in crate::routes) async fn commit(
         commit.durable &= is_durable;
     }
     if commit.outcomes.len() > asked {
-        // A repeat by its id can have fewer operations than the commit that answers it. It has changed nothing,
-        // so it may be refused; it does not wait, because the outcomes take memory already.
+        // A repeat by its id can have fewer operations than the commit that answers it. It has changed
+        // nothing, so it may be refused; it does not wait, because the outcomes take memory already.
         drop(room);
         room = call.answers.answer_now_if_long(account, commit.outcomes.len() * OUTCOME)?;
     }
