@@ -392,6 +392,22 @@ async fn limit_on_compiled_expressions_refuses_large_ones() {
     );
 }
 
+#[tokio::test]
+async fn limit_on_steps_ends_the_search_of_a_file() {
+    let fs = memory();
+    write(&fs, &[("/a", "xxb\nxxxxxxxxxxxxxxxxxxxxb\nxxb\n"), ("/b", "xxb\n")]).await;
+    let mut asked = Grep::new("x{0,9}b");
+    assert_eq!(grep(&fs, &asked).await.matches, 4);
+    asked.max_steps = Some(1000);
+    let page = grep(&fs, &asked).await;
+    assert_eq!((page.matches, page.files[0].error.is_some()), (4, false));
+    asked.max_steps = Some(150);
+    let page = grep(&fs, &asked).await;
+    let error = page.files[0].error.as_ref().unwrap();
+    assert!(error.is(ErrorKind::TooLarge) && error.message().contains("line of 21 bytes"), "{error}");
+    assert_eq!((page.files[0].matches, page.files[1].matches), (1, 1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn page_continues_in_the_version_of_the_page_before() {
     each(async |fs: Fs| {
