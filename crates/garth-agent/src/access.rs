@@ -373,9 +373,16 @@ fn bounded(places: Places, binding: &Binding) -> Result<Places> {
         read_only: binding.read_only,
         keeps_directories: binding.read_only || binding.prefix.is_some(),
         one_session: binding.session.is_some(),
+        own_archives: binding::fixes_listeners(binding),
         label: is_narrower.then(|| binding.digest()),
     };
-    let places = places.bounded(bounds);
+    let mut places = places.bounded(bounds);
+    if places.bounds.own_archives {
+        // The directory has the archives of all audiences. Calls on archives, which judge each one, read it
+        // outside of the tree.
+        let archives = TreePath::from_row(places.agent.key(), ARCHIVES);
+        places.within = places.within.without([archives]);
+    }
     let Some(prefix) = &binding.prefix else { return Ok(places) };
     let places = places.below(prefix);
     if places.within.is_nothing() {

@@ -105,9 +105,9 @@ impl Standing {
         let chat = who.chat();
         let message = match self {
             Self::Open => return Ok(()),
-            Self::Others => format!("{chat}: belongs to another audience; use another name"),
-            Self::OthersPast => {
-                format!("{chat}: a deleted chat of another audience had this name; use another name")
+            // One text, so that nobody learns which chats others have deleted.
+            Self::Others | Self::OthersPast => {
+                format!("{chat}: belongs to another audience, or did until it was deleted; use another name")
             }
             Self::Unowned => {
                 format!("{chat}: has no owner; set one with `garth chat own {chat} USER`")

@@ -2,7 +2,8 @@
 //! pattern ([`Files::glob`]), differences ([`Files::diff`]), exact edits ([`Files::edit`]) and batches
 //! ([`Files::batch`]). Each call is bounded in bytes and time, and a cursor continues an answer that is not
 //! complete. `docs/specs/files.md` and `docs/specs/batch.md` describe them. [`Files::write`],
-//! [`Files::upload`] and [`Files::remove`] take content of any size as a stream, for interfaces that receive it.
+//! [`Files::upload`] and [`Files::remove`] take content of any size as a stream, for interfaces that
+//! receive it.
 
 mod batch;
 mod cursor;

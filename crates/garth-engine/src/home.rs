@@ -136,6 +136,9 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// Creates a key. Its secret is only in the result: it is not stored. A repeat of a request with a
     /// [`KeyOrigin`] returns the same key and secret for 24 hours, as the key is at the time of the repeat.
     ///
+    /// The engine knows no agents: call `garth_agent::check_binding` first for a bound key. Requests with a
+    /// key whose binding that function rejects are refused.
+    ///
     /// # Errors
     /// - `NotFound`: the account does not exist.
     /// - `InvalidArgument`: as [`NewKey::check`]; `scopes` is empty; the key would have expired already.

@@ -23,6 +23,9 @@ const SMALL: usize = 16 << 10;
 /// Bytes reserved for a page of values while it is built: the values and their JSON. A recall reads as much.
 pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 
+/// Message of a refused answer.
+const TOO_MANY_ANSWERS: &str = "too many long answers wait to be taken; take them, or try again later";
+
 /// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
@@ -95,8 +98,28 @@ impl Rooms {
 
     /// Waits for room for an answer of `bytes` to an account. Fails with `Unavailable` after `room_wait`.
     pub(crate) async fn answer(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
-        let message = "too many long answers wait to be taken; take them, or try again later";
-        self.room(account, bytes, message).await
+        self.room(account, bytes, TOO_MANY_ANSWERS).await
+    }
+
+    /// Waits for room for an answer of `bytes`, as [`Rooms::answer`] does. Returns `None` for a short one,
+    /// which takes no room.
+    pub(crate) async fn answer_if_long(&self, account: &str, bytes: usize) -> Result<Option<Room>, Refusal> {
+        match bytes > SMALL {
+            true => self.answer(account, bytes).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns the room of [`Rooms::answer_if_long`] without waiting, for an answer that takes memory
+    /// already.
+    pub(crate) fn answer_now_if_long(&self, account: &str, bytes: usize) -> Result<Option<Room>, Refusal> {
+        match bytes > SMALL {
+            true => match self.room_now(account, bytes) {
+                Some(room) => Ok(Some(room)),
+                None => Err(Refusal::no_room(TOO_MANY_ANSWERS)),
+            },
+            false => Ok(None),
+        }
     }
 
     /// Waits for room for a file of an account that is sent or received. Fails with `Unavailable` after
@@ -208,6 +231,14 @@ struct HeldAnswer {
 impl AsRef<[u8]> for HeldAnswer {
     fn as_ref(&self) -> &[u8] {
         &self.answer
+    }
+}
+
+/// Returns an answer that holds its room, if it has any.
+pub(crate) fn held(answer: Bytes, room: Option<Room>) -> Bytes {
+    match room {
+        Some(room) => room.hold(answer),
+        None => answer,
     }
 }
 

@@ -54,7 +54,9 @@ pub(crate) async fn authorize(
     };
     let key = admitted.key();
     match scopes.iter().find(|scope| !key.allows(**scope)) {
-        Some(missing) if key.binding.read_only && missing.is_write() => Err(Refusal::read_only_key().into()),
+        Some(missing) if key.binding.read_only && missing.is_write() => {
+            Err(Refusal::read_only_key(missing.as_str()).into())
+        }
         Some(missing) => Err(Refusal::forbidden(missing.as_str()).into()),
         None => Ok(admitted),
     }

@@ -133,9 +133,9 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
-    /// Returns the refusal of a write by a key that is bound to reading.
-    pub(crate) fn read_only_key() -> Self {
-        Self::new(Code::Forbidden, "this API key is read-only")
+    /// Returns the refusal of a write by a key that is bound to reading; `scope` is missing.
+    pub(crate) fn read_only_key(scope: &str) -> Self {
+        Self::new(Code::Forbidden, format!("this API key is read-only, so it lacks the scope `{scope}`"))
     }
 
     /// Returns the refusal of a bound key by a call on the account or the data folder itself.
@@ -145,7 +145,7 @@ impl Refusal {
 
     /// Returns the refusal of a call that only a key of the data folder can make.
     pub(crate) fn for_operators() -> Self {
-        let message = "this call needs a key of the data folder; `garth key create --operator` creates one";
+        let message = "this call needs a key of the data folder; `garth key create --operator --scope admin` creates one";
         Self::new(Code::Forbidden, message)
     }
 

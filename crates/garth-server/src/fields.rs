@@ -1,6 +1,7 @@
 //! Fields of requests. A call declares its fields once, with [`fields!`]; parser, refusals and the reference
 //! are made from the declaration.
 
+mod bounded;
 mod cursor;
 mod field;
 mod group;
@@ -9,11 +10,12 @@ mod path;
 mod sent;
 mod slot;
 
+pub(crate) use self::bounded::items;
 pub(crate) use self::field::Field;
 pub(crate) use self::group::{FieldGroup, Page, fields};
 pub(crate) use self::kind::{
     Kind, MAX_INTEGER, array, end_time, flag, integer, json, number, number_in, object, string, string_of,
     strings, time, words,
 };
-pub(crate) use self::path::tree_path;
+pub(crate) use self::path::{stored_path, tree_path};
 pub(crate) use self::sent::Fields;

@@ -171,8 +171,8 @@ limits! {
     /// Largest body of a request, unless its call takes messages or a file. A call that may wait for the
     /// language model takes at most 1 MiB.
     max_body: usize, Bytes = MIB, 16 * KIB => 16 * MIB;
-    /// Largest body of a call that writes in a session, other than `compact`: a message of 16 MiB, and its
-    /// text as JSON. If `max_body` is larger, that applies.
+    /// Largest body of a call that writes in a session, other than `compact`, and of batches of files: a
+    /// message of 16 MiB, and its text as JSON. If `max_body` is larger, that applies.
     max_message_body: usize, Bytes = 32 * MIB, MIB => 64 * MIB;
     /// Time limit for the head of a request, and for an idle connection between requests.
     head_time: Duration, Time = 30 * SECOND, SECOND => 10 * MINUTE;

@@ -337,7 +337,7 @@ impl<'a> Admission<'a> {
         let env = self.served.home.env();
         let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?;
         if let Some(request) = reach.request().filter(|_| reach.is_bound()) {
-            caller.complete(tree, request)?;
+            caller.complete(tree, &key.binding, request)?;
         }
         Ok(reach)
     }

@@ -117,6 +117,10 @@ async fn key_of_the_home_opens_no_account(HomeSubject { one, other, .. }: &HomeS
     let admitted = other.admit(secret.reveal()).await.unwrap().unwrap();
     assert_eq!((admitted.key(), admitted.tree()), (&key, ""));
     assert!(other.open_admitted(&admitted).await.unwrap_err().is(ErrorKind::AccessDenied));
+    for scopes in [&[Scope::FilesRead][..], &[Scope::Admin, Scope::FilesRead]] {
+        let refused = one.issue_key(NewKey::new(None, scopes)).await.unwrap_err();
+        assert!(refused.is(ErrorKind::InvalidArgument), "{refused}");
+    }
     assert_eq!(ids(&other.keys(None, &KeysPage::default()).await.unwrap().items), [&*key.id]);
     assert!(one.revoke_key(Some("page"), &key.id).await.unwrap_err().is(ErrorKind::NotFound));
     one.revoke_key(None, &key.id).await.unwrap();

@@ -121,6 +121,15 @@ pub(super) fn check_audience(
     }
 }
 
+/// Returns true if the key fixes who hears its requests. It then reaches no archive of another audience, not
+/// even for the owner of the agent, who sees all of them.
+pub(super) fn fixes_listeners(binding: &Binding) -> bool {
+    let Binding { user, key, chat, class, session, .. } = binding;
+    let has_more_listeners = |class: &str| Class::named(class) != Class::Main;
+    [user, key, chat, session].into_iter().any(Option::is_some)
+        || class.as_deref().is_some_and(has_more_listeners)
+}
+
 /// Returns true for a group that the binding itself names, by its chat or session.
 fn is_fixed_group(binding: &Binding, request: &Request, who: &Identity) -> bool {
     let asks = binding.class.as_deref().map(Class::named) == Some(Class::Group);

@@ -100,8 +100,9 @@ impl Reach {
     /// Reads nothing.
     ///
     /// # Errors
-    /// `AccessDenied` if the request names something else than the key, or the key cannot be used for such
-    /// calls.
+    /// - `AccessDenied`: the request names something else than the key, or the key cannot be used for such
+    ///   calls.
+    /// - `InvalidArgument`: [`check_binding`](crate::check_binding) rejects the binding of the key.
     pub fn new(
         account: Option<Arc<dyn AccountStore>>,
         env: &Env,
@@ -109,6 +110,8 @@ impl Reach {
         family: Family,
         asked: Request,
     ) -> Result<Self> {
+        // The engine stores bindings without this check.
+        binding::check(key.binding)?;
         check_family(key.binding, family)?;
         if family == Family::Admin && !key.is_admin {
             return Err(denied("this API key lacks the scope `admin`"));

@@ -2,6 +2,7 @@
 
 mod content;
 mod file_search;
+mod line_steps;
 mod lines;
 mod matcher;
 mod request;

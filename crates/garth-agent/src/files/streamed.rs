@@ -451,9 +451,9 @@ mod tests {
         let fs = tree();
         let names = ["/notes.md", "/notes (2).md", "/notes (3).md"];
         for name in names {
-            let files = Files::new(&fs);
-            let write = files.write(&file("/notes.md"), &FileWrite::free_name(), pieces(b"x", 1));
-            assert_eq!(block_on(write).unwrap().path.as_str(), name);
+            let (files, path, how) = (Files::new(&fs), file("/notes.md"), FileWrite::free_name());
+            let written = block_on(files.write(&path, &how, pieces(b"x", 1)));
+            assert_eq!(written.unwrap().path.as_str(), name);
         }
     }
 

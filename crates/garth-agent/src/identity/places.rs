@@ -51,7 +51,8 @@ impl Hidden {
 /// Limits that the binding of an API key adds to those of the identity. The default is that of a free key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// True for every bound key: it reaches no other agent, and no text of another audience.
+    /// True for every bound key: a request reaches one agent, and a prompt has no days of other audiences.
+    /// The owner's directory of the agent still has the archives of all audiences.
     pub(crate) is_bound: bool,
     /// True if nothing can be changed.
     pub(crate) read_only: bool,
@@ -59,6 +60,8 @@ pub(crate) struct Bounds {
     pub(crate) keeps_directories: bool,
     /// True if one session is visible, and no new one can be created.
     pub(crate) one_session: bool,
+    /// True if archives of other audiences are hidden, also from the owner of the agent.
+    pub(crate) own_archives: bool,
     /// Label of a tree that is narrower than that of the identity, whose snapshots and commit ids it must not
     /// share.
     pub(crate) label: Option<String>,

@@ -221,9 +221,15 @@ impl<'a> Sessions<'a> {
         self.author.audience.is_some()
     }
 
-    /// Returns true for a bound API key, which reaches no other agent and no text of another audience.
+    /// Returns true for a bound API key. A request with it reaches one agent, and its prompts have no days of
+    /// other audiences. It may still read their archives, unless [`Self::has_own_archives`].
     pub(crate) fn is_bound(&self) -> bool {
         self.places.as_ref().is_some_and(|places| places.bounds.is_bound)
+    }
+
+    /// Returns true for an API key that reaches no archive of another audience.
+    pub(crate) fn has_own_archives(&self) -> bool {
+        self.places.as_ref().is_some_and(|places| places.bounds.own_archives)
     }
 
     /// Returns true for an API key that is bound to one session.

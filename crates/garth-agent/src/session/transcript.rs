@@ -20,6 +20,7 @@ mod placed;
 mod read;
 mod salvage;
 mod split;
+mod stored;
 mod surrogates;
 mod system_prompt;
 

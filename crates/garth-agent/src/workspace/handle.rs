@@ -212,10 +212,15 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// Returns true if prompts of main sessions show the days of other audiences. A bound API key reaches one
-    /// audience.
+    /// Returns true if prompts of main sessions show the days of other audiences. Those of a bound API key do
+    /// not, though it may read the archives of these audiences as the owner of the agent.
     pub(super) fn shows_others(&self) -> bool {
         !self.own.as_ref().is_some_and(Sessions::is_bound)
+    }
+
+    /// Returns true if main sessions see the archives of other audiences.
+    pub(super) fn shows_other_archives(&self) -> bool {
+        !self.own.as_ref().is_some_and(Sessions::has_own_archives)
     }
 
     /// Returns the unconfined account, for the memory of other audiences in main sessions.

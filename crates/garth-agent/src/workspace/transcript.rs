@@ -139,12 +139,13 @@ impl Workspace<'_> {
         }
     }
 
-    /// Returns true if the author sees the archive with this metadata. `main` sees all, others those of
-    /// sessions of their audience with at least as many listeners.
+    /// Returns true if the author sees the archive with this metadata. `main` sees all, unless the API key
+    /// hides those of other audiences. Others see those of sessions of their audience with at least as many
+    /// listeners.
     fn sees_archive(&self, metadata: &BTreeMap<String, String>) -> bool {
         let own = self.own_class();
         let says = |name: &str| metadata.get(name).map(String::as_str);
-        own == Class::Main
+        (own == Class::Main && self.shows_other_archives())
             || (says(AUDIENCE).is_some_and(|audience| Some(audience) == self.author.keeper())
                 && says(CLASS).is_some_and(|class| own.sees(Class::named(class))))
     }

@@ -66,6 +66,15 @@ fn random_text(random: &mut Random) -> String {
     text
 }
 
+/// Writes a few files in one commit, and returns their paths and texts.
+async fn write_random(fs: &Fs, random: &mut Random) -> Vec<(String, String)> {
+    let paths = random_paths(random);
+    let files: Vec<(String, String)> = paths.into_iter().map(|path| (path, random_text(random))).collect();
+    let written: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    write(fs, &written).await;
+    files
+}
+
 /// Returns limits that end most pages early.
 fn random_limits(random: &mut Random) -> Limits {
     let mut limits = Limits::default();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use garth_agent::access::{Credential, Family, Grounds, Reach};
 use garth_agent::session::Create;
 use garth_agent::{Access, Caller, Request};
-use garth_engine::datadir::Binding;
+use garth_engine::home::Binding;
 use garth_engine::model::{At, Batch, HistoryPage, Op};
-use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, Home};
 use serde_json::{Value, json};
 
 use super::access::{Account, p, scout};
@@ -68,6 +68,57 @@ async fn bound_key_never_opens_the_account() {
     let store = Some(Arc::clone(&account.store));
     let refused = Reach::new(store, &Env::system(), key, Family::Admin, Request::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AccessDenied);
+}
+
+/// The engine stores such bindings if nobody has checked them.
+#[tokio::test]
+async fn invalid_binding_opens_nothing() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    for json in [
+        json!({"read_only": true}),
+        json!({"prefix": "/notes"}),
+        json!({"user": "default"}),
+        json!({"key": "scout"}),
+        json!({"agent": "scout", "class": "none"}),
+    ] {
+        let bound = binding(json.clone());
+        let key = Credential { id: "0123456789abcdef", binding: &bound, is_admin: false };
+        let store = Some(Arc::clone(&account.store));
+        let opened = Reach::new(store, &Env::system(), key, Family::Files, Request::default());
+        assert_eq!(opened.unwrap_err().kind(), ErrorKind::InvalidArgument, "{json}");
+    }
+}
+
+/// Reads a file of the account `acme` by a call on files that names nobody, as an operator does.
+async fn read_as_operator(
+    home: &Arc<dyn Home>,
+    store: Option<Arc<dyn AccountStore>>,
+    binding: &Binding,
+    is_admin: bool,
+) -> Result<String, Error> {
+    let key = Credential { id: "0123456789abcdef", binding, is_admin };
+    let reach = Reach::new(store, home.env(), key, Family::Files, Request::default())?.reading(home);
+    let tree = reach.open(Family::Files).await?.tree(false).await?;
+    tree.read_to_string("/accounts/acme/note").await
+}
+
+#[tokio::test]
+async fn only_free_admin_keys_of_the_home_read_all_accounts() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
+    data.create_account("acme").await.unwrap();
+    let store = data.account("acme").await.unwrap();
+    store.write("/note", "tea").await.unwrap();
+    let home: Arc<dyn Home> = Arc::new(data);
+    let (free, bound) = (Binding::default(), binding(json!({"agent": "scout"})));
+    assert_eq!(read_as_operator(&home, None, &free, true).await.unwrap(), "tea");
+    // Keys of the data folder that older versions created may lack `admin`.
+    for (binding, is_admin) in [(&free, false), (&bound, true)] {
+        let refused = read_as_operator(&home, None, binding, is_admin).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AccessDenied, "{binding:?}: {refused}");
+    }
+    let missing = read_as_operator(&home, Some(store), &free, true).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
 }
 
 #[tokio::test]

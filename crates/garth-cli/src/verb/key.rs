@@ -36,11 +36,15 @@ pub(crate) struct Key {
 enum Action {
     /// Create a key, and print it once
     ///
-    /// With --agent, --user, --key, --chat, --class or --session, the key is bound: it opens the tree that
-    /// `garth` shows with the same options, and nothing else. The variables GARTH_AGENT and GARTH_USER bind
-    /// nothing.
+    /// With --agent, --user, --key, --chat, --class or --session, the key is bound to these names, and
+    /// requests with other names fail. A name that is not given is free: with --agent alone, requests may name
+    /// any user, and with --user alone any agent. The free names are printed. The variables GARTH_AGENT and
+    /// GARTH_USER bind nothing.
+    ///
+    /// A key of the data folder (--operator) requires --scope admin and no other scope, and cannot be bound.
     #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read\n  \
-                      garth key create --agent scout --user ann --scope files:read --expires 30d")]
+                      garth key create --agent scout --user ann --scope files:read --expires 30d\n  \
+                      garth key create --operator --scope admin")]
     Create(Create),
     /// List keys, without their secrets
     #[command(alias = "ls", after_help = "Example:\n  garth key list")]
@@ -73,7 +77,7 @@ struct Create {
     #[arg(long, default_value = "", value_name = "TEXT")]
     label: String,
     /// Scope of access: memory:read, memory:write, search:read, files:read, files:write, or admin for all of
-    /// them (repeatable) [default: memory:read, memory:write and search:read; with --operator admin]
+    /// them (repeatable) [default: memory:read, memory:write and search:read]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<Scope>,
     /// Bind the key to this path of its tree
@@ -143,10 +147,9 @@ impl Create {
             garth_agent::check_binding(&binding)?;
         }
         let owner = Owner::open(app).await?;
-        let scopes = match (&*self.scopes, owner.account()) {
-            ([], None) => &[Scope::Admin][..],
-            ([], Some(_)) => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
-            (scopes, _) => scopes,
+        let scopes: &[Scope] = match &*self.scopes {
+            [] => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
+            scopes => scopes,
         };
         let mut new = NewKey::new(owner.account(), scopes);
         (new.label, new.binding, new.expires) = (self.label, binding, expires);
@@ -253,8 +256,30 @@ fn show_secret<const N: usize>(
     for (name, value) in more {
         json[name] = value;
     }
-    let text = format!("{secret}\n    shown only once; id {}, {}{}", key.id, scopes(key, " "), limits(key));
+    let (scopes, limits, free) = (scopes(key, " "), limits(key), free(&key.binding));
+    let text = format!("{secret}\n    shown only once; id {}, {scopes}{limits}{free}", key.id);
     app.out.item(&json, text)
+}
+
+/// Returns a line with the names that requests with a bound key may choose; empty for a free key, and if the
+/// binding fixes all of them. A class is not one of them: a request can only ask for more listeners.
+fn free(binding: &Binding) -> String {
+    let Binding { agent, user, key, chat, session, .. } = binding;
+    // A user or a session key fixes the audience, and a session key its agent, too.
+    let is_anyone = user.is_none() && key.is_none();
+    let names = [
+        ("agent", agent.is_none() && key.is_none()),
+        ("user", is_anyone),
+        ("session key", is_anyone),
+        ("chat", chat.is_none()),
+        ("session", session.is_none()),
+    ];
+    let names: Vec<&str> = names.into_iter().filter(|(_, is_free)| *is_free).map(|(name, _)| name).collect();
+    match (binding.is_free(), names.split_last()) {
+        (true, _) | (_, None) => String::new(),
+        (_, Some((last, []))) => format!("\n    requests may name any {last}"),
+        (_, Some((last, names))) => format!("\n    requests may name any {} and {last}", names.join(", ")),
+    }
 }
 
 fn show(app: &mut App, key: &ApiKey) -> Result {
@@ -291,6 +316,31 @@ fn limits(key: &ApiKey) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unbound_names_are_free() {
+        let bound = |names: &[&str]| {
+            let mut binding = Binding::default();
+            for name in names {
+                let field = match *name {
+                    "agent" => &mut binding.agent,
+                    "user" => &mut binding.user,
+                    "key" => &mut binding.key,
+                    "chat" => &mut binding.chat,
+                    "class" => &mut binding.class,
+                    _ => &mut binding.session,
+                };
+                *field = Some("x".to_owned());
+            }
+            free(&binding).trim_start().to_owned()
+        };
+        assert_eq!(bound(&["agent"]), "requests may name any user, session key, chat and session");
+        assert_eq!(bound(&["user"]), "requests may name any agent, chat and session");
+        assert_eq!(bound(&["key"]), "requests may name any chat and session");
+        assert_eq!(bound(&["agent", "user", "class", "chat"]), "requests may name any session");
+        assert_eq!(bound(&["agent", "user", "chat", "session"]), "");
+        assert_eq!(bound(&[]), "", "the whole account is free");
+    }
 
     #[test]
     fn expiry_is_a_lifetime_or_a_time() {

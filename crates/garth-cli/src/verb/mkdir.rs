@@ -1,6 +1,7 @@
 //! `garth mkdir`: creates directories.
 
 use clap::Args;
+use garth_agent::files::parse_mode;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, Entry, Kind, Op, SetAttrs};
 

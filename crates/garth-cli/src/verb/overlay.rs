@@ -110,7 +110,7 @@ impl Overlay {
                 apply(app, &id, side, commit).await
             }
             Action::Rm { id, commit } => {
-                let batch = batch(app, commit, || format!("discard overlay {id}"))?;
+                let batch = batch(app, commit, || format!("discard overlay {id}"))?.by_garth();
                 let account = account(app).await?;
                 let commit = StoredOverlay::discard(&*account, &id, &batch).await?;
                 let json = json!({"id": id, "seq": commit.seq, "time": commit.time.to_rfc3339()});
@@ -124,17 +124,16 @@ async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
     app.account_of(&*app.home()?).await
 }
 
-/// Returns a batch with author and message.
+/// Returns a batch in the name of the caller, with a message.
 fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<Batch> {
-    // An overlay is stored in the part of the tree that is reserved for garth.
-    let batch = Batch::default().by_garth().author(app.author()).message(commit.message.unwrap_or_else(why));
+    let batch = Batch::default().author(app.author()).message(commit.message.unwrap_or_else(why));
     Ok(if app.global.override_rules { batch.overriding_rules() } else { batch })
 }
 
 async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: CommitArgs) -> Result {
     // Checked first: an invalid name must not leave a new data folder behind.
     garth_engine::path::check_id("overlay", id)?;
-    let batch = batch(app, commit, || format!("create overlay {id}"))?;
+    let batch = batch(app, commit, || format!("create overlay {id}"))?.by_garth();
     let account = app.account_of(&*app.home_of_account().await?).await?;
     let as_of = match at {
         Some(text) => Some(app.as_of(&*account, text).await?.head().await?.seq),
@@ -193,6 +192,7 @@ async fn diff(app: &mut App, id: &str) -> Result {
 }
 
 async fn apply(app: &mut App, id: &str, side: Side, commit: CommitArgs) -> Result {
+    // Not `by_garth`: drafts hold what clients wrote, and rules reserve some fields and lines for garth.
     let batch = batch(app, commit, || format!("apply overlay {id}"))?;
     let stored = StoredOverlay::open(&*account(app).await?, id).await?;
     let applied = progress::waiting("applying", async { Ok(stored.apply(side, &batch).await?) }).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
+use garth_agent::files::parse_mode;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Entry, Kind, Op, SetAttrs, Timestamp};
 

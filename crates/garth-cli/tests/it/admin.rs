@@ -76,6 +76,18 @@ fn key_is_bound_by_identity_options() {
 }
 
 #[test]
+fn key_create_prints_free_names() {
+    let garth = Garth::new();
+    let bound = garth.ok(&["key", "create", "--agent", "scout"]);
+    assert!(bound.contains("requests may name any user, session key, chat and session"), "{bound}");
+    let args = ["key", "create", "--agent", "scout", "--user", "ann", "--chat", "trip", "--session", "s"];
+    for args in [&args[..], &["key", "create"]] {
+        let made = garth.ok(args);
+        assert!(!made.contains("requests may name"), "{made}");
+    }
+}
+
+#[test]
 fn variables_do_not_bind_keys() {
     let garth = Garth::new();
     let mut command = garth.command(&["key", "create", "--json"]);
@@ -100,8 +112,11 @@ fn key_create_rejects_contradictory_options() {
         &["--agent", "scout", "--prefix", "/"],
         &["--agent", "scout", "--prefix", "notes"],
         &["--agent", "scout", "--class", "none"],
-        &["--operator", "--agent", "scout"],
-        &["--operator", "--user", "ann"],
+        &["--operator"],
+        &["--operator", "--scope", "memory:read"],
+        &["--operator", "--scope", "admin", "--scope", "memory:read"],
+        &["--operator", "--scope", "admin", "--agent", "scout"],
+        &["--operator", "--scope", "admin", "--user", "ann"],
         &["--user", "ann", "--skill", "cook"],
         &["--user", "ann", "--upload-limit", "1M"],
         &["--overlay", "draft"],
@@ -144,7 +159,7 @@ fn rotated_key_ends_after_the_grace() {
 #[test]
 fn operator_keys_are_listed_apart() {
     let garth = Garth::new();
-    let made = garth.json(&["key", "create", "--operator"]);
+    let made = garth.json(&["key", "create", "--operator", "--scope", "admin"]);
     assert_eq!((&made["account"], &made["scopes"]), (&json!(null), &json!(["admin"])));
     let id = string(&made["id"]);
     assert_eq!(garth.ok(&["key", "list"]), "");

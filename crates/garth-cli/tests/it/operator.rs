@@ -98,7 +98,7 @@ fn links_stay_in_their_account() {
 #[test]
 fn operator_key_is_made_by_the_same_option() {
     let garth = accounts();
-    garth.ok(&["--operator", "key", "create"]);
+    garth.ok(&["--operator", "key", "create", "--scope", "admin"]);
     let listed = garth.lines(&["key", "list", "--operator"]);
     assert_eq!(column(&listed, "label"), [""]);
     assert!(listed[0]["account"].is_null());

@@ -71,6 +71,22 @@ fn overlay_conflict_names_its_options() {
 }
 
 #[test]
+fn apply_keeps_fields_of_garth() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work"]);
+    let meta = "/users/default/agents/default/session/work/meta.json";
+    let before = garth.ok(&["cat", meta]);
+    garth.ok(&["overlay", "create", "draft"]);
+    garth.feed(&["write", meta, "--overlay", "draft"], "{}");
+    let said = garth.fails(6, &["overlay", "apply", "draft"]);
+    assert!(said.contains(meta) && said.contains("garth alone"), "{said}");
+    assert_eq!(garth.ok(&["cat", meta]), before);
+    assert_eq!(garth.ok(&["overlay", "diff", "draft"]), format!("M  {meta}\n"));
+    garth.ok(&["overlay", "apply", "draft", "--override-rules"]);
+    assert_eq!(garth.ok(&["cat", meta]), "{}");
+}
+
+#[test]
 fn fork_shows_past_state() {
     let garth = Garth::new();
     garth.feed(&["write", "/a"], "one\n");

@@ -77,11 +77,15 @@ impl Control {
     /// [`KeyOrigin`](super::KeyOrigin) returns the same key and secret for 24 hours, as the key is at the
     /// time of the repeat.
     ///
+    /// The engine knows no agents, so it checks ids and sizes of the binding, but neither its session key and
+    /// class, nor that it names anybody. Call `garth_agent::check_binding` first, as the command line and the
+    /// server do. Requests with a key whose binding that function rejects are refused.
+    ///
     /// # Errors
     /// - `NotFound`: the account does not exist.
-    /// - `InvalidArgument`: `scopes` is empty; the label exceeds [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL)
-    ///   bytes or contains control characters; the key would have expired already; a bound key has the scope
-    ///   `admin` or no account; the binding is malformed.
+    /// - `InvalidArgument`: `scopes` is empty; a key of the data folder has another scope than `admin`; the
+    ///   label exceeds [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or contains control characters; the key
+    ///   would have expired already; a bound key has the scope `admin` or no account; the binding is malformed.
     /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
     /// - `Conflict`: the caller used the idempotency key more than 24 hours ago.
     pub async fn issue_key(&self, new: NewKey) -> Result<(ApiKey, Secret)> {

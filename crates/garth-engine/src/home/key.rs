@@ -178,7 +178,7 @@ impl Admitted {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct NewKey {
-    /// Account that the key opens. `None`: a key of the data folder.
+    /// Account that the key opens. `None`: a key of the data folder, whose only scope is `admin`.
     pub account: Option<String>,
     /// Name chosen by its owner.
     pub label: String,
@@ -203,21 +203,23 @@ impl NewKey {
     /// Checks the parts that need no stored data.
     ///
     /// # Errors
-    /// `InvalidArgument`: the label exceeds [`MAX_KEY_LABEL`] bytes or contains control characters; a bound
-    /// key has the scope `admin` or no account; the binding is malformed.
+    /// `InvalidArgument`: the label exceeds [`MAX_KEY_LABEL`] bytes or contains control characters; a key
+    /// without an account has another scope than `admin`; a bound key has the scope `admin` or no account; the
+    /// binding is malformed.
     pub fn check(&self) -> Result<()> {
         check_label(&self.label)?;
         self.binding.check()?;
-        if self.binding.is_free() {
-            return Ok(());
+        match (self.binding.is_free(), &self.account) {
+            (false, None) => Err(Error::invalid("a key of the data folder cannot be bound; name an account")),
+            (false, _) if self.scopes.contains(&Scope::Admin) => {
+                Err(Error::invalid("a bound key cannot have the scope admin, which reaches everything"))
+            }
+            // It makes no other calls. No default adds `admin`: whoever forgets the account must not get it.
+            (true, None) if self.scopes.iter().any(|scope| *scope != Scope::Admin) => Err(Error::invalid(
+                "a key of the data folder has the scope admin alone; name that scope, or an account",
+            )),
+            _ => Ok(()),
         }
-        if self.scopes.contains(&Scope::Admin) {
-            return Err(Error::invalid("a bound key cannot have the scope admin, which reaches everything"));
-        }
-        if self.account.is_none() {
-            return Err(Error::invalid("a key of the data folder cannot be bound; name an account"));
-        }
-        Ok(())
     }
 }
 

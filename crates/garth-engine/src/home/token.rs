@@ -110,12 +110,15 @@ impl Hasher {
     /// Derives the token of a request with an idempotency key, so that a repeat shows the token again though
     /// it is stored nowhere. `folder` is that of the account, empty for the home.
     ///
-    /// The token of the caller is part of the input: without it, nothing on the disk leads to the new token.
+    /// Both the token of the caller and the secret of the home are part of the input. Nothing on the disk
+    /// leads to the new token without the first, so a stolen backup does not. A token that has leaked does
+    /// not without the second, so its successor stays secret.
     pub fn derive(&self, origin: &KeyOrigin, folder: &str) -> Issued {
         let mut material = blake3::Hasher::new_derive_key("garth key 1");
-        for part in [origin.token.reveal(), folder, &origin.idempotency_key] {
+        let parts = [origin.token.reveal(), folder, &origin.idempotency_key].map(str::as_bytes);
+        for part in std::iter::once(&self.0[..]).chain(parts) {
             // With its length, so that different parts never have the same input.
-            material.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+            material.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         let mut output = material.finalize_xof();
@@ -148,6 +151,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// Whoever has a token and guesses the idempotency key still lacks the secret of the home.
+    #[test]
+    fn token_and_idempotency_key_alone_derive_nothing() {
+        let origin = KeyOrigin::new("token", "rotate-1", [0; 32]);
+        let derive = |key: [u8; 32]| Hasher::new(key).derive(&origin, "");
+        let (one, other) = (derive([7; 32]), derive([8; 32]));
+        assert_ne!(one.id, other.id);
+        assert_ne!(one.secret.reveal(), other.secret.reveal());
+        assert_eq!(derive([7; 32]).secret.reveal(), one.secret.reveal());
+    }
 
     #[test]
     fn sealing_key_depends_on_the_secret_alone() {

@@ -58,7 +58,8 @@ impl Format {
     }
 
     /// Creates the tables of an empty file, or runs the scripts that an older version lacks, in one
-    /// transaction. No other process may use the file during the call. `first_rows` writes the first rows of
+    /// transaction. Other processes may have the file open: they see the old tables or the new ones, and one
+    /// whose program expects the old ones fails from then on. `first_rows` writes the first rows of
     /// a new file, after all scripts.
     pub(crate) fn bring_forward(
         &self,

@@ -98,7 +98,10 @@ fn rejects_contradictory_keys() {
     root.binding.prefix = Some(TreePath::root());
     let mut past = new(&[Scope::FilesRead]);
     past.expires = Some(START);
-    for new in [bound, of_folder, root, past, new(&[])] {
+    let of_folder_with = |scopes: &[Scope]| NewKey::new(None, scopes);
+    let memory = of_folder_with(&[Scope::MemoryRead]);
+    let (more, none) = (of_folder_with(&[Scope::Admin, Scope::MemoryRead]), of_folder_with(&[]));
+    for new in [bound, of_folder, root, past, new(&[]), memory, more, none] {
         let shown = format!("{new:?}");
         assert_eq!(home.issue(new).unwrap_err().kind(), ErrorKind::InvalidArgument, "{shown}");
     }
@@ -196,6 +199,22 @@ fn other_request_or_caller_does_not_get_the_token() {
     }
     assert_eq!(tokens.len(), 4);
     assert_eq!(home.admitted(&secret), Some(key));
+}
+
+/// As after a leak: the attacker has the old token and the idempotency key, but another data folder.
+#[test]
+fn old_token_does_not_lead_to_its_successor() {
+    let rotated = |home: &Home| {
+        let (old, _) = home.issue(NewKey::new(None, &[Scope::Admin])).unwrap();
+        let mut rotation = Rotation::new(Duration::ZERO);
+        rotation.origin = Some(KeyOrigin::new("leaked", "rotate-1", [1; 32]));
+        block_on(home.data.control().rotate_key(None, &old.id, rotation)).unwrap().secret
+    };
+    let (home, other) = (Home::new(), Home::new());
+    let (secret, guessed) = (rotated(&home), rotated(&other));
+    assert_ne!(secret.reveal(), guessed.reveal());
+    assert!(home.admitted(&secret).is_some());
+    assert_eq!(home.admitted(&guessed), None);
 }
 
 #[test]

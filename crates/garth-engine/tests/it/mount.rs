@@ -286,6 +286,27 @@ async fn mounted_nodes_keep_stable_inodes() {
 }
 
 #[tokio::test]
+async fn page_of_names_continues_past_hidden_ones() {
+    let account = Account::new().await;
+    account.other.mkdir_all("/hidden").await.unwrap();
+    account.other.mkdir_all("/z").await.unwrap();
+    account.other.write("/z/shown", "text").await.unwrap();
+    for name in ["a", "b", "c"] {
+        account.other.commit(Op::link(p("/z/shown"), p(&format!("/hidden/{name}"))).into()).await.unwrap();
+    }
+    let tree = Mount::builder(&*account.fs, &p("/chats/one"), owner())
+        .mount(p("/o"), account.other.clone())
+        .directory(p("/o/hidden"), p("/skills/s"))
+        .open()
+        .await
+        .unwrap();
+    for limit in [1, 2, 10] {
+        let names = tree.names(&At::Path(p("/o/z/shown")), &NamesPage::default().limit(limit)).await.unwrap();
+        assert_eq!((names.items, names.more), (vec![p("/o/z/shown")], false), "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn mount_limits_changes_search_and_past() {
     let account = Account::new().await;
     let tree = account.tree().await;

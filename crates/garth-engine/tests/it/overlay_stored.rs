@@ -228,6 +228,10 @@ async fn concurrent_creation_of_system_directory_succeeds() {
     assert!(listed.more && listed.items.len() == 3);
     let after = garth_engine::Name::parse("o2").unwrap();
     assert_eq!(StoredOverlay::list(&*account, &Page::default().after(after)).await.unwrap().items.len(), 5);
+    // As an overlay that was discarded after its name was read.
+    account.raw().mkdir_all("/.garth/overlays/a").await.unwrap();
+    let listed = StoredOverlay::list(&*account, &Page::default().limit(1)).await.unwrap();
+    assert_eq!((listed.items[0].id.as_str(), listed.more), ("o0", true));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use futures::executor::block_on;
 use garth_engine::model::{ChangesQuery, Seq};
-use garth_engine::{DataDir, Env};
+use garth_engine::{DataDir, Env, FileSystemExt as _, TreePath};
 use garth_server::reference::{self, CallReference};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold};
@@ -25,8 +25,64 @@ use self::world::{CANARY, Place, World};
 /// requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BoundKeys {
-    /// True to bind keys to their agent alone: a negative control.
-    pub leaky: bool,
+    /// Field that the keys lack: a negative control. Only keys whose binding should have it make requests.
+    pub dropped: Option<Dropped>,
+}
+
+/// Field of a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    /// Agent.
+    Agent,
+    /// User.
+    User,
+    /// Session key.
+    Key,
+    /// Chat.
+    Chat,
+    /// Class.
+    Class,
+    /// Session.
+    Session,
+    /// Prefix.
+    Prefix,
+    /// Limit to reads.
+    ReadOnly,
+}
+
+impl Dropped {
+    /// All fields.
+    pub const ALL: [Self; 8] = [
+        Self::Agent,
+        Self::User,
+        Self::Key,
+        Self::Chat,
+        Self::Class,
+        Self::Session,
+        Self::Prefix,
+        Self::ReadOnly,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::User => "user",
+            Self::Key => "key",
+            Self::Chat => "chat",
+            Self::Class => "class",
+            Self::Session => "session",
+            Self::Prefix => "prefix",
+            Self::ReadOnly => "read_only",
+        }
+    }
+
+    /// Returns a binding without this field; `None` if it does not have the field, or names nobody without it.
+    fn drop_from(self, binding: &Value) -> Option<Value> {
+        let mut binding = binding.as_object()?.clone();
+        binding.remove(self.name())?;
+        let names = Self::ALL.iter().filter(|field| !matches!(field, Self::Prefix | Self::ReadOnly));
+        names.map(|field| field.name()).any(|name| binding.contains_key(name)).then(|| binding.into())
+    }
 }
 
 impl Proof for BoundKeys {
@@ -40,7 +96,7 @@ impl Proof for BoundKeys {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        prove(setting.folder, setting.size, setting.seed, self.leaky)
+        prove(setting.folder, setting.size, setting.seed, self.dropped)
     }
 }
 
@@ -87,13 +143,14 @@ struct Account {
 }
 
 impl Account {
-    fn new(server: &Server, world: World, dry: bool, leaky: bool) -> Proven<Self> {
+    fn new(server: &Server, world: World, dry: bool, dropped: Option<Dropped>) -> Proven<Self> {
         let mut keys = Vec::new();
         for binding in bindings() {
-            let issued = match binding["agent"].as_str() {
-                Some(agent) if leaky => json!({"agent": agent}),
-                _ => binding.clone(),
+            let issued = match dropped {
+                Some(field) => field.drop_from(&binding),
+                None => Some(binding.clone()),
             };
+            let Some(issued) = issued else { continue };
             let (token, model) = (server.key(world.account, &issued)?, Model::of(&binding));
             keys.push(Key { binding, token, model });
         }
@@ -105,17 +162,18 @@ impl Account {
     }
 }
 
-/// Makes `tries` requests. With `leaky` the keys are bound to their agent alone, which must be detected.
+/// Makes `tries` requests. The keys lack the field `dropped`, which must be detected.
 ///
 /// # Errors
 /// A word that a key must not see, or a path that it must not change; with the seed of the request.
-fn prove(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
+fn prove(folder: &Path, tries: u64, seed: u64, dropped: Option<Dropped>) -> Proven<Report> {
     let home = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
     let server = Server::start(home)?;
     let worlds = [World::fill(&server, "reads", 'r')?, World::fill(&server, "writes", 'w')?];
     let places: Vec<Place> = worlds.iter().flat_map(|world| world.places.clone()).collect();
     let [reads, writes] = worlds;
-    let accounts = [Account::new(&server, reads, true, leaky)?, Account::new(&server, writes, false, leaky)?];
+    let accounts =
+        [Account::new(&server, reads, true, dropped)?, Account::new(&server, writes, false, dropped)?];
     let unchanged = head(&server, accounts[0].world.account)?;
     let mut report = Report::of(["tries", "answered", "words seen", "writes"]);
     for n in 0..tries {
@@ -148,9 +206,20 @@ fn one(server: &Server, account: &Account, places: &[Place], seed: u64, report: 
     let changed = changed_since(server, account.world.account, before)?;
     report.add("writes", !changed.is_empty());
     for path in changed {
-        hold(key.model.may_change(&path, ask.elsewhere), || format!("{}: {path} is changed by it", about()))?;
+        let owner = owner_of_chat(server, account.world.account, &path)?;
+        let may_change = key.model.may_change(&path, (&account.world, owner.as_deref()), ask.elsewhere);
+        hold(may_change, || format!("{}: {path} of {owner:?} is changed by it", about()))?;
     }
     Ok(())
+}
+
+/// Returns the audience to which the chat of a path belongs; `None` for other paths.
+fn owner_of_chat(server: &Server, account: &str, path: &str) -> Proven<Option<String>> {
+    let mut segments = path.trim_start_matches('/').split('/');
+    let (Some("chats"), Some(chat)) = (segments.next(), segments.next()) else { return Ok(None) };
+    let store = block_on(server.home.account(account))?;
+    let entry = block_on(store.lookup(&TreePath::parse(&format!("/chats/{chat}"))?))?;
+    Ok(entry.as_ref().and_then(garth_agent::chat::audience).map(str::to_owned))
 }
 
 fn head(server: &Server, account: &str) -> Proven<Seq> {

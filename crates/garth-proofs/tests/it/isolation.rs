@@ -2,7 +2,7 @@
 
 use garth_proofs::isolation::accounts::Accounts;
 use garth_proofs::isolation::audiences::{Audiences, Way};
-use garth_proofs::isolation::bound_keys::BoundKeys;
+use garth_proofs::isolation::bound_keys::{BoundKeys, Dropped};
 use garth_proofs::isolation::memories::AgentMemories;
 use garth_proofs::isolation::prompts::{Open, Prompts};
 
@@ -83,7 +83,11 @@ fn bound_keys_reach_no_excluded_place() {
 }
 
 #[test]
-fn proof_detects_keys_bound_to_their_agent_alone() {
-    let broken = broken_at(&BoundKeys { leaky: true }, 1, 2_000);
-    assert!(broken.contains("is seen by it") || broken.contains("is changed by it"), "{broken}");
+fn proof_detects_each_dropped_field_of_a_binding() {
+    for dropped in Dropped::ALL {
+        let broken = broken_at(&BoundKeys { dropped: Some(dropped) }, 1, 2_000);
+        let is_write = broken.contains("is changed by it");
+        assert!(is_write || broken.contains("is seen by it"), "{dropped:?}: {broken}");
+        assert!(is_write || dropped != Dropped::ReadOnly, "{broken}");
+    }
 }

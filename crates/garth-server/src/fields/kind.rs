@@ -22,10 +22,10 @@ pub(crate) enum Kind {
     Flag,
     /// Array of at most `max` strings. `of` says what they hold.
     Texts { of: &'static str, max: usize },
-    /// Array of objects. `of` says what they are.
-    Array { of: &'static str },
-    /// Object. `of` says what is in it.
-    Object { of: &'static str },
+    /// Array of at most `max` objects. `of` says what they are.
+    Array { of: &'static str, max: usize },
+    /// Object of at most `max` names, if it holds texts. `of` says what is in it.
+    Object { of: &'static str, max: usize },
     /// Any JSON, `null` included.
     Json,
 }
@@ -96,12 +96,12 @@ pub(crate) const fn strings() -> Kind {
 
 /// Returns an array of objects.
 pub(crate) const fn array(of: &'static str) -> Kind {
-    Kind::Array { of }
+    Kind::Array { of, max: usize::MAX }
 }
 
 /// Returns an object.
 pub(crate) const fn object(of: &'static str) -> Kind {
-    Kind::Object { of }
+    Kind::Object { of, max: usize::MAX }
 }
 
 /// Returns any JSON.
@@ -126,11 +126,13 @@ impl Kind {
         }
     }
 
-    /// Limits an array to `max` strings.
+    /// Limits an array to `max` items, or an object of texts to `max` names.
     pub(crate) const fn at_most(self, max: usize) -> Self {
         match self {
             Self::Texts { of, .. } => Self::Texts { of, max },
-            _ => panic!("only an array of strings has a number of them"),
+            Self::Array { of, .. } => Self::Array { of, max },
+            Self::Object { of, .. } => Self::Object { of, max },
+            _ => panic!("only an array or an object has a number of items"),
         }
     }
 
@@ -167,8 +169,10 @@ impl fmt::Display for Kind {
             Self::Flag => f.write_str("true or false"),
             Self::Texts { max: usize::MAX, .. } => f.write_str("an array of strings"),
             Self::Texts { max, .. } => write!(f, "an array of at most {max} strings"),
-            Self::Array { .. } => f.write_str("an array of objects"),
-            Self::Object { .. } => f.write_str("an object"),
+            Self::Array { max: usize::MAX, .. } => f.write_str("an array of objects"),
+            Self::Array { max, .. } => write!(f, "an array of at most {max} objects"),
+            Self::Object { max: usize::MAX, .. } => f.write_str("an object"),
+            Self::Object { max, .. } => write!(f, "an object of at most {max} names"),
             Self::Json => f.write_str("JSON"),
         }
     }

@@ -1,7 +1,7 @@
 //! Paths of the tree in fields.
 
 use garth_engine::path::{MAX_PATH, PathError};
-use garth_engine::{Error, TreePath};
+use garth_engine::{Error, Name, TreePath};
 
 use crate::errors::Refusal;
 
@@ -18,6 +18,17 @@ pub(crate) fn tree_path(text: &str) -> Result<TreePath, Refusal> {
     Ok(TreePath::parse(path).map_err(Error::from)?)
 }
 
+/// Returns the path of a position. Stored paths may be longer than those of requests.
+pub(crate) fn stored_path(text: &str) -> Result<TreePath, Refusal> {
+    let names = text.strip_prefix('/').ok_or_else(Refusal::cursor)?;
+    let mut path = TreePath::root();
+    for name in names.split('/').filter(|_| !names.is_empty()) {
+        let joined = Name::parse(name).and_then(|name| path.join(&name));
+        path = joined.map_err(|_| Refusal::cursor())?;
+    }
+    Ok(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +43,17 @@ mod tests {
         assert_eq!(read(&fits).ok().as_deref(), Some(&*fits));
         for text in ["", "a", "a/", " /a", "//a", "/a//b", "/./", "/a/../", "/..", "/a\0/", &long] {
             assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn positions_hold_paths_of_any_stored_length() {
+        let long = "/x".repeat(3000);
+        for path in ["/", "/a", "/a b/c", long.as_str()] {
+            assert_eq!(stored_path(path).unwrap().as_str(), path);
+        }
+        for other in ["", "a", "//", "/a//b", "/a/", "/..", "/a\0"] {
+            assert!(stored_path(other).is_err(), "{other:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use garth_agent::nearest::nearest;
 use garth_engine::compute::working;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::cursor::{self, RequestHash};
@@ -38,7 +38,8 @@ impl<'a> Fields<'a> {
         if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
             return Err(Refusal::validation("the body must be a JSON object"));
         }
-        let SentFields(mut fields) = serde_json::from_str(text).map_err(|error| {
+        let known = || declared.iter().copied().flatten().map(|field| field.name);
+        let mut fields = sent_fields(text, known().count() + 1).map_err(|error| {
             Refusal::validation(format!("the body is not valid JSON: {}", reworded(&error)))
         })?;
         fields.sort_by(|a, b| a.0.cmp(&b.0));
@@ -46,7 +47,6 @@ impl<'a> Fields<'a> {
         if let Some(twice) = fields.array_windows().find(|[one, next]| one.0 == next.0) {
             return Err(Refusal::validation(format!("\"{}\" occurs twice", twice[0].0)));
         }
-        let known = || declared.iter().copied().flatten().map(|field| field.name);
         match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
             Some((name, _)) => Err(unknown(name, &known().collect::<Vec<_>>())),
             None => Ok(Self { path, arguments, sent: fields }),
@@ -121,18 +121,25 @@ fn reworded(error: &serde_json::Error) -> String {
     error.to_string().replace("expected ident", "expected a value")
 }
 
-struct SentFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// Name and value of each field, as they were sent.
+type SentFields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
-impl<'de: 'a, 'a> Deserialize<'de> for SentFields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Object).map(Self)
-    }
+/// Reads the first `most` fields of an object, and only checks the syntax of the others: with more fields
+/// than a call has, one of the first is unknown or occurs twice. Collected, they would take many times the
+/// bytes of a long body.
+fn sent_fields(text: &str, most: usize) -> serde_json::Result<SentFields<'_>> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let fields = deserializer.deserialize_map(Object { most })?;
+    deserializer.end()?;
+    Ok(fields)
 }
 
-struct Object;
+struct Object {
+    most: usize,
+}
 
 impl<'de> Visitor<'de> for Object {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+    type Value = SentFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -140,8 +147,12 @@ impl<'de> Visitor<'de> for Object {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = Vec::with_capacity(8);
-        while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
-            fields.push((name, value));
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            if fields.len() < self.most {
+                fields.push((name, map.next_value()?));
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
         }
         Ok(fields)
     }
@@ -179,6 +190,17 @@ mod tests {
     fn reads_fields_in_any_order_with_defaults() {
         assert_eq!(read(r#"{"\u0063":"x","a":null}"#), Ok((None, 2.0, "x".to_owned())));
         assert_eq!(read(r#"{"b":1,"c":"\n","a":-1.5}"#), Ok((Option::Some(-1.5), 1.0, "\n".to_owned())));
+    }
+
+    #[test]
+    fn holds_no_more_fields_than_a_call_has() {
+        let many = format!("{{{}\"a\":1}}", "\"x\":{},".repeat(1000));
+        assert_eq!(sent_fields(&many, 4).unwrap().len(), 4);
+        assert!(sent_fields(&many.replace("\"a\":1", "\"a\":"), 4).is_err());
+        assert_eq!(read(&many).unwrap_err(), r#""x" occurs twice"#);
+        let names: String = (0..1000).map(|number| format!("\"x{number}\":1,")).collect();
+        let unknown = read(&format!("{{{names}\"c\":\"\"}}")).unwrap_err();
+        assert!(unknown.contains("is not a field of this call"), "{unknown}");
     }
 
     #[test]

@@ -253,12 +253,17 @@ impl<'a> Caller<'a> {
     ///
     /// # Errors
     /// `FORBIDDEN` if the call names the keys of another agent.
-    pub(super) fn complete(&mut self, tree: Tree, request: &Request) -> Result<(), Refusal> {
+    pub(super) fn complete(
+        &mut self,
+        tree: Tree,
+        binding: &Binding,
+        request: &Request,
+    ) -> Result<(), Refusal> {
         self.agent = Cow::Owned(request.agent.clone());
         match &mut self.agent_id {
             Some(agent_id) if tree == Tree::KeyValues => agent_id.clone_from(&self.agent),
             Some(agent_id) if **agent_id != request.agent => {
-                let message = "this API key is bound to another agent; leave \"agent_id\" out";
+                let message = other_agent(binding, request);
                 return Err(garth_engine::Error::new(ErrorKind::AccessDenied, message).into());
             }
             _ => {}
@@ -269,6 +274,25 @@ impl<'a> Caller<'a> {
         self.class = request.class.map(|class| Cow::Borrowed(class.as_str()));
         self.key.clone_from(&request.key);
         Ok(())
+    }
+}
+
+/// Returns the reason why a search with a bound key does not cover the keys of another agent than that of its
+/// identity.
+fn other_agent(binding: &Binding, request: &Request) -> String {
+    let agent = &request.agent;
+    match &binding.user {
+        _ if binding.agent.is_some() || binding.key.is_some() => {
+            format!("this API key is bound to the agent `{agent}`; leave \"agent_id\" out")
+        }
+        Some(user) => format!(
+            "this API key is bound to the user `{user}`, so this request reaches only the agent `{agent}`; name \
+             another one in \"agent\", not in \"agent_id\""
+        ),
+        None => format!(
+            "this API key is bound to no agent, and this request reaches only `{agent}`; name another one in \
+             \"agent\", not in \"agent_id\""
+        ),
     }
 }
 

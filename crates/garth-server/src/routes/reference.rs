@@ -156,8 +156,10 @@ fn field(field: &Field) -> FieldReference {
         Kind::Flag => ("boolean", "", None),
         Kind::Texts { of, max: usize::MAX } => ("array", of, None),
         Kind::Texts { of, max } => ("array", of, Some((0.into(), max.into()))),
-        Kind::Array { of } => ("array", of, None),
-        Kind::Object { of } => ("object", of, None),
+        Kind::Array { of, max: usize::MAX } => ("array", of, None),
+        Kind::Array { of, max } => ("array", of, Some((0.into(), max.into()))),
+        Kind::Object { of, max: usize::MAX } => ("object", of, None),
+        Kind::Object { of, max } => ("object", of, Some((0.into(), max.into()))),
         Kind::Json => ("", "", None),
     };
     let items = match field.kind {
@@ -229,6 +231,7 @@ fn shown(field: &FieldReference) -> String {
     match (field.r#type, &field.bounds) {
         ("", _) => "any JSON".to_owned(),
         ("string", Some((min, max))) => format!("string of {min} to {max} characters"),
+        ("object", Some((_, max))) => format!("object of at most {max} names{of}"),
         ("array", Some((_, max))) => format!("array of at most {max} {}s{of}", field.items),
         ("array", None) => format!("array of {}s{of}", field.items),
         (name, Some((min, max))) => format!("{name}, {min} to {max}"),

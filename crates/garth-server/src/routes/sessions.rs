@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use garth_agent::memory::Put;
 use garth_agent::session::{
-    Append, Change, Create, Draft, Line, List, Listed, Log, MAX_LISTED, Resolved, Select, SessionKey,
-    Sessions, Source, State, Usage,
+    Append, Change, Create, Draft, Line, List, Listed, Log, MAX_APPENDED, MAX_LISTED, Resolved, Select,
+    SessionKey, Sessions, Source, State, Usage,
 };
 use garth_agent::workspace::Reset;
 use serde::Serialize;
@@ -126,10 +126,10 @@ fields! {
     pub(super) struct AppendFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Messages, at most 1,000.
-        messages: Vec<&'a RawValue> = array("messages"), or Vec::new();
-        /// Events, at most 1,000.
-        events: Vec<&'a RawValue> = array("events"), or Vec::new();
+        /// Messages.
+        messages: Vec<&'a RawValue> = array("messages").at_most(MAX_APPENDED), or Vec::new();
+        /// Events.
+        events: Vec<&'a RawValue> = array("events").at_most(MAX_APPENDED), or Vec::new();
         /// Run of the messages and events that name no run. Default: none.
         run: Option<Cow<'a, str>> = string();
         /// Id of the last message that the caller knows; a newer one is a conflict. Default: any.

@@ -14,8 +14,8 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 
 use super::call::{Answering, Call};
-use super::method;
-use super::route::{Length, Route, Run};
+use super::methods;
+use super::route::{Length, Method, Route, Run};
 use super::served::Served;
 use super::sessions::CreateFields;
 use super::tree::Tree;
@@ -35,6 +35,7 @@ const fn failing(path: &'static str, length: Length) -> Route {
         .boxed()
     }
     Route {
+        method: Method::Post,
         path,
         summary: "Fails.",
         scopes: &[Scope::MemoryRead],
@@ -51,7 +52,7 @@ static PASSED: Route = failing("/v1/passed", Length::Passed);
 static COMPUTED: Route = failing("/v1/computed", Length::Short);
 
 async fn post(served: &Served, key: &str, route: &'static Route, body: &Value) {
-    let app: Router = Router::new().route(route.path, method(route)).with_state(served.clone());
+    let app: Router = Router::new().route(route.path, methods(&[route])).with_state(served.clone());
     let request = hyper::Request::post(route.path)
         .header("authorization", format!("Bearer {key}"))
         .body(Body::from(body.to_string()));

@@ -346,3 +346,42 @@ async fn set_child_hides_state_from_write_only_keys() {
         assert_eq!(answer["child"]["session"].is_string(), is_told, "{answer}");
     }
 }
+
+/// Returns directories to create, as operations of a commit.
+fn directories(count: usize) -> Vec<Value> {
+    (0..count).map(|number| json!({"mkdir": {"at": {"path": format!("/{number}")}}})).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_batch_without_answer_room_changes_nothing() {
+    let server = Server::start().await;
+    let lines = (0..100).map(|number| json!({"op": "mkdir", "path": format!("/{number:0200}")}));
+    let batch = json!({"ops": lines.collect::<Vec<_>>()});
+    for (call, body) in [("batch", batch), ("tree/commit", json!({"ops": directories(200)}))] {
+        let begin = server.commits().await;
+        let room = server.take_room();
+        let (status, answer) = server.post(&server.key, call, &body).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{call}: {answer}");
+        assert_eq!(server.commits().await, begin, "{call} was refused after its commit");
+        drop(room);
+        let (status, answer) = server.post(&server.key, call, &body).await;
+        assert_eq!(status, StatusCode::OK, "{call}: {answer}");
+        assert!(server.commits().await > begin, "{call}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_to_repeat_by_id_takes_its_room() {
+    let server = Server::start().await;
+    let id = "0".repeat(31) + "7";
+    let first = json!({"ops": directories(200), "id": id});
+    assert_eq!(server.post(&server.key, "tree/commit", &first).await.0, StatusCode::OK);
+    let again = json!({"ops": [], "id": id});
+    let room = server.take_room();
+    let (status, answer) = server.post(&server.key, "tree/commit", &again).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
+    drop(room);
+    let (status, answer) = server.post(&server.key, "tree/commit", &again).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(parsed(&answer)["commit"]["outcomes"].as_array().unwrap().len(), 200);
+}

@@ -214,6 +214,68 @@ fn overlay_is_created_changed_applied_and_discarded() {
 }
 
 #[test]
+fn apply_keeps_what_rules_reserve_for_garth() {
+    let server = Server::start();
+    server.own("coder", "ann");
+    server.ok("sessions/create", json!({"agent": "coder", "user": "ann", "name": "work"}).to_string());
+    let tree = account(&server);
+    let dir = "/users/ann/agents/coder/session";
+    let event = json!({
+        "id": "ev-1", "run": "r", "type": "message.withdrawn", "created_at": "2026-01-27T09:30:00Z",
+        "source": "messages:1-1",
+    });
+    let retraction = format!("{event}\n");
+    let drafts = [
+        ("changed", format!("{dir}/work/meta.json"), "{}"),
+        ("created", format!("{dir}/other/meta.json"), "{}"),
+        ("event", format!("{dir}/other/events.jsonl"), &retraction),
+    ];
+    for (id, file, text) in drafts {
+        call(&server, "overlays/create", json!({"id": id}));
+        let draft = block_on(StoredOverlay::open(&*tree, id)).unwrap().tree();
+        block_on(draft.commit(Op::write(path(&file), text.to_owned()).with_parents().into())).unwrap();
+        let before = block_on(tree.head()).unwrap().seq;
+        for side in ["ours", "theirs"] {
+            let refused = post(&server, "overlays/apply", json!({"id": id, "side": side}));
+            let message = refused.refused(400, "RULE_VIOLATION");
+            assert!(message.starts_with(&format!("{file}: ")), "{message}");
+        }
+        assert_eq!(block_on(tree.head()).unwrap().seq, before, "{id}");
+        // The draft is kept.
+        let changed = call(&server, "overlays/diff", json!({"id": id}));
+        assert!(changed.to_string().contains(&file), "{changed}");
+        call(&server, "overlays/discard", json!({"id": id}));
+    }
+}
+
+#[test]
+fn pages_of_overlay_changes_continue_after_long_paths() {
+    let server = Server::start();
+    call(&server, "overlays/create", json!({"id": "draft"}));
+    let draft = block_on(StoredOverlay::open(&*account(&server), "draft")).unwrap().tree();
+    let deep = |name: &str| format!("/{name}{}", format!("/{}", "d".repeat(200)).repeat(11));
+    let ops = [
+        Op::mkdir(path(&deep("one"))).with_parents(),
+        Op::mkdir(path(&deep("two"))).with_parents(),
+        Op::rename(path("/two"), path(&format!("{}/two", deep("one")))),
+    ];
+    for op in ops {
+        block_on(draft.commit(op.into())).unwrap();
+    }
+    let (mut paths, mut body) = (Vec::new(), json!({"id": "draft", "limit": 1}));
+    loop {
+        let page = call(&server, "overlays/diff", body.clone());
+        paths.extend(page["items"].as_array().unwrap().iter().map(|item| item["path"].clone()));
+        if page.get("has_more").is_none() {
+            break;
+        }
+        body["cursor"] = page["next_cursor"].clone();
+    }
+    assert_eq!(paths.len(), 24);
+    assert!(paths.last().unwrap().as_str().unwrap().len() > 4096);
+}
+
+#[test]
 fn fork_shows_a_snapshot() {
     let server = Server::start();
     write(&server, "/a", "one").unwrap();

@@ -168,6 +168,23 @@ fn key_without_read_scope_cannot_check() {
 }
 
 #[test]
+fn rules_quote_no_content_to_write_only_keys() {
+    let server = Server::start();
+    let blind = server.key("acme", &[Scope::FilesWrite]);
+    block_on(account(&server).write("/secret.json", r#"{"token":"canary"}"#)).unwrap();
+    let schema = json!({"properties": {"token": {"pattern": "^none"}}});
+    let rule = json!({"pattern": "/data/**", "constraint": "json", "terms": {"schema": schema}});
+    server.ok("admin/rules/set", rule.to_string());
+    let make = json!({"op": "mkdir", "path": "/data"});
+    let copy = json!({"op": "cp", "from": "/secret.json", "to": "/data/copy.json"});
+    let body = json!({"ops": [make, copy]}).to_string();
+    let message = server.post("batch", &body).refused(400, "RULE_VIOLATION");
+    assert!(message.contains("canary"), "the rule quotes the value: {message}");
+    let message = server.post_as(&blind, "batch", &body).refused(400, "RULE_VIOLATION");
+    assert!(!message.contains("canary"), "{message}");
+}
+
+#[test]
 fn repeat_returns_the_first_answer() {
     let server = Server::start();
     let body = json!({"ops": operations()[1..].iter().filter(|op| op["op"] != "mv").collect::<Vec<_>>()});

@@ -3,7 +3,7 @@
 
 use futures::executor::block_on;
 use garth_engine::TreePath;
-use garth_engine::model::{Batch, ByteRange, Op};
+use garth_engine::model::{Author, Batch, ByteRange, Op};
 use garth_server::reference;
 use serde_json::{Value, json};
 
@@ -143,6 +143,21 @@ fn bound_key_completes_names_in_each_family() {
 }
 
 #[test]
+fn search_names_the_agent_of_a_user_bound_key() {
+    let server = filled();
+    let key = server.bound_key(&json!({"user": "ann"}));
+    let search = |body: Value| {
+        let body = with(json!({"query": "valuesword", "kinds": []}), &body);
+        server.post_as(&key, "search", body.to_string())
+    };
+    let message = search(json!({"agent_id": "scout"})).refused(403, "FORBIDDEN");
+    assert!(message.contains("bound to the user `ann`") && message.contains("\"agent\""), "{message}");
+    assert_shows(&search(json!({"agent": "scout"})).text(), &["valuesword"], "the agent is named");
+    let message = search(json!({"agent": "scout", "agent_id": "other"})).refused(403, "FORBIDDEN");
+    assert!(message.contains("only the agent `scout`"), "{message}");
+}
+
+#[test]
 fn session_key_binding_reaches_its_channel_alone() {
     let server = filled();
     let key = server.bound_key(&json!({"key": CHANNEL}));
@@ -199,6 +214,63 @@ fn session_binding_reaches_one_session() {
     assert!(kept["session"]["meta"]["next"].is_null(), "{kept}");
 }
 
+/// Returns the id of the archive of a session, after its reset.
+fn archived(server: &Server, user: &str, name: &str) -> String {
+    let reset = server.ok("agents/scout/reset", json!({"user": user, "name": name}).to_string());
+    let archive = reset["archive"].as_str().unwrap().rsplit('/').next().unwrap();
+    archive.trim_end_matches(".jsonl.gz").to_owned()
+}
+
+/// Returns true if a key lists an archive, reads its transcript, and sees its file. All three must agree.
+fn reads_archive(server: &Server, binding: &Value, named: &Value, id: &str) -> bool {
+    let key = server.bound_key(binding);
+    let list = server.post_as(&key, "agents/scout/archives", named.to_string());
+    assert_eq!(list.status, 200, "{binding}: {}", list.text());
+    let name = with(json!({"name": id}), named).to_string();
+    let transcript = server.post_as(&key, "agents/scout/transcript", name);
+    let path = format!("/.agent/sessions/{id}.jsonl.gz");
+    let file = with(json!({"agent": "scout", "path": path}), named).to_string();
+    let statuses = [transcript.status, server.post_as(&key, "tree/stat", file).status];
+    let is_listed = list.text().contains(id);
+    assert_eq!(statuses, [if is_listed { 200 } else { 404 }; 2], "{binding}: {}", transcript.text());
+    is_listed
+}
+
+#[test]
+fn key_that_fixes_a_name_reads_no_archive_of_others() {
+    let server = filled();
+    let of_bob = archived(&server, "bob", "bob-chat");
+    let ann = json!({"user": "ann"});
+    for (binding, named) in [
+        (json!({"agent": "scout", "user": "ann"}), json!({})),
+        (json!({"user": "ann", "class": "main"}), json!({})),
+        (json!({"key": "agent:scout:main"}), json!({})),
+        (json!({"agent": "scout", "chat": "trip"}), ann.clone()),
+        (json!({"agent": "scout", "session": "ann-chat"}), ann.clone()),
+        (json!({"agent": "scout", "class": "dm"}), ann.clone()),
+    ] {
+        assert!(!reads_archive(&server, &binding, &named, &of_bob), "{binding}");
+    }
+    // The agent alone is fixed, and the request names its owner.
+    for binding in [json!({"agent": "scout"}), json!({"agent": "scout", "class": "main"})] {
+        assert!(reads_archive(&server, &binding, &ann, &of_bob), "{binding}");
+    }
+}
+
+#[test]
+fn bound_owner_lists_its_own_archives() {
+    let server = filled();
+    let (of_ann, of_bob) = (archived(&server, "ann", "ann-chat"), archived(&server, "bob", "bob-chat"));
+    let key = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let list = server.post_as(&key, "agents/scout/archives", "{}").text();
+    assert!(list.contains(&of_ann) && !list.contains(&of_bob), "{list}");
+    let lines = server.post_as(&key, "agents/scout/transcript", json!({"name": of_ann}).to_string());
+    assert_shows(&lines.text(), &["annsword"], "transcript");
+    // Archives of the key's own audience are read by these calls, not as files.
+    let path = json!({"agent": "scout", "path": format!("/.agent/sessions/{of_ann}.jsonl.gz")});
+    server.post_as(&key, "tree/stat", path.to_string()).refused(404, "NOT_FOUND");
+}
+
 #[test]
 fn session_binding_does_not_tell_which_sessions_exist() {
     let server = filled();
@@ -208,6 +280,31 @@ fn session_binding_does_not_tell_which_sessions_exist() {
         server.post_as(&key, "sessions/create", body).refused(403, "FORBIDDEN").replace(name, "NAME")
     };
     assert_eq!(refused("bob-other"), refused("no-such-session"));
+}
+
+#[test]
+fn taken_names_do_not_tell_who_has_them() {
+    let server = filled();
+    let dm = server.bound_key(&json!({"agent": "scout", "user": "ann", "class": "dm"}));
+    let create = |name: &str| server.post_as(&dm, "sessions/create", json!({"name": name}).to_string());
+    assert_eq!(create("own").status, 200);
+    let refused = |name: &str| create(name).refused(409, "PATH_CONFLICT").replace(name, "NAME");
+    assert_eq!(refused("ann-chat"), refused("own"), "one of the class main is hidden");
+
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    for chat in ["trip", "gone"] {
+        let target = format!("/v1/fs/note.md?agent=scout&user=bob&chat={chat}");
+        let reply = server.request("PUT", &target, &headers, b"x");
+        assert!(reply.status < 300, "{}", reply.text());
+    }
+    let account = block_on(server.home.account("acme")).unwrap();
+    block_on(garth_agent::chat::delete(&*account, "gone", Author::default())).unwrap();
+    let ann = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let refused = |chat: &str| {
+        let body = json!({"path": "/", "chat": chat}).to_string();
+        server.post_as(&ann, "tree/stat", body).refused(403, "FORBIDDEN").replace(chat, "NAME")
+    };
+    assert_eq!(refused("trip"), refused("gone"));
 }
 
 #[test]
@@ -264,7 +361,8 @@ fn read_only_binding_changes_nothing() {
         let reply = send(&server, &key, (call, body), &json!({"agent": "new"}));
         match call {
             "agents/{agent}/prompt" => {
-                assert!(reply.refused(403, "FORBIDDEN").contains("memory:write"), "{call}");
+                let message = reply.refused(403, "FORBIDDEN");
+                assert!(message.contains("read-only") && message.contains("`memory:write`"), "{message}");
             }
             _ => assert!(matches!(reply.status, 200 | 404), "{call}: {}", reply.text()),
         }
@@ -276,7 +374,8 @@ fn read_only_binding_changes_nothing() {
         ("agents/new/daily/add", json!({"text": "Tea."})),
     ] {
         let message = server.post_as(&key, call, body.to_string()).refused(403, "FORBIDDEN");
-        assert!(message.contains("memory:write"), "{call}: {message}");
+        let is_named = message.contains("read-only") && message.contains("`memory:write`");
+        assert!(is_named, "{call}: {message}");
     }
     assert_eq!(head(), before, "directories of the agent were created");
 }

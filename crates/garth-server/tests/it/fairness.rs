@@ -147,6 +147,8 @@ fn of_tree() -> Vec<Costly> {
             json!({"expressions": ["word9[0-9]+ word[0-9]+ "], "before": 100, "after": 100, "max_line": 4000})
                 .to_string(),
         ),
+        // Thousands of states are active at each byte.
+        ("/v1/tree/grep", "tree/grep", json!({"expressions": [r"[a-z0-9 ]*word9[a-z0-9 ]{4000}\{"]}).to_string()),
         ("/v1/tree/glob", "tree/glob", json!({"pattern": "/**", "entries": true}).to_string()),
         ("/v1/tree/diff", "tree/diff", json!({"path": "/", "from": "0"}).to_string()),
         (

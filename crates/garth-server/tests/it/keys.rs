@@ -79,9 +79,21 @@ fn bound_key_is_shown_with_its_binding() {
     let body = json!({"scopes": ["files:read", "files:write"], "binding": binding});
     let created = server.ok("admin/keys/create", body.to_string());
     assert_eq!(created["key"]["binding"], binding);
-    let free = server.ok("admin/keys/create", r#"{"binding":{}}"#);
+    let free = server.ok("admin/keys/create", r#"{"binding":null}"#);
     assert_eq!(free["key"]["binding"], Value::Null);
     assert_eq!(free["key"]["scopes"], json!(["memory:read", "memory:write", "search:read"]));
+}
+
+/// As a program sends it whose agent is missing: it must not get a key of the whole account.
+#[test]
+fn empty_binding_creates_no_key() {
+    let server = Server::start();
+    for binding in [json!({}), json!({"agent": null}), json!({"agent": null, "read_only": false})] {
+        let body = json!({"binding": binding}).to_string();
+        let message = server.post("admin/keys/create", body).refused(400, "VALIDATION_ERROR");
+        assert!(message.contains("\"binding\" binds nothing"), "{binding}: {message}");
+    }
+    assert_eq!(server.ok("admin/keys/list", "{}")["items"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -90,7 +102,7 @@ fn read_only_key_writes_nothing() {
     let body = json!({"binding": {"agent": "scout", "read_only": true}}).to_string();
     let key = text(&server.ok("admin/keys/create", body)["secret"]);
     let message = server.post_as(&key, "put", r#"{"path":"/a","value":1}"#).refused(403, "FORBIDDEN");
-    assert_eq!(message, "this API key is read-only");
+    assert_eq!(message, "this API key is read-only, so it lacks the scope `memory:write`");
 }
 
 #[test]
@@ -182,6 +194,11 @@ fn key_of_data_folder_manages_keys_and_changes_no_account() {
     // Without an account, the calls are on its own kind.
     let another = ask("create", json!({"scopes": ["admin"]}));
     assert_eq!(another["key"]["account"], Value::Null);
+    for body in [json!({}), json!({"scopes": ["memory:read"]}), json!({"scopes": ["admin", "memory:read"]})] {
+        let reply = server.post_as(&operator, "admin/keys/create", body.to_string());
+        let message = reply.refused(400, "VALIDATION_ERROR");
+        assert!(message.contains("has the scope admin alone"), "{body}: {message}");
+    }
     assert_eq!(ask("list", json!({}))["items"].as_array().unwrap().len(), 2);
     server.post_as(&operator, "admin/keys/create", r#"{"account":"none"}"#).refused(404, "NOT_FOUND");
 }

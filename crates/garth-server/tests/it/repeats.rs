@@ -158,6 +158,9 @@ impl World {
 
     /// Sends a write under an idempotency key. With `twist` it is another request.
     fn send(&self, call: &CallReference, key: &str, twist: bool) -> Reply {
+        if call.path.starts_with("/v1/fs/") || call.path == "/v1/uploads" {
+            return self.send_bytes(call, key, twist);
+        }
         if call.body == BodyReference::Bytes {
             let body: &[u8] = if twist { b"GIF89b" } else { b"GIF89a" };
             return upload(&self.server, &self.server.key, Some(key), body);
@@ -174,6 +177,21 @@ impl World {
             object.insert(name.to_owned(), json!(other));
         }
         post(&self.server, call.path, key, &body.to_string())
+    }
+
+    /// Sends a write of the bytes of a file.
+    fn send_bytes(&self, call: &CallReference, key: &str, twist: bool) -> Reply {
+        let mut target = call.path.replace("{*path}", "agents/scout/skills/pdf/SKILL.md");
+        let body: &[u8] = match (call.body == BodyReference::Bytes, twist) {
+            (true, true) => b"y",
+            (true, false) => b"x",
+            (false, _) => b"",
+        };
+        if body.is_empty() && twist {
+            target.push_str("?recursive=true");
+        }
+        let headers = format!("authorization: Bearer {}\r\nidempotency-key: {key}\r\n", self.server.key);
+        self.server.request(call.method, &target, &headers, body)
     }
 
     fn head(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::line_steps::StepCount;
 use super::lines::{Line, Lines};
 use super::matcher::LineMatcher;
 use super::request::{BinaryFiles, Grep, Show};
@@ -86,6 +87,17 @@ struct Waiting {
     text: Vec<u8>,
 }
 
+/// Continuation of the search after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterLine {
+    /// The next line is needed.
+    Next,
+    /// No more lines are needed.
+    Done,
+    /// The line takes too many steps.
+    TooManySteps,
+}
+
 /// State of the search of one file.
 pub(super) struct FileSearch<'a> {
     asked: &'a Grep,
@@ -101,6 +113,7 @@ pub(super) struct FileSearch<'a> {
     seen: u64,
     /// Last line that an earlier page judged.
     seen_before: u64,
+    count: StepCount,
 }
 
 impl<'a> FileSearch<'a> {
@@ -122,19 +135,38 @@ impl<'a> FileSearch<'a> {
         let (matches, after, seen) =
             from.map_or((0, 0, 0), |position| (position.matches, position.after, position.seen));
         let (before, waiting) = (VecDeque::new(), 0);
-        Self { asked, matcher, found, matches, after, before, waiting, seen, seen_before: seen }
+        let (seen_before, count) = (seen, StepCount::default());
+        Self { asked, matcher, found, matches, after, before, waiting, seen, seen_before, count }
     }
 
-    /// Judges the next line. Returns false if no more lines are needed.
-    pub(super) fn line(&mut self, line: &Line, text: &[u8], binary: bool, budget: &mut Budget<'_>) -> bool {
+    /// Returns the number of steps that were made for lines after the last call of this function.
+    pub(super) fn take_steps(&mut self) -> u64 {
+        std::mem::take(&mut self.count.steps)
+    }
+
+    /// Judges the next line.
+    pub(super) fn line(
+        &mut self,
+        line: &Line,
+        text: &[u8],
+        binary: bool,
+        budget: &mut Budget<'_>,
+    ) -> AfterLine {
         self.seen = self.seen.max(line.number);
         // After the last match, only the lines after it are shown.
         let full = self.asked.max_matches.is_some_and(|most| self.matches >= most);
         if full && self.after == 0 {
             self.found.capped = true;
-            return false;
+            return AfterLine::Done;
         }
-        if full || self.matcher.is_match(text) == self.asked.invert {
+        let selected = match full {
+            true => false,
+            false => match self.matcher.is_match_within(text, &mut self.count) {
+                Some(matches) => matches != self.asked.invert,
+                None => return AfterLine::TooManySteps,
+            },
+        };
+        if !selected {
             if self.after > 0 {
                 self.after -= 1;
                 // A line of a binary part is not shown, whether it is selected or not.
@@ -144,23 +176,23 @@ impl<'a> FileSearch<'a> {
             } else if self.asked.before > 0 && self.asked.show == Show::Lines {
                 self.wait(line, text);
             }
-            return true;
+            return AfterLine::Next;
         }
         // A skipped file counts as one without a match.
         if binary && self.asked.binary == BinaryFiles::Skip {
-            return false;
+            return AfterLine::Done;
         }
         self.matches += 1;
         self.found.matches += 1;
         match self.asked.show {
             // One match decides about the file, so the rest is not read.
-            Show::Files | Show::FilesWithout => return false,
-            Show::Counts => return true,
+            Show::Files | Show::FilesWithout => return AfterLine::Done,
+            Show::Counts => return AfterLine::Next,
             Show::Lines => {}
         }
         if binary {
             self.found.binary = true;
-            return false;
+            return AfterLine::Done;
         }
         self.waiting = 0;
         for before in std::mem::take(&mut self.before) {
@@ -168,7 +200,7 @@ impl<'a> FileSearch<'a> {
         }
         self.show(line.number, text, false, budget);
         self.after = self.asked.after;
-        true
+        AfterLine::Next
     }
 
     fn show(&mut self, number: u64, text: &[u8], context: bool, budget: &mut Budget<'_>) {

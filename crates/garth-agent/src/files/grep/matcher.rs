@@ -2,6 +2,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::line_steps::{LineSteps, StepCount};
 use super::request::{Grep, Whole};
 use garth_engine::error::{Error, Result};
 
@@ -12,17 +13,29 @@ const MAX_EXPRESSION_COUNT: usize = 1000;
 
 /// Matcher of lines: the expressions of a [`Grep`], compiled into one.
 #[derive(Clone, Debug)]
-pub struct LineMatcher(Regex);
+pub struct LineMatcher {
+    regex: Regex,
+    /// Limit on the steps of a line, if the request has one.
+    limit: Option<LineSteps>,
+}
 
 impl LineMatcher {
     /// Returns true if a line, without its line end, matches.
     pub fn is_match(&self, line: &[u8]) -> bool {
-        self.0.is_match(line)
+        self.regex.is_match(line)
+    }
+
+    /// Returns true if a line matches, and `None` if that would take more steps than the request permits.
+    pub(super) fn is_match_within(&self, line: &[u8], count: &mut StepCount) -> Option<bool> {
+        match &self.limit {
+            Some(limit) => limit.is_match(&self.regex, line, count),
+            None => Some(self.regex.is_match(line)),
+        }
     }
 
     /// Returns the parts of a line that match and are not empty.
     pub fn parts<'l>(&self, line: &'l [u8]) -> impl Iterator<Item = &'l [u8]> {
-        self.0.find_iter(line).filter(|found| !found.is_empty()).map(|found| found.as_bytes())
+        self.regex.find_iter(line).filter(|found| !found.is_empty()).map(|found| found.as_bytes())
     }
 }
 
@@ -58,7 +71,11 @@ impl Grep {
             Whole::Word => format!(r"\b{{start-half}}(?:{any})\b{{end-half}}"),
             Whole::Any => any,
         };
-        Ok(LineMatcher(build(&whole, self.ignore_case, self.max_compiled).map_err(Error::invalid)?))
+        let regex = build(&whole, self.ignore_case, self.max_compiled).map_err(Error::invalid)?;
+        let limit = self.max_steps.map(|most| {
+            LineSteps::compile(&whole, self.ignore_case, self.max_compiled, most).map_err(Error::invalid)
+        });
+        Ok(LineMatcher { regex, limit: limit.transpose()? })
     }
 }
 

@@ -49,6 +49,11 @@ pub struct Grep {
     pub longest_line: usize,
     /// Limit on the bytes of the compiled expressions. Their size bounds the time for each byte of text.
     pub max_compiled: usize,
+    /// Limit on the steps for one line, `None` for no limit. A step is one state of the compiled expressions
+    /// at one byte, about 20 nanoseconds at most. A line that could take more is searched with a table of
+    /// states; if computing the table takes more steps, too, the line ends the search of its file. The search
+    /// also yields to other tasks after as many steps.
+    pub max_steps: Option<u64>,
     /// Time as of which the tree is searched; `None` for now.
     pub at: Option<Moment>,
     /// Limits of one call. Items are files.
@@ -118,6 +123,7 @@ impl Grep {
             max_line: 1000,
             longest_line: MAX_LINE,
             max_compiled: MAX_COMPILED,
+            max_steps: None,
             at: None,
             limits: Limits::default(),
             cursor: None,
@@ -141,6 +147,7 @@ impl Grep {
             [self.before, self.after, self.max_line, self.longest_line],
             self.show,
             self.binary,
+            self.max_steps,
             self.max_matches,
             moment_json(self.at.as_ref()),
         ]))

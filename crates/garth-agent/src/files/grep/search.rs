@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
-use super::file_search::{FilePosition, FileSearch, GrepFile};
+use super::file_search::{AfterLine, FilePosition, FileSearch, GrepFile};
 use super::lines::{Lines, MAX_LINE};
 use super::matcher::LineMatcher;
 use super::request::{BinaryFiles, Grep, Show};
@@ -76,7 +76,8 @@ impl Files<'_> {
         let past = self.past(asked.at.as_ref()).await?;
         let fs: &dyn FileSystem = past.as_deref().unwrap_or(self.fs);
         let (top, entry) = resolve::stat(fs, &asked.path, Follow::Yes).await?;
-        let mut search = Search { fs, asked, matcher: &matcher, budget, page: GrepPage::default() };
+        let (page, judged, steps) = (GrepPage::default(), 0, 0);
+        let mut search = Search { fs, asked, matcher: &matcher, budget, page, judged, steps };
         let next = search.run(&names, &top, entry, from).await?;
         let next = next.map(|position| cursors.seal(&position)).transpose()?;
         Ok(GrepPage { next, ..search.page })
@@ -90,6 +91,9 @@ struct Search<'a> {
     matcher: &'a LineMatcher,
     budget: Budget<'a>,
     page: GrepPage,
+    /// Bytes of lines, and steps for them, after the last yield.
+    judged: usize,
+    steps: u64,
 }
 
 /// End of the search of a file on a page.
@@ -192,6 +196,17 @@ impl Search<'_> {
         Ok(position)
     }
 
+    /// Yields to other tasks if lines have taken long enough. Returns true if it has yielded.
+    async fn yields(&mut self) -> Result<bool> {
+        if self.judged < STEP && self.asked.max_steps.is_none_or(|most| self.steps < most) {
+            return Ok(false);
+        }
+        (self.judged, self.steps) = (0, 0);
+        go_on()?;
+        yield_now().await;
+        Ok(true)
+    }
+
     /// Reads the lines of a file, as far as needed.
     async fn lines(
         &mut self,
@@ -205,7 +220,6 @@ impl Search<'_> {
             from.map_or((0, 0, false), |from| (from.offset, from.lines, from.binary));
         let mut lines = Lines::new(offset, before, binary, is_text);
         let longest = self.asked.longest_line.min(MAX_LINE);
-        let mut judged = 0;
         loop {
             go_on()?;
             let part = match content.next().await {
@@ -219,25 +233,26 @@ impl Search<'_> {
             if self.asked.show != Show::Lines {
                 state.found.binary = lines.binary;
             }
-            while let Some(line) = lines.next(end) {
+            loop {
+                // Before the line, so that no way to end a file leaves it out.
+                if self.yields().await? && state.is_further() && self.budget.is_stopped() {
+                    return Ok(Ended::At(state.position(content.version, &lines)));
+                }
+                let Some(line) = lines.next(end) else { break };
                 let text = lines.text(&line);
                 if text.len() > longest {
                     return Ok(too_long(path, "a line has", longest));
                 }
-                judged += text.len() + 1;
-                if !state.line(&line, text, lines.binary, &mut self.budget) {
-                    return Ok(Ended::Searched);
+                self.judged += text.len() + 1;
+                let after = state.line(&line, text, lines.binary, &mut self.budget);
+                self.steps = self.steps.saturating_add(state.take_steps());
+                match after {
+                    AfterLine::Next => {}
+                    AfterLine::Done => return Ok(Ended::Searched),
+                    AfterLine::TooManySteps => return Ok(too_many_steps(path, text.len())),
                 }
                 if self.budget.bytes_left() == 0 && state.is_further() {
                     return Ok(Ended::At(state.position(content.version, &lines)));
-                }
-                if judged >= STEP {
-                    judged = 0;
-                    go_on()?;
-                    yield_now().await;
-                    if state.is_further() && self.budget.is_stopped() {
-                        return Ok(Ended::At(state.position(content.version, &lines)));
-                    }
                 }
             }
             if end {
@@ -254,6 +269,15 @@ impl Search<'_> {
             }
         }
     }
+}
+
+/// Returns the end of a search at a line that takes too many steps.
+fn too_many_steps(path: &TreePath, bytes: usize) -> Ended {
+    let message = format!(
+        "a line of {bytes} bytes is too long for these expressions, and the rest is not searched; use simpler \
+         ones, without large repetitions"
+    );
+    Ended::Failed(Error::at(ErrorKind::TooLarge, path, message))
 }
 
 /// Returns the end of a search at lines that are too long.

@@ -145,7 +145,8 @@ impl Sessions<'_> {
         if self.whole().lookup(&dir).await?.is_none() {
             return Ok(());
         }
-        let message = format!("{name}: a session with fewer listeners has this name; take another");
+        // Without the reason, which would tell who listens to a session that the caller does not see.
+        let message = format!("{name}: the session exists; append to it, or take another name");
         Err(Error::new(ErrorKind::AlreadyExists, message))
     }
 

@@ -116,14 +116,11 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(each(async |fs: Fs| {
             let mut random = Random::new(seed);
-            let paths = random_paths(&mut random);
-            let texts: Vec<String> = paths.iter().map(|_| random_text(&mut random)).collect();
-            let files: Vec<(&str, &str)> =
-                paths.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
-            write(&fs, &files).await;
+            let files = write_random(&fs, &mut random).await;
             let (before, seq) = (state(&fs).await, fs.head().await.unwrap().seq);
             let mut marked = Vec::new();
-            for (at, text) in files {
+            for (at, text) in &files {
+                let at = at.as_str();
                 match random.below(5) {
                     0 => {
                         fs.remove(at).await.unwrap();
@@ -133,7 +130,7 @@ proptest! {
                         write(&fs, &[(at, other.as_str())]).await;
                     }
                     // The same bytes have another version.
-                    2 => write(&fs, &[(at, text)]).await,
+                    2 => write(&fs, &[(at, text.as_str())]).await,
                     3 => {
                         fs.apply(Op::set_attrs(path(at), SetAttrs::new().mode(0o600))).await.unwrap();
                         marked.push(at.to_owned());

@@ -129,11 +129,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(each(async |fs: Fs| {
             let mut random = Random::new(seed);
-            let paths = random_paths(&mut random);
-            let texts: Vec<String> = paths.iter().map(|_| random_text(&mut random)).collect();
-            let files: Vec<(&str, &str)> =
-                paths.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
-            write(&fs, &files).await;
+            let files = write_random(&fs, &mut random).await;
             for _ in 0..6 {
                 let mut asked = random_search(&mut random);
                 let top = path(&asked.path);
@@ -145,7 +141,7 @@ proptest! {
                 for (at, text) in &files {
                     let (lines, matches, capped) = naive(text, &asked);
                     if path(at).is_within(&top) && matches > 0 {
-                        let path = (*at).to_owned();
+                        let path = at.clone();
                         expected.push(FoundFile { path, matches, lines, capped, ..FoundFile::default() });
                     }
                 }
@@ -394,6 +390,22 @@ async fn limit_on_compiled_expressions_refuses_large_ones() {
         error.is(ErrorKind::InvalidArgument) && error.message().contains("exceeds size limit"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn limit_on_steps_ends_the_search_of_a_file() {
+    let fs = memory();
+    write(&fs, &[("/a", "xxb\nxxxxxxxxxxxxxxxxxxxxb\nxxb\n"), ("/b", "xxb\n")]).await;
+    let mut asked = Grep::new("x{0,9}b");
+    assert_eq!(grep(&fs, &asked).await.matches, 4);
+    asked.max_steps = Some(1000);
+    let page = grep(&fs, &asked).await;
+    assert_eq!((page.matches, page.files[0].error.is_some()), (4, false));
+    asked.max_steps = Some(150);
+    let page = grep(&fs, &asked).await;
+    let error = page.files[0].error.as_ref().unwrap();
+    assert!(error.is(ErrorKind::TooLarge) && error.message().contains("line of 21 bytes"), "{error}");
+    assert_eq!((page.files[0].matches, page.files[1].matches), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

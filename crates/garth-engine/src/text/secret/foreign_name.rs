@@ -1,6 +1,7 @@
 //! Names of passwords and keys in other languages than English. Case, accents, and one sign between the words
 //! of a name make no difference: `Mot de passe`, `MOT_DE_PASSE`, `CONTRASEÑA` and `contrasena` are names.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -306,18 +307,47 @@ fn folded(letter: char) -> char {
     }
 }
 
-/// Returns true if a word is a known one in any case, with or without accents.
-pub(super) fn is_same_word(word: &[u8], known: &str) -> bool {
-    // Words are compared with a hundred others after each name of a secret. The first letters rule out most.
-    if let (Some(first), Some(other)) = (word.first(), known.as_bytes().first())
-        && first.is_ascii()
-        && other.is_ascii()
-        && !first.eq_ignore_ascii_case(other)
-    {
-        return false;
+/// Set of words in any case, with or without accents. Many words follow a name of a secret, and hardly one of
+/// them is in the set, so most are ruled out by their first letter and length.
+pub(super) struct WordSet {
+    folded: HashSet<String>,
+    /// For each first letter from `a` to `z`, the lengths of its words: bit 3 for a length of 3.
+    lengths: [u32; 26],
+}
+
+impl WordSet {
+    /// Returns the set of words of at most 31 letters.
+    pub(super) fn of(words: &[&str]) -> Self {
+        let folded: HashSet<String> = words.iter().map(|word| word.chars().map(folded).collect()).collect();
+        let mut lengths = [0; 26];
+        for word in &folded {
+            if let Some(at) = word.bytes().next().and_then(place_in_alphabet) {
+                lengths[at] |= bit(word.chars().count());
+            }
+        }
+        Self { folded, lengths }
     }
-    let Ok(word) = std::str::from_utf8(word) else { return false };
-    word.chars().filter(|it| !is_accent(*it)).map(folded).eq(known.chars().map(folded))
+
+    pub(super) fn contains(&self, word: &[u8]) -> bool {
+        let Some(first) = word.first() else { return false };
+        if word.is_ascii()
+            && place_in_alphabet(*first).is_none_or(|at| self.lengths[at] & bit(word.len()) == 0)
+        {
+            return false;
+        }
+        let Ok(word) = std::str::from_utf8(word) else { return false };
+        let letters = word.chars().filter(|it| !is_accent(*it)).take(32).map(folded);
+        self.folded.contains(&letters.collect::<String>())
+    }
+}
+
+fn place_in_alphabet(letter: u8) -> Option<usize> {
+    letter.is_ascii_alphabetic().then(|| usize::from(letter.to_ascii_lowercase() - b'a'))
+}
+
+/// Returns the bit of a length, and 0 for one that no known word has.
+fn bit(length: usize) -> u32 {
+    u32::try_from(length).ok().and_then(|length| 1_u32.checked_shl(length)).unwrap_or(0)
 }
 
 /// Names under the third judgement, which is case-sensitive.
@@ -348,6 +378,10 @@ pub(super) fn before_value(text: &[u8], judgement: Judgement) -> Option<(Name, u
     if judgement < Judgement::Fourth {
         let (name, said) = THIRD.iter().find(|(name, _)| text.ends_with(name.as_bytes()))?;
         return Some((*said, name.len()));
+    }
+    // Of most texts no letter needs to be folded.
+    if text[text.len().saturating_sub(BYTES)..].is_ascii() {
+        return None;
     }
     let found = ending(text, text.len())?;
     (!text[found.place.clone()].is_ascii()).then_some((found.name, found.place.len()))
@@ -387,11 +421,12 @@ pub(super) fn before_words(text: &[u8], judgement: Judgement) -> Option<(Name, u
 
 /// Returns true if words after a name in another script say where it is for, or are just a particle.
 pub(super) fn begins_with_link(words: &[u8]) -> bool {
-    const LINKS: [&str; 12] = ["от", "для", "к", "на", "в", "из", "у", "с", "по", "за", "до", "wifi"];
+    static LINKS: LazyLock<WordSet> = LazyLock::new(|| {
+        WordSet::of(&["от", "для", "к", "на", "в", "из", "у", "с", "по", "за", "до", "wifi"])
+    });
     let Some(words) = words.strip_prefix(b" ") else { return true };
     let first = words.split(|byte| *byte == b' ').next().unwrap_or_default();
-    LINKS.iter().any(|link| is_same_word(first, link))
-        || (first.is_ascii() && is_link(first, Judgement::Fourth))
+    LINKS.contains(first) || (first.is_ascii() && is_link(first, Judgement::Fourth))
 }
 
 /// Returns true for bytes of words in any script.
@@ -418,7 +453,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::super::find;
-    use super::is_same_word;
+    use super::WordSet;
 
     thread_local! {
         /// Number of letters that were folded.
@@ -444,10 +479,10 @@ mod tests {
             ("etait", "était"),
             ("\u{212a}ey", "key"),
         ] {
-            assert!(is_same_word(word.as_bytes(), known), "{word} {known}");
+            assert!(WordSet::of(&[known]).contains(word.as_bytes()), "{word} {known}");
         }
         for (word, known) in [("serás", "será"), ("", "é"), ("tera", "será"), ("ętait", "stait")] {
-            assert!(!is_same_word(word.as_bytes(), known), "{word} {known}");
+            assert!(!WordSet::of(&[known]).contains(word.as_bytes()), "{word} {known}");
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Names that say that the value next to them is secret.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::assigned::{self, Name};
-use super::foreign_name::{self, is_same_word};
+use super::foreign_name::{self, WordSet};
 use super::judgement::Judgement;
 
 /// Words before `key` in the names of secret keys, besides those of the first judgement.
@@ -325,8 +326,8 @@ fn ends_with(bytes: &[u8], end: &str) -> bool {
 
 /// Returns true for a word after a name that makes it that of something else.
 pub(super) fn names_other_thing(word: &[u8], judgement: Judgement) -> bool {
-    is_other_subject(word)
-        || (judgement >= Judgement::Fourth && FOREIGN_SUBJECTS.iter().any(|other| is_same_word(word, other)))
+    static FOREIGN: LazyLock<WordSet> = LazyLock::new(|| WordSet::of(&FOREIGN_SUBJECTS));
+    is_other_subject(word) || (judgement >= Judgement::Fourth && FOREIGN.contains(word))
 }
 
 fn is_other_subject(word: &[u8]) -> bool {

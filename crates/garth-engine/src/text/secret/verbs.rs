@@ -1,6 +1,8 @@
 //! Verbs and adverbs between a name and its value: `the password is now …`, `das Passwort bleibt …`.
 
-use super::foreign_name::is_same_word;
+use std::sync::LazyLock;
+
+use super::foreign_name::WordSet;
 use super::judgement::Judgement;
 
 /// Verbs of other languages than English.
@@ -111,17 +113,18 @@ const ADVERBS: [&str; 60] = [
 
 /// Returns true for a word that joins a name and its value. `before` is the word before it, without adverbs.
 pub(super) fn is_verb(word: &[u8], before: &[u8], judgement: Judgement) -> bool {
+    static KNOWN: LazyLock<WordSet> =
+        LazyLock::new(|| WordSet::of(&[&["is", "was", "to"][..], &VERBS, &MORE_VERBS].concat()));
     if matches!(word, b"is" | b"was" | b"to") {
         return true;
     }
     if judgement < Judgement::Fourth {
         return judgement == Judgement::Third && VERBS.iter().any(|verb| word == verb.as_bytes());
     }
-    // `E` alone is no verb without its accent.
-    let is_one = |verb: &&str| word.len() > 1 && is_same_word(word, verb);
     let is_future = word.eq_ignore_ascii_case(b"be")
         && [&b"will"[..], b"shall"].iter().any(|it| before.eq_ignore_ascii_case(it));
-    is_future || ["is", "was", "to"].iter().chain(&VERBS).chain(&MORE_VERBS).any(is_one)
+    // `E` alone is no verb without its accent.
+    is_future || (word.len() > 1 && KNOWN.contains(word))
 }
 
 /// Returns true for a verb after which another one follows.
@@ -131,5 +134,6 @@ pub(super) fn is_auxiliary(word: &[u8]) -> bool {
 
 /// Returns true for an adverb that may be between a verb and a value.
 pub(super) fn is_adverb(word: &[u8]) -> bool {
-    !word.is_empty() && ADVERBS.iter().any(|adverb| is_same_word(word, adverb))
+    static KNOWN: LazyLock<WordSet> = LazyLock::new(|| WordSet::of(&ADVERBS));
+    KNOWN.contains(word)
 }

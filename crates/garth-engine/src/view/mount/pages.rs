@@ -190,15 +190,22 @@ impl Mount {
 
     /// Walks a directory in which no other part is shown.
     async fn walk_part(&self, place: &Place<'_>, page: &WalkPage) -> Result<Walk> {
-        let after = page.after.as_ref().map(|after| self.parts.of(after).down(after)).transpose()?;
-        let walk = self.fs(place.part)?.walk(&place.at, &page.clone().after(after)).await;
-        let mut walk = self.told(place.part, walk)?;
+        let mut after = page.after.as_ref().map(|after| self.parts.of(after).down(after)).transpose()?;
         let shown = |item: WalkItem| {
             let path = self.up(place.part, &item.path)?;
             Some(self.walk_item(place.part, path, item))
         };
-        walk.items = walk.items.into_iter().filter_map(shown).collect();
-        Ok(walk)
+        loop {
+            let walk = self.fs(place.part)?.walk(&place.at, &page.clone().after(after)).await;
+            let walk = self.told(place.part, walk)?;
+            let last = walk.items.last().filter(|_| walk.more).map(|item| item.path.clone());
+            let items: Vec<WalkItem> = walk.items.into_iter().filter_map(shown).collect();
+            match last {
+                // The next page could not continue after an empty one.
+                Some(last) if items.is_empty() => after = Some(last),
+                last => return Ok(Listing { items, more: last.is_some() }),
+            }
+        }
     }
 
     /// Returns a piece of the walk of a part, below a directory of the tree or below the part's own path if
@@ -250,10 +257,18 @@ impl Mount {
         }
         let fs = self.fs(place.part)?;
         if !place.part.is_base() {
-            let after = page.after.as_ref().map(|after| place.part.down(after)).transpose()?;
-            let mut names = self.told(place.part, fs.names(&place.at, &page.clone().after(after)).await)?;
-            names.items = names.items.iter().filter_map(|path| self.up(place.part, path)).collect();
-            return Ok(names);
+            let mut after = page.after.as_ref().map(|after| place.part.down(after)).transpose()?;
+            loop {
+                let names = self.told(place.part, fs.names(&place.at, &page.clone().after(after)).await)?;
+                let last = names.items.last().filter(|_| names.more).cloned();
+                let shown = names.items.iter().filter_map(|path| self.up(place.part, path));
+                let items: Vec<TreePath> = shown.collect();
+                match last {
+                    // The next page could not continue after an empty one.
+                    Some(last) if items.is_empty() => after = Some(last),
+                    last => return Ok(Listing { items, more: last.is_some() }),
+                }
+            }
         }
         // By inode, which also finds a node whose name another part hides.
         let ino = self.told(place.part, fs.stat(&place.at).await)?.ino;

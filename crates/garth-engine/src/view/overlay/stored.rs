@@ -123,17 +123,25 @@ impl StoredOverlay {
         if raw.lookup(dir.clone()).await?.is_none() {
             return Ok(nothing);
         }
-        let names = raw.list(&dir, &Page { entries: false, ..page.clone() }).await?;
-        let (mut items, more) = (Vec::new(), names.more);
-        for item in names.items {
-            match about(&*raw, item.name.as_str()).await {
-                Ok(lower) => items.push(StoredInfo { id: item.name.to_string(), lower }),
-                // Discarded after the page was read.
-                Err(error) if error.is(ErrorKind::NotFound) => {}
-                Err(error) => return Err(error),
+        let mut page = Page { entries: false, ..page.clone() };
+        loop {
+            let names = raw.list(&dir, &page).await?;
+            let last = names.items.last().filter(|_| names.more).map(|item| item.name.clone());
+            let mut items = Vec::new();
+            for item in names.items {
+                match about(&*raw, item.name.as_str()).await {
+                    Ok(lower) => items.push(StoredInfo { id: item.name.to_string(), lower }),
+                    // Discarded after the page was read.
+                    Err(error) if error.is(ErrorKind::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match last {
+                // The next page could not continue after an empty one.
+                Some(last) if items.is_empty() => page.after = Some(last),
+                last => return Ok(Listing { items, more: last.is_some() }),
             }
         }
-        Ok(Listing { items, more })
     }
 
     /// Removes an overlay and everything that was changed in it, in one commit with the fields of `batch` as

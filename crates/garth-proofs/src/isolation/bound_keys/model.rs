@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::world::{OWNER, Place, PlaceKind};
+use super::world::{OWNER, Place, PlaceKind, World};
 
 /// Names and limits of a key, as its JSON has them.
 #[derive(Clone, Debug)]
@@ -46,13 +46,18 @@ impl Model {
             return false;
         }
         match (self.key.as_deref(), self.user.as_deref()) {
-            (Some(key), user) => match key.splitn(3, ':').nth(2).unwrap_or_default() {
-                "main" => audience == OWNER,
-                // Mapped by the settings of the agent.
-                "slack:dm:U7" => audience == "bob",
-                place if place.contains("dm:") && user.is_some() => Some(audience) == user,
-                place => audience == format!(":{place}"),
-            },
+            (Some(key), user) => {
+                let place = key.splitn(3, ':').nth(2).unwrap_or_default();
+                // A request may ask for the class `group` in any place.
+                let is_place = audience == format!(":{place}");
+                is_place
+                    || match place {
+                        "main" => audience == OWNER,
+                        // Mapped by the settings of the agent.
+                        "slack:dm:U7" => audience == "bob",
+                        place => place.contains("dm:") && Some(audience) == user,
+                    }
+            }
             (None, Some(user)) => {
                 let of_group = |what: &str, id: &Option<String>| {
                     id.as_ref().is_some_and(|id| audience == format!(":{what}:{id}"))
@@ -80,9 +85,11 @@ impl Model {
                     && self.floor.max(class_of(audience)) <= class_of(audience)
             }
             PlaceKind::Archive { agent, audience } => {
-                // Archives are in the directory of the agent, all of which its owner sees.
+                // A key that fixes nobody may name the owner, who sees the archives of all audiences.
+                let fixed = [&self.user, &self.key, &self.chat, &self.session];
+                let sees_all = self.may_be_main() && fixed.into_iter().all(Option::is_none);
                 let may_see = self.has_audience(audience) && self.floor <= class_of(audience);
-                self.has_agent(agent) && self.session.is_none() && (may_see || self.may_be_main())
+                self.has_agent(agent) && self.session.is_none() && (may_see || sees_all)
             }
             PlaceKind::Memory { audience } => self.has_audience(audience),
             PlaceKind::Day { agent, audience } => self.has_agent(agent) && self.has_audience(audience),
@@ -98,9 +105,15 @@ impl Model {
         is_visible && self.prefix.as_ref().is_none_or(lies_below)
     }
 
-    /// Returns true if a request with the key may change a path of the account. `elsewhere` is true for a
-    /// call that also changes what other sessions derived from its messages.
-    pub(super) fn may_change(&self, path: &str, elsewhere: bool) -> bool {
+    /// Returns true if a request with the key may change a path of the account. `owner` is the audience of the
+    /// chat of the path. `elsewhere` is true for a call that also changes what other sessions derived from its
+    /// messages.
+    pub(super) fn may_change(
+        &self,
+        path: &str,
+        (world, owner): (&World, Option<&str>),
+        elsewhere: bool,
+    ) -> bool {
         if self.read_only {
             return false;
         }
@@ -108,8 +121,9 @@ impl Model {
         let bound_session = self.session.as_ref().filter(|_| !elsewhere);
         let in_reach = match *segments.as_slice() {
             [] | ["users" | "agents" | "chats"] => true,
-            // Media and events are named by ids; records of garth are nobody's.
-            ["media" | ".outbox" | ".garth", ..] => true,
+            // Events are named by ids; records of garth are nobody's.
+            ["media"] | [".outbox" | ".garth", ..] => true,
+            ["media", of, ..] => self.may_change_media(of, world),
             ["users", audience] | ["users", audience, "memories", ..] => self.has_audience(audience),
             ["users", audience, "agents"] => self.has_audience(audience),
             ["users", audience, "agents", agent, "session", name, ..] => {
@@ -119,10 +133,37 @@ impl Model {
             }
             ["users", audience, "agents", agent, ..] => self.has_audience(audience) && self.has_agent(agent),
             ["agents", agent, ..] => self.has_agent(agent),
-            ["chats", chat, ..] => self.chat.as_ref().is_none_or(|bound| bound == chat),
+            ["chats", chat, ..] => {
+                let is_bound = self.chat.as_ref().is_none_or(|bound| bound == chat);
+                // That of the world first: a fault must not hide behind an owner that it has changed.
+                let owner = world.owner_of_chat(chat).or(owner);
+                is_bound && owner.is_some_and(|owner| self.has_audience(owner))
+            }
             _ => false,
         };
         in_reach && self.prefix.as_ref().is_none_or(|prefix| is_below_in_account(&segments, prefix))
+    }
+
+    /// Returns true if a request with the key may change the media of a session key, or of a session with this
+    /// id that has no key.
+    fn may_change_media(&self, of: &str, world: &World) -> bool {
+        if let Some(PlaceKind::Session { agent, audience, name }) = world.session_of(of) {
+            let is_bound = self.session.as_ref().is_none_or(|bound| bound == name);
+            return is_bound && self.has_agent(agent) && self.has_audience(audience);
+        }
+        let Some((agent, place)) = of.strip_prefix("agent:").and_then(|key| key.split_once(':')) else {
+            // Of a session that a request has created.
+            return true;
+        };
+        let place = place.split_once(":thread:").map_or(place, |(place, _)| place);
+        let audience = match place {
+            "main" => OWNER,
+            "slack:dm:U7" => "bob",
+            // The user whom a request names decides.
+            place if place.contains("dm:") => return self.has_agent(agent),
+            _ => "",
+        };
+        self.has_agent(agent) && (self.has_audience(&format!(":{place}")) || self.has_audience(audience))
     }
 }
 

@@ -127,6 +127,8 @@ pub(super) struct World {
     pub(super) media: Vec<String>,
     /// UUIDs of sessions, and ids of archives.
     pub(super) ids: Vec<String>,
+    /// Sessions by UUID.
+    sessions_by_id: Vec<(String, PlaceKind)>,
 }
 
 impl World {
@@ -141,6 +143,7 @@ impl World {
             uris: Vec::new(),
             media: Vec::new(),
             ids: Vec::new(),
+            sessions_by_id: Vec::new(),
         };
         let mut filling = Filling { server, admin, letter, world };
         filling.agents()?;
@@ -149,6 +152,19 @@ impl World {
         }
         filling.chats()?;
         Ok(filling.world)
+    }
+
+    /// Returns the session of this UUID, unless a request has created it.
+    pub(super) fn session_of(&self, id: &str) -> Option<&PlaceKind> {
+        self.sessions_by_id.iter().find(|(known, _)| known == id).map(|(_, kind)| kind)
+    }
+
+    /// Returns the audience of a chat, unless a request has created it.
+    pub(super) fn owner_of_chat(&self, name: &str) -> Option<&'static str> {
+        self.places.iter().find_map(|place| match &place.kind {
+            PlaceKind::Chat { chat, audience } if chat == name => Some(*audience),
+            _ => None,
+        })
     }
 }
 
@@ -215,7 +231,7 @@ impl Filling<'_> {
                 "old" => PlaceKind::Archive { agent, audience },
                 _ => PlaceKind::Session { agent, audience, name: name.clone() },
             };
-            let canary = self.place(kind);
+            let canary = self.place(kind.clone());
             let session = of.of_session(json!({"name": name, "title": canary}));
             let made = self.ok("sessions/create", &session)?;
             let said = [json!({"role": "user", "content": format!("The {canary} talks of tea.")})];
@@ -228,6 +244,7 @@ impl Filling<'_> {
             let decision = json!({"id": "d1", "decision": canary, "source": "messages:1"});
             self.ok("context/derive", &of.of_session(json!({"name": name, "decisions": [decision]})))?;
             let id = text_of(&made["session"]["meta"]["id"]);
+            self.world.sessions_by_id.push((id.clone(), kind));
             let user = of.user.map_or_else(String::new, |user| format!("&user={user}"));
             let key = of.key.unwrap_or(&id);
             let target = format!("/v1/agents/{agent}/media?session_key={key}{user}");

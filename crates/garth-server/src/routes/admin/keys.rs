@@ -18,12 +18,12 @@ const MAX_GRACE: u64 = 90 * 86_400;
 
 fields! {
     /// Creates an API key. The secret is only in this answer.
-    pub(in crate::routes) struct CreateFields<'a> {
+    pub(crate) struct CreateFields<'a> {
         /// Label to recognize the key by, of at most 256 bytes.
         label: Cow<'a, str> = string(), or Cow::Borrowed("");
-        /// Scopes of the key, at least one.
+        /// Scopes of the key, at least one. A key of the data folder requires exactly `admin`.
         scopes: Vec<String> = strings().of("scopes").at_most(Scope::ALL.len()), or default_scopes();
-        /// Names and limits of the calls of the key. Default: the key is free.
+        /// Names and limits of the calls of the key, at least one name. Default: the key is free.
         binding: Option<Binding> = object("binding");
         /// Lifetime, such as `12h`, `30d` or `3d12h`. Default: the key does not expire.
         expires_in: Option<Cow<'a, str>> = string_of("duration");
@@ -48,9 +48,15 @@ pub(in crate::routes) async fn create(
     let mut new = NewKey::new(account, &scopes?);
     new.expires = expiry(&fields, call.home.env().now())?;
     new.label = fields.label.into_owned();
-    new.binding = fields.binding.unwrap_or_default();
-    if !new.binding.is_free() {
-        garth_agent::check_binding(&new.binding)?;
+    if let Some(binding) = fields.binding {
+        // A client whose variables are empty must not get a key of the whole account.
+        if binding.is_free() {
+            let message = "\"binding\" binds nothing; name at least the agent, or leave \"binding\" out for a \
+                           key of the whole account";
+            return Err(Refusal::validation(message));
+        }
+        garth_agent::check_binding(&binding)?;
+        new.binding = binding;
     }
     (new.maker, new.origin) = (Some(call.key.id.clone()), call.origin());
     let (key, secret) = call.home.issue_key(new).await?;
@@ -75,7 +81,7 @@ fn expiry(fields: &CreateFields<'_>, now: Timestamp) -> Result<Option<Timestamp>
 
 fields! {
     /// Lists API keys without their secrets, oldest first.
-    pub(in crate::routes) struct ListFields<'a> {
+    pub(crate) struct ListFields<'a> {
         /// Includes revoked keys.
         revoked: bool = flag(), or false;
         /// Account of the keys; only for a key of the data folder. Default: the account of the caller.
@@ -108,7 +114,7 @@ fn position(cursor: &str) -> Result<(Timestamp, String), Refusal> {
 fields! {
     /// Replaces an API key by a new one with the same label, scopes, binding and expiry. The secret is only
     /// in this answer.
-    pub(in crate::routes) struct RotateFields<'a> {
+    pub(crate) struct RotateFields<'a> {
         /// Id of the key.
         id: Cow<'a, str> = string_of("id");
         /// Seconds for which the old key stays valid. With 0, it is revoked at once.
@@ -132,7 +138,7 @@ pub(in crate::routes) async fn rotate(
 
 fields! {
     /// Revokes an API key: it is rejected from the next call on. A repeat keeps the first time.
-    pub(in crate::routes) struct RevokeFields<'a> {
+    pub(crate) struct RevokeFields<'a> {
         /// Id of the key.
         id: Cow<'a, str> = string_of("id");
         /// Account of the key; only for a key of the data folder. Default: the account of the caller.

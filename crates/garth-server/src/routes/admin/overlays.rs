@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, string, string_of, words};
+use crate::fields::{Page, fields, stored_path, string, string_of, words};
 use crate::routes::call::Call;
 
 /// Limit on the conflicts that an answer lists.
@@ -50,18 +50,17 @@ pub(in crate::routes) async fn create(
     let answer = json!({
         "ok": true, "id": id, "path": lower.root.as_str(), "as_of": lower.as_of, "seq": null, "time": null,
     });
-    let batch = of_garth(call, fields.message.as_deref(), || format!("create overlay {id}"));
+    let batch = batch_of(call, fields.message.as_deref(), || format!("create overlay {id}")).by_garth();
     let created = call.once.answer_with(batch, answer, |batch| async move {
         StoredOverlay::create(&**account, id, lower, &batch).await
     });
     created.await.map_err(Refusal::with_path)
 }
 
-/// Returns a batch without operations that may write where overlays are stored, a part of the tree that is
-/// reserved for garth.
-fn of_garth(call: &Call<'_>, message: Option<&str>, default: impl FnOnce() -> String) -> Batch {
+/// Returns a batch without operations, in the name of the caller.
+fn batch_of(call: &Call<'_>, message: Option<&str>, default: impl FnOnce() -> String) -> Batch {
     let message = message.map_or_else(|| Cow::Owned(default()), Cow::Borrowed);
-    batch(call, &message).by_garth()
+    batch(call, &message)
 }
 
 fields! {
@@ -103,8 +102,7 @@ pub(in crate::routes) async fn diff(
     call: &Call<'_>,
     fields: DiffFields<'_>,
 ) -> Result<Value, Refusal> {
-    let after = fields.page.cursor.as_deref().map(TreePath::parse).transpose();
-    let after = after.map_err(|_| Refusal::cursor())?;
+    let after = fields.page.cursor.as_deref().map(stored_path).transpose()?;
     let stored = StoredOverlay::open(&**account, &fields.id).await?;
     let listing = stored.diff(&NamesPage::default().limit(fields.page.limit).after(after)).await?;
     let shown = |Difference { path, change, kind, .. }: &Difference| {
@@ -149,7 +147,8 @@ pub(in crate::routes) async fn apply(
         Some(_) => Side::Theirs,
         None => Side::Neither,
     };
-    let batch = of_garth(call, fields.message.as_deref(), || format!("apply overlay {id}"));
+    // Not `by_garth`: drafts hold what clients wrote, and rules reserve some fields and lines for garth.
+    let batch = batch_of(call, fields.message.as_deref(), || format!("apply overlay {id}"));
     let template = &batch;
     let applying = async {
         let stored = StoredOverlay::open(&**account, id).await?;
@@ -194,7 +193,7 @@ pub(in crate::routes) async fn discard(
     fields: DiscardFields<'_>,
 ) -> Result<Value, Refusal> {
     let id = &*fields.id;
-    let batch = of_garth(call, fields.message.as_deref(), || format!("discard overlay {id}"));
+    let batch = batch_of(call, fields.message.as_deref(), || format!("discard overlay {id}")).by_garth();
     let answer = json!({"ok": true, "id": id, "seq": null, "time": null});
     let discarded = call.once.answer_with(batch, answer, |batch| async move {
         StoredOverlay::discard(&**account, id, &batch).await

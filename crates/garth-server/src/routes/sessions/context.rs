@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use garth_agent::session::{
-    Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved,
-    Sessions, Source, Spawn, Swapped, Wrote,
+    Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, MAX_ENTRIES, PackOptions, Packed,
+    Resolved, Sessions, Source, Spawn, Swapped, Wrote,
 };
 use garth_engine::TreePath;
 use garth_engine::model::{LogPosition, Seq};
@@ -21,6 +21,8 @@ use crate::fields::{
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
+/// Limit on the artifacts of a result.
+const MAX_ARTIFACTS: usize = 100;
 /// Limit on the media that a child hands over in one call.
 const MAX_MEDIA: usize = 100;
 /// Limit on the tokens that a call may name.
@@ -38,11 +40,11 @@ fields! {
         /// Open work, Markdown. Default: unchanged.
         todo: Option<Cow<'a, str>> = string();
         /// Facts. Default: unchanged.
-        facts: Option<Vec<&'a RawValue>> = array("facts");
+        facts: Option<Vec<&'a RawValue>> = array("facts").at_most(MAX_ENTRIES);
         /// Decisions. Default: unchanged.
-        decisions: Option<Vec<&'a RawValue>> = array("decisions");
+        decisions: Option<Vec<&'a RawValue>> = array("decisions").at_most(MAX_ENTRIES);
         /// References. Default: unchanged.
-        refs: Option<Vec<&'a RawValue>> = array("references");
+        refs: Option<Vec<&'a RawValue>> = array("references").at_most(MAX_ENTRIES);
     }
 }
 
@@ -387,9 +389,9 @@ fields! {
         /// Result, Markdown. Default: unchanged.
         result: Option<Cow<'a, str>> = string();
         /// References that the result names. Default: unchanged.
-        refs: Option<Vec<&'a RawValue>> = array("references");
+        refs: Option<Vec<&'a RawValue>> = array("references").at_most(MAX_ENTRIES);
         /// Files of the result: a path for each name. Default: none.
-        artifacts: Option<BTreeMap<String, String>> = object("paths");
+        artifacts: Option<BTreeMap<String, String>> = object("paths").at_most(MAX_ARTIFACTS);
         /// Keys of the media that the child's session hands over to its parent. Default: none.
         media: Vec<String> = strings().of("media key").at_most(MAX_MEDIA), or Vec::new();
     }

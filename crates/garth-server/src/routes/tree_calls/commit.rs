@@ -13,24 +13,22 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::answers::Room;
+use crate::answers::held;
 use crate::errors::{Code, Refusal};
-use crate::fields::{array, fields, json as any_json, string, string_of, words};
+use crate::fields::{array, fields, items, json as any_json, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::{IntoBody as _, raw};
 
 /// Bytes of an outcome in the answer, at most.
 const OUTCOME: usize = 160;
-/// Limit on the operations of a batch whose answer needs no room.
-const MAX_SHORT: usize = 100;
 
 fields! {
     /// Applies operations as one commit, completely or not at all.
     pub(crate) struct CommitFields<'a> {
-        /// Operations, in order, at most 100,000.
-        ops: Vec<&'a RawValue> = array("operations");
-        /// Array of pairs of an address and a condition, which must hold before the first operation. Default:
-        /// none.
+        /// Operations, in order.
+        ops: Vec<&'a RawValue> = array("operations").at_most(MAX_OPS);
+        /// Array of at most 100,000 pairs of an address and a condition, which must hold before the first
+        /// operation. Default: none.
         preconditions: Option<&'a RawValue> = any_json();
         /// Id that the caller chose at random, 32 hexadecimal digits: a batch with a known id is a repeat.
         /// Default: none.
@@ -54,7 +52,8 @@ pub(in crate::routes) async fn commit(
         refuse_questions(&ops, &preconditions)?;
     }
     // Before the commit: once it is made, it must be answered.
-    let mut room = room(call, ops.len()).await?;
+    let (account, asked) = (call.key.share(), ops.len());
+    let mut room = call.answers.answer_if_long(account, asked * OUTCOME).await?;
     let is_durable = fields.durability == "durable";
     let mut batch = Batch::new(ops).message(fields.message);
     batch.preconditions = preconditions;
@@ -75,24 +74,14 @@ pub(in crate::routes) async fn commit(
         commit.replayed = false;
         commit.durable &= is_durable;
     }
-    if room.is_none() {
-        // A repeat by its id may have other operations than the commit that answers it.
-        room = self::room(call, commit.outcomes.len()).await?;
+    if commit.outcomes.len() > asked {
+        // A repeat by its id can have fewer operations than the commit that answers it. It has changed
+        // nothing, so it may be refused; it does not wait, because the outcomes take memory already.
+        drop(room);
+        room = call.answers.answer_now_if_long(account, commit.outcomes.len() * OUTCOME)?;
     }
     let answer = if may_read { raw(&Committed { ok: true, commit: Some(&commit) }) } else { bare(&commit) };
-    let answer = answer?.into_body();
-    Ok(match room {
-        Some(room) => room.hold(answer),
-        None => answer,
-    })
-}
-
-/// Waits for room for the answer to a batch, if it is long.
-async fn room(call: &Call<'_>, ops: usize) -> Result<Option<Room>, Refusal> {
-    match ops > MAX_SHORT {
-        true => Ok(Some(call.answers.answer(call.key.share(), ops * OUTCOME).await?)),
-        false => Ok(None),
-    }
+    Ok(held(answer?.into_body(), room))
 }
 
 /// Returns the answer for a key that may only write: sizes, and whether a node existed, are stored data.
@@ -105,11 +94,8 @@ fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Parses the items of an array. They are counted first: parsed, they take many times their bytes.
+/// Parses the items of an array.
 fn parsed<T: DeserializeOwned>(name: &str, of: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
-    if items.len() > MAX_OPS {
-        return Err(Refusal::validation(format!("\"{name}\" must have at most {MAX_OPS} {of}")));
-    }
     let item = |(at, item): (usize, &&RawValue)| {
         working(item.get().len());
         serde_json::from_str(item.get()).map_err(|error| {
@@ -157,7 +143,7 @@ struct Committed<'a> {
 
 fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
     let of = "pairs of an address and a condition";
-    let pairs: Vec<&RawValue> = serde_json::from_str(sent.get()).map_err(|error| {
+    let pairs: Vec<&RawValue> = items(sent.get(), MAX_OPS).map_err(|error| {
         Refusal::validation(format!("\"preconditions\" must be an array of {of}: {error}"))
     })?;
     parsed("preconditions", of, &pairs)

@@ -60,9 +60,9 @@ fields! {
     /// Returns several files and bytes of each, all of one state. An answer with fewer items than asked for
     /// is answered for the first ones: ask again for the others.
     pub(crate) struct FetchManyFields<'a> {
-        /// Files, at most 1,000: objects with `path`, `node` or `child`, and `offset` and `length`. Links are
+        /// Files: objects with `path`, `node` or `child`, and `offset` and `length`. Links are
         /// not followed.
-        items: Vec<&'a RawValue> = array("files");
+        items: Vec<&'a RawValue> = array("files").at_most(MAX_FILES);
         ..past: Past;
     }
 }
@@ -72,9 +72,6 @@ pub(in crate::routes) async fn fetch_many(
     call: &Call<'_>,
     fields: FetchManyFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    if fields.items.len() > MAX_FILES {
-        return Err(Refusal::validation(format!("\"items\" must have at most {MAX_FILES} items")));
-    }
     let items = fields.items.iter().map(|item| asked(item.get())).collect::<Result<Vec<_>, _>>()?;
     let fetched = fields.past.of(fs, call).await?.fetch_many(&items).await?;
     let mut shown = Items::default();

@@ -20,10 +20,13 @@ use crate::routes::call::Call;
 const MAX_EXPRESSIONS: usize = 1000;
 /// Limit on the number of expressions of a request.
 const MAX_COUNT: usize = 100;
-/// Limit on the bytes of the compiled expressions, 1 MiB. Their size bounds the time for each byte of text.
+/// Limit on the bytes of the compiled expressions, 1 MiB.
 const MAX_COMPILED: usize = 1 << 20;
-/// Limit on the bytes of a line that is searched, 1 MiB: a line is searched at once.
+/// Limit on the bytes of a line that is searched, 1 MiB: a line is searched at once, and held meanwhile.
 const LONGEST_LINE: usize = 1 << 20;
+/// Limit on the steps for one line, of about 20 nanoseconds each. A poll takes at most twice as many, and so
+/// less than a quarter of a second.
+const MAX_STEPS: u64 = 4 << 20;
 /// Limit on the lines around a selected one, on each side.
 const MAX_AROUND: u64 = 100;
 /// Limit on the bytes of a line in the answer.
@@ -94,6 +97,7 @@ fn asked(fields: GrepFields<'_>, cursor: Option<String>) -> Result<Grep, Refusal
     (asked.before, asked.after) = (fields.before, fields.after);
     (asked.max_matches, asked.max_line) = (fields.max_matches, fields.max_line);
     (asked.longest_line, asked.max_compiled) = (LONGEST_LINE, MAX_COMPILED);
+    asked.max_steps = Some(MAX_STEPS);
     asked.whole = match &*fields.whole {
         "word" => Whole::Word,
         "line" => Whole::Line,

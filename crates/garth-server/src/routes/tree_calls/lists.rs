@@ -8,9 +8,9 @@ use garth_engine::{FileSystem, Name, TreePath};
 
 use super::address::Address;
 use super::answer::page;
-use super::paging::{Paged, stored_path};
+use super::paging::Paged;
 use crate::errors::Refusal;
-use crate::fields::{fields, flag};
+use crate::fields::{fields, flag, stored_path};
 use crate::routes::call::Call;
 
 /// Limit on the names of a page.

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use garth_engine::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp};
-use garth_engine::{FileSystem, Name, TreePath};
 use serde_json::json;
 
 use crate::errors::Refusal;
@@ -192,17 +192,6 @@ pub(super) fn moment_from(text: &str) -> Result<Option<Moment>, Refusal> {
     moment.map(Some).map_err(|_| Refusal::cursor())
 }
 
-/// Returns the path of a position. Stored paths may be longer than those of requests.
-pub(super) fn stored_path(text: &str) -> Result<TreePath, Refusal> {
-    let names = text.strip_prefix('/').ok_or_else(Refusal::cursor)?;
-    let mut path = TreePath::root();
-    for name in names.split('/').filter(|_| !names.is_empty()) {
-        let joined = Name::parse(name).and_then(|name| path.join(&name));
-        path = joined.map_err(|_| Refusal::cursor())?;
-    }
-    Ok(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,17 +203,6 @@ mod tests {
         }
         for other in ["x", "@", "-1", "@x", "18446744073709551616"] {
             assert!(moment_from(other).is_err(), "{other}");
-        }
-    }
-
-    #[test]
-    fn positions_hold_paths_of_any_stored_length() {
-        let long = "/x".repeat(3000);
-        for path in ["/", "/a", "/a b/c", long.as_str()] {
-            assert_eq!(stored_path(path).unwrap().as_str(), path);
-        }
-        for other in ["", "a", "//", "/a//b", "/a/", "/..", "/a\0"] {
-            assert!(stored_path(other).is_err(), "{other:?}");
         }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::{MIB, bytes, etag, get, head_of_account, put, send};
 use crate::it::harness::{Reply, Server};
 

@@ -294,11 +294,15 @@ impl Filled {
         }
     }
 
-    /// Writes the file that calls on bytes remove from each place.
+    /// Writes the file that calls on bytes remove from each place, where it is missing.
     pub(super) fn leave_files(&self) {
-        let write =
-            |place: Place| Op::write(TreePath::parse(&place.left_file()).unwrap(), "x").with_parents();
-        block_on(self.account().commit(Batch::new(PLACES.map(write)))).unwrap();
+        let account = self.account();
+        let paths = PLACES.map(|place| TreePath::parse(&place.left_file()).unwrap());
+        let missing = paths.into_iter().filter(|path| block_on(account.stat(&path.into())).is_err());
+        let ops: Vec<Op> = missing.map(|path| Op::write(path, "x").with_parents()).collect();
+        if !ops.is_empty() {
+            block_on(account.commit(Batch::new(ops))).unwrap();
+        }
     }
 
     fn account(&self) -> std::sync::Arc<dyn garth_engine::AccountStore> {

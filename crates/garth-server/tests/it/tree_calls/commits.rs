@@ -71,7 +71,9 @@ fn malformed_batches_are_refused() {
     let write = |more: Value| json!({"ops": [{"write": super::with(&json!({"at": {"path": "/x"}}), more)}]});
     for (batch, part) in [
         (json!({}), "\"ops\" is missing"),
-        (json!({"ops": ["write"]}), "\"ops\" must be an array of objects"),
+        (json!({"ops": ["write"]}), "\"ops\" must be an array of at most 100000 objects"),
+        (json!({"ops": vec![json!({}); 100_001]}), "\"ops\" must be an array of at most 100000 objects"),
+        (json!({"ops": [], "preconditions": vec![0; 100_001]}), "more than 100000 items"),
         (json!({"ops": [{"wriet": {}}]}), "unknown variant"),
         (write(json!({"body": {"bytes": "no base64!"}})), "base64"),
         (write(json!({"body": {"bytes": ""}, "more": 1})), "unknown field"),

@@ -75,6 +75,30 @@ fn expressions_of_requests_are_bounded() {
 }
 
 #[test]
+fn grep_gives_up_a_line_that_takes_too_many_steps() {
+    let world = World::empty();
+    let mut seed = 7_u32;
+    let mut letter = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if seed >> 31 == 0 { 'a' } else { 'b' }
+    };
+    let line: String = (0..1_000_000).map(|_| letter()).collect();
+    let long = format!("abc\n{line} ann@example error\nabc\n");
+    world.commit([Op::write(path("/long"), long), Op::write(path("/short"), "abc\n")]);
+    // Thousands of states are active at each byte.
+    let found = world.ok("grep", &json!({"expressions": ["[ab]*a[ab]{9000}[cd]", "abc"]}));
+    let files = &found["files"];
+    assert_eq!((&files[0]["matches"], &files[1]["matches"]), (&json!(1), &json!(1)), "{found}");
+    assert_eq!(files[0]["error"]["code"], "PAYLOAD_TOO_LARGE", "{found}");
+    assert!(files[0]["error"]["message"].as_str().unwrap().contains("too long for these expressions"));
+    for simple in ["error|warn", r"\w+@\w+"] {
+        let found = world.ok("grep", &json!({"expressions": [simple], "show": "counts"}));
+        assert_eq!((&found["files"][0]["matches"], &found["matches"]), (&json!(1), &json!(1)), "{found}");
+        assert!(found["files"][0]["error"].is_null(), "{found}");
+    }
+}
+
+#[test]
 fn paths_by_pattern_equal_those_of_the_library() {
     let world = World::new();
     for pattern in ["/notes/*.md", "/**", "/*/", "/notes/[ab].md", "/none"] {
