@@ -214,6 +214,10 @@ impl Refusal {
         let stored = match self.code {
             Code::Conflict | Code::PathConflict => "this write conflicts with stored data",
             Code::NotFound => "the target of this write does not exist",
+            // The reason quotes the file as it would become, also parts that the caller did not write.
+            Code::RuleViolation => "a rule refuses this write",
+            // The usage of the quota is the size of stored files.
+            Code::QuotaExceeded => "a quota refuses this write",
             _ => return self,
         };
         let message = format!("{stored}; details require a key with the scope `{scope}`");

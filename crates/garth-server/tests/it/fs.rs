@@ -515,6 +515,45 @@ fn write_only_keys_learn_no_content() {
 }
 
 #[test]
+fn refusals_hide_content_from_write_only_keys() {
+    let server = Server::start();
+    let (secret, quota) = (br#"{"token":"canary-1"}"#, json!({"path": "/full", "max_bytes": 12_345}));
+    put(&server, "/data/a.json", secret);
+    put(&server, "/full/a", b"12345");
+    let token = json!({"type": "string", "pattern": "^canary-[0-9]$"});
+    let terms = json!({"schema": {"type": "object", "properties": {"token": token}}});
+    let rule = json!({"pattern": "/data/*.json", "constraint": "json", "terms": terms});
+    server.ok("admin/rules/set", rule.to_string());
+    server.ok("admin/quotas/set", quota.to_string());
+    let account = block_on(server.home.account("acme")).unwrap();
+    let link = Op::symlink(&TreePath::parse("/link").unwrap(), "/data/a.json");
+    block_on(account.commit(Batch::new([link]))).unwrap();
+    let (writer, both) = (
+        server.key("acme", &[Scope::FilesWrite]),
+        server.key("acme", &[Scope::FilesWrite, Scope::FilesRead]),
+    );
+    let write = |path: &str, text: &str| json!({"ops": [{"op": "write", "path": path, "text": text}]});
+    let part = |path: &str| (format!("/v1/fs{path}?offset=17"), b"x".to_vec());
+    let batch = |ops: Value| ("/v1/batch".to_owned(), ops.to_string().into_bytes());
+    for (method, (target, body), code) in [
+        ("PATCH", part("/data/a.json"), "RULE_VIOLATION"),
+        ("PATCH", part("/link"), "RULE_VIOLATION"),
+        ("POST", batch(write("/link", r#"{"token":"canary"}"#)), "RULE_VIOLATION"),
+        ("POST", batch(write("/full/b", &"x".repeat(12_345))), "QUOTA_EXCEEDED"),
+        ("PUT", (target("/full/b"), vec![b'x'; 12_345]), "QUOTA_EXCEEDED"),
+    ] {
+        let told = [&writer, &both].map(|key| {
+            let reply = server.request(method, &target, &headers(key, ""), &body);
+            reply.refused(reply.status, code)
+        });
+        let words = ["canary", "/data", "12345"];
+        let tells = |message: &str| words.iter().any(|word| message.contains(word));
+        assert!(!tells(&told[0]) && told[0].contains("files:read"), "{target}: {}", told[0]);
+        assert!(tells(&told[1]), "{target}: {}", told[1]);
+    }
+}
+
+#[test]
 fn uploads_belong_to_the_tree_of_their_key() {
     let server = Server::start();
     server.own("scout", "ann");
