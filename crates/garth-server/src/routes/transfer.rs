@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use garth_engine::Error;
 use garth_engine::fs::OpenFile;
 use garth_engine::model::ByteRange;
-use garth_engine::{Error, ErrorKind, Result};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout};
 
 use super::call::Call;
-use crate::errors::Refusal;
+use super::header::Header;
+use crate::errors::{Refusal, SlowBody};
 use crate::limits::Limits;
 
 /// Longest file in bytes that takes no room: its connection costs as much.
@@ -26,12 +29,12 @@ const RECEIVED: usize = 2 << 20;
 /// Memory of a file that is sent, in bytes: one piece of its stream.
 const SENT: u64 = 1 << 20;
 
-/// Returns the body of a request as a stream. It fails with `TimedOut` if nothing arrives for `stall_time`,
+/// Returns the body of a request as a stream. It fails with [`SlowBody`] if nothing arrives for `stall_time`,
 /// or less than 1 MiB within `body_time`.
 pub(super) async fn incoming<'b>(
     call: &Call<'_>,
     body: &'b mut Body,
-) -> Result<BoxStream<'b, Result<Bytes>>, Refusal> {
+) -> Result<BoxStream<'b, garth_engine::Result<Bytes>>, Refusal> {
     let is_short = body.size_hint().upper().is_some_and(|bytes| bytes <= SHORT);
     let room = match is_short {
         true => None,
@@ -41,7 +44,7 @@ pub(super) async fn incoming<'b>(
         let began = Instant::now();
         let frame = timeout(pace.wait(), body.frame()).await;
         let piece = match frame {
-            Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped arriving")),
+            Err(_) => Err(SlowBody::error(pace.body_time)),
             Ok(None) => return None,
             Ok(Some(Err(_))) => Err(Error::invalid("the body broke off or is badly encoded")),
             // Trailers have no data.
@@ -72,6 +75,31 @@ pub(super) async fn outgoing(
         piece
     });
     Ok(Body::from_stream(pieces))
+}
+
+/// Headers that make a write depend on what is stored.
+const CONDITIONAL: [&str; 4] = ["if-match", "if-none-match", "if-range", "if-unmodified-since"];
+
+/// Refuses a write of bytes whose head says something that its route does not observe: ignored, it would
+/// store other bytes than meant, or store them although the client has ruled that out. `observed` are the
+/// headers of the route.
+pub(super) fn check_head(headers: &HeaderMap, observed: &[Header]) -> Result<(), Refusal> {
+    if headers.contains_key(CONTENT_RANGE) {
+        let message = "the body of this call is complete, so it takes no `Content-Range`; write a part of a \
+            file with `PATCH /v1/fs/{path}` and \"offset\"";
+        return Err(Refusal::validation(message));
+    }
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        let message = "bodies are stored as they are; send the content without `Content-Encoding`";
+        return Err(Refusal::validation(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    let ignored =
+        |name: &&str| headers.contains_key(*name) && observed.iter().all(|known| known.name != *name);
+    match CONDITIONAL.iter().copied().find(ignored) {
+        Some(name) => Err(Refusal::validation(format!("this call takes no header `{name}`"))),
+        None => Ok(()),
+    }
 }
 
 /// Time that a client has for the next bytes of a body. Only the time in which the server waits counts.

@@ -29,7 +29,7 @@ pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let fs = files(call, true).await?;
     let content = incoming(call, body).await?;
     let uploaded = Files::new(&*fs).once(call.once.clone()).upload(&path, call.env, content).await;
-    let uploaded = uploaded.map_err(|error| not_received(error, call.limits))?;
+    let uploaded = uploaded.map_err(not_received)?;
     let answer = json!({"staged": uploaded.staged, "expires_at": uploaded.expires_at.to_rfc3339()});
     Ok(respond::json(Bytes::from(answer.to_string())))
 }

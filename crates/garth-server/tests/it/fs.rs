@@ -151,8 +151,6 @@ fn head_equals_get_without_body() {
     put(&server, "/dir/file", b"");
     for (path, more) in [
         ("/a", ""),
-        ("/a", "range: bytes=5-9\r\n"),
-        ("/a", "range: bytes=100000-\r\n"),
         ("/a", "if-none-match: *\r\n"),
         ("/a", "if-match: \"other\"\r\n"),
         ("/dir/file", ""),
@@ -173,6 +171,45 @@ fn head_equals_get_without_body() {
         connection.send(&request("GET", "/healthz", "", b""));
         assert_eq!(connection.reply().text(), r#"{"ok":true}"#);
     }
+}
+
+#[test]
+fn head_ignores_ranges() {
+    let server = Server::start();
+    put(&server, "/a", &bytes(2, 1000));
+    for range in ["bytes=5-9", "bytes=1000-"] {
+        let mut connection = Connection::open(server.address);
+        let more = headers(&server.key, &format!("range: {range}\r\n"));
+        connection.send(&request("HEAD", &target("/a"), &more, b""));
+        let head = connection.reply_to(true);
+        assert_eq!((head.status, head.header("content-length")), (200, Some("1000")), "{range}");
+    }
+}
+
+#[test]
+fn writes_refuse_headers_that_they_do_not_observe() {
+    let server = Server::start();
+    put(&server, "/a", b"whole");
+    let before = head_of_account(&server);
+    for (more, status) in [
+        ("content-range: bytes 1000-1999/2000\r\n", 400),
+        ("content-encoding: gzip\r\n", 415),
+        ("content-encoding: identity\r\ncontent-encoding: br\r\n", 415),
+        ("if-unmodified-since: Tue, 27 Jan 2026 00:00:00 GMT\r\n", 400),
+        ("if-range: \"ver_1-1\"\r\n", 400),
+    ] {
+        for (method, target) in
+            [("PUT", "/v1/fs/a"), ("PATCH", "/v1/fs/a"), ("DELETE", "/v1/fs/a"), ("POST", "/v1/uploads")]
+        {
+            let body: &[u8] = if method == "DELETE" { b"" } else { b"part" };
+            let reply = server.request(method, target, &headers(&server.key, more), body);
+            reply.refused(status, "VALIDATION_ERROR");
+        }
+    }
+    let upload = server.request("POST", "/v1/uploads", &headers(&server.key, "if-match: *\r\n"), b"x");
+    upload.refused(400, "VALIDATION_ERROR");
+    assert_eq!((get(&server, "/a").body, head_of_account(&server)), (b"whole".to_vec(), before));
+    assert_eq!(send(&server, "PUT", "/a", "content-encoding: Identity\r\n", b"new").status, 200);
 }
 
 #[test]
@@ -365,6 +402,7 @@ fn attributes_travel_in_headers() {
         ("x-garth-meta-%54itle", "100%25 caf%c3%a9"),
         ("x-garth-expires", "2026-02-01T00:00:00.000Z"),
         ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "sandbox; default-src 'none'"),
     ] {
         assert_eq!(read.header(name), Some(value), "{name}");
     }
