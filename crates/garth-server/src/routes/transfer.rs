@@ -1,8 +1,8 @@
 //! Files on their way in and out. Only a piece of each is in memory, its room is bounded, and a client that
-//! stops or trickles ends its transfer.
+//! stops or trickles ends its transfer: the stream of a body has a least pace, and so has the connection
+//! that sends an answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::call::Call;
 use super::header::Header;
 use crate::errors::{Refusal, SlowBody};
-use crate::limits::Limits;
+use crate::pace::Pace;
 
 /// Longest file in bytes that takes no room: its connection costs as much.
 const SHORT: u64 = 16 << 10;
@@ -40,11 +40,12 @@ pub(super) async fn incoming<'b>(
         true => None,
         false => Some(call.transfers.transfer(call.key.share(), RECEIVED).await?),
     };
-    let pieces = stream::unfold((body, Pace::new(call.limits), room), |(body, mut pace, room)| async move {
+    let (pace, limit) = (Pace::new(call.limits), call.limits.body_time);
+    let pieces = stream::unfold((body, pace, room), move |(body, mut pace, room)| async move {
         let began = Instant::now();
         let frame = timeout(pace.wait(), body.frame()).await;
         let piece = match frame {
-            Err(_) => Err(SlowBody::error(pace.body_time)),
+            Err(_) => Err(SlowBody::error(limit)),
             Ok(None) => return None,
             Ok(Some(Err(_))) => Err(Error::invalid("the body broke off or is badly encoded")),
             // Trailers have no data.
@@ -99,61 +100,5 @@ pub(super) fn check_head(headers: &HeaderMap, observed: &[Header]) -> Result<(),
     match CONDITIONAL.iter().copied().find(ignored) {
         Some(name) => Err(Refusal::validation(format!("this call takes no header `{name}`"))),
         None => Ok(()),
-    }
-}
-
-/// Time that a client has for the next bytes of a body. Only the time in which the server waits counts.
-struct Pace {
-    stall_time: Duration,
-    body_time: Duration,
-    /// Rest of the time for the current MiB.
-    left: Duration,
-    /// Bytes of it that have arrived.
-    arrived: usize,
-}
-
-impl Pace {
-    /// Bytes that must arrive within `body_time`. A deadline for each frame could be renewed for ever, a byte
-    /// at a time.
-    const STEP: usize = 1 << 20;
-
-    fn new(limits: &Limits) -> Self {
-        let Limits { stall_time, body_time, .. } = *limits;
-        Self { stall_time, body_time, left: body_time, arrived: 0 }
-    }
-
-    /// Returns the time to wait for the next bytes.
-    fn wait(&self) -> Duration {
-        self.left.min(self.stall_time)
-    }
-
-    /// Counts bytes and the time for which the server has waited for them.
-    fn took(&mut self, time: Duration, bytes: usize) {
-        self.left = self.left.saturating_sub(time);
-        self.arrived += bytes;
-        if self.arrived >= Self::STEP {
-            (self.arrived, self.left) = (self.arrived % Self::STEP, self.body_time);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_mib_has_its_own_time() {
-        let second = Duration::from_secs(1);
-        let mut pace = Pace::new(&Limits::default().body_time(10 * second).stall_time(4 * second));
-        assert_eq!(pace.wait(), 4 * second);
-        // A client that sends a byte every three seconds is not waited for after ten.
-        for _ in 0..3 {
-            pace.took(3 * second, 1);
-        }
-        assert_eq!(pace.wait(), second);
-        pace.took(second, 1);
-        assert_eq!(pace.wait(), Duration::ZERO);
-        pace.took(Duration::ZERO, Pace::STEP);
-        assert_eq!((pace.wait(), pace.left, pace.arrived), (4 * second, 10 * second, 4));
     }
 }

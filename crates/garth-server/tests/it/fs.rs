@@ -311,29 +311,35 @@ fn stalled_uploads_end() {
     assert!(block_on(account.stat(&TreePath::parse("/a").unwrap().into())).is_err());
 }
 
+/// Returns a connection that has begun to read `/large`, and does not go on.
+fn begun(server: &Server, key: &str) -> Connection {
+    let mut reader = Connection::open(server.address);
+    reader.send(&request("GET", "/v1/fs/large", &headers(key, ""), b""));
+    assert!(reader.begun());
+    reader
+}
+
 #[test]
 fn slow_readers_take_a_bounded_room() {
-    let limits = Limits::default().transfer_room(8 * MIB).room_wait(Duration::ZERO);
+    let limits = Limits::default().transfer_room(12 * MIB).room_wait(Duration::ZERO);
     let server = Server::start_with(Options::default().limits(limits));
     // More than sockets buffer.
     put(&server, "/large", &vec![7; 64 * MIB]);
     put(&server, "/small", b"small");
-    let mut readers: Vec<Connection> = (0..4)
-        .map(|_| {
-            let mut reader = Connection::open(server.address);
-            reader.send(&request("GET", "/v1/fs/large", &headers(&server.key, ""), b""));
-            assert!(reader.begun());
-            reader
-        })
-        .collect();
+    let mut readers: Vec<Connection> = (0..4).map(|_| begun(&server, &server.key)).collect();
     get(&server, "/large").refused(503, "UNAVAILABLE");
     send(&server, "PUT", "/b", "", &vec![7; MIB]).refused(503, "UNAVAILABLE");
-    // Short files and other accounts take other room.
+    // Short files take no room, and two greedy accounts leave room for a third.
     assert_eq!(get(&server, "/small").body, b"small");
-    block_on(server.home.create_account("other")).unwrap();
-    let other = server.key("other", &[Scope::Admin]);
-    let stored = server.request("PUT", "/v1/fs/b", &headers(&other, ""), &vec![7; MIB]);
-    assert_eq!(stored.status, 201, "{}", stored.text());
+    for name in ["greedy", "other"] {
+        block_on(server.home.create_account(name)).unwrap();
+        let key = server.key(name, &[Scope::Admin]);
+        let stored = server.request("PUT", "/v1/fs/large", &headers(&key, ""), &vec![7; 64 * MIB]);
+        assert_eq!(stored.status, 201, "{}", stored.text());
+        if name == "greedy" {
+            readers.extend((0..4).map(|_| begun(&server, &key)));
+        }
+    }
     // A reader that goes on gets everything, and gives its room back.
     let mut first = readers.remove(0);
     let reply = first.reply();
