@@ -195,6 +195,9 @@ limits! {
     /// Memory for files that are sent and received by `/v1/fs` and `/v1/uploads`: up to 2 MiB for each of
     /// more than 16 KiB. One account uses a third of it at most.
     transfer_room: usize, Bytes = 256 * MIB, 8 * MIB => 64 * GIB;
+    /// Disk space for content of an account, or of a tree that a key is bound to, that was received and that no
+    /// commit has used yet. A file that is received by `/v1/fs` has at most this size.
+    upload_room: usize, Bytes = 64 * GIB, 16 * MIB => 8 * KIB * GIB;
     /// Time that an answer, a body or a file waits for memory, and a call for its turn to ask the language
     /// model or the embedding service.
     room_wait: Duration, Time = 10 * SECOND, 0 => 5 * MINUTE;

@@ -28,7 +28,7 @@ use super::open::files;
 use super::range::{Part, part};
 use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
-use super::transfer::{incoming, outgoing};
+use super::transfer::{expected, incoming, outgoing};
 use crate::errors::{Code, Refusal};
 use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, string_of};
 
@@ -237,8 +237,9 @@ async fn store(
     let (path, conditions) = (path_of(call, head)?, Conditions::read(&head.headers)?);
     let write = conditions.preconditions().into_iter().fold(write, FileWrite::require);
     let fs = files(call, true).await?;
+    let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
     let content = incoming(call, body).await?;
-    let written = Files::new(&*fs).once(call.once.clone()).write(&path, &write, content).await;
+    let written = files.write(&path, &write, content).await;
     let written = written.map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => {
             Refusal::new(Code::PathConflict, format!("{path} is a directory; name a file in it"))

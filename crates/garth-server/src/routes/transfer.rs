@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use garth_agent::files::Expected;
 use garth_engine::Error;
 use garth_engine::fs::OpenFile;
 use garth_engine::model::ByteRange;
@@ -55,6 +56,12 @@ pub(super) async fn incoming<'b>(
         Some((piece, (body, pace, room)))
     });
     Ok(pieces.boxed())
+}
+
+/// Returns what is known of the body of a request before it is read.
+pub(super) fn expected(call: &Call<'_>, body: &Body) -> Expected {
+    let room = u64::try_from(call.limits.upload_room).unwrap_or(u64::MAX);
+    Expected::new(body.size_hint().exact(), room)
 }
 
 /// Returns the bytes of a range of a file as the body of a response, read while they are sent.

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth_engine::FileSystem as _;
 use garth_engine::datadir::Scope;
 use garth_engine::model::{Batch, Body, Op, Seq, StagedBody};
 use garth_engine::path::{MAX_NAME, TreePath};
+use garth_engine::{AccountStore as _, ErrorKind, FileSystem as _};
 use garth_server::{Limits, Options};
 use serde_json::{Value, json};
 
@@ -295,6 +295,98 @@ fn broken_off_uploads_leave_nothing() {
     }
     assert_eq!(head_of_account(&server), before);
     assert_eq!((get(&server, "/a").body, get(&server, "/new/file").status), (b"old".to_vec(), 404));
+    assert_eq!(unused_packs(&server), 0);
+}
+
+/// Lets all leases of uploads end. Returns the number of pack files that are left without a use, after a
+/// check that nothing else is.
+fn unused_packs(server: &Server) -> u64 {
+    server.clock.advance(Duration::from_secs(25 * 3600));
+    let account = block_on(server.home.account("acme")).unwrap();
+    let left = block_on(account.gc_dry_run(Duration::ZERO)).unwrap();
+    assert_eq!((left.staged, left.chunks), (0, 0));
+    left.packs
+}
+
+#[test]
+fn refused_writes_store_nothing() {
+    let server = Server::start();
+    let large = bytes(9, 3 * MIB);
+    put(&server, "/a", b"old");
+    put(&server, "/fixed/a", b"old");
+    for (pattern, constraint, terms) in [
+        ("/fixed/**", "read-only", json!({})),
+        ("/small/**", "max-size", json!({"bytes": MIB})),
+        ("/data/**", "json-lines", json!({})),
+    ] {
+        let rule = json!({"pattern": pattern, "constraint": constraint, "terms": terms});
+        server.ok("admin/rules/set", rule.to_string());
+    }
+    server.ok("admin/quotas/set", json!({"path": "/q", "max_bytes": MIB}).to_string());
+    let before = head_of_account(&server);
+    for (path, more, code) in [
+        ("/a", "if-match: \"ver_1-1\"\r\n", "CONFLICT"),
+        ("/fixed/a", "", "RULE_VIOLATION"),
+        ("/small/a", "", "RULE_VIOLATION"),
+        ("/q/a", "", "QUOTA_EXCEEDED"),
+        ("/a/b", "", "PATH_CONFLICT"),
+    ] {
+        let reply = send(&server, "PUT", path, more, &large);
+        reply.refused(reply.status, code);
+    }
+    let upload = server.request("POST", "/v1/uploads?path=/q/a", &headers(&server.key, ""), &large);
+    upload.refused(403, "QUOTA_EXCEEDED");
+    assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 0));
+    // Only the commit can judge the content. Its file waits for the readers that may have begun.
+    send(&server, "PUT", "/data/a", "", &large).refused(400, "RULE_VIOLATION");
+    assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 1));
+    assert_eq!(get(&server, "/a").body, b"old");
+}
+
+#[test]
+fn refused_writes_do_not_wait_for_their_body() {
+    let server = Server::start();
+    server.ok("admin/quotas/set", json!({"path": "/q", "max_bytes": 10}).to_string());
+    for target in ["/v1/fs/q/a", "/v1/uploads?path=/q/a"] {
+        let method = if target.starts_with("/v1/fs") { "PUT" } else { "POST" };
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nhost: x\r\n{}content-length: {}\r\n\r\n",
+            headers(&server.key, ""),
+            3 * MIB
+        );
+        let mut connection = Connection::open(server.address);
+        connection.send(head.as_bytes());
+        connection.reply().refused(403, "QUOTA_EXCEEDED");
+    }
+}
+
+#[test]
+fn repeated_writes_store_their_content_once() {
+    let server = Server::start();
+    let large = bytes(10, 3 * MIB);
+    let write = || {
+        let reply = send(&server, "PUT", "/a", "idempotency-key: k\r\n", &large);
+        (reply.status, reply.text())
+    };
+    let first = write();
+    send(&server, "DELETE", "/a", "", b"");
+    assert_eq!((write(), write()), (first.clone(), first));
+    let other = send(&server, "PUT", "/a", "idempotency-key: k\r\n", &bytes(11, 3 * MIB));
+    other.refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    assert_eq!(unused_packs(&server), 0);
+}
+
+#[test]
+fn uploads_take_a_bounded_room() {
+    let server = Server::start_with(Options::default().limits(Limits::default().upload_room(16 * MIB)));
+    let upload = |body: &[u8]| server.request("POST", "/v1/uploads", &headers(&server.key, ""), body);
+    send(&server, "PUT", "/a", "", &bytes(1, 16 * MIB + 1)).refused(403, "QUOTA_EXCEEDED");
+    let staged = upload(&bytes(1, 9 * MIB));
+    assert_eq!(staged.status, 200, "{}", staged.text());
+    upload(&bytes(2, 9 * MIB)).refused(403, "QUOTA_EXCEEDED");
+    let batch = json!({"ops": [{"op": "write", "path": "/a", "staged": staged.json()["staged"]}]});
+    server.ok("batch", batch.to_string());
+    assert_eq!(upload(&bytes(2, 9 * MIB)).status, 200);
 }
 
 #[test]
@@ -613,8 +705,23 @@ fn uploads_belong_to_the_tree_of_their_key() {
         assert_eq!((staged.size, answer["staged"]["id"].as_str().unwrap().len()), (sent.len() as u64, 32));
         // The account itself is another owner.
         let write = Op::write(&TreePath::parse("/a").unwrap(), Body::Staged(staged));
-        assert!(block_on(account.commit(Batch::new([write]))).is_err());
+        let refused = block_on(account.commit(Batch::new([write]))).unwrap_err();
+        assert!(refused.is(ErrorKind::NotFound), "{refused}");
     }
+    // Another tree cannot use it, and its own tree can, once.
+    let target = "/v1/uploads?agent=scout&user=ann";
+    let staged = server.request("POST", target, &headers(&server.key, ""), &sent).json()["staged"].clone();
+    let write = |who: Value| {
+        let mut body = json!({"ops": [{"write": {"at": {"path": "/up"}, "body": {"staged": staged}}}]});
+        body.as_object_mut().unwrap().extend(who.as_object().unwrap().clone());
+        server.post("tree/commit", body.to_string())
+    };
+    write(json!({"agent": "scout", "user": "bob"})).refused(404, "NOT_FOUND");
+    write(json!({})).refused(404, "NOT_FOUND");
+    let done = write(json!({"agent": "scout", "user": "ann"}));
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert!(get(&server, "/up?agent=scout&user=ann").body == sent);
+    write(json!({"agent": "scout", "user": "ann"})).refused(404, "NOT_FOUND");
     let repeat = || {
         let more = headers(&server.key, "idempotency-key: k\r\n");
         server.request("POST", "/v1/uploads", &more, &sent).text()

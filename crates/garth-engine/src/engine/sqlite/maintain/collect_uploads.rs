@@ -188,5 +188,7 @@ mod tests {
         account.admit("/q/a", content(100)).unwrap();
         account.admit("/other", content(101)).unwrap();
         assert!(account.admit("/q/a", content(101)).unwrap_err().is(ErrorKind::QuotaExceeded));
+        let larger = Incoming { size: 101, growth: 0, room: u64::MAX };
+        assert!(account.admit("/q/a", larger).unwrap_err().is(ErrorKind::QuotaExceeded));
     }
 }

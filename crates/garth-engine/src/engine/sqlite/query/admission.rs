@@ -19,7 +19,9 @@ impl ReadView<'_> {
         let above = quotas.iter().filter(|quota| path.is_within(&quota.path));
         let counted = above.map(|quota| {
             let used = Count::from(quota.used);
-            (quota, Count { bytes: used.bytes + i128::from(content.growth), ..used })
+            // The file is below the path as well, whatever it replaces.
+            let bytes = (used.bytes + i128::from(content.growth)).max(i128::from(content.size));
+            (quota, Count { bytes, ..used })
         });
         Ok(refuse(&self.reach.within, counted)?)
     }
