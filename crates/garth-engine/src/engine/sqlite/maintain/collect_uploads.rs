@@ -47,8 +47,9 @@ impl SqliteFs {
         }
         self.give_back(times, &mut collected)?;
         // Leases and grace periods end later.
-        let is_left =
-            self.with_view(|view| Ok(staged::any(view.conn)? || packs::any_due(view.conn, i64::MAX)?))?;
+        let is_left = self.with_view(|view| {
+            Ok(staged::any(view.conn)? || !packs::doomed(view.conn, i64::MAX, 1)?.is_empty())
+        })?;
         if is_left {
             self.inner.has_uploads.store(true, Ordering::Relaxed);
         }
