@@ -232,8 +232,8 @@ impl Request {
     }
 }
 
-/// Gives up content that no commit will use. A failure is only logged: the content is collected when its lease
-/// ends.
+/// Gives up content that no commit will use. A failure is only logged: the content is collected when its
+/// lease ends.
 pub(crate) async fn discard(fs: &dyn FileSystem, at: &At, staged: &StagedBody) {
     if let Err(error) = fs.discard(at, staged).await {
         tracing::warn!(%error, "unused content could not be removed");

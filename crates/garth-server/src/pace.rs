@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// Time that a client has for its next bytes: to send those of a body, or to take those of an answer. Only the
-/// time in which the server waits counts.
+/// Time that a client has for its next bytes: to send those of a body, or to take those of an answer. Only
+/// the time in which the server waits counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     stall_time: Duration,

@@ -101,8 +101,8 @@ impl Reach {
         self.joined.iter().flat_map(own).collect()
     }
 
-    /// Fails for a path that commits of this reach cannot write, by the reach itself or by a rule, if the file
-    /// will have at least `size` bytes.
+    /// Fails for a path that commits of this reach cannot write, by the reach itself or by a rule, if the
+    /// file will have at least `size` bytes.
     pub(crate) fn check_write(&self, path: &TreePath, size: u64, rules: &Rules) -> Result<()> {
         if self.read_only.contains(path) {
             return Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here"));
