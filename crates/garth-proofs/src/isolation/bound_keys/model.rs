@@ -191,13 +191,13 @@ fn is_within(path: &str, top: &str) -> bool {
 /// Returns true if a path of the account is below a path of the tree, whoever opens the tree.
 fn is_below_in_account(segments: &[&str], prefix: &str) -> bool {
     let top: Vec<&str> = prefix.split('/').filter(|segment| !segment.is_empty()).collect();
-    let (is_below, rest): (fn(&[&str]) -> Option<usize>, &[&str]) = match top.as_slice() {
-        [".agent", rest @ ..] => (of_agent, rest),
-        [".user", rest @ ..] => (of_user, rest),
+    let (skipped, rest) = match top.as_slice() {
+        [".agent", rest @ ..] => (of_agent(segments), rest),
+        [".user", rest @ ..] => (of_user(segments), rest),
         ["ctx", ..] => return false,
-        rest => (of_chat, rest),
+        rest => (of_chat(segments), rest),
     };
-    is_below(segments).is_some_and(|skipped| segments[skipped..].starts_with(rest))
+    skipped.is_some_and(|skipped| segments[skipped..].starts_with(rest))
 }
 
 /// Returns the number of segments above the part of an agent's directory that its tree shows.
