@@ -35,7 +35,7 @@ pub use self::grep::{
 };
 pub use self::limits::{Limits, MAX_COMPARED_LINES, MAX_COMPARED_TEXT};
 pub use self::matches::Matches;
-pub use self::streamed::{FileWrite, FileWritten, UPLOAD_LIFETIME, Uploaded};
+pub use self::streamed::{Expected, FileWrite, FileWritten, UPLOAD_LIFETIME, Uploaded};
 
 use std::sync::Arc;
 
@@ -79,12 +79,20 @@ pub struct Files<'a> {
     message: String,
     /// Request that the next edit or batch carries out.
     once: Once,
+    expected: Expected,
 }
 
 impl<'a> Files<'a> {
     /// Returns a handle to the files of `fs`.
     pub fn new(fs: &'a dyn FileSystem) -> Self {
-        Self { fs, stop: None, author: Author::default(), message: String::new(), once: Once::default() }
+        Self {
+            fs,
+            stop: None,
+            author: Author::default(),
+            message: String::new(),
+            once: Once::default(),
+            expected: Expected::default(),
+        }
     }
 
     /// Ends calls that search early, with a cursor, once `stop` returns true: at a deadline, for example. A
@@ -112,6 +120,12 @@ impl<'a> Files<'a> {
     #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
+    }
+
+    /// Sets what is known of content that the next write or upload receives.
+    #[must_use]
+    pub fn expecting(self, expected: Expected) -> Self {
+        Self { expected, ..self }
     }
 
     /// Returns the tree at a time; `None` for now.

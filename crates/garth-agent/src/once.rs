@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
-use garth_engine::model::{Batch, Body, Commit, Idempotency, MAX_INLINE_BODY, Op, Seq};
+use garth_engine::model::{At, Batch, Body, Commit, Idempotency, MAX_INLINE_BODY, Op, Seq, StagedBody};
 use garth_engine::path::TreePath;
 
 /// Outcome of an operation, in the form stored for repeats.
@@ -76,6 +76,12 @@ impl Once {
         self.0.as_ref().is_some_and(|request| request.first.is_some())
     }
 
+    /// Returns true if a request under the key has committed, with this body or another one.
+    pub(crate) async fn is_known(&self) -> Result<bool> {
+        let Some(request) = &self.0 else { return Ok(false) };
+        Ok(request.keeper.recorded(&request.record.key).await?.is_some())
+    }
+
     /// Returns true if outcomes are recorded.
     pub(crate) fn records(&self) -> bool {
         self.0.is_some()
@@ -126,14 +132,22 @@ impl Once {
         batch: Batch,
         outcome: T,
     ) -> Result<T> {
-        let batch = bounded(fs, batch).await?;
-        let Some(request) = &self.0 else {
-            return Ok(outcome.committed(&fs.commit(batch).await?));
+        let (batch, staged) = bounded(fs, batch).await?;
+        let batch = match &self.0 {
+            Some(request) => batch.idempotency(request.record.clone().note(note_of(&outcome)?)),
+            None => batch,
         };
-        let note = note_of(&outcome)?;
-        let commit = fs.commit(batch.idempotency(request.record.clone().note(note))).await?;
+        let commit = fs.commit(batch).await;
+        let is_used = commit.as_ref().is_ok_and(|commit| !commit.replayed);
+        if !is_used {
+            for (at, body) in &staged {
+                discard(fs, at, body).await;
+            }
+        }
+        let commit = commit?;
         // Another attempt was faster. Its outcome counts, because its objects are the ones that exist.
-        if commit.replayed { read(&commit) } else { Ok(outcome.committed(&commit)) }
+        let is_repeat = self.0.is_some() && commit.replayed;
+        if is_repeat { read(&commit) } else { Ok(outcome.committed(&commit)) }
     }
 
     /// Returns the outcome of an operation that changes nothing, and records it. `batch` has author and
@@ -218,9 +232,18 @@ impl Request {
     }
 }
 
-/// Stages bodies of a batch that is too large for a commit, the longest first. A long message of the
-/// assistant, for example, is both in its log and in `latest.md`.
-async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
+/// Gives up content that no commit will use. A failure is only logged: the content is collected when its
+/// lease ends.
+pub(crate) async fn discard(fs: &dyn FileSystem, at: &At, staged: &StagedBody) {
+    if let Err(error) = fs.discard(at, staged).await {
+        tracing::warn!(%error, "unused content could not be removed");
+    }
+}
+
+/// Stages bodies of a batch that is too large for a commit, the longest first, and returns them with the
+/// batch. A long message of the assistant, for example, is both in its log and in `latest.md`.
+async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<(Batch, Vec<(At, StagedBody)>)> {
+    let mut all = Vec::new();
     let inline = |op: &Op| match op.body() {
         Some(Body::Bytes(bytes)) => bytes.len(),
         _ => 0,
@@ -232,7 +255,9 @@ async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
         let Body::Bytes(bytes) = &*body else { break };
         let mut upload = fs.stage(at).await?;
         upload.write(bytes.clone()).await?;
-        *body = Body::Staged(upload.finish().await?);
+        let staged = upload.finish().await?;
+        all.push((at.clone(), staged.clone()));
+        *body = Body::Staged(staged);
     }
     for op in &mut batch.ops {
         // A staged body was cut when it was uploaded.
@@ -240,7 +265,7 @@ async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
             cuts.clear();
         }
     }
-    Ok(batch)
+    Ok((batch, all))
 }
 
 /// Returns the note that records an outcome.

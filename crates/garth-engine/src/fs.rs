@@ -22,7 +22,7 @@ pub mod violation_search;
 pub use self::capabilities::Capabilities;
 pub use self::ext::FileSystemExt;
 pub use self::filesystem::{FileSystem, ViewBase};
-pub use self::handle::{OpenFile, OpenNode, Upload};
+pub use self::handle::{Incoming, MAX_UPLOADS, OpenFile, OpenNode, Upload};
 pub use self::lower::Lowering;
 pub use self::sought::{By, SearchTarget};
 pub use self::store::AccountStore;

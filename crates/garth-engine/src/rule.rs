@@ -6,6 +6,7 @@
 mod check;
 mod constraint;
 mod content_check;
+mod foresee;
 pub mod json;
 mod json_check;
 mod judge;
@@ -23,6 +24,7 @@ mod secrets;
 
 pub use check::{Check, FileViolation};
 pub use constraint::{Constraint, MAX_WHOLE, Policy};
+pub use foresee::foresee;
 pub use json_check::JsonCheck;
 pub use judge::{
     Caller, CommitEffects, Entries, File, JudgedState, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge,

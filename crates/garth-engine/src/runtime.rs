@@ -43,6 +43,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_millis(100);
 /// Threads that open accounts and change control data. They mostly wait for fsync.
 const BLOCKING_THREADS: usize = 4;
+/// Threads that write the files of uploads. They mostly wait for the disk, for a few MiB at a time.
+pub(crate) const UPLOAD_THREADS: usize = 4;
 /// Accounts maintained at once: about as many as the disk can serve.
 const MAINTAINER_THREADS: usize = 4;
 
@@ -74,6 +76,7 @@ struct Inner {
     executor: Executor,
     readers: Executor,
     blocking: Executor,
+    uploads: Executor,
     maintainers: Executor,
     read_time: Duration,
     timer: Ticker,
@@ -95,6 +98,7 @@ impl Runtime {
             executor: Executor::new("garth-writer", limits.writer_threads),
             readers: Executor::new("garth-reader", limits.reader_threads),
             blocking: Executor::new("garth-blocking", BLOCKING_THREADS),
+            uploads: Executor::new("garth-upload", UPLOAD_THREADS),
             maintainers: Executor::new("garth-maintainer", MAINTAINER_THREADS),
             read_time: limits.read_time,
             timer: Ticker::new("garth-timer", MINUTE),
@@ -159,6 +163,11 @@ impl Runtime {
     /// control data.
     pub(crate) fn blocking(&self) -> &Executor {
         &self.inner.blocking
+    }
+
+    /// Returns the executor for the files of uploads. Commits and reads never wait for it.
+    pub(crate) fn uploads(&self) -> &Executor {
+        &self.inner.uploads
     }
 
     /// Returns the executor for work that reads a whole account. Such work queues only after other such work.

@@ -60,9 +60,9 @@ impl Rooms {
         Self::new(limits.body_room, limits.body_room / 3, limits.room_wait)
     }
 
-    /// Returns the room for files that are sent and received. One account uses half of it at most.
+    /// Returns the room for files that are sent and received. One account uses a third of it at most.
     pub(crate) fn for_transfers(limits: &Limits) -> Self {
-        Self::new(limits.transfer_room, limits.transfer_room / 2, limits.room_wait)
+        Self::new(limits.transfer_room, limits.transfer_room / 3, limits.room_wait)
     }
 
     /// Returns the room for recalls that may wait for the embedding service. One account uses half of it at

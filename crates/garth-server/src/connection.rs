@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{self, Poll, ready};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::errors::{Code, Refusal};
+use crate::pace::Pace;
 use crate::request::{Access, Context, Peer, around};
 
 /// Serves a connection to its end. After `stopping`, ends with the request that has begun.
@@ -34,7 +36,7 @@ pub(crate) async fn run(
 ) {
     // Answers are written in one piece; Nagle's algorithm would only delay them.
     stream.set_nodelay(true).ok();
-    let socket = Socket { stream, context: context.clone(), stalled: None, instead: Bytes::new() };
+    let socket = Socket::new(stream, context.clone());
     let app = TowerToHyperService::new(app);
     let connection = http1::Builder::new()
         // A client that shuts down its writing side still waits for its answer.
@@ -55,32 +57,46 @@ pub(crate) async fn run(
     }
 }
 
-/// TCP stream that closes the connection if the client reads nothing for `stall_time`, and replaces hyper's
-/// bare refusals by the envelope.
+/// TCP stream that closes the connection if the client reads nothing of an answer for `stall_time`, or less
+/// than 1 MiB of it within `body_time`, and replaces hyper's bare refusals by the envelope.
 struct Socket {
     stream: TcpStream,
     context: Context,
-    /// Timer that runs while the client reads nothing.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client reads nothing.
+    stalled: Option<Stalled>,
+    pace: Pace,
     /// Rest of the envelope to send in place of hyper's answer.
     instead: Bytes,
 }
 
+/// Wait for a client that reads nothing.
+struct Stalled {
+    since: Instant,
+    end: Pin<Box<Sleep>>,
+}
+
 impl Socket {
-    /// Returns the result of a write, or an error if writes have been pending for `stall_time`.
-    fn bounded<T>(
+    fn new(stream: TcpStream, context: Context) -> Self {
+        let pace = Pace::new(&context.limits);
+        Self { stream, context, stalled: None, pace, instead: Bytes::new() }
+    }
+
+    /// Returns the result of a write, or an error if the client has been too slow.
+    fn bounded(
         &mut self,
         context: &mut task::Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(sent) = &written {
+            let waited = self.stalled.take().map_or(Duration::ZERO, |stalled| stalled.since.elapsed());
+            self.pace.took(waited, sent.as_ref().copied().unwrap_or(0));
             return written;
         }
-        let stall_time = self.context.limits.stall_time;
+        let wait = self.pace.wait();
         // The timer starts with the first pending write, and ends with the next one that is ready.
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall_time)));
-        ready!(stalled.as_mut().poll(context));
+        let stalled =
+            self.stalled.get_or_insert_with(|| Stalled { since: Instant::now(), end: Box::pin(sleep(wait)) });
+        ready!(stalled.end.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -126,7 +142,14 @@ impl AsyncRead for Socket {
         context: &mut task::Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        // A new request, whose answer has time of its own: hyper reads nothing while it sends an answer, so a
+        // client cannot renew the time of one.
+        if buffer.filled().len() > before {
+            self.pace.renew();
+        }
+        read
     }
 }
 
@@ -202,4 +225,57 @@ fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
 pub(crate) async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
     // An error means that the sender was dropped with the server, which has the same effect.
     stopping.wait_for(|stop| *stop).await.ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use garth_engine::Env;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::limits::Limits;
+
+    /// Reads 16 KiB every 20 seconds until the connection ends. Returns the bytes.
+    async fn trickle(client: TcpStream) -> usize {
+        let (mut buffer, mut read) = (vec![0; 16 << 10], 0);
+        loop {
+            client.readable().await.unwrap();
+            match client.try_read(&mut buffer) {
+                Ok(0) => return read,
+                Ok(bytes) => read += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) => return read,
+            }
+            sleep(Duration::from_secs(20)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trickling_reader_ends_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = listener.accept().await.unwrap().0;
+        let hour = Duration::from_secs(3600);
+        let limits = Arc::new(Limits::default().stall_time(hour).body_time(Duration::from_secs(60)));
+        let context = Context { env: Env::system(), access_log: false, limits };
+        let mut socket = Socket::new(stream, context);
+        let client = tokio::spawn(trickle(client));
+        // More than sockets buffer.
+        let (answer, mut sent) = (vec![7; 64 << 20], 0);
+        let ended = loop {
+            if sent == answer.len() {
+                break Ok(());
+            }
+            match poll_fn(|context| Pin::new(&mut socket).poll_write(context, &answer[sent..])).await {
+                Ok(bytes) => sent += bytes,
+                Err(error) => break Err(error.kind()),
+            }
+        };
+        assert_eq!(ended, Err(io::ErrorKind::TimedOut));
+        drop(socket);
+        assert!(client.await.unwrap() < answer.len());
+    }
 }

@@ -3,6 +3,7 @@
 //! logged.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -95,6 +96,28 @@ impl Code {
         }
     }
 }
+
+/// Cause of the failure of a write whose body does not arrive in time. It tells that failure from the time
+/// limits of the storage, which are not the client's fault.
+#[derive(Debug)]
+pub(crate) struct SlowBody {
+    limit: Duration,
+}
+
+impl SlowBody {
+    /// Returns the error of a body that did not arrive within `limit`.
+    pub(crate) fn error(limit: Duration) -> Error {
+        Error::new(ErrorKind::TimedOut, "the body stopped arriving").with_source(Self { limit })
+    }
+}
+
+impl fmt::Display for SlowBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nothing arrived within {} s", self.limit.as_secs())
+    }
+}
+
+impl std::error::Error for SlowBody {}
 
 /// Request that failed, with the reason.
 #[derive(Clone, Debug)]
@@ -214,6 +237,10 @@ impl Refusal {
         let stored = match self.code {
             Code::Conflict | Code::PathConflict => "this write conflicts with stored data",
             Code::NotFound => "the target of this write does not exist",
+            // The reason quotes the file as it would become, also parts that the caller did not write.
+            Code::RuleViolation => "a rule refuses this write",
+            // The usage of the quota is the size of stored files.
+            Code::QuotaExceeded => "a quota refuses this write",
             _ => return self,
         };
         let message = format!("{stored}; details require a key with the scope `{scope}`");
@@ -293,6 +320,9 @@ impl From<Error> for Refusal {
         if let Some(reason) = cause.and_then(|cause| cause.downcast_ref::<NoAnswer>()) {
             return Self::new(Code::Unavailable, reason.to_string())
                 .because(format!("{}: {reason}", error.kind()));
+        }
+        if let Some(SlowBody { limit }) = cause.and_then(|cause| cause.downcast_ref::<SlowBody>()) {
+            return Self::slow_body(*limit);
         }
         if !error.is(ErrorKind::Corrupt) {
             return of_kind(error.kind(), error.message(), &error);

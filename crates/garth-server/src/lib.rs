@@ -23,6 +23,7 @@ mod fields;
 mod limits;
 mod maintenance;
 pub mod outbox;
+mod pace;
 mod repair;
 mod request;
 mod resets;

@@ -176,7 +176,8 @@ limits! {
     max_message_body: usize, Bytes = 32 * MIB, MIB => 64 * MIB;
     /// Time limit for the head of a request, and for an idle connection between requests.
     head_time: Duration, Time = 30 * SECOND, SECOND => 10 * MINUTE;
-    /// Time limit for the body of a request: 1 MiB at 280 kbit/s.
+    /// Time limit for the body of a request, and for a client to take 1 MiB of an answer: 1 MiB at
+    /// 280 kbit/s.
     body_time: Duration, Time = 30 * SECOND, SECOND => HOUR;
     /// Additional time for each further MiB of a body.
     body_time_per_mib: Duration, Time = 2 * SECOND, 10 => MINUTE;
@@ -193,8 +194,11 @@ limits! {
     /// Memory for bodies of more than 1 MiB. One account uses a third of it at most.
     body_room: usize, Bytes = 96 * MIB, 3 * MIB => 64 * GIB;
     /// Memory for files that are sent and received by `/v1/fs` and `/v1/uploads`: up to 2 MiB for each of
-    /// more than 16 KiB. One account uses half of it at most.
+    /// more than 16 KiB. One account uses a third of it at most.
     transfer_room: usize, Bytes = 256 * MIB, 8 * MIB => 64 * GIB;
+    /// Disk space for content of an account, or of a tree that a key is bound to, that was received and that
+    /// no commit has used yet. A file that is received by `/v1/fs` has at most this size.
+    upload_room: usize, Bytes = 64 * GIB, 16 * MIB => 8 * KIB * GIB;
     /// Time that an answer, a body or a file waits for memory, and a call for its turn to ask the language
     /// model or the embedding service.
     room_wait: Duration, Time = 10 * SECOND, 0 => 5 * MINUTE;

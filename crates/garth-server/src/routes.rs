@@ -61,6 +61,7 @@ use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
 use self::table::{MEDIA_PATH, alias, nearest_route, routes_by_path};
+use self::transfer::check_head;
 use crate::answers::{PAGE, is_long};
 use crate::auth::{Denied, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
@@ -189,6 +190,7 @@ impl<'a> Admission<'a> {
                 self.answer_off_workers(body).await.map(json)
             }
             Run::Upload(handler) => {
+                check_head(&self.head.headers, self.route.headers)?;
                 // The handler reads the body, so the fields are in the query.
                 let query = query(&self.head.uri, self.route)?;
                 let call = self.call(&query, &[]).await?;

@@ -1,6 +1,7 @@
 //! Content of any size: written from a stream in one commit, uploaded for a later commit, or removed.
-//! Conditions are judged in the commit, and looked at before the stream as well, so that a refused write
-//! stores nothing.
+//! Conditions, rules about paths, sizes and quotas are judged in the commit. They are looked at before the
+//! stream, and after it as well, so that a refused write stores nothing. Content that the commit refuses
+//! nonetheless is given up.
 
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt as _};
@@ -9,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::Files;
 use crate::free_name::at_free_name;
-use crate::once::{Once, Outcome, PENDING};
+use crate::once::{Once, Outcome, PENDING, discard};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::fs::Upload;
 use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::fs::{Incoming, Upload};
 use garth_engine::model::{
     At, Batch, Body, Commit, Entry, Ino, Op, Precondition, Seq, SetAttrs, StagedBody, Timestamp, VersionId,
 };
@@ -24,6 +25,73 @@ use garth_engine::path::TreePath;
 const INLINE: usize = 256 << 10;
 /// Time in seconds after which an upload that no commit has used may be collected, 24 hours.
 pub const UPLOAD_LIFETIME: i64 = 24 * 60 * 60;
+
+/// Bytes after which content that arrives is judged again.
+const STEP: u64 = 64 << 20;
+
+/// Content that a write or an upload is to receive, as far as that is known.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Expected {
+    /// Number of bytes; `None` if it is unknown.
+    pub length: Option<u64>,
+    /// Limit on the bytes of uploads of the tree's owner that no commit has used, this one included.
+    pub room: u64,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Self { length: None, room: u64::MAX }
+    }
+}
+
+impl Expected {
+    /// Returns content of this length, within this room.
+    pub fn new(length: Option<u64>, room: u64) -> Self {
+        Self { length, room }
+    }
+}
+
+/// Use of content that arrives, by which it is judged.
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    /// None: it repeats an earlier request.
+    Repeat,
+    /// A later commit, in a place that is not known yet.
+    Later,
+    /// A file, which had this size before.
+    File(Part, u64),
+}
+
+/// Place for which content is staged, and its use.
+struct Place {
+    at: At,
+    of: Use,
+}
+
+impl Place {
+    fn repeat() -> Self {
+        Self { at: At::from(&TreePath::root()), of: Use::Repeat }
+    }
+
+    /// Returns the least size of the file with content of `length` bytes, and its growth.
+    fn growth(&self, length: u64) -> (u64, u64) {
+        let (after, before) = match self.of {
+            Use::Repeat => (0, 0),
+            Use::Later => return (length, 0),
+            Use::File(Part::Whole | Part::FreeName, before) => (length, before),
+            Use::File(Part::End, before) => (before.saturating_add(length), before),
+            Use::File(Part::From(offset), before) => (before.max(offset.saturating_add(length)), before),
+        };
+        (after, after.saturating_sub(before))
+    }
+}
+
+/// Content that has arrived.
+enum Received {
+    Short(Bytes),
+    Long(Box<dyn Upload>),
+}
 
 /// Write of a file, without its content.
 ///
@@ -185,7 +253,8 @@ impl Files<'_> {
     /// # Errors
     /// - `Conflict`: a condition does not hold.
     /// - `IsADirectory`; `NotFound` for a write at an offset of a missing file.
-    /// - `TooLarge`: more content than the tree takes.
+    /// - `TooLarge`, `RuleViolation`, `QuotaExceeded`: more content than the tree takes; `AccessDenied` for a
+    ///   path that is read-only.
     /// - Errors of `content` and of the filesystem.
     pub async fn write(
         &self,
@@ -194,41 +263,74 @@ impl Files<'_> {
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<FileWritten> {
         // A repeat is answered even if the first attempt has made its conditions false.
-        if !self.once.records() {
-            self.foresee(path, write).await?;
-        }
-        let target = resolve::resolve(self.fs, path.as_str(), write.follow()).await?;
-        let (body, hash) = self.received(&At::from(&target), content).await?;
+        let is_known = self.once.is_known().await?;
+        let place = match is_known {
+            true => Place::repeat(),
+            false => self.foresee(path, write).await?,
+        };
+        let (received, hash) = self.received(&place, content).await?;
         let once = self.once.with_body(&hash).await?;
-        once.run(self.written(&once, path, write, body)).await
+        // A repeat ends in `run`: its content is dropped, which removes it.
+        let written = once.run(async {
+            let upload = match received {
+                Received::Short(bytes) => return self.written(&once, path, write, Body::Bytes(bytes)).await,
+                Received::Long(upload) => upload,
+            };
+            // The tree may have changed while the content arrived. What is refused now is not stored at all.
+            self.foresee(path, write).await?;
+            let staged = upload.finish().await?;
+            let written = self.written(&once, path, write, Body::Staged(staged.clone())).await;
+            // With a record, another attempt may have been faster.
+            if written.is_err() || once.records() {
+                discard(self.fs, &place.at, &staged).await;
+            }
+            written
+        });
+        written.await
     }
 
     /// Uploads content for a later commit on this tree, which names it as a staged body. No reader sees it
     /// before. `at` is the path that it is meant for.
     ///
     /// # Errors
-    /// `TooLarge`: more content than the tree takes; errors of `content` and of the filesystem.
+    /// `TooLarge`, `QuotaExceeded`: more content than the tree takes; errors of `content` and of the
+    /// filesystem.
     pub async fn upload(
         &self,
         at: &TreePath,
         env: &Env,
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<Uploaded> {
-        let (mut upload, mut hash) = (self.fs.stage(&At::from(at)).await?, Sha256::new());
+        let is_known = self.once.is_known().await?;
+        let place = match is_known {
+            true => Place::repeat(),
+            false => Place { at: At::from(at), of: Use::Later },
+        };
+        self.admit_expected(&place).await?;
+        let (mut upload, mut hash, mut arrived) = (self.fs.stage(&place.at).await?, Sha256::new(), 0);
         let mut content = std::pin::pin!(content);
         while let Some(piece) = content.next().await {
             let piece = piece?;
             if self.once.records() {
                 hash.update(&piece);
             }
+            self.admit_piece(&place, &mut arrived, piece.len()).await?;
             add(&mut upload, piece).await?;
         }
         let once = self.once.with_body(&hash.finalize().into()).await?;
         let finished = async {
+            self.admit(&place, arrived, self.expected.room).await?;
             let staged = upload.finish().await?;
-            let uploaded = Uploaded { staged, expires_at: env.now().plus_seconds(UPLOAD_LIFETIME) };
+            let uploaded =
+                Uploaded { staged: staged.clone(), expires_at: env.now().plus_seconds(UPLOAD_LIFETIME) };
             let batch = Batch::new([]).author(self.author.clone()).message(self.message.clone());
-            once.unchanged(self.fs, batch, uploaded).await
+            let recorded = once.unchanged(self.fs, batch, uploaded).await;
+            // Another attempt may have been faster. Then its content counts.
+            let is_kept = recorded.as_ref().is_ok_and(|first| first.staged == staged);
+            if !is_kept {
+                discard(self.fs, &place.at, &staged).await;
+            }
+            recorded
         };
         once.run(finished).await
     }
@@ -277,52 +379,101 @@ impl Files<'_> {
     }
 
     /// Fails for a write that would fail after its content has arrived. The commit judges again, so a change
-    /// in between does no harm.
-    async fn foresee(&self, path: &TreePath, write: &FileWrite) -> Result<()> {
-        let found = resolve::stat(self.fs, path.as_str(), write.follow()).await.optional()?;
-        let entry = found.as_ref().map(|(_, entry)| entry);
+    /// in between does no harm. Returns the place of the content.
+    async fn foresee(&self, path: &TreePath, write: &FileWrite) -> Result<Place> {
+        let target = resolve::resolve(self.fs, path.as_str(), write.follow()).await?;
+        // A free name is next to the path, which may be something else.
+        let place = match write.part {
+            Part::FreeName => target.parent().unwrap_or_else(TreePath::root),
+            _ => target.clone(),
+        };
+        if !self.fs.capabilities(&place).write {
+            return Err(Error::at(ErrorKind::AccessDenied, &target, "is read-only here"));
+        }
+        let found = self.fs.stat(&At::from(&target)).await.optional()?;
+        let entry = found.as_ref();
         if write.part != Part::FreeName && entry.is_some_and(Entry::is_dir) {
             return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory"));
         }
         if !write.conditions.iter().all(|condition| may_hold(entry, condition)) {
             return Err(Error::at(ErrorKind::Conflict, path, "a condition of the write does not hold"));
         }
-        match (write.part, entry) {
-            (Part::From(_), None) => Err(Error::at(ErrorKind::NotFound, path, "no such file or directory")),
-            _ => Ok(()),
+        let before = match (write.part, entry) {
+            (Part::From(_), None) => {
+                return Err(Error::at(ErrorKind::NotFound, path, "no such file or directory"));
+            }
+            (Part::FreeName, _) | (_, None) => 0,
+            (_, Some(entry)) => entry.size,
+        };
+        Ok(Place { at: At::from(&place), of: Use::File(write.part, before) })
+    }
+
+    /// Fails for content that the tree would refuse at its expected length.
+    async fn admit_expected(&self, place: &Place) -> Result<()> {
+        let Expected { length, room } = self.expected;
+        // Short content is part of the commit, which judges it at once.
+        if length.is_some_and(|length| length <= INLINE as u64) && matches!(place.of, Use::File(..)) {
+            return Ok(());
         }
+        let length = length.unwrap_or(0);
+        let Some(rest) = room.checked_sub(length) else {
+            let message = format!("the content of one request may have at most {room} bytes");
+            return Err(Error::new(ErrorKind::QuotaExceeded, message));
+        };
+        self.admit(place, length, rest).await
+    }
+
+    /// Counts a piece of content that arrives, and fails if the tree refuses as much.
+    async fn admit_piece(&self, place: &Place, arrived: &mut u64, piece: usize) -> Result<()> {
+        let before = *arrived;
+        *arrived = before.saturating_add(piece as u64);
+        if before / STEP == *arrived / STEP {
+            return Ok(());
+        }
+        self.admit(place, *arrived, self.expected.room).await
+    }
+
+    async fn admit(&self, place: &Place, length: u64, room: u64) -> Result<()> {
+        let (size, growth) = place.growth(length);
+        self.fs.admit(&place.at, &Incoming { size, growth, room }).await
     }
 
     /// Receives the content of a file, and returns it with its hash.
     async fn received(
         &self,
-        at: &At,
+        place: &Place,
         content: impl Stream<Item = Result<Bytes>> + Send,
-    ) -> Result<(Body, [u8; 32])> {
+    ) -> Result<(Received, [u8; 32])> {
+        self.admit_expected(place).await?;
         let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
         let (mut held, mut upload): (BytesMut, Option<Box<dyn Upload>>) = (BytesMut::new(), None);
+        let mut arrived = 0;
         while let Some(piece) = content.next().await {
             let piece = piece?;
             // The hash is part of the recorded request, so that a repeat with other content is noticed.
             if self.once.records() {
                 hash.update(&piece);
             }
+            self.admit_piece(place, &mut arrived, piece.len()).await?;
             if let Some(upload) = &mut upload {
                 add(upload, piece).await?;
             } else if held.len() + piece.len() <= INLINE {
                 held.extend_from_slice(&piece);
             } else {
-                let mut begun = self.fs.stage(at).await?;
+                let mut begun = self.fs.stage(&place.at).await?;
                 add(&mut begun, std::mem::take(&mut held).freeze()).await?;
                 add(&mut begun, piece).await?;
                 upload = Some(begun);
             }
         }
-        let body = match upload {
-            Some(upload) => Body::Staged(upload.finish().await?),
-            None => Body::Bytes(held.freeze()),
+        let received = match upload {
+            Some(upload) => {
+                self.admit(place, arrived, self.expected.room).await?;
+                Received::Long(upload)
+            }
+            None => Received::Short(held.freeze()),
         };
-        Ok((body, hash.finalize().into()))
+        Ok((received, hash.finalize().into()))
     }
 }
 

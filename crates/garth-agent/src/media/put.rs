@@ -11,7 +11,7 @@ use super::limit::{MAX_MEDIA, too_large};
 use super::mime_types::extension;
 use super::{Media, Stored};
 use crate::ids::random_uuid;
-use crate::once::{Outcome, PENDING};
+use crate::once::{Outcome, PENDING, discard};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{At, Body, Commit, Moment, Op, Seq};
 
@@ -125,11 +125,20 @@ impl Media<'_> {
         }
         let session_id = new.session_id.as_deref();
         let attrs = attributes(&self.env, &key, session_id, (&new.mime_type, &new.file_name));
-        let write = Op::write(key.path(), Body::Staged(upload.finish().await?));
-        let write = write.create_new().with_parents().with_attrs(attrs);
-        let batch = self.batch(write, &format!("put {key}"));
         let once = self.once.with_body(&hash.finalize().into()).await?;
-        self.made(once.run(once.commit(self.fs, batch, CreatedMedia::pending(key))).await?).await
+        // A repeat ends here: its upload is dropped, which removes the content.
+        let created = once.run(async {
+            let staged = upload.finish().await?;
+            let write = Op::write(key.path(), Body::Staged(staged.clone()));
+            let write = write.create_new().with_parents().with_attrs(attrs);
+            let batch = self.batch(write, &format!("put {key}"));
+            let created = once.commit(self.fs, batch, CreatedMedia::pending(key)).await;
+            if created.is_err() || once.records() {
+                discard(self.fs, &at, &staged).await;
+            }
+            created
+        });
+        self.made(created.await?).await
     }
 
     /// Returns the file that an earlier attempt of the request put, even if its session was deleted since;

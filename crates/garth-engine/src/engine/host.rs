@@ -41,8 +41,8 @@ use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Durability, Entry, Fetched,
     Head, HistoryPage, KeyRecord, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within,
-    check_items,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp, Version, VersionId, Walk, WalkPage,
+    Within, check_items,
 };
 use crate::path::{MAX_PATH, TreePath};
 use crate::runtime::fault_injection::Fault;
@@ -348,6 +348,23 @@ impl FileSystem for HostFs {
         let owner = self.owner.as_ref().map_or("", Owner::key).to_owned();
         let (id, uploads) = (u128::from_le_bytes(folder.env.random()?), Arc::clone(&folder.uploads));
         Ok(Box::new(HostUpload::new(scratch, id, owner, uploads, Arc::clone(&folder.threads))?))
+    }
+
+    async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {
+        self.check_writable()?;
+        let (folder, owner) = (&self.folder, self.owner.as_ref().map_or("", Owner::key));
+        let is_own = |(of, _): &(String, u64)| of == owner;
+        if !lock(&folder.uploads).get(&staged.id).is_some_and(is_own) {
+            return Ok(());
+        }
+        lock(&folder.uploads).remove(&staged.id);
+        let (scratch, name) = (Scratch::open(folder.root.as_fd(), &folder.env)?, Scratch::staged(staged.id));
+        // On failure it is removed when the folder is opened again.
+        let remove = move || {
+            scratch.discard(name.as_str(), false).ok();
+            Ok(())
+        };
+        folder.threads.run(remove).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

@@ -42,8 +42,8 @@ use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
     Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, KeyRecord, KeySpace,
     Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq,
-    Snapshot, SnapshotKey, SnapshotsPage, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within,
-    check_items,
+    Snapshot, SnapshotKey, SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkItem, WalkPage, Weigh,
+    Within, check_items,
 };
 use crate::path::{MAX_PATH, Name, TreePath};
 
@@ -389,6 +389,14 @@ impl FileSystem for MemoryFs {
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
         self.check_writable()?;
         Ok(Box::new(Staging::new(self)))
+    }
+
+    async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {
+        let mut state = self.write();
+        if state.staged.get(&staged.id).is_some_and(|(owner, _)| owner == self.owner_key()) {
+            state.staged.remove(&staged.id);
+        }
+        Ok(())
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

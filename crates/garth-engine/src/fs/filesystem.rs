@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::capabilities::Capabilities;
-use super::handle::{OpenFile, OpenNode, Upload};
+use super::handle::{Incoming, OpenFile, OpenNode, Upload};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry,
     Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, KeySpace, Listing, Moment,
-    NamesPage, Op, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version,
-    VersionId, Walk, WalkPage, Within,
+    NamesPage, Op, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody,
+    Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 use crate::rule::{Registry, Searchable};
@@ -193,6 +193,27 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// Starts an upload of content of any size, to be written at `at`. No reader sees it before a commit uses
     /// it. `at` is not looked up: it tells a view of several stores which one is to store the content.
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>>;
+
+    /// Fails if a commit that writes such content at the path `at` would fail whatever the bytes are: by a
+    /// path that is read-only, a limit on sizes or a quota. A service asks before it receives content, so
+    /// that refused content is not stored. The commit judges again. Without this ability all is admitted.
+    ///
+    /// # Errors
+    /// As for [`FileSystem::commit`]; `QuotaExceeded` if the uploads of the owner of this filesystem that no
+    /// commit has used take more room, or are [`MAX_UPLOADS`](super::MAX_UPLOADS).
+    async fn admit(&self, _at: &At, _content: &Incoming) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives up content that was staged at `at` and that no commit will use: a later commit of it fails with
+    /// `NotFound`. Bytes that other files or uploads have as well stay. Does nothing if a commit has used it.
+    /// Without this ability the content stays until its lease ends.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn discard(&self, _at: &At, _staged: &StagedBody) -> Result<()> {
+        Ok(())
+    }
 
     /// Applies a batch as one commit. Dropping the future does not cancel the batch once it was polled.
     ///

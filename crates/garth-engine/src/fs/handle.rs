@@ -73,5 +73,19 @@ pub trait Upload: Send + fmt::Debug {
     async fn finish(self: Box<Self>) -> Result<StagedBody>;
 }
 
+/// Content that a service is about to receive for a file, as far as it knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Incoming {
+    /// Least size that the file will have, in bytes.
+    pub size: u64,
+    /// Least number of bytes by which the content below the path will grow.
+    pub growth: u64,
+    /// Limit on the bytes of uploads that no commit has used, or of those given up and not yet removed.
+    pub room: u64,
+}
+
+/// Limit on the uploads of one owner that no commit has used, for content that is admitted.
+pub const MAX_UPLOADS: u64 = 1000;
+
 /// Bytes that one step of [`OpenFile::stream`] reads: the size of the largest extent.
 const STREAM_STEP: usize = 1 << 20;

@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use super::capabilities::Capabilities;
 use super::filesystem::{FileSystem, ViewBase};
-use super::handle::{OpenFile, OpenNode, Upload};
+use super::handle::{Incoming, OpenFile, OpenNode, Upload};
 use crate::error::Result;
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, KeyRecord, Listing, Moment, NamesPage, Page, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -68,6 +68,8 @@ impl<T: FileSystem + ?Sized> FileSystem for Arc<T> {
         fn search(query: &'life1 (SearchQuery)) -> SearchAnswer;
         fn find(query: &'life1 (FindQuery)) -> FindAnswer;
         fn stage(at: &'life1 (At)) -> Box<dyn Upload>;
+        fn admit(at: &'life1 (At), content: &'life2 (Incoming)) -> ();
+        fn discard(at: &'life1 (At), staged: &'life2 (StagedBody)) -> ();
         fn commit(batch: (Batch)) -> Commit;
         fn committed(id: (CommitId)) -> Option<Commit>;
         fn recorded(key: &'life1 (str)) -> Option<KeyRecord>;

@@ -455,8 +455,8 @@ impl<'a, L: JudgedState> Judging<'a, L> {
             return too_much(&format!("{MAX_JUDGED_BYTES} bytes"), "to read");
         }
         let message = format!(
-            "has {length} bytes that were not checked since its rule was set, and a commit checks at \
-             most {MAX_JUDGED_BYTES}; have an administrator set the rule again, which checks all files while \
+            "has more bytes that were not checked since its rule was set than a commit checks, \
+             {MAX_JUDGED_BYTES}; have an administrator set the rule again, which checks all files while \
              commits continue"
         );
         match self.within.contains(path) {

@@ -110,6 +110,13 @@ impl Executor {
         wait.await.unwrap_or_else(lost)
     }
 
+    /// Runs `job` in the background. Without a thread the job is not done.
+    pub(crate) fn run_later(&self, job: impl FnOnce() + Send + 'static) {
+        if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
+            tracing::warn!(thread = self.name, "a thread could not be started; its work is left for later");
+        }
+    }
+
     /// Returns true if no work waits for a thread.
     pub(crate) fn is_free(&self) -> bool {
         self.shared.lock().waiting.is_empty()

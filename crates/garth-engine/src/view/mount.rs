@@ -14,7 +14,7 @@ use crate::fs::FileSystem;
 use crate::model::{At, Confinement, Ino, Owner, Within};
 use crate::path::TreePath;
 
-use self::part::{Part, Source};
+use self::part::{Other, Part, Source};
 pub use self::parts::MAX_PARTS;
 use self::parts::Parts;
 
@@ -73,6 +73,15 @@ impl Mount {
             Source::Other(other) => Ok(&other.fs),
             Source::NoPast => Err(part::no_past(part)),
         }
+    }
+
+    /// Returns the filesystem that stages content for a place, and the address there.
+    fn stager<'a>(&'a self, place: &Place<'a>) -> Result<(&'a Arc<dyn FileSystem>, At)> {
+        Ok(match &place.part.source {
+            // One store: staged content can be written to any of its parts.
+            Source::Other(Other { has_past: true, .. }) => (&self.base, At::Path(self.parts.all()[0].root())),
+            _ => (self.fs(place.part)?, place.at.clone()),
+        })
     }
 
     /// Returns the part that an address belongs to, and the address there.

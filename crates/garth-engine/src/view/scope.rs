@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
-use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
+use crate::fs::{By, Capabilities, FileSystem, Incoming, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
     Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing,
     Moment, NamesPage, Op, Owner, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
+    SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 use crate::view::inode_map::renumbered;
@@ -288,6 +288,14 @@ impl FileSystem for Scope {
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         self.told(self.base.stage(&self.at(at)?).await)
+    }
+
+    async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
+        self.told(self.base.admit(&self.at(at)?, content).await)
+    }
+
+    async fn discard(&self, at: &At, staged: &StagedBody) -> Result<()> {
+        self.told(self.base.discard(&self.at(at)?, staged).await)
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

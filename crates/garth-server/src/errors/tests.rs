@@ -57,3 +57,13 @@ fn clients_see_no_details_of_failed_storage() {
         assert_eq!(can_repeat, refusal.code == Code::Unavailable, "{}", refusal.message);
     }
 }
+
+#[test]
+fn only_slow_bodies_time_out_for_their_clients() {
+    let limit = Duration::from_secs(30);
+    let slow = Refusal::from(SlowBody::error(limit));
+    assert_eq!((slow.code, slow.message), (Code::RequestTimeout, Refusal::slow_body(limit).message));
+    // A read that the storage has interrupted.
+    let interrupted = Refusal::from(Error::new(ErrorKind::TimedOut, "the read took too long"));
+    assert_eq!(interrupted.code, Code::Unavailable);
+}

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -26,12 +26,11 @@ use super::call::Call;
 use super::header::Header;
 use super::open::files;
 use super::range::{Part, part};
-use super::respond;
+use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
-use super::transfer::{incoming, outgoing};
+use super::transfer::{expected, incoming, outgoing};
 use crate::errors::{Code, Refusal};
 use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, string_of};
-use crate::limits::Limits;
 
 const IF_MATCH_HEADER: Header = Header {
     name: "if-match",
@@ -110,7 +109,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     if conditions.knows(entry.etag) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
     }
-    let (status, range) = match part(&head.headers, &etag, entry.size) {
+    let (status, range) = match part(head, &etag, entry.size) {
         Part::Whole => (StatusCode::OK, 0..entry.size),
         Part::Range(range) => (StatusCode::PARTIAL_CONTENT, range),
         Part::Beyond => {
@@ -126,8 +125,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     metadata::add(answer, &entry.attributes, entry.expires_at);
     answer.insert(CONTENT_LENGTH, HeaderValue::from(asked.length));
     answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    // The bytes come from a client: a browser must not take them for HTML.
-    answer.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    confine(answer);
     // An invalid value leaves the header out.
     answer.extend(HeaderValue::from_str(&etag).map(|etag| (ETAG, etag)));
     if status == StatusCode::PARTIAL_CONTENT {
@@ -239,14 +237,15 @@ async fn store(
     let (path, conditions) = (path_of(call, head)?, Conditions::read(&head.headers)?);
     let write = conditions.preconditions().into_iter().fold(write, FileWrite::require);
     let fs = files(call, true).await?;
+    let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
     let content = incoming(call, body).await?;
-    let written = Files::new(&*fs).once(call.once.clone()).write(&path, &write, content).await;
+    let written = files.write(&path, &write, content).await;
     let written = written.map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => {
             Refusal::new(Code::PathConflict, format!("{path} is a directory; name a file in it"))
         }
         ErrorKind::Conflict if !conditions.is_empty() => unmet("If-Match` or `If-None-Match"),
-        _ => not_received(error, call.limits),
+        _ => not_received(error),
     })?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = respond::json(Bytes::from(answer(call, &path, &written).to_string()));
@@ -330,9 +329,8 @@ fn unmet(headers: &str) -> Refusal {
 }
 
 /// Returns the refusal of content that did not arrive, or that the tree does not take.
-pub(super) fn not_received(error: Error, limits: &Limits) -> Refusal {
+pub(super) fn not_received(error: Error) -> Refusal {
     match error.kind() {
-        ErrorKind::TimedOut => Refusal::slow_body(limits.body_time),
         ErrorKind::TooLarge => {
             // The rest of the message names an option of the command line.
             let message = error.message().split("; see `--").next().unwrap_or_default();

@@ -5,9 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -24,9 +22,10 @@ use super::call::Call;
 use super::header::Header;
 use super::open::reach;
 use super::range::{Part, part};
+use super::respond::confine;
 use super::retry::RETRY_HEADER;
 use super::tree::Tree;
-use crate::errors::Refusal;
+use crate::errors::{Refusal, SlowBody};
 use crate::fields::{fields, string, string_of};
 
 /// Headers of an upload.
@@ -85,7 +84,6 @@ pub(super) async fn put(
     };
     let stored = stored.map_err(|error| match error.kind() {
         ErrorKind::TooLarge => too_large(),
-        ErrorKind::TimedOut => Refusal::slow_body(call.limits.stall_time),
         _ => error.into(),
     })?;
     Ok(Bytes::from(json!({"ok": true, "media": item(&stored)}).to_string()))
@@ -109,7 +107,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
     }
     let size = stored.entry.size;
-    let part = part(headers, &etag, size);
+    let part = part(head, &etag, size);
     let (status, range) = match &part {
         Part::Whole => (StatusCode::OK, 0..size),
         Part::Range(range) => (StatusCode::PARTIAL_CONTENT, range.clone()),
@@ -128,8 +126,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     answer.insert(CONTENT_TYPE, HeaderValue::from_str(mime_type).unwrap_or(octets));
     answer.insert(CONTENT_LENGTH, HeaderValue::from(length));
     answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    // The bytes come from a client: a browser must not take them for HTML.
-    answer.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    confine(answer);
     // An invalid value leaves the header out.
     answer.extend(HeaderValue::from_str(&etag).map(|etag| (ETAG, etag)));
     if status == StatusCode::PARTIAL_CONTENT {
@@ -163,7 +160,7 @@ fn frames(
     let frames = futures::stream::unfold(body, move |body| async move {
         let frame = timeout(stall_time, body.frame()).await;
         let piece = match frame {
-            Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped arriving")),
+            Err(_) => Err(SlowBody::error(stall_time)),
             Ok(None) => return None,
             Ok(Some(Err(_))) => {
                 Err(Error::new(ErrorKind::InvalidArgument, "the body broke off or is badly encoded"))

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use axum::http::HeaderMap;
+use axum::http::Method;
 use axum::http::header::{IF_RANGE, RANGE};
+use axum::http::request::Parts;
 
 /// Part of a file to return.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +17,13 @@ pub(super) enum Part {
     Beyond,
 }
 
-/// Returns the part that `headers` ask for of a file of `size` bytes. Several ranges, and a range of another
-/// version, are answered with the complete file.
-pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
+/// Returns the part that a request asks for of a file of `size` bytes. Several ranges, a range of another
+/// version, and a range in a request other than `GET` are answered with the complete file.
+pub(super) fn part(head: &Parts, etag: &str, size: u64) -> Part {
+    if head.method != Method::GET {
+        return Part::Whole;
+    }
+    let headers = &head.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // Bytes of another version must not be appended to those that the client has.
     let is_same = headers.get(IF_RANGE).is_none_or(|known| known.as_bytes() == etag.as_bytes());
@@ -34,10 +39,11 @@ fn asked(range: &str, size: u64) -> Part {
         // Any number that does not fit is beyond the end of every file.
         digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
     };
-    let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.trim().split_once('-'))
-    else {
+    let Some((unit, range)) = range.split_once('=') else { return Part::Whole };
+    let Some((first, last)) = range.trim().split_once('-') else { return Part::Whole };
+    if !unit.eq_ignore_ascii_case("bytes") {
         return Part::Whole;
-    };
+    }
     let range = match (number(first), number(last)) {
         // Not a valid range; RFC 9110 permits ignoring it.
         (Some(first), Some(last)) if last < first => return Part::Whole,
@@ -57,6 +63,8 @@ fn asked(range: &str, size: u64) -> Part {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::Request;
+
     use super::*;
 
     #[test]
@@ -64,6 +72,7 @@ mod tests {
         for (range, due) in [
             ("bytes=0-9", Part::Range(0..10)),
             ("bytes=5-", Part::Range(5..100)),
+            ("Bytes=5-", Part::Range(5..100)),
             ("bytes=-10", Part::Range(90..100)),
             ("bytes=-1000", Part::Range(0..100)),
             ("bytes=90-1000", Part::Range(90..100)),
@@ -86,13 +95,13 @@ mod tests {
 
     #[test]
     fn range_of_another_version_returns_complete_file() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(part(&headers, "\"a\"", 10), Part::Whole);
-        headers.insert(RANGE, "bytes=0-1".parse().unwrap());
-        assert_eq!(part(&headers, "\"a\"", 10), Part::Range(0..2));
-        headers.insert(IF_RANGE, "\"a\"".parse().unwrap());
-        assert_eq!(part(&headers, "\"a\"", 10), Part::Range(0..2));
-        headers.insert(IF_RANGE, "\"b\"".parse().unwrap());
-        assert_eq!(part(&headers, "\"a\"", 10), Part::Whole);
+        let mut head = Request::new(()).into_parts().0;
+        assert_eq!(part(&head, "\"a\"", 10), Part::Whole);
+        head.headers.insert(RANGE, "bytes=0-1".parse().unwrap());
+        assert_eq!(part(&head, "\"a\"", 10), Part::Range(0..2));
+        head.headers.insert(IF_RANGE, "\"a\"".parse().unwrap());
+        assert_eq!(part(&head, "\"a\"", 10), Part::Range(0..2));
+        head.headers.insert(IF_RANGE, "\"b\"".parse().unwrap());
+        assert_eq!(part(&head, "\"a\"", 10), Part::Whole);
     }
 }

@@ -1,8 +1,8 @@
 //! Responses that all routes share: JSON bodies, and refusals of requests whose body was not read.
 
 use axum::extract::Request;
-use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use garth_engine::compute::working;
@@ -52,6 +52,13 @@ pub(super) fn raw(answer: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
 /// Returns a JSON response.
 pub(super) fn json(body: Bytes) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+/// Adds the headers that keep bytes of a client from running as a page of this server: a browser neither
+/// guesses another type nor runs scripts, also if the stored type is HTML or an image with scripts.
+pub(super) fn confine(answer: &mut HeaderMap) {
+    answer.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
 }
 
 /// Adds the key of the caller, for the access log.

@@ -1,23 +1,27 @@
 //! Files on their way in and out. Only a piece of each is in memory, its room is bounded, and a client that
-//! stops or trickles ends its transfer.
+//! stops or trickles ends its transfer: the stream of a body has a least pace, and so has the connection
+//! that sends an answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use garth_agent::files::Expected;
+use garth_engine::Error;
 use garth_engine::fs::OpenFile;
 use garth_engine::model::ByteRange;
-use garth_engine::{Error, ErrorKind, Result};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout};
 
 use super::call::Call;
-use crate::errors::Refusal;
-use crate::limits::Limits;
+use super::header::Header;
+use crate::errors::{Refusal, SlowBody};
+use crate::pace::Pace;
 
 /// Longest file in bytes that takes no room: its connection costs as much.
 const SHORT: u64 = 16 << 10;
@@ -26,22 +30,23 @@ const RECEIVED: usize = 2 << 20;
 /// Memory of a file that is sent, in bytes: one piece of its stream.
 const SENT: u64 = 1 << 20;
 
-/// Returns the body of a request as a stream. It fails with `TimedOut` if nothing arrives for `stall_time`,
+/// Returns the body of a request as a stream. It fails with [`SlowBody`] if nothing arrives for `stall_time`,
 /// or less than 1 MiB within `body_time`.
 pub(super) async fn incoming<'b>(
     call: &Call<'_>,
     body: &'b mut Body,
-) -> Result<BoxStream<'b, Result<Bytes>>, Refusal> {
+) -> Result<BoxStream<'b, garth_engine::Result<Bytes>>, Refusal> {
     let is_short = body.size_hint().upper().is_some_and(|bytes| bytes <= SHORT);
     let room = match is_short {
         true => None,
         false => Some(call.transfers.transfer(call.key.share(), RECEIVED).await?),
     };
-    let pieces = stream::unfold((body, Pace::new(call.limits), room), |(body, mut pace, room)| async move {
+    let (pace, limit) = (Pace::new(call.limits), call.limits.body_time);
+    let pieces = stream::unfold((body, pace, room), move |(body, mut pace, room)| async move {
         let began = Instant::now();
         let frame = timeout(pace.wait(), body.frame()).await;
         let piece = match frame {
-            Err(_) => Err(Error::new(ErrorKind::TimedOut, "the body stopped arriving")),
+            Err(_) => Err(SlowBody::error(limit)),
             Ok(None) => return None,
             Ok(Some(Err(_))) => Err(Error::invalid("the body broke off or is badly encoded")),
             // Trailers have no data.
@@ -51,6 +56,12 @@ pub(super) async fn incoming<'b>(
         Some((piece, (body, pace, room)))
     });
     Ok(pieces.boxed())
+}
+
+/// Returns what is known of the body of a request before it is read.
+pub(super) fn expected(call: &Call<'_>, body: &Body) -> Expected {
+    let room = u64::try_from(call.limits.upload_room).unwrap_or(u64::MAX);
+    Expected::new(body.size_hint().exact(), room)
 }
 
 /// Returns the bytes of a range of a file as the body of a response, read while they are sent.
@@ -74,58 +85,27 @@ pub(super) async fn outgoing(
     Ok(Body::from_stream(pieces))
 }
 
-/// Time that a client has for the next bytes of a body. Only the time in which the server waits counts.
-struct Pace {
-    stall_time: Duration,
-    body_time: Duration,
-    /// Rest of the time for the current MiB.
-    left: Duration,
-    /// Bytes of it that have arrived.
-    arrived: usize,
-}
+/// Headers that make a write depend on what is stored.
+const CONDITIONAL: [&str; 4] = ["if-match", "if-none-match", "if-range", "if-unmodified-since"];
 
-impl Pace {
-    /// Bytes that must arrive within `body_time`. A deadline for each frame could be renewed for ever, a byte
-    /// at a time.
-    const STEP: usize = 1 << 20;
-
-    fn new(limits: &Limits) -> Self {
-        let Limits { stall_time, body_time, .. } = *limits;
-        Self { stall_time, body_time, left: body_time, arrived: 0 }
+/// Refuses a write of bytes whose head says something that its route does not observe: ignored, it would
+/// store other bytes than meant, or store them although the client has ruled that out. `observed` are the
+/// headers of the route.
+pub(super) fn check_head(headers: &HeaderMap, observed: &[Header]) -> Result<(), Refusal> {
+    if headers.contains_key(CONTENT_RANGE) {
+        let message = "the body of this call is complete, so it takes no `Content-Range`; write a part of a \
+            file with `PATCH /v1/fs/{path}` and \"offset\"";
+        return Err(Refusal::validation(message));
     }
-
-    /// Returns the time to wait for the next bytes.
-    fn wait(&self) -> Duration {
-        self.left.min(self.stall_time)
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        let message = "bodies are stored as they are; send the content without `Content-Encoding`";
+        return Err(Refusal::validation(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-
-    /// Counts bytes and the time for which the server has waited for them.
-    fn took(&mut self, time: Duration, bytes: usize) {
-        self.left = self.left.saturating_sub(time);
-        self.arrived += bytes;
-        if self.arrived >= Self::STEP {
-            (self.arrived, self.left) = (self.arrived % Self::STEP, self.body_time);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_mib_has_its_own_time() {
-        let second = Duration::from_secs(1);
-        let mut pace = Pace::new(&Limits::default().body_time(10 * second).stall_time(4 * second));
-        assert_eq!(pace.wait(), 4 * second);
-        // A client that sends a byte every three seconds is not waited for after ten.
-        for _ in 0..3 {
-            pace.took(3 * second, 1);
-        }
-        assert_eq!(pace.wait(), second);
-        pace.took(second, 1);
-        assert_eq!(pace.wait(), Duration::ZERO);
-        pace.took(Duration::ZERO, Pace::STEP);
-        assert_eq!((pace.wait(), pace.left, pace.arrived), (4 * second, 10 * second, 4));
+    let ignored =
+        |name: &&str| headers.contains_key(*name) && observed.iter().all(|known| known.name != *name);
+    match CONDITIONAL.iter().copied().find(ignored) {
+        Some(name) => Err(Refusal::validation(format!("this call takes no header `{name}`"))),
+        None => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ use super::call::Call;
 use super::fs::not_received;
 use super::open::files;
 use super::respond;
-use super::transfer::incoming;
+use super::transfer::{expected, incoming};
 use crate::errors::Refusal;
 use crate::fields::{FieldGroup as _, fields, string_of, tree_path};
 
@@ -27,9 +27,10 @@ fields! {
 pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response, Refusal> {
     let path = tree_path(&UploadFields::read(&call.fields)?.path)?;
     let fs = files(call, true).await?;
+    let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
     let content = incoming(call, body).await?;
-    let uploaded = Files::new(&*fs).once(call.once.clone()).upload(&path, call.env, content).await;
-    let uploaded = uploaded.map_err(|error| not_received(error, call.limits))?;
+    let uploaded = files.upload(&path, call.env, content).await;
+    let uploaded = uploaded.map_err(not_received)?;
     let answer = json!({"staged": uploaded.staged, "expires_at": uploaded.expires_at.to_rfc3339()});
     Ok(respond::json(Bytes::from(answer.to_string())))
 }

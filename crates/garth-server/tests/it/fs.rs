@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth_engine::FileSystem as _;
 use garth_engine::datadir::Scope;
 use garth_engine::model::{Batch, Body, Op, Seq, StagedBody};
 use garth_engine::path::{MAX_NAME, TreePath};
+use garth_engine::{AccountStore as _, ErrorKind, FileSystem as _};
 use garth_server::{Limits, Options};
 use serde_json::{Value, json};
 
@@ -151,8 +151,6 @@ fn head_equals_get_without_body() {
     put(&server, "/dir/file", b"");
     for (path, more) in [
         ("/a", ""),
-        ("/a", "range: bytes=5-9\r\n"),
-        ("/a", "range: bytes=100000-\r\n"),
         ("/a", "if-none-match: *\r\n"),
         ("/a", "if-match: \"other\"\r\n"),
         ("/dir/file", ""),
@@ -173,6 +171,45 @@ fn head_equals_get_without_body() {
         connection.send(&request("GET", "/healthz", "", b""));
         assert_eq!(connection.reply().text(), r#"{"ok":true}"#);
     }
+}
+
+#[test]
+fn head_ignores_ranges() {
+    let server = Server::start();
+    put(&server, "/a", &bytes(2, 1000));
+    for range in ["bytes=5-9", "bytes=1000-"] {
+        let mut connection = Connection::open(server.address);
+        let more = headers(&server.key, &format!("range: {range}\r\n"));
+        connection.send(&request("HEAD", &target("/a"), &more, b""));
+        let head = connection.reply_to(true);
+        assert_eq!((head.status, head.header("content-length")), (200, Some("1000")), "{range}");
+    }
+}
+
+#[test]
+fn writes_refuse_headers_that_they_do_not_observe() {
+    let server = Server::start();
+    put(&server, "/a", b"whole");
+    let before = head_of_account(&server);
+    for (more, status) in [
+        ("content-range: bytes 1000-1999/2000\r\n", 400),
+        ("content-encoding: gzip\r\n", 415),
+        ("content-encoding: identity\r\ncontent-encoding: br\r\n", 415),
+        ("if-unmodified-since: Tue, 27 Jan 2026 00:00:00 GMT\r\n", 400),
+        ("if-range: \"ver_1-1\"\r\n", 400),
+    ] {
+        for (method, target) in
+            [("PUT", "/v1/fs/a"), ("PATCH", "/v1/fs/a"), ("DELETE", "/v1/fs/a"), ("POST", "/v1/uploads")]
+        {
+            let body: &[u8] = if method == "DELETE" { b"" } else { b"part" };
+            let reply = server.request(method, target, &headers(&server.key, more), body);
+            reply.refused(status, "VALIDATION_ERROR");
+        }
+    }
+    let upload = server.request("POST", "/v1/uploads", &headers(&server.key, "if-match: *\r\n"), b"x");
+    upload.refused(400, "VALIDATION_ERROR");
+    assert_eq!((get(&server, "/a").body, head_of_account(&server)), (b"whole".to_vec(), before));
+    assert_eq!(send(&server, "PUT", "/a", "content-encoding: Identity\r\n", b"new").status, 200);
 }
 
 #[test]
@@ -258,6 +295,100 @@ fn broken_off_uploads_leave_nothing() {
     }
     assert_eq!(head_of_account(&server), before);
     assert_eq!((get(&server, "/a").body, get(&server, "/new/file").status), (b"old".to_vec(), 404));
+    assert_eq!(unused_packs(&server), 0);
+}
+
+/// Lets all leases of uploads end. Returns the number of pack files that are left without a use, after a
+/// check that nothing else is.
+fn unused_packs(server: &Server) -> u64 {
+    server.clock.advance(Duration::from_secs(25 * 3600));
+    let account = block_on(server.home.account("acme")).unwrap();
+    // Writes that the server left to the background are done in order.
+    block_on(account.sync()).unwrap();
+    let left = block_on(account.gc_dry_run(Duration::ZERO)).unwrap();
+    assert_eq!((left.staged, left.chunks), (0, 0));
+    left.packs
+}
+
+#[test]
+fn refused_writes_store_nothing() {
+    let server = Server::start();
+    let large = bytes(9, 3 * MIB);
+    put(&server, "/a", b"old");
+    put(&server, "/fixed/a", b"old");
+    for (pattern, constraint, terms) in [
+        ("/fixed/**", "read-only", json!({})),
+        ("/small/**", "max-size", json!({"bytes": MIB})),
+        ("/data/**", "json-lines", json!({})),
+    ] {
+        let rule = json!({"pattern": pattern, "constraint": constraint, "terms": terms});
+        server.ok("admin/rules/set", rule.to_string());
+    }
+    server.ok("admin/quotas/set", json!({"path": "/q", "max_bytes": MIB}).to_string());
+    let before = head_of_account(&server);
+    for (path, more, code) in [
+        ("/a", "if-match: \"ver_1-1\"\r\n", "CONFLICT"),
+        ("/fixed/a", "", "RULE_VIOLATION"),
+        ("/small/a", "", "RULE_VIOLATION"),
+        ("/q/a", "", "QUOTA_EXCEEDED"),
+        ("/a/b", "", "PATH_CONFLICT"),
+    ] {
+        let reply = send(&server, "PUT", path, more, &large);
+        reply.refused(reply.status, code);
+    }
+    let upload = server.request("POST", "/v1/uploads?path=/q/a", &headers(&server.key, ""), &large);
+    upload.refused(403, "QUOTA_EXCEEDED");
+    assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 0));
+    // Only the commit can judge the content. Its file waits for the readers that may have begun.
+    send(&server, "PUT", "/data/a", "", &large).refused(400, "RULE_VIOLATION");
+    assert_eq!((head_of_account(&server), unused_packs(&server)), (before, 1));
+    assert_eq!(get(&server, "/a").body, b"old");
+}
+
+#[test]
+fn refused_writes_do_not_wait_for_their_body() {
+    let server = Server::start();
+    server.ok("admin/quotas/set", json!({"path": "/q", "max_bytes": 10}).to_string());
+    for target in ["/v1/fs/q/a", "/v1/uploads?path=/q/a"] {
+        let method = if target.starts_with("/v1/fs") { "PUT" } else { "POST" };
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nhost: x\r\n{}content-length: {}\r\n\r\n",
+            headers(&server.key, ""),
+            3 * MIB
+        );
+        let mut connection = Connection::open(server.address);
+        connection.send(head.as_bytes());
+        connection.reply().refused(403, "QUOTA_EXCEEDED");
+    }
+}
+
+#[test]
+fn repeated_writes_store_their_content_once() {
+    let server = Server::start();
+    let large = bytes(10, 3 * MIB);
+    let write = || {
+        let reply = send(&server, "PUT", "/a", "idempotency-key: k\r\n", &large);
+        (reply.status, reply.text())
+    };
+    let first = write();
+    send(&server, "DELETE", "/a", "", b"");
+    assert_eq!((write(), write()), (first.clone(), first));
+    let other = send(&server, "PUT", "/a", "idempotency-key: k\r\n", &bytes(11, 3 * MIB));
+    other.refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    assert_eq!(unused_packs(&server), 0);
+}
+
+#[test]
+fn uploads_take_a_bounded_room() {
+    let server = Server::start_with(Options::default().limits(Limits::default().upload_room(16 * MIB)));
+    let upload = |body: &[u8]| server.request("POST", "/v1/uploads", &headers(&server.key, ""), body);
+    send(&server, "PUT", "/a", "", &bytes(1, 16 * MIB + 1)).refused(403, "QUOTA_EXCEEDED");
+    let staged = upload(&bytes(1, 9 * MIB));
+    assert_eq!(staged.status, 200, "{}", staged.text());
+    upload(&bytes(2, 9 * MIB)).refused(403, "QUOTA_EXCEEDED");
+    let batch = json!({"ops": [{"op": "write", "path": "/a", "staged": staged.json()["staged"]}]});
+    server.ok("batch", batch.to_string());
+    assert_eq!(upload(&bytes(2, 9 * MIB)).status, 200);
 }
 
 #[test]
@@ -274,29 +405,35 @@ fn stalled_uploads_end() {
     assert!(block_on(account.stat(&TreePath::parse("/a").unwrap().into())).is_err());
 }
 
+/// Returns a connection that has begun to read `/large`, and does not go on.
+fn begun(server: &Server, key: &str) -> Connection {
+    let mut reader = Connection::open(server.address);
+    reader.send(&request("GET", "/v1/fs/large", &headers(key, ""), b""));
+    assert!(reader.begun());
+    reader
+}
+
 #[test]
 fn slow_readers_take_a_bounded_room() {
-    let limits = Limits::default().transfer_room(8 * MIB).room_wait(Duration::ZERO);
+    let limits = Limits::default().transfer_room(12 * MIB).room_wait(Duration::ZERO);
     let server = Server::start_with(Options::default().limits(limits));
     // More than sockets buffer.
     put(&server, "/large", &vec![7; 64 * MIB]);
     put(&server, "/small", b"small");
-    let mut readers: Vec<Connection> = (0..4)
-        .map(|_| {
-            let mut reader = Connection::open(server.address);
-            reader.send(&request("GET", "/v1/fs/large", &headers(&server.key, ""), b""));
-            assert!(reader.begun());
-            reader
-        })
-        .collect();
+    let mut readers: Vec<Connection> = (0..4).map(|_| begun(&server, &server.key)).collect();
     get(&server, "/large").refused(503, "UNAVAILABLE");
     send(&server, "PUT", "/b", "", &vec![7; MIB]).refused(503, "UNAVAILABLE");
-    // Short files and other accounts take other room.
+    // Short files take no room, and two greedy accounts leave room for a third.
     assert_eq!(get(&server, "/small").body, b"small");
-    block_on(server.home.create_account("other")).unwrap();
-    let other = server.key("other", &[Scope::Admin]);
-    let stored = server.request("PUT", "/v1/fs/b", &headers(&other, ""), &vec![7; MIB]);
-    assert_eq!(stored.status, 201, "{}", stored.text());
+    for name in ["greedy", "other"] {
+        block_on(server.home.create_account(name)).unwrap();
+        let key = server.key(name, &[Scope::Admin]);
+        let stored = server.request("PUT", "/v1/fs/large", &headers(&key, ""), &vec![7; 64 * MIB]);
+        assert_eq!(stored.status, 201, "{}", stored.text());
+        if name == "greedy" {
+            readers.extend((0..4).map(|_| begun(&server, &key)));
+        }
+    }
     // A reader that goes on gets everything, and gives its room back.
     let mut first = readers.remove(0);
     let reply = first.reply();
@@ -365,6 +502,7 @@ fn attributes_travel_in_headers() {
         ("x-garth-meta-%54itle", "100%25 caf%c3%a9"),
         ("x-garth-expires", "2026-02-01T00:00:00.000Z"),
         ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "sandbox; default-src 'none'"),
     ] {
         assert_eq!(read.header(name), Some(value), "{name}");
     }
@@ -430,7 +568,7 @@ fn directories_are_listed_elsewhere_and_removed_on_request() {
     send(&server, "DELETE", "/dir", "", b"").refused(404, "NOT_FOUND");
     put(&server, "/file", b"x");
     send(&server, "PUT", "/file/below", "", b"x").refused(409, "PATH_CONFLICT");
-    assert!(send(&server, "DELETE", "/?recursive=true", "", b"").status >= 400);
+    send(&server, "DELETE", "/?recursive=true", "", b"").refused(409, "CONFLICT");
 }
 
 #[test]
@@ -515,6 +653,45 @@ fn write_only_keys_learn_no_content() {
 }
 
 #[test]
+fn refusals_hide_content_from_write_only_keys() {
+    let server = Server::start();
+    let (secret, quota) = (br#"{"token":"canary-1"}"#, json!({"path": "/full", "max_bytes": 12_345}));
+    put(&server, "/data/a.json", secret);
+    put(&server, "/full/a", b"12345");
+    let token = json!({"type": "string", "pattern": "^canary-[0-9]$"});
+    let terms = json!({"schema": {"type": "object", "properties": {"token": token}}});
+    let rule = json!({"pattern": "/data/*.json", "constraint": "json", "terms": terms});
+    server.ok("admin/rules/set", rule.to_string());
+    server.ok("admin/quotas/set", quota.to_string());
+    let account = block_on(server.home.account("acme")).unwrap();
+    let link = Op::symlink(&TreePath::parse("/link").unwrap(), "/data/a.json");
+    block_on(account.commit(Batch::new([link]))).unwrap();
+    let (writer, both) = (
+        server.key("acme", &[Scope::FilesWrite]),
+        server.key("acme", &[Scope::FilesWrite, Scope::FilesRead]),
+    );
+    let write = |path: &str, text: &str| json!({"ops": [{"op": "write", "path": path, "text": text}]});
+    let part = |path: &str| (format!("/v1/fs{path}?offset=17"), b"x".to_vec());
+    let batch = |ops: Value| ("/v1/batch".to_owned(), ops.to_string().into_bytes());
+    for (method, (target, body), code) in [
+        ("PATCH", part("/data/a.json"), "RULE_VIOLATION"),
+        ("PATCH", part("/link"), "RULE_VIOLATION"),
+        ("POST", batch(write("/link", r#"{"token":"canary"}"#)), "RULE_VIOLATION"),
+        ("POST", batch(write("/full/b", &"x".repeat(12_345))), "QUOTA_EXCEEDED"),
+        ("PUT", (target("/full/b"), vec![b'x'; 12_345]), "QUOTA_EXCEEDED"),
+    ] {
+        let told = [&writer, &both].map(|key| {
+            let reply = server.request(method, &target, &headers(key, ""), &body);
+            reply.refused(reply.status, code)
+        });
+        let words = ["canary", "/data", "12345"];
+        let tells = |message: &str| words.iter().any(|word| message.contains(word));
+        assert!(!tells(&told[0]) && told[0].contains("files:read"), "{target}: {}", told[0]);
+        assert!(tells(&told[1]), "{target}: {}", told[1]);
+    }
+}
+
+#[test]
 fn uploads_belong_to_the_tree_of_their_key() {
     let server = Server::start();
     server.own("scout", "ann");
@@ -530,8 +707,23 @@ fn uploads_belong_to_the_tree_of_their_key() {
         assert_eq!((staged.size, answer["staged"]["id"].as_str().unwrap().len()), (sent.len() as u64, 32));
         // The account itself is another owner.
         let write = Op::write(TreePath::parse("/a").unwrap(), Body::Staged(staged));
-        assert!(block_on(account.commit(Batch::new([write]))).is_err());
+        let refused = block_on(account.commit(Batch::new([write]))).unwrap_err();
+        assert!(refused.is(ErrorKind::NotFound), "{refused}");
     }
+    // Another tree cannot use it, and its own tree can, once.
+    let target = "/v1/uploads?agent=scout&user=ann";
+    let staged = server.request("POST", target, &headers(&server.key, ""), &sent).json()["staged"].clone();
+    let write = |who: Value| {
+        let mut body = json!({"ops": [{"write": {"at": {"path": "/up"}, "body": {"staged": staged}}}]});
+        body.as_object_mut().unwrap().extend(who.as_object().unwrap().clone());
+        server.post("tree/commit", body.to_string())
+    };
+    write(json!({"agent": "scout", "user": "bob"})).refused(404, "NOT_FOUND");
+    write(json!({})).refused(404, "NOT_FOUND");
+    let done = write(json!({"agent": "scout", "user": "ann"}));
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert!(get(&server, "/up?agent=scout&user=ann").body == sent);
+    write(json!({"agent": "scout", "user": "ann"})).refused(404, "NOT_FOUND");
     let repeat = || {
         let more = headers(&server.key, "idempotency-key: k\r\n");
         server.request("POST", "/v1/uploads", &more, &sent).text()

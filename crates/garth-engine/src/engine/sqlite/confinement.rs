@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Author, Batch, Confinement, Owner, Within};
-use crate::path::MAX_PATH;
+use crate::path::{MAX_PATH, TreePath};
+use crate::rule::{Rules, foresee};
 use crate::threads::lock::lock;
 
 /// See the module.
@@ -98,6 +99,15 @@ impl Reach {
     fn owners(&self) -> Vec<Option<Owner>> {
         let own = |reach: &Arc<Self>| [vec![reach.owner.clone()], reach.owners()].concat();
         self.joined.iter().flat_map(own).collect()
+    }
+
+    /// Fails for a path that commits of this reach cannot write, by the reach itself or by a rule, if the
+    /// file will have at least `size` bytes.
+    pub(crate) fn check_write(&self, path: &TreePath, size: u64, rules: &Rules) -> Result<()> {
+        if self.read_only.contains(path) {
+            return Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here"));
+        }
+        if self.overrides { Ok(()) } else { foresee(rules, path, size, &self.author) }
     }
 
     /// Confines a batch to this reach.

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,12 +29,12 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
 use crate::fs::store::SYSTEM_MARK;
-use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
+use crate::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, Ino, KeyRecord, KeySpace, Listing, MAX_READ, Moment, NamesPage,
-    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk,
-    WalkPage, Within, check_items,
+    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp, Version, VersionId,
+    Walk, WalkPage, Within, check_items,
 };
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::Registry;
@@ -61,6 +62,8 @@ pub(super) struct Inner {
     pub(super) writer: Arc<Writer>,
     pub(super) long_reads: Arc<Turns>,
     pub(super) control: Arc<ControlCache>,
+    /// True if uploads may be left to collect.
+    pub(super) has_uploads: AtomicBool,
     pub(super) runtime: Runtime,
 }
 
@@ -100,8 +103,17 @@ impl SqliteFs {
         let control = Arc::new(ControlCache::new(registry));
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
         let long_reads = Arc::default();
-        let inner = Inner { pool, packs, open, writer, long_reads, control, runtime: runtime.clone() };
-        Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) }))
+        let (has_uploads, runtime) = (AtomicBool::new(false), runtime.clone());
+        let inner = Inner { pool, packs, open, writer, long_reads, control, has_uploads, runtime };
+        let fs = Self::over(Arc::new(inner));
+        // Without a thread for the timer, the next account that is opened tries again.
+        fs.inner.runtime.timer().add(&fs.inner);
+        Ok(Arc::new(fs))
+    }
+
+    /// Returns the handle of everything.
+    pub(super) fn over(inner: Arc<Inner>) -> Self {
+        Self { inner, as_of: None, reach: Arc::new(Reach::everything()) }
     }
 
     /// Returns the account without the directory in which garth stores its own data.
@@ -424,8 +436,21 @@ impl FileSystem for SqliteFs {
         self.reading(query, |view, query| view.find_keys(query)).await
     }
 
+    async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
+        self.writable()?;
+        let arriving = self.inner.writer.arriving().of(self.reach.owner_key());
+        let args = (at.clone(), *content);
+        self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving)).await
+    }
+
+    async fn discard(&self, _at: &At, staged: &StagedBody) -> Result<()> {
+        self.writable()?;
+        self.give_up(staged.id).await
+    }
+
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
         self.writable()?;
+        self.inner.has_uploads.store(true, Ordering::Relaxed);
         Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer), self.reach.owner_key().to_owned())?))
     }
 

@@ -2,6 +2,7 @@
 //! rules and quotas. It reads and writes files for a long time, so it runs on threads of its own.
 
 pub(crate) mod backup;
+pub(crate) mod collect_uploads;
 pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod gc_dry_run;

@@ -1,5 +1,6 @@
 //! Reads of the newest state or of a past commit, each inside one read transaction.
 
+pub(crate) mod admission;
 pub(crate) mod blame;
 pub(crate) mod change_feed;
 pub(crate) mod find_by_key;

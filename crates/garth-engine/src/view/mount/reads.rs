@@ -11,12 +11,14 @@ use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
+use crate::fs::{
+    By, Capabilities, FileSystem, Incoming, Lowering, OpenFile, OpenNode, SearchTarget, Upload, ViewBase,
+};
 use crate::model::{
     At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
     Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing,
     MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    Version, VersionId, Walk, WalkPage, Within, check_items,
+    StagedBody, Version, VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
 use crate::view::inode_map::renumbered;
@@ -368,18 +370,24 @@ impl FileSystem for Mount {
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         let place = self.place(at).await?;
-        let inner = match &place.part.source {
-            // One store: staged content can be written to any of its parts.
-            Source::Other(Other { has_past: true, .. }) => {
-                self.base.stage(&At::Path(self.parts.all()[0].root())).await
-            }
-            _ => self.fs(place.part)?.stage(&place.at).await,
-        };
-        let inner = self.told(place.part, inner)?;
+        let (fs, to) = self.stager(&place)?;
+        let inner = self.told(place.part, fs.stage(&to).await)?;
         Ok(match self.largest_body {
             Some(_) => Box::new(LimitedUpload { inner, largest: self.largest_body, at: at.clone(), size: 0 }),
             None => inner,
         })
+    }
+
+    async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
+        check_body(self.largest_body, content.size, Some(at))?;
+        let place = self.place(at).await?;
+        self.told(place.part, self.fs(place.part)?.admit(&place.at, content).await)
+    }
+
+    async fn discard(&self, at: &At, staged: &StagedBody) -> Result<()> {
+        let place = self.place(at).await?;
+        let (fs, to) = self.stager(&place)?;
+        self.told(place.part, fs.discard(&to, staged).await)
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

@@ -38,6 +38,15 @@ impl Overlay {
         Ok(self.places.tree.append(path)?)
     }
 
+    /// Returns the address in the upper layer for which content is staged.
+    pub(super) fn staged_at(&self, at: &At) -> Result<At> {
+        Ok(match at {
+            At::Path(path) => At::Path(self.tree(path)?),
+            // The lower layer may have the node; any path of the upper layer leads to its store.
+            At::Node(_) | At::Child(..) => At::Path(self.places.tree.clone()),
+        })
+    }
+
     /// Returns the path in the upper layer that hides `path` of the lower layer.
     pub(super) fn hidden(&self, path: &TreePath) -> Result<TreePath> {
         Ok(self.places.hidden.append(path)?)

@@ -15,13 +15,14 @@ use super::lowering::OverlayLowering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{
-    ATTEMPTS, By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, SearchTarget, Upload, ViewBase,
+    ATTEMPTS, By, Capabilities, FileSystem, Incoming, Lowering, OpenFile, OpenNode, SearchTarget, Upload,
+    ViewBase,
 };
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
     FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing, MAX_READ, Moment, NamesPage, Page,
-    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
-    check_items,
+    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage,
+    Within, check_items,
 };
 use crate::path::TreePath;
 use crate::view::{find, lower, search};
@@ -286,12 +287,15 @@ impl FileSystem for Overlay {
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
-        let at = match at {
-            At::Path(path) => At::Path(self.tree(path)?),
-            // The lower layer may have the node; any path of the upper layer leads to its store.
-            At::Node(_) | At::Child(..) => At::Path(self.places.tree.clone()),
-        };
-        self.upper.stage(&at).await.map_err(|error| self.of_upper(error))
+        self.upper.stage(&self.staged_at(at)?).await.map_err(|error| self.of_upper(error))
+    }
+
+    async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
+        self.upper.admit(&self.staged_at(at)?, content).await.map_err(|error| self.of_upper(error))
+    }
+
+    async fn discard(&self, at: &At, staged: &StagedBody) -> Result<()> {
+        self.upper.discard(&self.staged_at(at)?, staged).await.map_err(|error| self.of_upper(error))
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

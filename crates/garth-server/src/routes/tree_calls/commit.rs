@@ -7,7 +7,7 @@ use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::datadir::Scope;
 use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition};
-use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
+use garth_engine::{FileSystem, FileSystemExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -67,7 +67,7 @@ pub(in crate::routes) async fn commit(
     };
     let mut commit = match first {
         Some(first) => first,
-        None => fs.commit(batch).await.map_err(|error| refused(error, may_read))?,
+        None => fs.commit(batch).await?,
     };
     if call.retry.is_some() {
         // A repeat gets the bytes of the first answer.
@@ -84,10 +84,11 @@ pub(in crate::routes) async fn commit(
     Ok(held(answer?.into_body(), room))
 }
 
-/// Returns the answer for a key that may only write: sizes, and whether a node existed, are stored data.
+/// Returns the answer for a key that may only write: the size of a file that had content before is stored
+/// data.
 fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     let Commit { seq, time, outcomes, replayed, durable, .. } = commit;
-    let outcome = |done: &Outcome| json!({"ino": done.ino, "version": done.version});
+    let outcome = |done: &Outcome| json!({"ino": done.ino, "version": done.version, "created": done.created});
     let outcomes: Vec<Value> = outcomes.iter().map(outcome).collect();
     let commit =
         json!({"seq": seq, "time": time, "outcomes": outcomes, "replayed": replayed, "durable": durable});
@@ -172,17 +173,6 @@ fn hashes(condition: &Precondition) -> bool {
         | Precondition::Etag(_)
         | Precondition::EtagIn(_) => false,
     }
-}
-
-/// Returns the refusal of a commit. The error of a rule may quote the file, also parts that the caller did
-/// not write.
-fn refused(error: Error, may_read: bool) -> Refusal {
-    if may_read || !error.is(ErrorKind::RuleViolation) {
-        return error.into();
-    }
-    let scope = Scope::FilesRead.as_str();
-    let message = format!("a rule refuses this write; details require a key with the scope `{scope}`");
-    Refusal::new(Code::RuleViolation, message)
 }
 
 fields! {

@@ -2,11 +2,12 @@
 //! no lock and memory does not grow with its size. An upload costs one fsync of its file. Content of up to
 //! one chunk stays in memory and goes into the database. Why: `docs/decisions/packs-beside-the-database.md`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -23,12 +24,16 @@ use crate::model::{MAX_FILE, StagedBody, Timestamp};
 use crate::runtime::Runtime;
 use crate::runtime::disk;
 use crate::sqlite::DbResult;
+use crate::threads::lock::lock;
 
 /// Bytes of a stored chunk: one extent refers to one chunk.
 const CHUNK: usize = MAX_EXTENT;
 /// Lease of an upload in seconds, until its next chunk or its commit. A process that dies cannot give up its
 /// uploads; after this time they are garbage.
 const STAGED: i64 = 24 * 3600;
+/// Bytes after which an upload is synced while it arrives, so that the last sync is short: one of many GiB
+/// would keep other uploads waiting.
+const SYNCED: u64 = 64 << 20;
 
 /// A chunk of the upload that is in the pack.
 struct PlacedChunk {
@@ -46,6 +51,8 @@ pub(crate) struct SqliteUpload {
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<PlacedChunk>,
+    /// True once the pack may exist.
+    begun: bool,
     /// True if a step failed or its future was dropped: the content of the pack is unknown.
     broken: bool,
     /// True if the upload is stored, or may be: dropping it removes nothing.
@@ -55,8 +62,10 @@ pub(crate) struct SqliteUpload {
 /// Pack file of an upload that is larger than one chunk.
 struct Pack {
     name: String,
-    file: File,
+    file: Arc<File>,
     size: u64,
+    /// Bytes that were not synced yet.
+    unsynced: u64,
     /// End of the lease.
     lease: Timestamp,
 }
@@ -81,6 +90,7 @@ impl SqliteUpload {
             held: BytesMut::new(),
             pack: None,
             placed: Vec::new(),
+            begun: false,
             broken: false,
             finished: false,
         })
@@ -103,10 +113,14 @@ impl SqliteUpload {
             self.writer.transact(false, move |conn| staged::begin(conn, id, &owner, lease)).await?;
             // The name is derived from the id, so `gc` knows the file of an upload from its row.
             let name = pack_name(id);
-            self.writer.packs().make_folder().map_err(failed)?;
-            let path = self.writer.packs().folder().join(&name);
-            let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
-            self.pack = Some(Pack { name, file, size: 0, lease });
+            self.begun = true;
+            let (packs, path) = (Arc::clone(self.writer.packs()), self.writer.packs().folder().join(&name));
+            let create = move || {
+                packs.make_folder().map_err(failed)?;
+                File::options().write(true).create_new(true).open(path).map_err(failed)
+            };
+            let file = Arc::new(self.runtime().uploads().run(create).await?);
+            self.pack = Some(Pack { name, file, size: 0, unsynced: 0, lease });
         }
         self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
     }
@@ -141,12 +155,28 @@ impl SqliteUpload {
         self.renew().await?;
         self.begin_pack().await?;
         self.runtime().failpoints().pass("stage-write")?;
+        let syncs = !self.runtime().fault().skips_every_sync();
         let pack = self.begin_pack().await?;
-        pack.file.write_all(&data).map_err(failed)?;
-        // Content that needs a file is large, so its last chunk is shared as well, however short.
-        let placed = PlacedChunk { sum: sum_of(&data, true), pos: pack.size, len: length as u64 };
+        pack.unsynced += length as u64;
+        let (file, syncs) = (Arc::clone(&pack.file), syncs && pack.unsynced >= SYNCED);
+        if syncs {
+            pack.unsynced = 0;
+        }
+        // Not on the thread of the caller, which serves other connections: a write may wait for the disk.
+        let write = move || {
+            (&*file).write_all(&data).map_err(failed)?;
+            if syncs {
+                file.sync_data().map_err(failed)?;
+            }
+            // Content that needs a file is large, so its last chunk is shared as well, however short.
+            Ok(sum_of(&data, true))
+        };
+        let sum = self.runtime().uploads().run(write).await?;
+        let pack = self.begin_pack().await?;
+        let placed = PlacedChunk { sum, pos: pack.size, len: length as u64 };
         pack.size += length as u64;
         self.placed.push(placed);
+        self.writer.arriving().add(&self.owner, length as u64);
         Ok(())
     }
 
@@ -186,16 +216,20 @@ impl Upload for SqliteUpload {
             Some(pack) => {
                 self.runtime().failpoints().pass("stage-sync")?;
                 if !self.runtime().fault().skips_every_sync() {
+                    let (file, packs) = (Arc::clone(&pack.file), Arc::clone(self.writer.packs()));
                     // The file and its name are on disk before the database refers to them.
-                    pack.file.sync_all().map_err(failed)?;
-                    disk::sync_dir(self.writer.packs().folder()).map_err(failed)?;
+                    let sync = move || {
+                        file.sync_all().map_err(failed)?;
+                        disk::sync_dir(packs.folder()).map_err(failed)
+                    };
+                    self.runtime().uploads().run(sync).await?;
                 }
                 Some((pack.name.clone(), pack.size))
             }
         };
         let finished = FinishedUpload {
             id: self.id,
-            owner: std::mem::take(&mut self.owner),
+            owner: self.owner.clone(),
             now: self.runtime().env().now(),
             pack,
             placed: std::mem::take(&mut self.placed),
@@ -221,15 +255,40 @@ impl Upload for SqliteUpload {
 
 impl Drop for SqliteUpload {
     fn drop(&mut self) {
-        if self.finished {
+        self.writer.arriving().take(&self.owner, self.pack.as_ref().map_or(0, |pack| pack.size));
+        if self.finished || !self.begun {
             return;
         }
-        let Some(pack) = &self.pack else { return };
-        // If the file cannot be removed now, `gc` does so later: it knows the file by its row.
-        if fs::remove_file(self.writer.packs().folder().join(&pack.name)).is_ok() {
+        // If the file cannot be removed now, or is still to be created by a thread, `gc` removes it later: it
+        // knows the file by its row.
+        if fs::remove_file(self.writer.packs().folder().join(pack_name(self.id))).is_ok() {
             let id = self.id;
             self.writer.transact_later(move |conn| staged::forget(conn, id));
         }
+    }
+}
+
+/// Bytes of uploads in progress in this process, by owner.
+#[derive(Debug, Default)]
+pub(crate) struct Arriving(Mutex<HashMap<String, u64>>);
+
+impl Arriving {
+    fn add(&self, owner: &str, bytes: u64) {
+        *lock(&self.0).entry(owner.to_owned()).or_default() += bytes;
+    }
+
+    fn take(&self, owner: &str, bytes: u64) {
+        let mut owners = lock(&self.0);
+        let Some(of_owner) = owners.get_mut(owner) else { return };
+        *of_owner = of_owner.saturating_sub(bytes);
+        if *of_owner == 0 {
+            owners.remove(owner);
+        }
+    }
+
+    /// Returns the bytes of an owner.
+    pub(crate) fn of(&self, owner: &str) -> u64 {
+        lock(&self.0).get(owner).copied().unwrap_or(0)
     }
 }
 
@@ -291,13 +350,17 @@ fn collected() -> Error {
 
 #[cfg(all(test, debug_assertions))]
 mod tests {
+    use std::sync::Barrier;
+
     use futures::executor::block_on;
+    use futures::future::poll_immediate;
 
     use super::*;
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
     use crate::fs::FileSystem;
     use crate::model::{At, Ino};
+    use crate::runtime::UPLOAD_THREADS;
     use crate::runtime::failpoint::Failure;
 
     #[test]
@@ -316,6 +379,25 @@ mod tests {
             .pool
             .with(|conn| Ok(conn.query_row("SELECT count(*) FROM staged", [], |row| row.get::<_, u64>(0))?));
         assert_eq!(rows.unwrap(), 0);
+    }
+
+    #[test]
+    fn file_is_written_on_other_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
+        block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
+        let barrier = Arc::new(Barrier::new(UPLOAD_THREADS + 1));
+        for _ in 0..UPLOAD_THREADS {
+            let barrier = Arc::clone(&barrier);
+            fs.runtime().uploads().run_later(move || drop(barrier.wait()));
+        }
+        // While all of these threads are busy, a write waits and leaves the thread of its caller free.
+        let mut write = upload.write(vec![8; 2 * CHUNK].into());
+        assert!(block_on(poll_immediate(&mut write)).is_none());
+        barrier.wait();
+        block_on(write).unwrap();
+        assert_eq!(block_on(upload.finish()).unwrap().size, 4 * CHUNK as u64);
     }
 
     #[test]

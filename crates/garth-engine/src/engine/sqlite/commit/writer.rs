@@ -18,6 +18,7 @@ use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{
     BatchRequest, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
 };
+use crate::engine::sqlite::commit::staged_upload::Arriving;
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
@@ -103,6 +104,7 @@ pub(crate) struct Writer {
     used: AtomicU64,
     checkpoints: Arc<Checkpoints>,
     waiters: Arc<CommitWaiters>,
+    arriving: Arriving,
 }
 
 impl fmt::Debug for Writer {
@@ -148,6 +150,7 @@ impl Writer {
             used: AtomicU64::new(0),
             checkpoints: Checkpoints::new(runtime, pool),
             waiters: CommitWaiters::new(pool),
+            arriving: Arriving::default(),
         });
         // Without a thread for the timer, the next account that is opened tries again.
         runtime.timer().add(&writer);
@@ -167,6 +170,11 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
+    }
+
+    /// Returns the bytes of uploads in progress.
+    pub(crate) fn arriving(&self) -> &Arriving {
+        &self.arriving
     }
 
     pub(crate) fn waiters(&self) -> &Arc<CommitWaiters> {

@@ -93,7 +93,7 @@ impl SqliteFs {
     }
 
     /// Removes records whose time has ended: results for retries, leases, uploads that no commit used.
-    fn forget_ended(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
+    pub(super) fn forget_ended(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
         loop {
             let registry = self.inner.control.registry().clone();
             let (staged, more) = self.step(move |conn, turn| forget_ended(conn, &registry, now, turn))?;
@@ -180,7 +180,7 @@ impl SqliteFs {
     }
 
     /// Removes the chunks that nothing refers to.
-    fn remove_chunks(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
+    pub(super) fn remove_chunks(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
         loop {
             let runtime = self.inner.runtime.clone();
             let (chunks, bytes, more) = self.step(move |conn, turn| {
@@ -216,7 +216,7 @@ impl SqliteFs {
     }
 
     /// Gives the space of unused pack files and ranges back to the disk.
-    fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
+    pub(super) fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
         // Files and ranges that were marked until then are beyond the grace period.
         let before = times.removed_before.0;
         if self.with_view(|view| packs::any_due(view.conn, before))? {

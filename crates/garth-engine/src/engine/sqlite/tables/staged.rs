@@ -50,6 +50,39 @@ pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<StagedRow>
     found.map(|(owner, json)| Ok(StagedRow { owner, pieces: parse(&json)? })).transpose()
 }
 
+/// Finished uploads of an owner that no commit has used.
+pub(crate) struct HeldUploads {
+    pub(crate) uploads: u64,
+    /// Bytes of their pack files.
+    pub(crate) bytes: u64,
+}
+
+/// Returns the finished uploads of an owner whose leases have not ended.
+pub(crate) fn held(conn: &Connection, owner: &str, now: Timestamp) -> DbResult<HeldUploads> {
+    // Content without a pack file has at most one chunk, so the number of uploads bounds it.
+    let sql = "SELECT count(*), coalesce(sum(pack.size), 0)
+         FROM staged LEFT JOIN pack ON pack.file = lower(hex(staged.id)) || '.pack'
+         WHERE staged.lease > ?2 AND staged.owner = ?1 AND staged.pieces IS NOT NULL";
+    let row = |row: &Row<'_>| Ok(HeldUploads { uploads: row.get(0)?, bytes: row.get(1)? });
+    Ok(conn.prepare_cached(sql)?.query_row(params![owner, now.0], row)?)
+}
+
+/// Ends the lease of a finished upload of an owner. Returns false if it is unknown or was used.
+pub(crate) fn end(conn: &Connection, id: u128, owner: &str) -> DbResult<bool> {
+    let sql = "UPDATE staged SET lease = 0 WHERE id = ?1 AND owner = ?2 AND pieces IS NOT NULL";
+    Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), owner])? > 0)
+}
+
+/// Returns true if the lease of an upload has ended.
+pub(crate) fn any_ended(conn: &Connection, now: Timestamp) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM staged WHERE lease <= ?1 LIMIT 1", [now.0], |_| Ok(()))?.is_some())
+}
+
+/// Returns true if there is an upload, finished or not.
+pub(crate) fn any(conn: &Connection) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM staged LIMIT 1", [], |_| Ok(()))?.is_some())
+}
+
 /// Removes an upload that was committed or given up.
 pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id.to_be_bytes()])?;

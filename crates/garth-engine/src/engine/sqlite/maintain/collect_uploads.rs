@@ -1,0 +1,195 @@
+//! Collection of uploads that no commit will use. It runs without an operator: content that was refused, and
+//! uploads whose leases have ended, would fill the disk otherwise.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::filesystem::Inner;
+use crate::engine::sqlite::maintain::step::Times;
+use crate::engine::sqlite::tables::{chunk_refs, packs, staged};
+use crate::error::Result;
+use crate::fs::store::Collected;
+use crate::runtime::ticker::Tick;
+
+/// Time for which the file of a removed upload stays: reads of other processes, and backups, may have begun
+/// before the upload was removed.
+const GRACE: Duration = Duration::from_secs(3600);
+
+impl SqliteFs {
+    /// Gives up a finished upload of the owner of this handle, and removes what no other content shares.
+    pub(crate) async fn give_up(&self, id: u128) -> Result<()> {
+        let owner = self.reach.owner_key().to_owned();
+        // First its lease: if the rest is interrupted, a later collection removes the upload.
+        if !self.inner.writer.transact(false, move |conn| staged::end(conn, id, &owner)).await? {
+            return Ok(());
+        }
+        let fs = self.whole();
+        let collect = move || fs.runtime().in_account_of_caller(|| fs.collect_uploads().map(drop));
+        self.inner.runtime.uploads().run(collect).await
+    }
+
+    /// Removes uploads whose leases have ended, content without a reference, and pack files whose grace
+    /// period is over. Blocks.
+    pub(crate) fn collect_uploads(&self) -> Result<Collected> {
+        let now = self.inner.runtime.env().now();
+        let (times, mut collected) = (Times::new(now, GRACE), Collected::default());
+        // On a reader first: mostly nothing is due, and the writer is not needed.
+        let (has_ended, has_chunks) = self.with_view(|view| {
+            Ok((staged::any_ended(view.conn, now)?, chunk_refs::any_unused(view.conn)?.is_some()))
+        })?;
+        if has_ended {
+            self.forget_ended(now, &mut collected)?;
+        }
+        if has_ended || has_chunks {
+            self.remove_chunks(now, &mut collected)?;
+        }
+        self.give_back(times, &mut collected)?;
+        // Leases and grace periods end later.
+        let is_left = self.with_view(|view| {
+            Ok(staged::any(view.conn)? || !packs::doomed(view.conn, i64::MAX, 1)?.is_empty())
+        })?;
+        if is_left {
+            self.inner.has_uploads.store(true, Ordering::Relaxed);
+        }
+        Ok(collected)
+    }
+}
+
+/// Collects uploads once a minute, as long as the account has some that are not committed.
+impl Tick for Inner {
+    fn tick(self: Arc<Self>) -> bool {
+        if self.has_uploads.swap(false, Ordering::Relaxed) {
+            let fs = SqliteFs::over(self);
+            let runtime = fs.runtime().clone();
+            // Not on the thread of the timer, which serves all accounts.
+            runtime.maintainers().run_later(move || {
+                fs.runtime().in_account(|| {
+                    if let Err(error) = fs.collect_uploads() {
+                        tracing::warn!(%error, "uploads could not be collected");
+                    }
+                });
+            });
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::planner::Staged;
+    use crate::env::{Env, ManualClock};
+    use crate::error::ErrorKind;
+    use crate::fs::{FileSystem, Incoming, MAX_UPLOADS};
+    use crate::model::quota::Limits;
+    use crate::model::{At, Batch, Body, Op, StagedBody, Timestamp};
+    use crate::path::TreePath;
+
+    /// Longer than a chunk, so that it goes to a pack file.
+    const LONG: usize = 3 << 20;
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        clock: ManualClock,
+        _folder: tempfile::TempDir,
+    }
+
+    fn account() -> Account {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
+        Account { fs, clock, _folder: folder }
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    impl Account {
+        fn upload(&self, byte: u8) -> StagedBody {
+            let mut upload = block_on(self.fs.stage(&at("/a"))).unwrap();
+            block_on(upload.write(vec![byte; LONG].into())).unwrap();
+            block_on(upload.finish()).unwrap()
+        }
+
+        fn admit(&self, path: &str, content: Incoming) -> Result<()> {
+            block_on(self.fs.admit(&at(path), &content))
+        }
+    }
+
+    #[test]
+    fn discarded_upload_is_removed_but_for_shared_bytes() {
+        let account = account();
+        let used = account.upload(1);
+        block_on(account.fs.commit(Batch::new([Op::write(at("/a"), Body::Staged(used.clone()))]))).unwrap();
+        let (same, other) = (account.upload(1), account.upload(2));
+        for body in [&same, &other, &used] {
+            block_on(account.fs.discard(&at("/a"), body)).unwrap();
+            let commit = account.fs.commit(Batch::new([Op::write(at("/b"), Body::Staged(body.clone()))]));
+            assert!(block_on(commit).unwrap_err().is(ErrorKind::NotFound));
+        }
+        let left = block_on(crate::fs::store::AccountStore::gc_dry_run(&*account.fs, GRACE)).unwrap();
+        assert_eq!((left.staged, left.chunks), (0, 0));
+        assert_eq!(account.fs.check().unwrap().findings, []);
+        account.clock.advance(GRACE);
+        account.fs.collect_uploads().unwrap();
+        assert_eq!(account.fs.pack_files().unwrap().len(), 1, "that of the file");
+    }
+
+    #[test]
+    fn uploads_are_collected_after_their_lease() {
+        let account = account();
+        let _waiting = account.upload(1);
+        assert_eq!(account.fs.collect_uploads().unwrap(), Collected::default());
+        account.clock.advance(Duration::from_secs(25 * 3600));
+        assert_eq!(account.fs.collect_uploads().unwrap().staged, 1);
+        account.clock.advance(GRACE);
+        assert_eq!(account.fs.collect_uploads().unwrap().packs, 1);
+        assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn unused_uploads_take_a_bounded_room() {
+        let account = account();
+        let room = LONG as u64;
+        let content = Incoming { room, ..Incoming::default() };
+        account.admit("/a", content).unwrap();
+        let first = account.upload(1);
+        account.admit("/a", content).unwrap();
+        let mut arriving = block_on(account.fs.stage(&at("/a"))).unwrap();
+        block_on(arriving.write(vec![2; LONG].into())).unwrap();
+        let refused = account.admit("/a", content).unwrap_err();
+        assert!(refused.is(ErrorKind::QuotaExceeded), "{refused}");
+        drop(arriving);
+        account.admit("/a", content).unwrap();
+        block_on(account.fs.commit(Batch::new([Op::write(at("/a"), Body::Staged(first))]))).unwrap();
+        account.admit("/a", Incoming { room: 0, ..content }).unwrap();
+        let lease = account.fs.runtime().env().now().plus_seconds(60);
+        let many = account.fs.inner.writer.transact(false, move |conn| {
+            for id in 1..=u128::from(MAX_UPLOADS) {
+                staged::finish(conn, id, "", &Staged(Vec::new()), lease, false)?;
+            }
+            Ok(())
+        });
+        block_on(many).unwrap();
+        assert!(account.admit("/a", content).unwrap_err().is(ErrorKind::QuotaExceeded));
+    }
+
+    #[test]
+    fn quota_refuses_growth_before_content() {
+        let account = account();
+        let limits = Limits { bytes: Some(100), entries: None };
+        let path = TreePath::parse("/q").unwrap();
+        block_on(crate::fs::store::AccountStore::set_quota(&*account.fs, &path, limits)).unwrap();
+        let content = |growth| Incoming { size: growth, growth, room: u64::MAX };
+        account.admit("/q/a", content(100)).unwrap();
+        account.admit("/other", content(101)).unwrap();
+        assert!(account.admit("/q/a", content(101)).unwrap_err().is(ErrorKind::QuotaExceeded));
+        let larger = Incoming { size: 101, growth: 0, room: u64::MAX };
+        assert!(account.admit("/q/a", larger).unwrap_err().is(ErrorKind::QuotaExceeded));
+    }
+}
