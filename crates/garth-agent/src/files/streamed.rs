@@ -612,7 +612,7 @@ mod tests {
     fn links_are_followed_by_writes_and_removed_themselves() {
         let fs = tree();
         block_on(fs.write("/target", "old")).unwrap();
-        block_on(fs.commit(Op::symlink(&file("/link"), "target").into())).unwrap();
+        block_on(fs.commit(Op::symlink(file("/link"), "target").into())).unwrap();
         let files = Files::new(&fs);
         let written =
             block_on(files.write(&file("/link"), &FileWrite::replace(), pieces(b"new", 1))).unwrap();
@@ -648,7 +648,7 @@ mod tests {
         let uploaded =
             block_on(files.upload(&TreePath::root(), &Env::system(), pieces(&[5; 100_000], 1000))).unwrap();
         assert_eq!((uploaded.staged.size, block_on(fs.head()).unwrap().seq), (100_000, before));
-        block_on(fs.commit(Op::write(&file("/a"), Body::Staged(uploaded.staged)).into())).unwrap();
+        block_on(fs.commit(Op::write(file("/a"), Body::Staged(uploaded.staged)).into())).unwrap();
         assert_eq!(block_on(fs.stat(&At::from(&file("/a")))).unwrap().size, 100_000);
     }
 }

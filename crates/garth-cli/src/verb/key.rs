@@ -37,9 +37,9 @@ enum Action {
     /// Create a key, and print it once
     ///
     /// With --agent, --user, --key, --chat, --class or --session, the key is bound to these names, and
-    /// requests with other names fail. A name that is not given is free: with --agent alone, requests may name
-    /// any user, and with --user alone any agent. The free names are printed. The variables GARTH_AGENT and
-    /// GARTH_USER bind nothing.
+    /// requests with other names fail. A name that is not given is free: with --agent alone, requests may
+    /// name any user, and with --user alone any agent. The free names are printed. The variables GARTH_AGENT
+    /// and GARTH_USER bind nothing.
     ///
     /// A key of the data folder (--operator) requires --scope admin and no other scope, and cannot be bound.
     #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read\n  \

@@ -85,7 +85,8 @@ impl Control {
     /// - `NotFound`: the account does not exist.
     /// - `InvalidArgument`: `scopes` is empty; a key of the data folder has another scope than `admin`; the
     ///   label exceeds [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or contains control characters; the key
-    ///   would have expired already; a bound key has the scope `admin` or no account; the binding is malformed.
+    ///   would have expired already; a bound key has the scope `admin` or no account; the binding is
+    ///   malformed.
     /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
     /// - `Conflict`: the caller used the idempotency key more than 24 hours ago.
     pub async fn issue_key(&self, new: NewKey) -> Result<(ApiKey, Secret)> {

@@ -76,7 +76,8 @@ impl Dropped {
         }
     }
 
-    /// Returns a binding without this field; `None` if it does not have the field, or names nobody without it.
+    /// Returns a binding without this field; `None` if it does not have the field, or names nobody without
+    /// it.
     fn drop_from(self, binding: &Value) -> Option<Value> {
         let mut binding = binding.as_object()?.clone();
         binding.remove(self.name())?;

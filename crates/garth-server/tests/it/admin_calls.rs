@@ -27,11 +27,11 @@ fn write(server: &Server, at: &str, text: &str) -> garth_engine::Result<()> {
     block_on(account(server).commit(op.into())).map(|_| ())
 }
 
-fn call(server: &Server, name: &str, body: Value) -> Value {
+fn call(server: &Server, name: &str, body: &Value) -> Value {
     server.ok(&format!("admin/{name}"), body.to_string())
 }
 
-fn post(server: &Server, name: &str, body: Value) -> Reply {
+fn post(server: &Server, name: &str, body: &Value) -> Reply {
     server.post(&format!("admin/{name}"), body.to_string())
 }
 
@@ -45,13 +45,13 @@ fn rule_set_over_http_binds_the_next_write() {
     let server = Server::start();
     write(&server, "/data/bad.json", "no json").unwrap();
     let rule = json!({"pattern": "/data/**", "constraint": "json", "terms": {"schema": {"type": "object"}}});
-    let refused = call(&server, "rules/set", rule.clone());
+    let refused = call(&server, "rules/set", &rule);
     assert_eq!((&refused["set"], &refused["has_more"]), (&json!(false), &json!(false)));
     assert_eq!(refused["violations"][0]["path"], "/data/bad.json");
     write(&server, "/data/worse.json", "no json").unwrap();
     let mut forced = rule.clone();
     forced["force"] = json!(true);
-    let set = call(&server, "rules/set", forced);
+    let set = call(&server, "rules/set", &forced);
     assert_eq!((&set["ok"], &set["set"]), (&json!(true), &json!(true)));
     assert_eq!(set["violations"].as_array().unwrap().len(), 2);
     let broken = write(&server, "/data/new.json", "[]").unwrap_err();
@@ -60,18 +60,18 @@ fn rule_set_over_http_binds_the_next_write() {
     let body = json!({"ops": [{"op": "write", "path": "/data/other.json", "text": "[]"}]});
     server.post("batch", body.to_string()).refused(400, "RULE_VIOLATION");
 
-    let listed = call(&server, "rules/list", json!({"built_in": false}));
+    let listed = call(&server, "rules/list", &json!({"built_in": false}));
     assert_eq!(
         listed["items"],
         json!([{"pattern": "/data/**", "rule": "json", "terms": {"schema": {"type": "object"}}, "built_in": false}])
     );
-    let all = call(&server, "rules/list", json!({}));
+    let all = call(&server, "rules/list", &json!({}));
     let rules = block_on(account(&server).rules()).unwrap();
     assert_eq!(all["items"].as_array().unwrap().len(), rules.len());
 
     let named = json!({"pattern": "/data/**", "constraint": "json"});
-    assert_eq!(call(&server, "rules/remove", named.clone()), json!({"ok": true, "removed": true}));
-    post(&server, "rules/remove", named).refused(404, "NOT_FOUND");
+    assert_eq!(call(&server, "rules/remove", &named), json!({"ok": true, "removed": true}));
+    post(&server, "rules/remove", &named).refused(404, "NOT_FOUND");
     write(&server, "/data/other.json", "[]").unwrap();
 }
 
@@ -103,10 +103,10 @@ fn rules_reject_wrong_patterns_and_terms() {
             "built in",
         ),
     ] {
-        let message = post(&server, "rules/set", body.clone()).refused(status, code);
+        let message = post(&server, "rules/set", &body).refused(status, code);
         assert!(message.contains(why), "{body}: {message}");
     }
-    assert_eq!(call(&server, "rules/list", json!({"built_in": false})), json!({"items": []}));
+    assert_eq!(call(&server, "rules/list", &json!({"built_in": false})), json!({"items": []}));
 }
 
 #[test]
@@ -116,11 +116,11 @@ fn long_rules_are_listed_in_pages() {
     for n in 0..80 {
         let terms = json!({"schema": {"title": text}});
         let body = json!({"pattern": format!("/r{n:02}/**"), "constraint": "json", "terms": terms});
-        call(&server, "rules/set", body);
+        call(&server, "rules/set", &body);
     }
     let (mut patterns, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
     loop {
-        let reply = post(&server, "rules/list", json!({"built_in": false, "cursor": cursor}));
+        let reply = post(&server, "rules/list", &json!({"built_in": false, "cursor": cursor}));
         assert!(reply.body.len() < 5 << 20, "{}", reply.body.len());
         let page = reply.json();
         let items = page["items"].as_array().unwrap();
@@ -139,22 +139,22 @@ fn long_rules_are_listed_in_pages() {
 fn quota_set_over_http_limits_the_next_write() {
     let server = Server::start();
     write(&server, "/p/a", "12345").unwrap();
-    let quota = call(&server, "quotas/set", json!({"path": "/p/", "max_bytes": 10}));
+    let quota = call(&server, "quotas/set", &json!({"path": "/p/", "max_bytes": 10}));
     let expected = json!({"path": "/p", "max_bytes": 10, "max_entries": null, "bytes": 5, "entries": 1});
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&quota[name], value, "{name}");
     }
     assert_eq!(quota["ok"], true);
-    assert_eq!(call(&server, "quotas/list", json!({})), json!({"items": [expected]}));
+    assert_eq!(call(&server, "quotas/list", &json!({})), json!({"items": [expected]}));
     let of_library = block_on(account(&server).quotas()).unwrap();
     assert_eq!((of_library[0].path.as_str(), of_library[0].limits), ("/p", Limits::default().bytes(10)));
     let over = write(&server, "/p/b", "123456").unwrap_err();
     assert_eq!(over.kind(), garth_engine::ErrorKind::QuotaExceeded, "{over}");
-    assert_eq!(call(&server, "quotas/remove", json!({"path": "/p"}))["removed"], true);
-    post(&server, "quotas/remove", json!({"path": "/p"})).refused(404, "NOT_FOUND");
+    assert_eq!(call(&server, "quotas/remove", &json!({"path": "/p"}))["removed"], true);
+    post(&server, "quotas/remove", &json!({"path": "/p"})).refused(404, "NOT_FOUND");
     write(&server, "/p/b", "123456").unwrap();
     for body in [json!({"path": "/p"}), json!({"path": "p", "max_bytes": 1}), json!({"max_bytes": 1})] {
-        let reply = post(&server, "quotas/set", body);
+        let reply = post(&server, "quotas/set", &body);
         assert_eq!(reply.status, 400, "{}", reply.text());
     }
 }
@@ -164,19 +164,19 @@ fn overlay_is_created_changed_applied_and_discarded() {
     let server = Server::start();
     write(&server, "/notes/a", "one").unwrap();
     write(&server, "/notes/gone", "x").unwrap();
-    let created = call(&server, "overlays/create", json!({"id": "draft", "path": "/notes"}));
+    let created = call(&server, "overlays/create", &json!({"id": "draft", "path": "/notes"}));
     assert_eq!(
         (&created["id"], &created["path"], &created["as_of"]),
         (&json!("draft"), &json!("/notes"), &json!(null))
     );
     assert_eq!(created["seq"], block_on(account(&server).head()).unwrap().seq.0);
-    post(&server, "overlays/create", json!({"id": "draft"})).refused(409, "PATH_CONFLICT");
-    post(&server, "overlays/create", json!({"id": "a/b"})).refused(400, "VALIDATION_ERROR");
-    post(&server, "overlays/create", json!({"id": "none", "path": "/none"})).refused(404, "NOT_FOUND");
-    let hidden = post(&server, "overlays/create", json!({"id": "system", "path": "/.garth"}));
+    post(&server, "overlays/create", &json!({"id": "draft"})).refused(409, "PATH_CONFLICT");
+    post(&server, "overlays/create", &json!({"id": "a/b"})).refused(400, "VALIDATION_ERROR");
+    post(&server, "overlays/create", &json!({"id": "none", "path": "/none"})).refused(404, "NOT_FOUND");
+    let hidden = post(&server, "overlays/create", &json!({"id": "system", "path": "/.garth"}));
     assert!((400..500).contains(&hidden.status), "{}", hidden.text());
     assert_eq!(
-        call(&server, "overlays/list", json!({})),
+        call(&server, "overlays/list", &json!({})),
         json!({"items": [{"id": "draft", "path": "/notes", "as_of": null}]})
     );
 
@@ -186,7 +186,7 @@ fn overlay_is_created_changed_applied_and_discarded() {
     block_on(stored.write("/new", "n")).unwrap();
     block_on(stored.apply(Op::remove(path("/gone")))).unwrap();
     assert_eq!(
-        call(&server, "overlays/diff", json!({"id": "draft"}))["items"],
+        call(&server, "overlays/diff", &json!({"id": "draft"}))["items"],
         json!([
             {"path": "/a", "change": "modified", "kind": "file"},
             {"path": "/gone", "change": "removed", "kind": "file"},
@@ -194,22 +194,22 @@ fn overlay_is_created_changed_applied_and_discarded() {
         ])
     );
     write(&server, "/notes/a", "other").unwrap();
-    let message = post(&server, "overlays/apply", json!({"id": "draft"})).refused(409, "CONFLICT");
+    let message = post(&server, "overlays/apply", &json!({"id": "draft"})).refused(409, "CONFLICT");
     assert!(message.contains("\"side\"") && message.contains("/a"), "{message}");
     let applied =
-        call(&server, "overlays/apply", json!({"id": "draft", "side": "ours", "message": "reviewed"}));
+        call(&server, "overlays/apply", &json!({"id": "draft", "side": "ours", "message": "reviewed"}));
     assert_eq!((&applied["changed"], &applied["has_more"]), (&json!(3), &json!(false)));
     assert_eq!(applied["conflicts"].as_array().unwrap().len(), 1);
     assert_eq!(applied["seq"], block_on(tree.head()).unwrap().seq.0);
     assert_eq!(block_on(tree.read_to_string("/notes/a")).unwrap(), "two");
     assert!(block_on(tree.lookup("/notes/gone")).unwrap().is_none());
-    assert_eq!(call(&server, "overlays/diff", json!({"id": "draft"})), json!({"items": []}));
-    let nothing = call(&server, "overlays/apply", json!({"id": "draft"}));
+    assert_eq!(call(&server, "overlays/diff", &json!({"id": "draft"})), json!({"items": []}));
+    let nothing = call(&server, "overlays/apply", &json!({"id": "draft"}));
     assert_eq!((&nothing["seq"], &nothing["changed"]), (&json!(null), &json!(0)));
 
-    assert_eq!(call(&server, "overlays/discard", json!({"id": "draft"}))["id"], "draft");
+    assert_eq!(call(&server, "overlays/discard", &json!({"id": "draft"}))["id"], "draft");
     for name in ["overlays/diff", "overlays/apply", "overlays/discard"] {
-        post(&server, name, json!({"id": "draft"})).refused(404, "NOT_FOUND");
+        post(&server, name, &json!({"id": "draft"})).refused(404, "NOT_FOUND");
     }
 }
 
@@ -231,27 +231,27 @@ fn apply_keeps_what_rules_reserve_for_garth() {
         ("event", format!("{dir}/other/events.jsonl"), &retraction),
     ];
     for (id, file, text) in drafts {
-        call(&server, "overlays/create", json!({"id": id}));
+        call(&server, "overlays/create", &json!({"id": id}));
         let draft = block_on(StoredOverlay::open(&*tree, id)).unwrap().tree();
         block_on(draft.commit(Op::write(path(&file), text.to_owned()).with_parents().into())).unwrap();
         let before = block_on(tree.head()).unwrap().seq;
         for side in ["ours", "theirs"] {
-            let refused = post(&server, "overlays/apply", json!({"id": id, "side": side}));
+            let refused = post(&server, "overlays/apply", &json!({"id": id, "side": side}));
             let message = refused.refused(400, "RULE_VIOLATION");
             assert!(message.starts_with(&format!("{file}: ")), "{message}");
         }
         assert_eq!(block_on(tree.head()).unwrap().seq, before, "{id}");
         // The draft is kept.
-        let changed = call(&server, "overlays/diff", json!({"id": id}));
+        let changed = call(&server, "overlays/diff", &json!({"id": id}));
         assert!(changed.to_string().contains(&file), "{changed}");
-        call(&server, "overlays/discard", json!({"id": id}));
+        call(&server, "overlays/discard", &json!({"id": id}));
     }
 }
 
 #[test]
 fn pages_of_overlay_changes_continue_after_long_paths() {
     let server = Server::start();
-    call(&server, "overlays/create", json!({"id": "draft"}));
+    call(&server, "overlays/create", &json!({"id": "draft"}));
     let draft = block_on(StoredOverlay::open(&*account(&server), "draft")).unwrap().tree();
     let deep = |name: &str| format!("/{name}{}", format!("/{}", "d".repeat(200)).repeat(11));
     let ops = [
@@ -264,7 +264,7 @@ fn pages_of_overlay_changes_continue_after_long_paths() {
     }
     let (mut paths, mut body) = (Vec::new(), json!({"id": "draft", "limit": 1}));
     loop {
-        let page = call(&server, "overlays/diff", body.clone());
+        let page = call(&server, "overlays/diff", &body);
         paths.extend(page["items"].as_array().unwrap().iter().map(|item| item["path"].clone()));
         if page.get("has_more").is_none() {
             break;
@@ -279,9 +279,9 @@ fn pages_of_overlay_changes_continue_after_long_paths() {
 fn fork_shows_a_snapshot() {
     let server = Server::start();
     write(&server, "/a", "one").unwrap();
-    let made = call(&server, "snapshots/create", json!({"name": "before"}));
+    let made = call(&server, "snapshots/create", &json!({"name": "before"}));
     write(&server, "/a", "two").unwrap();
-    let fork = call(&server, "overlays/create", json!({"id": "fork", "at": "before"}));
+    let fork = call(&server, "overlays/create", &json!({"id": "fork", "at": "before"}));
     assert_eq!(fork["as_of"], made["seq"]);
     let tree = block_on(StoredOverlay::open(&*account(&server), "fork")).unwrap().tree();
     assert_eq!(block_on(tree.read_to_string("/a")).unwrap(), "one");
@@ -291,17 +291,17 @@ fn fork_shows_a_snapshot() {
 fn snapshots_are_created_listed_and_removed() {
     let server = Server::start();
     write(&server, "/a", "one").unwrap();
-    let made = call(&server, "snapshots/create", json!({"name": "before", "message": "why"}));
+    let made = call(&server, "snapshots/create", &json!({"name": "before", "message": "why"}));
     let tree = account(&server);
     let past = block_on(tree.as_of(&Moment::Snapshot("before".to_owned()))).unwrap();
     assert_eq!(made["seq"], block_on(past.head()).unwrap().seq.0);
     let items = json!([{"name": "before", "seq": made["seq"], "time": made["time"]}]);
-    assert_eq!(call(&server, "snapshots/list", json!({})), json!({"items": items}));
-    post(&server, "snapshots/create", json!({"name": "before"})).refused(409, "PATH_CONFLICT");
-    post(&server, "snapshots/create", json!({"name": "42"})).refused(400, "VALIDATION_ERROR");
-    assert_eq!(call(&server, "snapshots/remove", json!({"name": "before"}))["name"], "before");
-    post(&server, "snapshots/remove", json!({"name": "before"})).refused(404, "NOT_FOUND");
-    assert_eq!(call(&server, "snapshots/list", json!({})), json!({"items": []}));
+    assert_eq!(call(&server, "snapshots/list", &json!({})), json!({"items": items}));
+    post(&server, "snapshots/create", &json!({"name": "before"})).refused(409, "PATH_CONFLICT");
+    post(&server, "snapshots/create", &json!({"name": "42"})).refused(400, "VALIDATION_ERROR");
+    assert_eq!(call(&server, "snapshots/remove", &json!({"name": "before"}))["name"], "before");
+    post(&server, "snapshots/remove", &json!({"name": "before"})).refused(404, "NOT_FOUND");
+    assert_eq!(call(&server, "snapshots/list", &json!({})), json!({"items": []}));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn maintenance_reports_as_the_library_does() {
     let server = Server::start();
     write(&server, "/a", "some text to find").unwrap();
     let tree = account(&server);
-    let check = call(&server, "accounts/check", json!({}));
+    let check = call(&server, "accounts/check", &json!({}));
     let found = block_on(tree.fsck()).unwrap();
     for (name, value) in serde_json::to_value(&found).unwrap().as_object().unwrap() {
         assert_eq!(&check[name], value, "{name}");
@@ -318,7 +318,7 @@ fn maintenance_reports_as_the_library_does() {
         (&check["ok"], &check["account"], &check["has_more"]),
         (&json!(true), &json!("acme"), &json!(false))
     );
-    let indexed = call(&server, "accounts/reindex", json!({}));
+    let indexed = call(&server, "accounts/reindex", &json!({}));
     assert_eq!(indexed["files"], block_on(tree.reindex()).unwrap());
 
     let upload = block_on(async {
@@ -330,16 +330,16 @@ fn maintenance_reports_as_the_library_does() {
     server.clock.advance(Duration::from_secs(8 * 86_400));
     let grace = Duration::from_secs(600);
     let expected = block_on(tree.gc_dry_run(grace)).unwrap();
-    let dry = call(&server, "accounts/collect", json!({"dry": true}));
+    let dry = call(&server, "accounts/collect", &json!({"dry": true}));
     for (name, value) in serde_json::to_value(expected).unwrap().as_object().unwrap() {
         assert_eq!(&dry[name], value, "{name}");
     }
     assert_eq!((&dry["dry_run"], &dry["staged"]), (&json!(true), &json!(1)));
-    let done = call(&server, "accounts/collect", json!({}));
+    let done = call(&server, "accounts/collect", &json!({}));
     assert_eq!((&done["dry_run"], &done["staged"]), (&json!(false), &json!(1)));
-    assert_eq!(call(&server, "accounts/collect", json!({}))["staged"], 0);
+    assert_eq!(call(&server, "accounts/collect", &json!({}))["staged"], 0);
     for grace in [0, 119, u64::MAX] {
-        post(&server, "accounts/collect", json!({"grace_seconds": grace})).refused(400, "VALIDATION_ERROR");
+        post(&server, "accounts/collect", &json!({"grace_seconds": grace})).refused(400, "VALIDATION_ERROR");
     }
 }
 
@@ -374,7 +374,7 @@ fn repeated_call_of_an_administrator_runs_once() {
     assert_eq!(send(&server, "rule", "rules/set", &rule).text(), set.text());
     assert_eq!(block_on(account(&server).head()).unwrap().seq, head);
     assert_eq!(
-        call(&server, "rules/list", json!({"built_in": false})),
+        call(&server, "rules/list", &json!({"built_in": false})),
         json!({"items": []}),
         "not set again"
     );
@@ -398,10 +398,10 @@ fn calls_of_an_administrator_stay_in_the_account() {
     let server = Server::start();
     block_on(server.home.create_account("other")).unwrap();
     let other = server.key("other", &[Scope::Admin]);
-    call(&server, "snapshots/create", json!({"name": "s"}));
-    call(&server, "overlays/create", json!({"id": "draft"}));
-    call(&server, "quotas/set", json!({"path": "/", "max_entries": 100}));
-    call(&server, "rules/set", json!({"pattern": "/a/**", "constraint": "append-only"}));
+    call(&server, "snapshots/create", &json!({"name": "s"}));
+    call(&server, "overlays/create", &json!({"id": "draft"}));
+    call(&server, "quotas/set", &json!({"path": "/", "max_entries": 100}));
+    call(&server, "rules/set", &json!({"pattern": "/a/**", "constraint": "append-only"}));
     for (name, body) in [
         ("admin/snapshots/list", "{}"),
         ("admin/overlays/list", "{}"),

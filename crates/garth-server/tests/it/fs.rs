@@ -622,7 +622,7 @@ fn write_only_keys_learn_no_content() {
     let server = Server::start();
     put(&server, "/a", b"canary");
     let account = block_on(server.home.account("acme")).unwrap();
-    let link = Op::symlink(&TreePath::parse("/link").unwrap(), "/canary");
+    let link = Op::symlink(TreePath::parse("/link").unwrap(), "/canary");
     block_on(account.commit(Batch::new([link]))).unwrap();
     let writer = server.key("acme", &[Scope::FilesWrite]);
     let send = |method: &str, path: &str, more: &str| {
@@ -664,7 +664,7 @@ fn refusals_hide_content_from_write_only_keys() {
     server.ok("admin/rules/set", rule.to_string());
     server.ok("admin/quotas/set", quota.to_string());
     let account = block_on(server.home.account("acme")).unwrap();
-    let link = Op::symlink(&TreePath::parse("/link").unwrap(), "/data/a.json");
+    let link = Op::symlink(TreePath::parse("/link").unwrap(), "/data/a.json");
     block_on(account.commit(Batch::new([link]))).unwrap();
     let (writer, both) = (
         server.key("acme", &[Scope::FilesWrite]),
@@ -706,7 +706,7 @@ fn uploads_belong_to_the_tree_of_their_key() {
         let staged: StagedBody = serde_json::from_value(answer["staged"].clone()).unwrap();
         assert_eq!((staged.size, answer["staged"]["id"].as_str().unwrap().len()), (sent.len() as u64, 32));
         // The account itself is another owner.
-        let write = Op::write(&TreePath::parse("/a").unwrap(), Body::Staged(staged));
+        let write = Op::write(TreePath::parse("/a").unwrap(), Body::Staged(staged));
         let refused = block_on(account.commit(Batch::new([write]))).unwrap_err();
         assert!(refused.is(ErrorKind::NotFound), "{refused}");
     }

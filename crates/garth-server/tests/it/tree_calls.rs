@@ -82,8 +82,8 @@ fn path(text: &str) -> TreePath {
 
 /// Returns the fields of both objects.
 fn with(one: &Value, more: Value) -> Value {
-    let mut all = one.clone();
-    all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let (mut all, Value::Object(more)) = (one.clone(), more) else { panic!("no object") };
+    all.as_object_mut().unwrap().extend(more);
     all
 }
 

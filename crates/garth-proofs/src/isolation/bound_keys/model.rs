@@ -105,9 +105,9 @@ impl Model {
         is_visible && self.prefix.as_ref().is_none_or(lies_below)
     }
 
-    /// Returns true if a request with the key may change a path of the account. `owner` is the audience of the
-    /// chat of the path. `elsewhere` is true for a call that also changes what other sessions derived from its
-    /// messages.
+    /// Returns true if a request with the key may change a path of the account. `owner` is the audience of
+    /// the chat of the path. `elsewhere` is true for a call that also changes what other sessions derived
+    /// from its messages.
     pub(super) fn may_change(
         &self,
         path: &str,
@@ -144,8 +144,8 @@ impl Model {
         in_reach && self.prefix.as_ref().is_none_or(|prefix| is_below_in_account(&segments, prefix))
     }
 
-    /// Returns true if a request with the key may change the media of a session key, or of a session with this
-    /// id that has no key.
+    /// Returns true if a request with the key may change the media of a session key, or of a session with
+    /// this id that has no key.
     fn may_change_media(&self, of: &str, world: &World) -> bool {
         if let Some(PlaceKind::Session { agent, audience, name }) = world.session_of(of) {
             let is_bound = self.session.as_ref().is_none_or(|bound| bound == name);
@@ -191,13 +191,13 @@ fn is_within(path: &str, top: &str) -> bool {
 /// Returns true if a path of the account is below a path of the tree, whoever opens the tree.
 fn is_below_in_account(segments: &[&str], prefix: &str) -> bool {
     let top: Vec<&str> = prefix.split('/').filter(|segment| !segment.is_empty()).collect();
-    let (is_below, rest): (fn(&[&str]) -> Option<usize>, &[&str]) = match top.as_slice() {
-        [".agent", rest @ ..] => (of_agent, rest),
-        [".user", rest @ ..] => (of_user, rest),
+    let (skipped, rest) = match top.as_slice() {
+        [".agent", rest @ ..] => (of_agent(segments), rest),
+        [".user", rest @ ..] => (of_user(segments), rest),
         ["ctx", ..] => return false,
-        rest => (of_chat, rest),
+        rest => (of_chat(segments), rest),
     };
-    is_below(segments).is_some_and(|skipped| segments[skipped..].starts_with(rest))
+    skipped.is_some_and(|skipped| segments[skipped..].starts_with(rest))
 }
 
 /// Returns the number of segments above the part of an agent's directory that its tree shows.

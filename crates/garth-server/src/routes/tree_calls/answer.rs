@@ -150,21 +150,21 @@ mod tests {
 
     use super::*;
 
-    fn shown(bytes: Bytes) -> Value {
-        serde_json::from_slice(&bytes).unwrap()
+    fn shown(bytes: &Bytes) -> Value {
+        serde_json::from_slice(bytes).unwrap()
     }
 
     #[test]
     fn page_ends_at_limit_of_bytes() {
         let items = ["a".repeat(3 << 20), "b".repeat(1 << 20), "c".to_owned()];
         let cursor = |item: &String| item[..1].to_owned();
-        let first = shown(page(&items, false, cursor).unwrap());
+        let first = shown(&page(&items, false, cursor).unwrap());
         assert_eq!((first["items"].as_array().unwrap().len(), &first["next_cursor"]), (1, &json!("a")));
-        let rest = shown(page(&items[1..], false, cursor).unwrap());
+        let rest = shown(&page(&items[1..], false, cursor).unwrap());
         assert_eq!((rest["items"].as_array().unwrap().len(), rest.get("has_more")), (2, None));
         let long = ["a".repeat(5 << 20)];
-        assert_eq!(shown(page(&long, true, cursor).unwrap())["has_more"], json!(true));
-        assert_eq!(shown(page::<String>(&[], false, cursor).unwrap()), json!({"items": []}));
+        assert_eq!(shown(&page(&long, true, cursor).unwrap())["has_more"], json!(true));
+        assert_eq!(shown(&page::<String>(&[], false, cursor).unwrap()), json!({"items": []}));
     }
 
     #[test]
