@@ -120,6 +120,18 @@ fn body_without_length_is_stored() {
 }
 
 #[test]
+fn files_may_look_like_answers() {
+    let server = Server::start();
+    let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    // The last piece of the body is written to the connection alone.
+    for before in [0, MIB, 4 * MIB] {
+        let sent = [bytes(3, before), answer.to_vec()].concat();
+        put(&server, "/a", &sent);
+        assert!(get(&server, "/a").body == sent, "{before}");
+    }
+}
+
+#[test]
 fn ranges_are_slices_of_the_file() {
     let server = Server::start();
     let sent = bytes(1, 2 * MIB + 77);
