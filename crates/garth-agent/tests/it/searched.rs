@@ -126,6 +126,35 @@ async fn excluded_files_are_found_by_other_names() {
 }
 
 #[tokio::test]
+async fn numbered_memories_are_neighbours() {
+    let (_folder, fs) = account();
+    let dir = "/users/a/memories/events";
+    for (slug, text) in [
+        ("5-9", "the trip to Lisbon"),
+        ("5-10", "yes, the deposit is paid"),
+        ("5-12", "the deposit again"),
+        ("6-11", "the deposit once more"),
+    ] {
+        let dir = format!("{dir}/{slug}");
+        commit(&*fs, [write(&format!("{dir}/content.md"), text), meta(&dir, "ACTIVE")]).await;
+    }
+    let gaining = async |query: &SearchQuery| {
+        let hits = fs.search(query).await.unwrap().hits;
+        assert!(hits.len() >= 2, "{hits:?}");
+        let gaining = hits.iter().filter(|hit| hit.parts.neighbours > 0.0);
+        let mut paths: Vec<String> = gaining.map(|hit| hit.path.to_string()).collect();
+        paths.sort();
+        paths
+    };
+    let query = SearchQuery::new("deposit Lisbon");
+    let due = ["5-10", "5-9"].map(|slug| format!("{dir}/{slug}/content.md"));
+    assert_eq!(gaining(&query).await, due);
+    let inside = ["5-9", "5-10"].map(|slug| path(&format!("{dir}/{slug}")));
+    let hidden = inside.into_iter().fold(query, SearchQuery::within);
+    assert_eq!(gaining(&hidden).await, [""; 0], "names that are not shown");
+}
+
+#[tokio::test]
 async fn slug_and_category_of_memory_count() {
     let (_folder, fs) = account();
     let [tea, other] =
