@@ -3,11 +3,13 @@
 //! Invalid HTTP never reaches a route: hyper answers it with an empty body, and offers no hook to change
 //! that. Every failure must have the envelope, so the socket below recognises such an answer by its bytes and
 //! sends another one. This is safe because hyper writes it in one piece, and no answer of a route has an
-//! empty body.
+//! empty body. Stored bytes may contain anything, so nothing is replaced once a connection has sent some.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{self, Poll, ready};
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::errors::{Code, Refusal};
 use crate::pace::Pace;
-use crate::request::{Access, Context, Peer, around};
+use crate::request::{Access, Context, Peer, StoredBytes, around};
 
 /// Serves a connection to its end. After `stopping`, ends with the request that has begun.
 pub(crate) async fn run(
@@ -36,14 +38,23 @@ pub(crate) async fn run(
 ) {
     // Answers are written in one piece; Nagle's algorithm would only delay them.
     stream.set_nodelay(true).ok();
-    let socket = Socket::new(stream, context.clone());
+    let sends_stored_bytes = Arc::new(AtomicBool::new(false));
+    let socket = Socket::new(stream, context.clone(), Arc::clone(&sends_stored_bytes));
     let app = TowerToHyperService::new(app);
+    let (context, app, sends_stored_bytes) = (&context, &app, &sends_stored_bytes);
+    let serve = |request| async move {
+        let answered = around(context, app, peer, request).await;
+        if answered.as_ref().is_ok_and(|response| response.extensions().get::<StoredBytes>().is_some()) {
+            sends_stored_bytes.store(true, Ordering::Relaxed);
+        }
+        answered
+    };
     let connection = http1::Builder::new()
         // A client that shuts down its writing side still waits for its answer.
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(context.limits.head_time)
-        .serve_connection(TokioIo::new(socket), service_fn(|request| around(&context, &app, peer, request)));
+        .serve_connection(TokioIo::new(socket), service_fn(serve));
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -65,6 +76,8 @@ struct Socket {
     /// Runs while the client reads nothing.
     stalled: Option<Stalled>,
     pace: Pace,
+    /// True once an answer of stored bytes has begun.
+    sends_stored_bytes: Arc<AtomicBool>,
     /// Rest of the envelope to send in place of hyper's answer.
     instead: Bytes,
 }
@@ -76,9 +89,9 @@ struct Stalled {
 }
 
 impl Socket {
-    fn new(stream: TcpStream, context: Context) -> Self {
+    fn new(stream: TcpStream, context: Context, sends_stored_bytes: Arc<AtomicBool>) -> Self {
         let pace = Pace::new(&context.limits);
-        Self { stream, context, stalled: None, pace, instead: Bytes::new() }
+        Self { stream, context, stalled: None, pace, sends_stored_bytes, instead: Bytes::new() }
     }
 
     /// Returns the result of a write, or an error if the client has been too slow.
@@ -160,7 +173,9 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_instead(context))?;
-        if let Some(refusal) = bare_refusal(bytes) {
+        if !self.sends_stored_bytes.load(Ordering::Relaxed)
+            && let Some(refusal) = bare_refusal(bytes)
+        {
             self.instead = self.with_envelope(&refusal);
             // Counted as written even if it does not fit now: hyper must not send its own answer. A flush
             // sends the rest.
@@ -261,7 +276,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let limits = Arc::new(Limits::default().stall_time(hour).body_time(Duration::from_secs(60)));
         let context = Context { env: Env::system(), access_log: false, limits };
-        let mut socket = Socket::new(stream, context);
+        let mut socket = Socket::new(stream, context, Arc::default());
         let client = tokio::spawn(trickle(client));
         // More than sockets buffer.
         let (answer, mut sent) = (vec![7; 64 << 20], 0);

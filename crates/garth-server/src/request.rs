@@ -50,6 +50,10 @@ impl fmt::Display for RequestId {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
+/// Sign of an answer whose body is bytes of a file, in its extensions.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredBytes;
+
 /// Id of the API key of a request, for the access log.
 #[derive(Clone)]
 pub(crate) struct KeyId(pub(crate) String);

@@ -71,7 +71,7 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields, Kind};
 use crate::limits::Limits;
-use crate::request::{Peer, RequestId};
+use crate::request::{Peer, RequestId, StoredBytes};
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -204,7 +204,9 @@ impl<'a> Admission<'a> {
             Run::Download(handler) => {
                 let query = query(&self.head.uri, self.route)?;
                 let call = self.call(&query, &[]).await?;
-                log_within(self.span(&call.caller), handler(&call, self.head)).await
+                let mut answer = log_within(self.span(&call.caller), handler(&call, self.head)).await?;
+                answer.extensions_mut().insert(StoredBytes);
+                Ok(answer)
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
         }

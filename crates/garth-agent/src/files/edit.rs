@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Files;
+use super::handle::Files;
 use super::occurrences::whole_occurrences;
 use crate::boxed;
 use crate::once::Outcome;

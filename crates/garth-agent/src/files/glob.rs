@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::Files;
 use super::cursor::{Cursors, moment_json, path_of};
+use super::handle::Files;
 use super::limits::{Budget, Limits};
 use super::matches::Matches;
 use crate::boxed;

@@ -8,7 +8,8 @@ use futures::{Stream, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::Files;
+use super::expected::Expected;
+use super::handle::Files;
 use crate::free_name::at_free_name;
 use crate::once::{Once, Outcome, PENDING, discard};
 use garth_engine::env::Env;
@@ -28,29 +29,6 @@ pub const UPLOAD_LIFETIME: i64 = 24 * 60 * 60;
 
 /// Bytes after which content that arrives is judged again.
 const STEP: u64 = 64 << 20;
-
-/// Content that a write or an upload is to receive, as far as that is known.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Expected {
-    /// Number of bytes; `None` if it is unknown.
-    pub length: Option<u64>,
-    /// Limit on the bytes of uploads of the tree's owner that no commit has used, this one included.
-    pub room: u64,
-}
-
-impl Default for Expected {
-    fn default() -> Self {
-        Self { length: None, room: u64::MAX }
-    }
-}
-
-impl Expected {
-    /// Returns content of this length, within this room.
-    pub fn new(length: Option<u64>, room: u64) -> Self {
-        Self { length, room }
-    }
-}
 
 /// Use of content that arrives, by which it is judged.
 #[derive(Clone, Copy, Debug)]

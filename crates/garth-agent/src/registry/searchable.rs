@@ -19,8 +19,14 @@ const LAYERS: [&str; 2] = [".abstract.md", ".overview.md"];
 const TEXT: &str = "content.md";
 /// File that makes a directory a memory.
 const META: &str = ".meta.json";
-/// Files of a session that are derived from its messages and events.
-const OF_SESSIONS: [&str; 7] = [
+/// Files of a session that are derived from its messages and events, and those that describe it. The latter
+/// have a random id and times: if search compared them, equal conversations would get different scores.
+const OF_SESSIONS: [&str; 12] = [
+    "meta.json",
+    "state",
+    "cwd",
+    "created_at",
+    "updated_at",
     "latest.md",
     "native/**",
     "context/pack.md",
@@ -111,6 +117,11 @@ mod tests {
             "/agents/a/skills/s/.outbox/dlq/e.json",
             "/.outbox/e.json",
             "/.outbox/e.d/content.md",
+            "/users/a/agents/b/session/s/meta.json",
+            "/users/a/agents/b/session/s/state",
+            "/users/a/agents/b/session/s/cwd",
+            "/users/a/agents/b/session/s/created_at",
+            "/users/a/agents/b/session/s/updated_at",
             "/users/a/agents/b/session/s/latest.md",
             "/users/a/agents/b/session/s/native/openai.jsonl",
             "/users/a/agents/b/session/s/context/pack.md",
@@ -154,7 +165,10 @@ mod tests {
             "/users/a/agents/b/session/s/messages.jsonl",
             "/users/a/agents/b/session/s/context/summary.md",
             "/users/a/agents/b/session/s/context/child/c/artifact/pack.md",
+            "/users/a/agents/b/session/s/events.jsonl",
+            "/users/a/agents/b/session/s/notes/meta.json",
             "/users/a/agents/b/latest.md",
+            "/notes/meta.json",
             "/agents/a/sessions",
         ] {
             assert_eq!(of(text), Searchable::Yes, "{text}");

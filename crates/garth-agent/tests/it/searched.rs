@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use garth_agent::session::{Append, Create, Draft, Sessions};
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::model::{Batch, Op, SearchQuery};
+use garth_engine::model::{Batch, Op, SearchMode, SearchQuery};
 use garth_engine::view::Scope;
 use garth_engine::{Env, FileSystem, TreePath};
 use tempfile::TempDir;
@@ -100,8 +101,15 @@ async fn search_follows_renamed_memories() {
 async fn excluded_files_are_found_by_other_names() {
     let (_folder, fs) = account();
     let session = "/users/a/agents/b/session/s";
-    for name in ["latest.md", "native/x.jsonl", "context/pack.md", "context/swap/chunk/x", "context/dedup/i"]
-    {
+    for name in [
+        "state",
+        "cwd",
+        "latest.md",
+        "native/x.jsonl",
+        "context/pack.md",
+        "context/swap/chunk/x",
+        "context/dedup/i",
+    ] {
         let text = if name.ends_with(".jsonl") { "\"heron\"\n" } else { "heron" };
         commit(&*fs, [write(&format!("{session}/{name}"), text)]).await;
     }
@@ -123,6 +131,58 @@ async fn excluded_files_are_found_by_other_names() {
     assert_eq!(fs.search(&heron().limit(3)).await.unwrap().hits.len(), 3, "what is not found does not count");
     commit(&*fs, [Op::link(path("/.outbox/e.json"), path("/kept.json"))]).await;
     assert!(paths(&*fs, heron()).await.contains(&"/kept.json".to_owned()));
+}
+
+#[tokio::test]
+async fn numbered_memories_are_neighbours() {
+    let (_folder, fs) = account();
+    let dir = "/users/a/memories/events";
+    for (slug, text) in [
+        ("5-9", "the trip to Lisbon"),
+        ("5-10", "yes, the deposit is paid"),
+        ("5-12", "the deposit again"),
+        ("6-11", "the deposit once more"),
+    ] {
+        let dir = format!("{dir}/{slug}");
+        commit(&*fs, [write(&format!("{dir}/content.md"), text), meta(&dir, "ACTIVE")]).await;
+    }
+    let gaining = async |query: &SearchQuery| {
+        let hits = fs.search(query).await.unwrap().hits;
+        assert!(hits.len() >= 2, "{hits:?}");
+        let gaining = hits.iter().filter(|hit| hit.parts.neighbours > 0.0);
+        let mut paths: Vec<String> = gaining.map(|hit| hit.path.to_string()).collect();
+        paths.sort();
+        paths
+    };
+    let query = SearchQuery::new("deposit Lisbon");
+    let due = ["5-10", "5-9"].map(|slug| format!("{dir}/{slug}/content.md"));
+    assert_eq!(gaining(&query).await, due);
+    let inside = ["5-9", "5-10"].map(|slug| path(&format!("{dir}/{slug}")));
+    let hidden = inside.into_iter().fold(query, SearchQuery::within);
+    assert_eq!(gaining(&hidden).await, [""; 0], "names that are not shown");
+}
+
+#[tokio::test]
+async fn session_metadata_is_not_compared() {
+    let (_folder, fs) = account();
+    let sessions = Sessions::new(&*fs, "default", "coder").unwrap();
+    for name in ["one", "two"] {
+        // Each has another random id.
+        sessions.create(&Create::new(name)).await.unwrap();
+        let said = vec![Draft::user("When does the ferry leave?"), Draft::assistant("At nine, from pier 4.")];
+        sessions.append(name, &Append::messages(said)).await.unwrap();
+    }
+    let mut answers = Vec::new();
+    for name in ["one", "two"] {
+        let dir = path(&format!("/users/default/agents/coder/session/{name}"));
+        let query = SearchQuery::new("What is the departure time of the boat?").mode(SearchMode::Meaning);
+        let hits = fs.search(&query.per_file(10).within(dir)).await.unwrap().hits;
+        assert!(hits.iter().all(|hit| hit.path.name() == Some("messages.jsonl")), "{hits:?}");
+        answers.push(hits.iter().map(|hit| (hit.lines.clone(), hit.score)).collect::<Vec<_>>());
+    }
+    assert!(!answers[0].is_empty());
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(paths(&*fs, SearchQuery::new("active")).await, [""; 0], "state");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::line::BatchLine;
 use super::operation::find;
 use crate::boxed;
-use crate::files::Files;
+use crate::files::handle::Files;
 use crate::once::Outcome;
 
 /// Batch to commit.

@@ -49,27 +49,38 @@ impl<'a> Named<'a> {
         names
     }
 
-    /// Returns the name of the file; `None` if it says nothing or is not shown.
-    fn own(self) -> Option<&'a str> {
-        self.path.segments().skip(self.naming.fixed).last()
+    /// Splits the path into the part before its own name, this name without its extension, and the rest. The
+    /// own name is that of the directory if the file is named by it. `None` if the name says nothing or is not
+    /// shown.
+    fn own(self) -> Option<(&'a str, &'a str, &'a str)> {
+        let by_directory = self.naming.by_directory;
+        let key = self.path.key();
+        if self.path.segments().skip(self.naming.fixed).count() <= usize::from(by_directory) {
+            return None;
+        }
+        let named = if by_directory { key.rsplit_once('/')?.0 } else { key };
+        let (before, rest) = key.split_at_checked(named.rfind('/')? + 1)?;
+        let name = named.get(before.len()..)?;
+        // The name of a directory has no extension.
+        let name = if by_directory { name } else { stem(name) };
+        Some((before, name, rest.get(name.len()..)?))
     }
 
-    /// Returns the key of the path; `None` if the name of the file says nothing or is not shown.
+    /// Returns the key of the path; `None` if its own name says nothing or is not shown.
     pub(super) fn key(self) -> Option<&'a str> {
         self.own().map(|_| self.path.key())
     }
 
-    /// Returns the key of the path of the next file in the directory: the last number of the name is one
-    /// larger there. It has as many zeros in front as keep its length.
+    /// Returns the key of the path of the next file: the last number of the own name is one larger there. It
+    /// has as many zeros in front as keep its length.
     pub(super) fn key_after(self) -> Option<String> {
-        let name = self.own()?;
-        let directory = self.path.key().strip_suffix(name)?;
-        let stem = stem(name);
-        let end = stem.rfind(|c: char| c.is_ascii_digit())? + 1;
-        let width = stem.bytes().take(end).rev().take_while(u8::is_ascii_digit).count();
-        let (before, number) = stem.get(..end)?.split_at_checked(end - width)?;
+        let (directory, name, rest) = self.own()?;
+        let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
+        let (name, suffix) = name.split_at_checked(end)?;
+        let width = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (prefix, number) = name.split_at_checked(end - width)?;
         let number = number.parse::<u64>().ok()?.checked_add(1)?;
-        Some(format!("{directory}{before}{number:0width$}{}", name.get(end..)?))
+        Some(format!("{directory}{prefix}{number:0width$}{suffix}{rest}"))
     }
 
     /// Returns the words of the name of the file, separated by spaces.
@@ -150,12 +161,14 @@ mod tests {
         assert_eq!(terms_of("2026-01-27", &known), 0);
     }
 
+    fn key_after(path: &str, fixed: usize, by_directory: bool) -> Option<String> {
+        let path = TreePath::parse(path).unwrap();
+        Named { path: &path, naming: Naming { fixed, by_directory }, size: 0 }.key_after()
+    }
+
     #[test]
     fn last_number_of_a_name_counts_up() {
-        let after = |path: &str, fixed| {
-            let path = TreePath::parse(path).unwrap();
-            Named { path: &path, naming: Naming { fixed, by_directory: false }, size: 0 }.key_after()
-        };
+        let after = |path: &str, fixed| key_after(path, fixed, false);
         for (path, next) in [
             ("/chat/1", "/chat/2"),
             ("/chat/9.json", "/chat/10.json"),
@@ -173,6 +186,20 @@ mod tests {
             assert_eq!(after(path, 0), None, "{path}");
         }
         assert_eq!(after("/chat/1", 2), None, "a name that is not shown");
+    }
+
+    #[test]
+    fn number_of_a_memory_is_in_its_directory() {
+        let dir = "/users/ann/memories/events";
+        for (own, next) in [("5-7", "5-8"), ("turn-09", "turn-10"), ("7.x", "8.x"), ("v1.2", "v1.3")] {
+            let due = format!("{dir}/{next}/content.md");
+            assert_eq!(key_after(&format!("{dir}/{own}/content.md"), 3, true), Some(due));
+        }
+        let path = format!("{dir}/5-7/content.md");
+        for (path, fixed) in [(format!("{dir}/trip/v2.md"), 3), (path.clone(), 5), (path, usize::MAX)] {
+            assert_eq!(key_after(&path, fixed, true), None, "{path} below {fixed}");
+        }
+        assert_eq!(key_after("/content.md", 0, true), None);
     }
 
     #[test]

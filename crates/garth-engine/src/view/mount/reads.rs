@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::handles::{Leading, LimitedUpload, Renumbered};
 use super::lowering::MountLowering;
 use super::part::{Other, Part, Source, no_past};
-use super::{Below, Mount, Place};
+use super::{Below, Mount, Place, check_body};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{

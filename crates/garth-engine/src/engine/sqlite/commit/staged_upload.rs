@@ -2,12 +2,11 @@
 //! no lock and memory does not grow with its size. An upload costs one fsync of its file. Content of up to
 //! one chunk stays in memory and goes into the database. Why: `docs/decisions/packs-beside-the-database.md`.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -24,7 +23,6 @@ use crate::model::{MAX_FILE, StagedBody, Timestamp};
 use crate::runtime::Runtime;
 use crate::runtime::disk;
 use crate::sqlite::DbResult;
-use crate::threads::lock::lock;
 
 /// Bytes of a stored chunk: one extent refers to one chunk.
 const CHUNK: usize = MAX_EXTENT;
@@ -268,30 +266,6 @@ impl Drop for SqliteUpload {
     }
 }
 
-/// Bytes of uploads in progress in this process, by owner.
-#[derive(Debug, Default)]
-pub(crate) struct Arriving(Mutex<HashMap<String, u64>>);
-
-impl Arriving {
-    fn add(&self, owner: &str, bytes: u64) {
-        *lock(&self.0).entry(owner.to_owned()).or_default() += bytes;
-    }
-
-    fn take(&self, owner: &str, bytes: u64) {
-        let mut owners = lock(&self.0);
-        let Some(of_owner) = owners.get_mut(owner) else { return };
-        *of_owner = of_owner.saturating_sub(bytes);
-        if *of_owner == 0 {
-            owners.remove(owner);
-        }
-    }
-
-    /// Returns the bytes of an owner.
-    pub(crate) fn of(&self, owner: &str) -> u64 {
-        lock(&self.0).get(owner).copied().unwrap_or(0)
-    }
-}
-
 /// A finished upload whose bytes are synced, to be recorded in the database.
 struct FinishedUpload {
     id: u128,
@@ -390,7 +364,9 @@ mod tests {
         let barrier = Arc::new(Barrier::new(UPLOAD_THREADS + 1));
         for _ in 0..UPLOAD_THREADS {
             let barrier = Arc::clone(&barrier);
-            fs.runtime().uploads().run_later(move || drop(barrier.wait()));
+            fs.runtime().uploads().run_later(move || {
+                barrier.wait();
+            });
         }
         // While all of these threads are busy, a write waits and leaves the thread of its caller free.
         let mut write = upload.write(vec![8; 2 * CHUNK].into());

@@ -14,11 +14,11 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::arriving::Arriving;
 use crate::engine::sqlite::commit::checkpoint::Checkpoints;
 use crate::engine::sqlite::commit::group::{
     BatchRequest, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
 };
-use crate::engine::sqlite::commit::staged_upload::Arriving;
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;

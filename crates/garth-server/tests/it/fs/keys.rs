@@ -1,0 +1,127 @@
+//! Files and uploads under keys that reach a part of them.
+
+use futures::executor::block_on;
+use garth_engine::datadir::Scope;
+use garth_engine::model::{Batch, Body, Op, StagedBody};
+use garth_engine::path::TreePath;
+use garth_engine::{ErrorKind, FileSystem as _};
+use serde_json::{Value, json};
+
+use super::{MIB, bytes, get, headers, put, target};
+use crate::it::harness::Server;
+
+#[test]
+fn write_only_keys_learn_no_content() {
+    let server = Server::start();
+    put(&server, "/a", b"canary");
+    let account = block_on(server.home.account("acme")).unwrap();
+    let link = Op::symlink(TreePath::parse("/link").unwrap(), "/canary");
+    block_on(account.commit(Batch::new([link]))).unwrap();
+    let writer = server.key("acme", &[Scope::FilesWrite]);
+    let send = |method: &str, path: &str, more: &str| {
+        let body: &[u8] = if method == "DELETE" { b"" } else { b"x" };
+        server.request(method, &target(path), &headers(&writer, more), body)
+    };
+    send("GET", "/a", "").refused(403, "FORBIDDEN");
+    let answers = [
+        send("PATCH", "/a", ""),
+        send("PUT", "/link", ""),
+        send("PUT", "/a", "if-match: \"ver_1-1\"\r\n"),
+        send("DELETE", "/a", "if-none-match: *\r\n"),
+        send("PUT", "/", ""),
+        send("DELETE", "/missing", ""),
+    ];
+    for answer in &answers {
+        assert!(!answer.text().contains("canary"), "{}", answer.text());
+    }
+    assert_eq!((&answers[0].json()["size"], &answers[1].json()["path"]), (&Value::Null, &Value::Null));
+    let told = ["ver_", "directory"];
+    for refused in &answers[2..] {
+        let message = refused.envelope();
+        assert!(told.iter().all(|word| !message.contains(word)), "{message}");
+    }
+    let reader = server.key("acme", &[Scope::FilesRead]);
+    let refused = server.request("PUT", "/v1/fs/a", &headers(&reader, ""), b"x");
+    refused.refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn refusals_hide_content_from_write_only_keys() {
+    let server = Server::start();
+    let (secret, quota) = (br#"{"token":"canary-1"}"#, json!({"path": "/full", "max_bytes": 12_345}));
+    put(&server, "/data/a.json", secret);
+    put(&server, "/full/a", b"12345");
+    let token = json!({"type": "string", "pattern": "^canary-[0-9]$"});
+    let terms = json!({"schema": {"type": "object", "properties": {"token": token}}});
+    let rule = json!({"pattern": "/data/*.json", "constraint": "json", "terms": terms});
+    server.ok("admin/rules/set", rule.to_string());
+    server.ok("admin/quotas/set", quota.to_string());
+    let account = block_on(server.home.account("acme")).unwrap();
+    let link = Op::symlink(TreePath::parse("/link").unwrap(), "/data/a.json");
+    block_on(account.commit(Batch::new([link]))).unwrap();
+    let (writer, both) = (
+        server.key("acme", &[Scope::FilesWrite]),
+        server.key("acme", &[Scope::FilesWrite, Scope::FilesRead]),
+    );
+    let write = |path: &str, text: &str| json!({"ops": [{"op": "write", "path": path, "text": text}]});
+    let part = |path: &str| (format!("/v1/fs{path}?offset=17"), b"x".to_vec());
+    let batch = |ops: Value| ("/v1/batch".to_owned(), ops.to_string().into_bytes());
+    for (method, (target, body), code) in [
+        ("PATCH", part("/data/a.json"), "RULE_VIOLATION"),
+        ("PATCH", part("/link"), "RULE_VIOLATION"),
+        ("POST", batch(write("/link", r#"{"token":"canary"}"#)), "RULE_VIOLATION"),
+        ("POST", batch(write("/full/b", &"x".repeat(12_345))), "QUOTA_EXCEEDED"),
+        ("PUT", (target("/full/b"), vec![b'x'; 12_345]), "QUOTA_EXCEEDED"),
+    ] {
+        let told = [&writer, &both].map(|key| {
+            let reply = server.request(method, &target, &headers(key, ""), &body);
+            reply.refused(reply.status, code)
+        });
+        let words = ["canary", "/data", "12345"];
+        let tells = |message: &str| words.iter().any(|word| message.contains(word));
+        assert!(!tells(&told[0]) && told[0].contains("files:read"), "{target}: {}", told[0]);
+        assert!(tells(&told[1]), "{target}: {}", told[1]);
+    }
+}
+
+#[test]
+fn uploads_belong_to_the_tree_of_their_key() {
+    let server = Server::start();
+    server.own("scout", "ann");
+    let account = block_on(server.home.account("acme")).unwrap();
+    let sent = bytes(8, MIB + 5);
+    for query in ["", "?agent=scout&user=ann", "?path=/a/b"] {
+        let target = format!("/v1/uploads{query}");
+        let reply = server.request("POST", &target, &headers(&server.key, ""), &sent);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let answer = reply.json();
+        assert_eq!(answer["expires_at"], json!("2026-01-28T00:00:00.000Z"));
+        let staged: StagedBody = serde_json::from_value(answer["staged"].clone()).unwrap();
+        assert_eq!((staged.size, answer["staged"]["id"].as_str().unwrap().len()), (sent.len() as u64, 32));
+        // The account itself is another owner.
+        let write = Op::write(TreePath::parse("/a").unwrap(), Body::Staged(staged));
+        let refused = block_on(account.commit(Batch::new([write]))).unwrap_err();
+        assert!(refused.is(ErrorKind::NotFound), "{refused}");
+    }
+    // Another tree cannot use it, and its own tree can, once.
+    let target = "/v1/uploads?agent=scout&user=ann";
+    let staged = server.request("POST", target, &headers(&server.key, ""), &sent).json()["staged"].clone();
+    let write = |who: Value| {
+        let mut body = json!({"ops": [{"write": {"at": {"path": "/up"}, "body": {"staged": staged}}}]});
+        body.as_object_mut().unwrap().extend(who.as_object().unwrap().clone());
+        server.post("tree/commit", body.to_string())
+    };
+    write(json!({"agent": "scout", "user": "bob"})).refused(404, "NOT_FOUND");
+    write(json!({})).refused(404, "NOT_FOUND");
+    let done = write(json!({"agent": "scout", "user": "ann"}));
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert!(get(&server, "/up?agent=scout&user=ann").body == sent);
+    write(json!({"agent": "scout", "user": "ann"})).refused(404, "NOT_FOUND");
+    let repeat = || {
+        let more = headers(&server.key, "idempotency-key: k\r\n");
+        server.request("POST", "/v1/uploads", &more, &sent).text()
+    };
+    assert_eq!(repeat(), repeat());
+    let refused = server.request("POST", "/v1/uploads?path=a", &headers(&server.key, ""), b"x");
+    refused.refused(400, "VALIDATION_ERROR");
+}
