@@ -142,7 +142,7 @@ fn questions(garth: &Garth) -> &'static str {
 /// Returns the command of an evaluation with a budget that has no room for all memories.
 fn eval(garth: &Garth, service: &EmbeddingService, options: &[&str]) -> Command {
     let file = questions(garth);
-    let args = ["eval", file, "--store", "nodes", "--tokens", "150"];
+    let args = ["eval", file, "--store", "nodes", "--tokens", "100"];
     let mut command = garth.command(&[&args[..], options].concat());
     command.env("GARTH_EMBEDDER_ENDPOINT", service.url()).env("GARTH_EMBEDDER", "small");
     command
@@ -160,10 +160,10 @@ fn eval_compares_by_embedder_if_asked() {
     let garth = Garth::unmade();
     let without = report(eval(&garth, &service, &["--json"]));
     assert_eq!((&without["embedder_failed"], service.count()), (&Value::Null, 0), "{without}");
-    assert!(without["evidence"]["150"].as_f64().expect("a share") < 1.0, "{without}");
+    assert!(without["evidence"]["100"].as_f64().expect("a share") < 1.0, "{without}");
     let with = report(eval(&garth, &service, &["--json", "--tokens", "1k", "--with-embedder"]));
     assert_eq!(with["embedder_failed"], 0, "{with}");
-    assert_eq!(with["evidence"], json!({"150": 1.0, "1000": 1.0}), "{with}");
+    assert_eq!(with["evidence"], json!({"100": 1.0, "1000": 1.0}), "{with}");
     // Each text is sent once, for all questions and budgets.
     let inputs = service.inputs();
     let each: HashSet<&String> = inputs.iter().collect();
