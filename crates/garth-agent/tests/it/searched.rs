@@ -166,9 +166,8 @@ async fn numbered_memories_are_neighbours() {
 async fn session_metadata_is_not_compared() {
     let (_folder, fs) = account();
     let sessions = Sessions::new(&*fs, "default", "coder").unwrap();
-    for name in ["one", "two"] {
-        // Each has another random id.
-        sessions.create(&Create::new(name)).await.unwrap();
+    for (name, title) in [("one", "Departure of the boat"), ("two", "Garden")] {
+        sessions.create(&Create::new(name).title(title)).await.unwrap();
         let said = vec![Draft::user("When does the ferry leave?"), Draft::assistant("At nine, from pier 4.")];
         sessions.append(name, &Append::messages(said)).await.unwrap();
     }
@@ -180,9 +179,11 @@ async fn session_metadata_is_not_compared() {
         assert!(hits.iter().all(|hit| hit.path.name() == Some("messages.jsonl")), "{hits:?}");
         answers.push(hits.iter().map(|hit| (hit.lines.clone(), hit.score)).collect::<Vec<_>>());
     }
-    assert!(!answers[0].is_empty());
+    assert_eq!(answers[0].len(), 2, "{answers:?}");
     assert_eq!(answers[0], answers[1]);
-    assert_eq!(paths(&*fs, SearchQuery::new("active")).await, [""; 0], "state");
+    for word in ["idle", "main"] {
+        assert_eq!(paths(&*fs, SearchQuery::new(word)).await, [""; 0], "{word}");
+    }
 }
 
 #[tokio::test]
