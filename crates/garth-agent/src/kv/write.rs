@@ -360,16 +360,15 @@ impl Kv<'_> {
     /// Refuses a put that a confined handle does not reach. Missing parents are created, so nothing else that
     /// a put needs is missing twice.
     async fn check_reach(&self, put: &Put<'_>, file: &TreePath) -> KvResult<()> {
-        let refused =
-            |kind, why: &str| Err(KvError::new(KvCode::FileSystem(kind), format!("`{}`: {why}", put.path)));
+        let refused = |kind, why: String| Err(KvError::new(KvCode::FileSystem(kind), why));
         let Some(within) = self.own_reach(file) else { return Ok(()) };
         let Some(top) = within.top_of(file) else {
-            return refused(ErrorKind::AccessDenied, "the caller does not reach this key");
+            return refused(ErrorKind::AccessDenied, "the caller does not reach this key".to_owned());
         };
         // The top of a confined handle cannot be created through it.
         if !top.is_root() && self.kind_of(top).await?.is_none() {
             let why = "the directory that the caller reaches does not exist; create it first";
-            return refused(ErrorKind::NotFound, why);
+            return refused(ErrorKind::NotFound, format!("`{}`: {why}", put.path));
         }
         Ok(())
     }

@@ -204,8 +204,8 @@ impl NewKey {
     ///
     /// # Errors
     /// `InvalidArgument`: the label exceeds [`MAX_KEY_LABEL`] bytes or contains control characters; a key
-    /// without an account has another scope than `admin`; a bound key has the scope `admin` or no account; the
-    /// binding is malformed.
+    /// without an account has another scope than `admin`; a bound key has the scope `admin` or no account;
+    /// the binding is malformed.
     pub fn check(&self) -> Result<()> {
         check_label(&self.label)?;
         self.binding.check()?;

@@ -4,6 +4,7 @@ mod conditions;
 mod metadata;
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -107,7 +108,9 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
         return Err(unmet("If-Match"));
     }
     if conditions.knows(entry.etag) {
-        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
+        // A body of unknown length: otherwise `HEAD` would answer that the file is empty.
+        let body = Body::from_stream(futures::stream::empty::<Result<Bytes, Infallible>>());
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)], body).into_response());
     }
     let (status, range) = match part(head, &etag, entry.size) {
         Part::Whole => (StatusCode::OK, 0..entry.size),

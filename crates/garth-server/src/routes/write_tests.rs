@@ -76,6 +76,10 @@ impl Server {
             ("context/spawn", of_session(json!({"name": "work", "id": "c1", "handoff": CANARY}))),
             ("agents/scout/daily/add", json!({"user": "ann", "text": CANARY})),
             ("agents/scout/skills/write", json!({"user": "ann", "path": "pdf/SKILL.md", "text": skill})),
+            ("admin/rules/set", json!({"pattern": "/logs/**", "constraint": "append-only"})),
+            ("admin/quotas/set", json!({"path": "/media", "max_entries": 1000})),
+            ("admin/overlays/create", json!({"id": "draft"})),
+            ("admin/snapshots/create", json!({"name": "before"})),
         ] {
             let (status, answer) = self.post(&self.key, call, &body).await;
             assert_eq!(status, StatusCode::OK, "{call}: {answer}");
@@ -176,6 +180,24 @@ impl Server {
             "agents/{agent}/skills/publish" | "agents/{agent}/skills/delete" => {
                 json!({"user": "ann", "name": "pdf"})
             }
+            "batch" => json!({"ops": [{"op": "write", "path": "/new.md", "text": "x"}]}),
+            "tree/commit" => {
+                json!({"ops": [{"write": {"at": {"path": "/new.md"}, "body": {"bytes": "eA=="}}}]})
+            }
+            "tree/edit" => {
+                let path = "/agents/scout/skills/pdf/SKILL.md";
+                json!({"path": path, "old": "name: pdf", "new": "name: pdf2"})
+            }
+            "admin/rules/set" => {
+                json!({"pattern": "/a/**", "constraint": "max-size", "terms": {"bytes": 1000}})
+            }
+            "admin/rules/remove" => json!({"pattern": "/logs/**", "constraint": "append-only"}),
+            "admin/quotas/set" => json!({"path": "/agents", "max_entries": 1000}),
+            "admin/quotas/remove" => json!({"path": "/media"}),
+            "admin/overlays/create" => json!({"id": "fork"}),
+            "admin/overlays/apply" | "admin/overlays/discard" => json!({"id": "draft"}),
+            "admin/snapshots/create" => json!({"name": "after"}),
+            "admin/snapshots/remove" => json!({"name": "before"}),
             other => panic!("{other} writes and has no request here: add one"),
         }
     }
@@ -252,9 +274,11 @@ fn calls_with_by_model_wait_for_a_turn() {
 async fn write_answers_hide_content_from_write_only_keys() {
     for (route, call, _) in writes() {
         let server = Server::start().await;
-        let writer = new_key(&*server.served.home, &[Scope::MemoryWrite]).await;
+        let writer = new_key(&*server.served.home, &[Scope::MemoryWrite, Scope::FilesWrite]).await;
         let (status, answer) = server.post(&writer, &call, &server.body(route)).await;
-        let needs_read = route.scopes.contains(&Scope::MemoryRead);
+        let needs_read = [Scope::MemoryRead, Scope::FilesRead, Scope::Admin]
+            .iter()
+            .any(|scope| route.scopes.contains(scope));
         assert_eq!(status == StatusCode::FORBIDDEN, needs_read, "{call}: {answer}");
         assert!(!answer.contains(CANARY), "{call}: {answer}");
     }

@@ -226,7 +226,7 @@ fn reads_archive(server: &Server, binding: &Value, named: &Value, id: &str) -> b
     let key = server.bound_key(binding);
     let list = server.post_as(&key, "agents/scout/archives", named.to_string());
     assert_eq!(list.status, 200, "{binding}: {}", list.text());
-    let name = with(json!({"name": id}), named).to_string();
+    let name = with(json!({"name": id, "format": "openai"}), named).to_string();
     let transcript = server.post_as(&key, "agents/scout/transcript", name);
     let path = format!("/.agent/sessions/{id}.jsonl.gz");
     let file = with(json!({"agent": "scout", "path": path}), named).to_string();
@@ -264,7 +264,11 @@ fn bound_owner_lists_its_own_archives() {
     let key = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
     let list = server.post_as(&key, "agents/scout/archives", "{}").text();
     assert!(list.contains(&of_ann) && !list.contains(&of_bob), "{list}");
-    let lines = server.post_as(&key, "agents/scout/transcript", json!({"name": of_ann}).to_string());
+    let lines = server.post_as(
+        &key,
+        "agents/scout/transcript",
+        json!({"name": of_ann, "format": "openai"}).to_string(),
+    );
     assert_shows(&lines.text(), &["annsword"], "transcript");
     // Archives of the key's own audience are read by these calls, not as files.
     let path = json!({"agent": "scout", "path": format!("/.agent/sessions/{of_ann}.jsonl.gz")});

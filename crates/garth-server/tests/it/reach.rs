@@ -120,6 +120,10 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
     if call.method == "DELETE" {
         filled.leave_files();
     }
+    if short(call).starts_with("tree/") {
+        // The owner has deleted it by then.
+        filled.restore_skill();
+    }
     let (mut reached, before) = (BTreeSet::new(), filled.head());
     let mut note = |to: Place, names: bool, reply: &crate::it::harness::Reply| {
         let text = String::from_utf8_lossy(&reply.body).into_owned();

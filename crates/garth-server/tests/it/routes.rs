@@ -230,8 +230,8 @@ const ITEMS: usize = 12;
 
 /// Creates [`ITEMS`] items for each call with pages. Returns the body for each call.
 fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'static str> {
-    let account = futures::executor::block_on(server.home.account("acme")).unwrap();
     server.own("scout", "ann");
+    let account = futures::executor::block_on(server.home.account("acme")).unwrap();
     for n in 0..ITEMS {
         server.ok("put", format!(r#"{{"path":"/d/k{n}","value":"needle {n}","searchable":true}}"#));
         server.ok("put", format!(r#"{{"path":"/changed","value":{n}}}"#));
@@ -259,8 +259,7 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
             format!("/agents/scout/memory/2026-01-{:02}.md", n + 1),
             format!("/agents/scout/memory/2026-01-{:02}-notes.md", n + 1),
         ] {
-            let write = garth_engine::model::Op::write(garth_engine::TreePath::parse(&file).unwrap(), "text")
-                .with_parents();
+            let write = Op::write(tree_path(&file), "text").with_parents();
             futures::executor::block_on(account.commit(write.into())).unwrap();
         }
     }
@@ -276,10 +275,7 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         if n > 0 {
             server.ok("admin/overlays/create", format!(r#"{{"id":"o{n}"}}"#));
         }
-        let write = garth_engine::model::Op::write(
-            garth_engine::TreePath::parse(&format!("/new{n}")).unwrap(),
-            "text",
-        );
+        let write = Op::write(tree_path(&format!("/new{n}")), "text");
         futures::executor::block_on(overlay.commit(write.into())).unwrap();
     }
     for n in 0..ITEMS {

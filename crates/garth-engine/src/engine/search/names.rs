@@ -50,8 +50,8 @@ impl<'a> Named<'a> {
     }
 
     /// Splits the path into the part before its own name, this name without its extension, and the rest. The
-    /// own name is that of the directory if the file is named by it. `None` if the name says nothing or is not
-    /// shown.
+    /// own name is that of the directory if the file is named by it. `None` if the name says nothing or is
+    /// not shown.
     fn own(self) -> Option<(&'a str, &'a str, &'a str)> {
         let by_directory = self.naming.by_directory;
         let key = self.path.key();

@@ -57,8 +57,7 @@ struct FetchedFile<'a> {
 }
 
 fields! {
-    /// Returns several files and bytes of each, all of one state. An answer with fewer items than asked for
-    /// is answered for the first ones: ask again for the others.
+    /// Returns several files and their bytes, all of one state. Fewer items are those of the first files.
     pub(crate) struct FetchManyFields<'a> {
         /// Files: objects with `path`, `node` or `child`, and `offset` and `length`. Links are
         /// not followed.

@@ -168,6 +168,15 @@ pub(super) struct Filled {
     pub(super) seq: Seq,
 }
 
+/// Path of the skill that each caller of the agent reads.
+const OPEN_SKILL: &str = "/agents/scout/skills/open-skill/SKILL.md";
+
+/// Returns the text of a skill with the word of its place.
+fn skill(place: Place) -> String {
+    let canary = place.canary();
+    format!("---\nname: {}\ndescription: About {canary}\n---\n{canary}\n", place.name("skill"))
+}
+
 impl Filled {
     pub(super) fn start() -> Self {
         let server = Server::start();
@@ -187,12 +196,17 @@ impl Filled {
         filled
     }
 
+    /// Writes the skill of the agent if it is missing.
+    pub(super) fn restore_skill(&self) {
+        let (account, path) = (self.account(), TreePath::parse(OPEN_SKILL).unwrap());
+        if block_on(account.stat(&(&path).into())).is_err() {
+            let write = Op::write(path, skill(Open)).with_parents();
+            block_on(account.commit(Batch::new([write]))).unwrap();
+        }
+    }
+
     /// Lays out what is of the agents themselves.
     fn files(&self) {
-        let skill = |place: Place| {
-            let canary = place.canary();
-            format!("---\nname: {}\ndescription: About {canary}\n---\n{canary}\n", place.name("skill"))
-        };
         let mut ops = Vec::new();
         for (path, text) in [
             ("/agents/scout/settings.json", json!({"owner": "ann"}).to_string()),
@@ -202,7 +216,7 @@ impl Filled {
             ("/agents/scout/USER.md", format!("The {} is called Ann.\n", Closed.canary())),
             ("/agents/other/SOUL.md", format!("Be kind to {}.\n", Other.canary())),
             ("/agents/other/MEMORY.md", format!("The {} drinks tea.\n", Other.canary())),
-            ("/agents/scout/skills/open-skill/SKILL.md", skill(Open)),
+            (OPEN_SKILL, skill(Open)),
             ("/agents/other/skills/other-skill/SKILL.md", skill(Other)),
         ] {
             ops.push(Op::write(TreePath::parse(path).unwrap(), text).with_parents());

@@ -350,7 +350,7 @@ fn tree(call: &str) -> Vec<Ask> {
         "find" => each_canary(&|canary| json!({"tag": canary})),
         "grep" => each(&|_, file| json!({"expressions": ["canary[A-Z][a-z]+bird"], "path": file})),
         "glob" => each(&|_, file| json!({"pattern": file})),
-        "diff" => each(&|_, file| json!({"path": file, "other": "/", "form": "names", "limit": 1})),
+        "diff" => each(&|_, file| json!({"path": file, "other": "/.agent", "form": "names", "limit": 1})),
         "edit" => {
             let files = tree_files().into_iter();
             let same = |(place, dir, file): (Place, String, String)| {

@@ -12,7 +12,7 @@ enum Served {
 
 use Served::{By, Not};
 
-const FILE_SYSTEM: [(&str, Served); 27] = [
+const FILE_SYSTEM: [(&str, Served); 29] = [
     ("capabilities", By(&["/v1/tree/capabilities"])),
     ("head", By(&["/v1/tree/head"])),
     ("stat", By(&["/v1/tree/stat"])),
@@ -34,6 +34,8 @@ const FILE_SYSTEM: [(&str, Served); 27] = [
     ("snapshots", By(&["/v1/tree/snapshots"])),
     ("search", By(&["/v1/tree/search"])),
     ("find", By(&["/v1/tree/find"])),
+    ("admit", Not("each write and upload of bytes is judged before its body")),
+    ("discard", Not("the server gives up an upload that no commit will use")),
     ("stage", By(&["/v1/uploads"])),
     ("commit", By(&["/v1/tree/commit", "/v1/batch"])),
     ("committed", By(&["/v1/tree/committed"])),

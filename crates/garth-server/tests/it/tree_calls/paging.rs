@@ -30,13 +30,6 @@ fn paged(world: &World, call: &str, body: &Value, name: &str, between: impl Fn(u
 
 #[test]
 fn pages_of_the_past_read_one_state() {
-    let world = World::empty();
-    world.commit([Op::mkdir(path("/d"))]);
-    // One change for each commit: a page of one item shows a part of a longer one.
-    for n in 0..4 {
-        world.commit([Op::write(path(&format!("/d/{n}")), format!("line {n}\n"))]);
-    }
-    world.server.clock.advance(Duration::from_secs(120));
     for (call, body, name) in [
         ("list", json!({"path": "/d", "entries": true}), "items"),
         ("walk", json!({}), "items"),
@@ -45,6 +38,13 @@ fn pages_of_the_past_read_one_state() {
         ("grep", json!({"expressions": ["line"]}), "files"),
         ("glob", json!({"pattern": "/d/*"}), "items"),
     ] {
+        let world = World::empty();
+        world.commit([Op::mkdir(path("/d"))]);
+        // One change for each commit: a page of one item shows a part of a longer one.
+        for n in 0..4 {
+            world.commit([Op::write(path(&format!("/d/{n}")), format!("line {n}\n"))]);
+        }
+        world.server.clock.advance(Duration::from_secs(120));
         let asked = with(&body, json!({"at": "1m"}));
         let whole = world.ok(call, &asked)[name].as_array().unwrap().clone();
         // Each page would read a later state if it took the time of its own call.
