@@ -33,7 +33,7 @@ fn reading_verbs_show_all_accounts() {
         lines,
         "/accounts/acme/notes/tea.md:acme drinks tea\n/accounts/beta/notes/tea.md:beta drinks tea\n"
     );
-    let error = garth.fails(1, &["grep", "--operator", "tea", "/accounts"]);
+    let error = garth.fails(2, &["grep", "--operator", "tea", "/accounts"]);
     assert!(error.contains("one account"), "{error}");
     garth.fails(3, &["cat", "--operator", "/notes/tea.md"]);
     garth.fails(3, &["ls", "--operator", "/accounts/none"]);
