@@ -387,6 +387,10 @@ fn only_keys_with_admin_reach_these_calls() {
         [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead, Scope::FilesRead, Scope::FilesWrite];
     let key = server.key("acme", &all_others);
     for call in garth_server::reference::calls().iter().filter(|call| call.path.starts_with("/v1/admin/")) {
+        // It names no account: a key of an account sees its own one there.
+        if call.path == "/v1/admin/accounts/list" {
+            continue;
+        }
         let name = call.path.trim_start_matches("/v1/");
         let message = server.post_as(&key, name, "{}").refused(403, "FORBIDDEN");
         assert!(message.contains("`admin`"), "{name}: {message}");

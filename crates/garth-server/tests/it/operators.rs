@@ -22,8 +22,8 @@ impl World {
         let world = Self { server, operator };
         for account in ["acme", "beta"] {
             let own = world.server.key(account, &[Scope::Admin]);
-            let op =
-                json!({"op": "write", "path": "/notes/tea.md", "text": format!("{account} drinks tea\n")});
+            let text = format!("{account} drinks tea\n");
+            let op = json!({"op": "write", "path": "/notes/tea.md", "text": text, "parents": true});
             let reply = world.server.post_as(&own, "batch", json!({"ops": [op]}).to_string());
             assert_eq!(reply.status, 200, "{}", reply.text());
         }

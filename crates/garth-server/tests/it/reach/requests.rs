@@ -350,7 +350,13 @@ fn tree(call: &str) -> Vec<Ask> {
         "find" => each_canary(&|canary| json!({"tag": canary})),
         "grep" => each(&|_, file| json!({"expressions": ["canary[A-Z][a-z]+bird"], "path": file})),
         "glob" => each(&|_, file| json!({"pattern": file})),
-        "diff" => each(&|_, file| json!({"path": file, "other": "/.agent", "form": "names", "limit": 1})),
+        "diff" => {
+            // One of them is in each tree.
+            let with = |other: &str| {
+                each(&|_, file| json!({"path": file, "other": other, "form": "names", "limit": 1}))
+            };
+            with("/agents").into_iter().chain(with("/.agent")).collect()
+        }
         "edit" => {
             let files = tree_files().into_iter();
             let same = |(place, dir, file): (Place, String, String)| {
