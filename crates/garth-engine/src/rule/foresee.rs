@@ -5,8 +5,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::Author;
 use crate::path::TreePath;
 
-/// Refuses a write of a file that will have at least `size` bytes, as [`judge`](super::judge) would after it.
-/// What it admits may still violate a rule.
+/// Refuses a write of a file that will have at least `size` bytes, as [`judge`](super::judge()) would after
+/// it. What it admits may still violate a rule.
 ///
 /// # Errors
 /// `RuleViolation`.
