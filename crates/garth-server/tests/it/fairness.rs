@@ -1,16 +1,18 @@
 //! No account stalls another: each route runs with a costly input in one account, while another account is
 //! quiet. The test counts steps and pieces of work, never time.
 
+mod transfers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 
 use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::future::join_all;
-use garth_engine::TreePath;
 use garth_engine::compute::{Computed, IN_PLACE};
 use garth_engine::datadir::Scope;
 use garth_engine::model::Op;
+use garth_engine::{Env, TreePath};
 use garth_server::reference::{self, BodyReference, CallReference};
 use serde_json::{Value, json};
 
@@ -382,6 +384,24 @@ fn made(before: Computed, after: Computed) -> [u64; 3] {
     [after.pieces - before.pieces, steps, after.steps_in_place - before.steps_in_place]
 }
 
+/// Takes the share of `acme` of the threads that compute. It is given back once the gates are dropped, and the
+/// future then ends.
+fn taken(env: &Env) -> (Vec<mpsc::Sender<()>>, impl Future<Output = Vec<garth_engine::Result<()>>> + Unpin) {
+    let (gates, held): (Vec<_>, Vec<_>) = (0..20)
+        .map(|_| {
+            let (open, opened) = mpsc::channel::<()>();
+            let work = async move {
+                let _ = opened.recv();
+            };
+            (open, env.compute("acme", 1, work))
+        })
+        .unzip();
+    let mut held = join_all(held);
+    // The first poll begins the work.
+    assert!((&mut held).now_or_never().is_none());
+    (gates, held)
+}
+
 #[test]
 fn routes_compute_off_workers_without_stalling_others() {
     let (server, quiet) = server();
@@ -425,17 +445,7 @@ fn routes_compute_off_workers_without_stalling_others() {
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 
     // The account's share of the threads is taken, so its calls wait.
-    let (gates, held): (Vec<_>, Vec<_>) = (0..20)
-        .map(|_| {
-            let (open, opened) = mpsc::channel::<()>();
-            let work = async move {
-                let _ = opened.recv();
-            };
-            (open, env.compute("acme", 1, work))
-        })
-        .unzip();
-    let mut held = join_all(held);
-    assert!((&mut held).now_or_never().is_none());
+    let (gates, held) = taken(&env);
     let answered = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let waiting = ["memories/list", "recall", "agents/coder/prompt", "agents/coder/skills/list"];

@@ -1,5 +1,6 @@
 //! Bytes of files over HTTP: `/v1/fs/{path}` and `/v1/uploads`.
 
+mod concurrent;
 mod conditional;
 mod keys;
 mod uploads;

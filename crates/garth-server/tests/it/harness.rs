@@ -49,6 +49,11 @@ impl Server {
         )
     }
 
+    /// Starts a server that handles all connections on one thread: a call that blocks it stops all others.
+    pub(crate) fn start_on_one_thread(options: Options) -> Self {
+        Self::start_on(tokio::runtime::Builder::new_current_thread().enable_all(), options)
+    }
+
     fn start_on(runtime: &mut tokio::runtime::Builder, options: Options) -> Self {
         let runtime = runtime.build().unwrap();
         let folder = tempfile::tempdir().unwrap();
