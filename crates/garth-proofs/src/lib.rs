@@ -14,11 +14,14 @@
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
 //! | retried writes under kills | [`retry_kills`] |
+//! | retried calls of a server under kills | [`call_kills`] |
 //! | connections that are cut during a put | [`http_cuts`] |
 //! | accounts that several proofs open | `support` |
+//! | the server process of proofs, and its client | `served` |
 //! | second implementations to compare with | `reference` |
 //! | second processes of these proofs | [`worker`] |
 
+pub mod call_kills;
 pub mod filled_packs;
 pub mod http_cuts;
 pub mod isolation;
@@ -29,6 +32,7 @@ pub mod prompts;
 mod reference;
 pub mod retractions;
 pub mod retry_kills;
+mod served;
 pub mod sessions;
 mod support;
 pub mod transcripts;

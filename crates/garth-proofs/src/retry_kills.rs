@@ -1,5 +1,6 @@
 //! Appends, imports, memory changes and resets that are killed and sent again under their idempotency keys,
-//! while others write: each has one effect, and a repeat returns the result of the first attempt.
+//! while others write: each has one effect, and a repeat returns the result of the first attempt. Calls of a
+//! server are in [`call_kills`](crate::call_kills).
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -71,7 +71,8 @@ pub(super) enum Name {
     /// kills
     ViewKills,
     /// Appends, imports, memory changes and resets under idempotency keys, killed and sent again, have one
-    /// effect, and repeats return the same result: 100 kills
+    /// effect, and repeats return the same result: 100 kills. So have HTTP calls on files, uploads, batches
+    /// and keys, with free and bound keys: 50 kills
     RetryKills,
     /// Packs of random sessions are within their budget, accepted by every provider, and can be built again
     /// byte for byte, whatever happens later: 2,000 sessions

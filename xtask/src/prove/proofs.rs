@@ -1,6 +1,7 @@
 //! Proofs behind the names of `cargo xtask prove`. `--size` is the size of the first proof of a name; the
 //! others scale with it.
 
+use garth_proofs::call_kills::CallKills;
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::isolation::{
@@ -85,7 +86,9 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Repair => {
             vec![Box::new(DamagedMemories), Box::new(OtherReaders), Box::new(Kills), Box::new(Cuts)]
         }
-        Name::RetryKills => vec![Box::new(RetryKills { form: Form::Keyed })],
+        Name::RetryKills => {
+            vec![Box::new(RetryKills { form: Form::Keyed }), Box::new(CallKills { form: Form::Keyed })]
+        }
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
         Name::Transcripts => vec![Box::new(Transcripts::default())],
