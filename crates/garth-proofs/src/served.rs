@@ -51,6 +51,11 @@ impl ServerProcess {
         })?;
         Ok(server)
     }
+
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for ServerProcess {

@@ -6,6 +6,7 @@
 mod it {
     mod disk;
     mod http_crash;
+    mod http_load;
     mod isolation;
     mod memories;
     mod outbox;

@@ -24,7 +24,7 @@ pub use self::outcome::{Broken, Proven, hold};
 pub use self::report::Report;
 pub use self::support::{
     account, append, at, bytes_below, closed, millis, path, peak_memory, process_status, read, remove, run,
-    sound, write,
+    sound, status_of, write,
 };
 pub use self::worker_process::{Worker, say};
 

@@ -74,6 +74,9 @@ pub(super) enum Name {
     /// effect, and repeats return the same result: 100 kills. So have HTTP calls on files, uploads, batches
     /// and keys, with free and bound keys: 50 kills
     RetryKills,
+    /// A server at 80% of its peak rate, with 256 connections, keys that are revoked and 300 slow clients,
+    /// refuses revoked keys alone, and its memory stays flat: 600 seconds
+    HttpLoad,
     /// Packs of random sessions are within their budget, accepted by every provider, and can be built again
     /// byte for byte, whatever happens later: 2,000 sessions
     Packs,

@@ -4,6 +4,7 @@
 use garth_proofs::call_kills::CallKills;
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
+use garth_proofs::http_load::HttpLoad;
 use garth_proofs::isolation::{
     accounts::Accounts as AccountIsolation, audiences::Audiences, bound_keys::BoundKeys,
     memories::AgentMemories, prompts::Prompts as PromptIsolation,
@@ -89,6 +90,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::RetryKills => {
             vec![Box::new(RetryKills { form: Form::Keyed }), Box::new(CallKills { form: Form::Keyed })]
         }
+        Name::HttpLoad => vec![Box::new(HttpLoad::default())],
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
         Name::Transcripts => vec![Box::new(Transcripts::default())],

@@ -48,7 +48,15 @@ pub fn closed(fs: Arc<SqliteFs>, folder: &Path) -> Proven<PathBuf> {
 /// # Errors
 /// The system has no such number.
 pub fn process_status(field: &str) -> Proven<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+    status_of("self", field)
+}
+
+/// Returns a number of `/proc/PROCESS/status`. `process` is the id of a process, or `self`.
+///
+/// # Errors
+/// The system has no such number, or no such process.
+pub fn status_of(process: &str, field: &str) -> Proven<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     number.ok_or_else(|| Broken::because(format!("this system does not tell `{field}` of a process")))
