@@ -102,6 +102,55 @@ The tree of an agent, instead of the account's:
           Maximum size of one write [default: 10M]
 ";
 
+/// Global options of `garth key` and its subcommands, which open no tree.
+const GLOBAL_OF_KEYS: &str = "\
+Global options:
+      --data <DIR>
+          Data folder [env: GARTH_DATA] [default: depends on the platform, such as
+          ~/.local/share/garth]
+
+      --account <NAME>
+          Account of the keys [env: GARTH_ACCOUNT] [default: default]
+
+      --operator
+          Work on the keys of the data folder, which belong to no account (operators)
+
+      --json
+          Print JSON: one object, or one object a line
+";
+
+/// Global options that bind a key which is created.
+const BINDING: &str = "\
+Names that the key is bound to [default: requests may choose them]:
+      --agent <NAME>
+          Agent of each request
+
+      --user <NAME>
+          User who speaks
+
+      --key <KEY>
+          Session key, such as agent:scout:slack:channel:C1. It determines the agent and the audience
+
+      --chat <NAME>
+          Chat whose files are at /
+
+      --class <NAME>
+          Least restricted class of the session: main (for the owner), dm (for one other person) or
+          group
+
+      --session <NAME>
+          Only session that the key sees
+";
+
+/// Returns the global options that apply to a command, given by its path.
+fn global_options(path: &str) -> String {
+    match path {
+        "garth key create" => format!("{BINDING}\n{GLOBAL_OF_KEYS}"),
+        path if path == "garth key" || path.starts_with("garth key ") => GLOBAL_OF_KEYS.to_owned(),
+        _ => GLOBAL.to_owned(),
+    }
+}
+
 /// Returns the definition of the command line with all texts of its help.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
@@ -149,7 +198,7 @@ fn with_global_options(command: Command, above: &str) -> Command {
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     // Verbs in which `-h` has another meaning have long help only.
     let short = format!("{examples}\n\nGlobal options: see `{path} --help`");
-    let long = format!("{examples}\n\n{}", GLOBAL.trim_end());
+    let long = format!("{examples}\n\n{}", global_options(&path).trim_end());
     command
         .disable_help_subcommand(true)
         .after_help(short)
@@ -202,7 +251,25 @@ mod tests {
             let long = arg.get_long().unwrap();
             assert!(GLOBAL.contains(&format!("\n      --{long}")), "--{long}");
         }
-        assert!(GLOBAL.lines().all(|line| line.len() <= WIDTH));
+        let texts = [GLOBAL, GLOBAL_OF_KEYS, BINDING];
+        assert!(texts.into_iter().flat_map(str::lines).all(|line| line.len() <= WIDTH));
+    }
+
+    #[test]
+    fn help_on_keys_lists_only_options_that_apply() {
+        let help = |path: &str| {
+            let (_, mut command) = commands().into_iter().find(|(found, _)| found == path).unwrap();
+            command.render_long_help().to_string()
+        };
+        let create = help("key create");
+        assert!(create.contains("--chat <NAME>") && create.contains("--account <NAME>"), "{create}");
+        for text in ["--overlay", "--raw", "--skill", "--upload-limit", "author of commits"] {
+            assert!(!create.contains(text), "{text} is in\n{create}");
+        }
+        for path in ["key", "key list", "key rotate", "key revoke"] {
+            let shown = help(path);
+            assert!(shown.contains("--operator\n") && !shown.contains("--chat"), "{path}\n{shown}");
+        }
     }
 
     #[test]

@@ -334,16 +334,24 @@ fn log_has_no_keys_of_endpoints() {
 
 #[test]
 fn commands_of_specification_print_shown_output() {
-    run_specification("kv-api.md");
+    run_specification("kv-api.md", 3);
 }
 
 #[test]
 fn commands_on_files_print_shown_output() {
-    run_specification("http-tree.md");
+    run_specification("http-tree.md", 3);
 }
 
-/// Runs the commands of a page on a new server, and compares the answers that it shows.
-fn run_specification(page: &str) {
+#[test]
+fn commands_of_http_pages_work_on_new_server() {
+    for page in ["http-files.md", "http-admin.md", "workspace-http.md"] {
+        run_specification(page, 0);
+    }
+}
+
+/// Runs the commands of a page on a new server, in a folder with the files that they send, and compares the
+/// answers that the page shows, `least` or more.
+fn run_specification(page: &str, least: usize) {
     let specification = std::path::PathBuf::from(
         std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"),
     )
@@ -359,15 +367,20 @@ fn run_specification(page: &str) {
     let server = Server::start(&garth);
     let address = string(&server.line["url"]);
     let script = script.replace("localhost:8787", address.trim_start_matches("http://"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["plan.pdf", "photo.png"] {
+        std::fs::write(folder.path().join(name), name.repeat(200)).expect("a file");
+    }
     let output = Command::new("bash")
         .args(["-c", &script])
+        .current_dir(folder.path())
         .env("GARTH_KEY", string(&server.line["key"]))
         .output()
         .expect("bash runs");
     let printed = text(&output.stdout);
     assert!(output.status.success(), "{printed}{}", text(&output.stderr));
     let shown: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("# {")).collect();
-    assert!(shown.len() >= 3);
+    assert!(shown.len() >= least, "{page}");
     for line in shown.iter().filter(|line| !line.contains("ver_")) {
         assert!(printed.lines().any(|printed| printed.strip_prefix('{') == Some(*line)), "{line}\n{printed}");
     }

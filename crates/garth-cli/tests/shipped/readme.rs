@@ -1,5 +1,5 @@
-//! Runs the commands of README.md and of the page on audiences on the binary built with these tests, and
-//! compares the output that README.md shows.
+//! Runs the commands of README.md, of the guide to HTTP and of the pages on audiences and keys on the binary
+//! built with these tests, and compares the output that README.md and the guide show.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use regex::Regex;
 use tempfile::TempDir;
 
 use crate::garth::program;
@@ -207,4 +208,40 @@ fn commands_of_audiences_page_work() {
             String::from_utf8_lossy(&run(dir.path(), &format!("{current} --json")).stdout).into_owned();
         assert!(shown.contains("\"class\":\"main\"") && shown.contains("\"user\":\"ann\""), "{shown}");
     }
+}
+
+/// Replaces what differs from run to run in the answers of the guide: ids, times, versions, and numbers of
+/// commits, inodes and bytes.
+fn plain(answer: &str) -> String {
+    let changing = r#"ver_[0-9a-f-]+|[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"seq":[0-9]+"#;
+    let more = r#"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"ino":[0-9]+|"next_cursor":"[^"]*"|[0-9]{6,}"#;
+    let changing = Regex::new(&format!("{changing}|{more}")).expect("a valid expression");
+    changing.replace_all(answer, "*").into_owned()
+}
+
+#[test]
+fn commands_of_http_guide_print_shown_output() {
+    let python = Command::new("python3").arg("--version").output();
+    python.expect("the guide needs python3: install it with your package manager");
+    let dir = clone();
+    // A tenth of the large file shows the same.
+    let script = blocks_of("docs/guide-http.md", "sh").concat().replace("200M", "20M");
+    // The server must also end if a command fails: it holds the output open.
+    let out = run(dir.path(), &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}"));
+    let out = plain(&String::from_utf8_lossy(&out.stdout));
+    let (mut printed, mut compared) = (out.lines(), 0);
+    for shown in script.lines().filter_map(|line| line.strip_prefix("# ")) {
+        let shown = plain(shown);
+        assert!(printed.any(|line| line == shown), "not printed, or not in this order:\n{shown}\n\n{out}");
+        compared += 1;
+    }
+    assert!(compared > 30, "{compared}");
+}
+
+#[test]
+fn commands_of_keys_page_work() {
+    let dir = clone();
+    let out = run(dir.path(), &blocks_of("docs/specs/keys.md", "sh").concat());
+    let out = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.contains("requests may name any chat and session") && out.contains("revoked"), "{out}");
 }

@@ -45,7 +45,7 @@ fn table(head: &str) -> Vec<(String, Vec<String>)> {
 /// Returns the places that a word of the table stands for.
 fn meant(word: &str, asker: Asker, call: &CallReference) -> BTreeSet<Place> {
     let mut places: BTreeSet<Place> = match word {
-        "no" => BTreeSet::new(),
+        "no" | "none" => BTreeSet::new(),
         "own" => asker.own().into_iter().collect(),
         "open" => asker.own().into_iter().chain([Open]).collect(),
         "all" => asker.own().into_iter().chain([Open, Closed]).collect(),

@@ -46,8 +46,7 @@ Rules of your daily work. Your human may change them at any time; propose change
 
 ## What to remember
 
-- Write a lasting fact into your long-term memory; make the file when there is the first one. Correct what has become \
-wrong.
+- Write a lasting fact into your long-term memory; create the file for the first one. Correct what has become wrong.
 - Write what happened today, and what is still open, into the memory of the day.
 - A fact about your human goes into the file about your human.
 - Never write passwords or keys into any of these files.
