@@ -31,7 +31,7 @@ pub use self::diff::{
 };
 pub use self::edit::{Edit, EditError, Edited, MAX_EDITED, MAX_OLD};
 #[doc(hidden)]
-pub use self::error_context::{version_conditions, with_current_version};
+pub use self::error_context::{version_conditions, with_current_version, with_path};
 pub use self::expected::Expected;
 pub use self::glob::{Glob, GlobMatch, GlobPage};
 pub use self::glob_pattern::{GlobPattern, is_pattern};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garth_agent::Access;
-use garth_agent::files::{version_conditions, with_current_version};
+use garth_agent::files::{version_conditions, with_current_version, with_path};
 use garth_engine::compute::ComputeLimits;
 use garth_engine::datadir::DataDirBuilder;
 use garth_engine::engine::memory::MemoryFs;
@@ -424,25 +424,6 @@ pub(crate) async fn resolve_path(
     follow: Follow,
 ) -> garth_engine::Result<TreePath> {
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
-}
-
-/// Adds the path as the user wrote it: to errors without a path, such as those of invalid paths, and where a
-/// link led to another path.
-pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
-    move |error| match error.path() {
-        None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
-            Error::new(error.kind(), format!("{path}: {}", error.message()))
-        }
-        Some(found) => match TreePath::parse(path) {
-            // A path above the one written is part of it, so the error is clear as it is.
-            Ok(written) if !written.is_within(found) => {
-                let message = format!("{} (at {found})", error.message());
-                Error::at(error.kind(), &written, message).with_source(error)
-            }
-            _ => error,
-        },
-        None => error,
-    }
 }
 
 /// Returns the entry at a path as the user wrote it, and its canonical path.
