@@ -5,11 +5,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::executor::block_on;
-use garth_engine::FileSystem;
 use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Moment, NamesPage, Op, Page, SearchQuery,
     Seq, SnapshotsPage, WalkPage,
 };
+use garth_engine::{ErrorKind, FileSystem};
 use serde_json::{Value, json};
 
 use super::{World, at, path, with};
@@ -128,6 +128,28 @@ fn searches_equal_those_of_the_library() {
         assert!(!found.items.is_empty(), "{asked}");
         assert_eq!(world.ok("find", &asked), json!({"items": found.items}), "{asked}");
     }
+}
+
+#[test]
+fn past_is_read_and_not_searched() {
+    let world = World::new();
+    // The library searches and finds the newest state alone, so the calls take no other one.
+    let past = block_on(world.fs.as_of(&Moment::Snapshot("before".to_owned()))).unwrap();
+    let searched = block_on(past.search(&SearchQuery::new("six"))).unwrap_err();
+    let found = block_on(past.find(&FindQuery::tag("old"))).unwrap_err();
+    assert!(searched.is(ErrorKind::Unsupported) && found.is(ErrorKind::Unsupported), "{searched}, {found}");
+    let abilities = world.ok("capabilities", &json!({"at": "before"}))["capabilities"].clone();
+    assert_eq!((&abilities["search"], &abilities["find"]), (&json!(false), &json!(false)));
+    for (call, body) in [("search", json!({"query": "six"})), ("find", json!({"tag": "old"}))] {
+        let message =
+            world.post(call, &with(&body, json!({"at": "before"}))).refused(400, "VALIDATION_ERROR");
+        assert!(message.contains("\"at\" is not a field of this call"), "{message}");
+    }
+    // Other calls read what has gone since.
+    let lines = world.ok("grep", &json!({"expressions": ["six"], "at": "before"}));
+    assert_eq!(lines["files"][0]["path"], "/notes/sub/c.md");
+    let walk = world.ok("walk", &json!({"path": "/notes", "entries": true, "at": "before"}));
+    assert_eq!(walk["items"][0]["entry"]["attributes"]["tags"], json!(["plan", "old"]));
 }
 
 #[test]
