@@ -9,6 +9,7 @@ mod batch;
 mod cursor;
 mod diff;
 mod edit;
+mod error_context;
 mod expected;
 mod glob;
 mod glob_pattern;
@@ -29,6 +30,8 @@ pub use self::diff::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, Side, unified,
 };
 pub use self::edit::{Edit, EditError, Edited, MAX_EDITED, MAX_OLD};
+#[doc(hidden)]
+pub use self::error_context::{version_conditions, with_current_version, with_path};
 pub use self::expected::Expected;
 pub use self::glob::{Glob, GlobMatch, GlobPage};
 pub use self::glob_pattern::{GlobPattern, is_pattern};

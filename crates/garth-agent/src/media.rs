@@ -12,6 +12,7 @@ mod list;
 mod mime_types;
 mod put;
 mod reset;
+mod sessionless;
 
 pub(crate) use self::cache::MediaBytes;
 pub use self::cache::{BUDGET, Hydrator};
@@ -27,6 +28,7 @@ pub use self::mime_types::{bare, extension, type_of};
 pub(crate) use self::put::CreatedMedia;
 pub use self::put::NewMedia;
 pub use self::reset::Fate;
+pub(crate) use self::sessionless::SessionlessMedia;
 
 use std::sync::Arc;
 
@@ -68,8 +70,9 @@ pub struct Media<'a> {
     author: Author,
     /// Request that the next write carries out.
     once: Once,
-    /// Directory of the sessions whose files are visible, and their agent; `None` for all sessions.
-    seen: Option<(TreePath, Option<String>)>,
+    /// Directory of the sessions whose files are visible, and the visible files without a session; `None` for
+    /// all files.
+    seen: Option<(TreePath, SessionlessMedia)>,
 }
 
 /// Media file.
@@ -116,22 +119,22 @@ impl<'a> Media<'a> {
         own_paths::check(self.fs, &key::directory(session_key), "give it the account's own tree")
     }
 
-    /// Restricts the media to those of the sessions in a directory, and for a main session those that belong
-    /// to an agent and to no session.
+    /// Restricts the media to those of the sessions in a directory, and for a main session those without a
+    /// session that `sessionless` includes.
     #[must_use]
-    pub(crate) fn of_sessions(self, home: TreePath, agent: Option<&String>) -> Self {
-        Self { seen: Some((home, agent.cloned())), ..self }
+    pub(crate) fn of_sessions(self, home: TreePath, sessionless: SessionlessMedia) -> Self {
+        Self { seen: Some((home, sessionless)), ..self }
     }
 
     /// Returns true if a file belongs to a visible session. A file without a session belongs to its agent.
     async fn sees(&self, stored: &Stored) -> Result<bool> {
-        let Some((home, agent)) = &self.seen else { return Ok(true) };
+        let Some((home, sessionless)) = &self.seen else { return Ok(true) };
         let key = stored.key.session_key();
         // A key of another form than a session key is the UUID of a session that has no key.
         let id = match stored.session_id() {
             Some(id) => id,
             None => match key.parse::<SessionKey>() {
-                Ok(key) => return Ok(Some(key.agent()) == *agent && self.is_main()),
+                Ok(key) => return Ok(self.is_main() && sessionless.includes(&key)),
                 Err(_) => key,
             },
         };

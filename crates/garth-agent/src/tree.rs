@@ -97,7 +97,8 @@ impl AgentTree {
     }
 
     /// Sets if missing directories of the tree are created in the account, which is the default. Otherwise a
-    /// missing directory is empty and read-only; without that of the chat even `/` is `NotFound`.
+    /// missing directory, also `/` of a chat that does not exist yet, is empty and read-only. It has no
+    /// history.
     #[must_use]
     pub fn create(self, creates: bool) -> Self {
         Self { creates, ..self }
@@ -147,8 +148,10 @@ impl AgentTree {
         let optional: Vec<&TreePath> =
             places.parts.iter().filter(|part| part.optional).map(|part| &part.root).collect();
         let mut kinds = kinds_at(&*raw, &optional).await?.into_iter();
-        let mut tree =
-            Mount::builder(&*base, &places.chat, Owner::new("tree")?).largest_body(self.largest_upload);
+        let mut tree = Mount::builder(&*base, &places.chat, Owner::new("tree")?)
+            .largest_body(self.largest_upload)
+            // Nobody has written to the chat yet. A chat out of reach stays missing.
+            .empty_root(places.within.contains(&places.chat));
         for part in places.parts.iter().filter(|part| !part.at.is_root()) {
             if !part.optional || kinds.next().is_some_and(|there| there != There::Nothing) {
                 tree = tree.directory(part.at.clone(), part.root.clone());

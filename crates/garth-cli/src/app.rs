@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garth_agent::Access;
+use garth_agent::files::{version_conditions, with_current_version, with_path};
 use garth_engine::compute::ComputeLimits;
 use garth_engine::datadir::DataDirBuilder;
 use garth_engine::engine::memory::MemoryFs;
-use garth_engine::error::OptionalExt as _;
 use garth_engine::fs::resolve::{self, Follow, retry};
 use garth_engine::home::OperatorTree;
 use garth_engine::model::{
@@ -370,7 +370,10 @@ impl AuthoredTree {
             };
             match self.fs.commit(batch).await {
                 Ok(commit) => Ok(Some((commit, plan))),
-                Err(error) if error.is(ErrorKind::Conflict) => Err(self.with_current(&plan, error).await),
+                Err(error) if error.is(ErrorKind::Conflict) => {
+                    let conditions = version_conditions(&plan.preconditions, &plan.ops);
+                    Err(with_current_version(&*self.fs, &conditions, error).await)
+                }
                 Err(error) => Err(error),
             }
         });
@@ -412,38 +415,6 @@ impl AuthoredTree {
         }
         unmade.make().await
     }
-
-    /// Adds the current version to the error of a precondition on a version.
-    async fn with_current(&self, plan: &Plan, error: Error) -> Error {
-        let in_batch = plan.ops.iter().filter_map(|op| match op {
-            Op::Check { at, that } => Some((at, that)),
-            _ => None,
-        });
-        for (at, that) in plan.preconditions.iter().map(|(at, that)| (at, that)).chain(in_batch) {
-            let (At::Path(path), Precondition::Version(wanted) | Precondition::Etag(wanted)) = (at, that)
-            else {
-                continue;
-            };
-            // The error is about another path.
-            if error.path().is_some_and(|of| of != path) {
-                continue;
-            }
-            let Ok(there) = self.fs.stat(at).await.optional() else { continue };
-            let current = there.map(|entry| match that {
-                Precondition::Etag(_) => entry.etag,
-                _ => entry.version,
-            });
-            // Several conditions may name a version; only one that differs can have failed.
-            if current != Some(*wanted) {
-                let message = match current {
-                    Some(current) => format!("changed since {wanted}: the current version is {current}"),
-                    None => format!("changed since {wanted}: it does not exist"),
-                };
-                return Error::at(ErrorKind::Conflict, path, message).with_source(error);
-            }
-        }
-        error
-    }
 }
 
 /// Returns the canonical path of `path`. Its last segment need not exist.
@@ -453,25 +424,6 @@ pub(crate) async fn resolve_path(
     follow: Follow,
 ) -> garth_engine::Result<TreePath> {
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
-}
-
-/// Adds the path as the user wrote it: to errors without a path, such as those of invalid paths, and where a
-/// link led to another path.
-pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
-    move |error| match error.path() {
-        None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
-            Error::new(error.kind(), format!("{path}: {}", error.message()))
-        }
-        Some(found) => match TreePath::parse(path) {
-            // A path above the one written is part of it, so the error is clear as it is.
-            Ok(written) if !written.is_within(found) => {
-                let message = format!("{} (at {found})", error.message());
-                Error::at(error.kind(), &written, message).with_source(error)
-            }
-            _ => error,
-        },
-        None => error,
-    }
 }
 
 /// Returns the entry at a path as the user wrote it, and its canonical path.

@@ -37,8 +37,8 @@ impl<'a> Place<'a> {
         Ok(Self::Identity { request: global.chat.request(&global.agent), args: &global.chat })
     }
 
-    /// Opens the tree for reads, and for changes of existing entries. A named chat must exist. Missing
-    /// directories are created before the first write.
+    /// Opens the tree for reads, and for changes of existing entries. A named chat that does not exist is
+    /// empty, and the first write to it fails. Missing directories are created before the first write.
     pub(crate) async fn tree(
         self,
         account: Arc<dyn AccountStore>,
@@ -48,7 +48,7 @@ impl<'a> Place<'a> {
         self.open(account, scratch, env, false).await
     }
 
-    /// As [`Self::tree`], also for a chat that does not exist yet.
+    /// As [`Self::tree`], but the first write creates a named chat that does not exist.
     pub(crate) async fn tree_or_new(
         self,
         account: Arc<dyn AccountStore>,
@@ -75,24 +75,16 @@ impl<'a> Place<'a> {
             Self::Overlay { id } => return Ok((StoredOverlay::open(&*account, id).await?.tree(), None)),
             Self::Identity { request, args } => (request, args),
         };
-        let no_chat = |chat: &str| {
-            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` creates it");
-            Failure::Tree(Error::new(ErrorKind::NotFound, message))
-        };
         let access = match Access::open(&account, env, Caller::Holder, &request).await {
             // Another file has the path of the chat, which matters only if the chat is to be created.
             Err(error) if !makes && error.is(ErrorKind::AlreadyExists) => {
-                return Err(no_chat(request.chat.as_deref().unwrap_or_default()));
+                return Err(Failure::Tree(no_chat(request.chat.as_deref().unwrap_or_default())));
             }
             access => access?,
         };
-        // A named chat must exist. The default chat of the audience may be created later.
-        if let (false, Some(chat)) = (makes, &request.chat)
-            && account.lookup(access.chat()).await?.is_none_or(|there| !there.is_dir())
-        {
-            return Err(no_chat(chat));
-        }
-        let unmade = Unmade { access, skills: skills_of(args, &scratch, env)? };
+        // The default chat of the audience may be created by any write.
+        let needed = request.chat.filter(|_| !makes);
+        let unmade = Unmade { account, access, skills: skills_of(args, &scratch, env)?, needed };
         let tree = unmade.access.tree().skills(unmade.skills.clone()).create(false);
         let tree = args.upload_limit.into_iter().fold(tree, |tree, bytes| tree.largest_upload(bytes));
         let tree = tree.open().await?;
@@ -102,13 +94,21 @@ impl<'a> Place<'a> {
 
 /// Access to an agent's tree, some directories of which may be missing.
 pub(crate) struct Unmade {
+    account: Arc<dyn AccountStore>,
     access: Access,
     skills: Vec<Skill>,
+    /// Chat that must exist before a write, so that a mistyped name creates no chat.
+    needed: Option<String>,
 }
 
 impl Unmade {
-    /// Creates the missing directories.
+    /// Creates the missing directories. Fails if the chat is missing and must not be created.
     pub(crate) async fn make(&self) -> garth_engine::Result<()> {
+        if let Some(chat) = &self.needed
+            && !self.account.exists(self.access.chat()).await?
+        {
+            return Err(no_chat(chat));
+        }
         self.access.tree().skills(self.skills.clone()).make().await
     }
 
@@ -121,6 +121,11 @@ impl Unmade {
     pub(crate) fn author(&self) -> Author {
         self.access.identity().author()
     }
+}
+
+fn no_chat(chat: &str) -> Error {
+    let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` creates it");
+    Error::new(ErrorKind::NotFound, message)
 }
 
 fn skills_of(args: &ChatArgs, scratch: &Arc<dyn FileSystem>, env: &Env) -> Result<Vec<Skill>> {

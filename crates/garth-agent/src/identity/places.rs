@@ -60,7 +60,8 @@ pub(crate) struct Bounds {
     pub(crate) keeps_directories: bool,
     /// True if one session is visible, and no new one can be created.
     pub(crate) one_session: bool,
-    /// True if archives of other audiences are hidden, also from the owner of the agent.
+    /// True if archives of other audiences, and media of their places without a session, are hidden, also
+    /// from the owner of the agent.
     pub(crate) own_archives: bool,
     /// Label of a tree that is narrower than that of the identity, whose snapshots and commit ids it must not
     /// share.

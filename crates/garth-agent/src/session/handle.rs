@@ -249,6 +249,11 @@ impl<'a> Sessions<'a> {
         Err(Error::new(ErrorKind::AccessDenied, message))
     }
 
+    /// Returns the policy of the agent; `None` if the handle reads it from the settings.
+    pub(super) fn access_policy(&self) -> Option<&Arc<AccessPolicy>> {
+        self.policy.as_ref()
+    }
+
     /// Returns the session key of the request.
     pub(super) fn key(&self) -> Option<&SessionKey> {
         self.request.key.as_ref()

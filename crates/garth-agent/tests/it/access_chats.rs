@@ -1,10 +1,13 @@
 //! Chats: their owners, names, creation and deletion.
 
 use futures::TryStreamExt as _;
+use garth_agent::files::{Diff, Files, Glob, Grep};
 use garth_agent::session::{Create, Source};
 use garth_agent::{Caller, Class, chat};
 use garth_engine::fs::restore::restore;
-use garth_engine::model::{Author, Batch, Moment, Op, SnapshotsPage};
+use garth_engine::model::{
+    At, Attributes, Author, Batch, FindQuery, HistoryPage, Moment, Op, Seq, SnapshotsPage,
+};
 use garth_engine::{Env, ErrorKind, FileSystemExt, TreePath};
 
 use super::access::{Account, by_key, scout};
@@ -36,6 +39,65 @@ async fn chat_belongs_to_its_creator() {
     // The default chat is named after the audience.
     account.tree(&by_key("slack:channel:C1")).await.write("/f", "of C1").await.unwrap();
     assert_eq!(account.text("/chats/:slack:channel:C1/f").await, "of C1");
+}
+
+#[tokio::test]
+async fn unwritten_chat_reads_as_empty() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let (own, root) = ("/.agent/SOUL.md", At::from(&TreePath::root()));
+    account.put("/agents/scout/SOUL.md", "kind").await;
+    account.put("/chats/second/secret.md", "canary").await;
+    let main = scout().user("ann");
+    // The first access to an account may write a record of its own.
+    account.tried(Caller::Holder, &main).await.unwrap();
+    let before = account.store.head().await.unwrap().seq;
+    for request in [main.clone(), main.clone().chat("new"), main.clone().class(Class::Dm), by_key("dm:x")] {
+        let access = account.tried(Caller::ApiKey, &request).await.unwrap();
+        let tree = access.tree().create(false).open().await.unwrap();
+        let entry = tree.stat(&root).await.unwrap();
+        assert!(entry.is_dir() && entry.attributes == Attributes::default(), "{request:?}: {entry:?}");
+        let names = tree.read_dir("/").map_ok(|item| item.name.to_string());
+        assert_eq!(names.try_collect::<Vec<_>>().await.unwrap(), [".agent", ".user", "ctx"], "{request:?}");
+        assert_eq!(tree.read_to_string(own).await.unwrap(), "kind");
+        // The operations on files begin at the root.
+        let files = Files::new(&*tree);
+        let found = files.grep(&Grep::new("kind|canary")).await.unwrap().files;
+        assert_eq!(found.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), [own]);
+        let found = files.glob(&Glob::new("/**/*.md")).await.unwrap().items;
+        assert_eq!(found.iter().map(|item| item.path.as_str()).collect::<Vec<_>>(), [own]);
+        assert!(files.diff(&Diff::since("/", before)).await.unwrap().items.is_empty());
+        assert!(tree.find(&FindQuery::tag("none")).await.unwrap().items.is_empty());
+        // A directory that nobody created has no history, and is as empty at any time.
+        let history = tree.history(&root, &HistoryPage::default()).await.unwrap_err();
+        assert!(history.is(ErrorKind::NotFound), "{history}");
+        assert_eq!(tree.wait(Seq(0)).await.unwrap().seq, before);
+        let past = tree.as_of(&Moment::Seq(Seq(0))).await.unwrap();
+        assert!(past.stat(&root).await.unwrap().is_dir() && past.read_to_string(own).await.is_err());
+        assert_eq!(account.store.head().await.unwrap().seq, before, "reads create nothing");
+    }
+    // Once the chat exists, its directory is shown, and the past is as empty as it was.
+    let tree = account.tree(&main).await;
+    tree.write("/f", "x").await.unwrap();
+    assert_ne!(tree.stat(&root).await.unwrap().attributes, Attributes::default());
+    let past = tree.as_of(&Moment::Seq(before)).await.unwrap();
+    assert!(past.stat(&root).await.unwrap().is_dir() && !past.exists("/f").await.unwrap());
+    // Nothing is restored to a time at which nobody had created it.
+    let now = Env::system().now();
+    let refused = restore(&*tree, &TreePath::root(), &Moment::Seq(before), now, &Batch::default()).await;
+    assert!(refused.unwrap_err().is(ErrorKind::NotFound));
+    assert!(tree.exists("/f").await.unwrap());
+}
+
+#[tokio::test]
+async fn deleted_chat_reads_as_empty() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let tree = account.tree(&scout().user("ann").chat("trip")).await;
+    tree.write("/f", "x").await.unwrap();
+    chat::delete(&*account.store, "trip", Author::default()).await.unwrap();
+    let root = At::from(&TreePath::root());
+    assert!(tree.stat(&root).await.unwrap().is_dir() && !tree.exists("/f").await.unwrap());
+    let history = tree.history(&root, &HistoryPage::default()).await.unwrap();
+    assert!(history.items[0].entry.is_none(), "{history:?}");
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use garth_agent::access::{Credential, Family, Grounds, Reach};
+use garth_agent::media::{Media, NewMedia};
 use garth_agent::session::Create;
 use garth_agent::{Access, Caller, Request};
 use garth_engine::home::Binding;
@@ -206,6 +208,47 @@ async fn session_key_shows_no_other_session_in_its_tree() {
     }
     assert!(shown("/ctx/home/ann/agent/scout/session/one/meta.json".to_owned()).await);
     assert!(!shown("/.agent/sessions/old.jsonl.gz".to_owned()).await);
+}
+
+#[tokio::test]
+async fn key_that_fixes_a_name_reads_no_media_of_other_places() {
+    let account = Account::new(r#"{"owner":"ann","identities":{"dm:a":"ann"}}"#).await;
+    // As an import or an older version stores them.
+    let put = async |place: &str| {
+        let new = NewMedia::new(format!("agent:scout:{place}"), "image/png");
+        let body = futures::stream::iter([Ok::<_, Error>(Bytes::from("x"))]);
+        Media::new(&*account.store).put(&new, body).await.unwrap().key
+    };
+    let keys = [
+        put("main").await,
+        put("dm:a").await,
+        put("dm:bob").await,
+        put("slack:channel:C1").await,
+        put("elsewhere").await,
+    ];
+    let fixed = |json: Value| reach(&account, &binding(json), false, Request::default());
+    let asked = |json: Value| reach(&account, &binding(json), false, Request::default().user("ann"));
+    let channel = "agent:scout:slack:channel:C1";
+    for (reach, seen) in [
+        (fixed(json!({"agent": "scout", "user": "ann"})), [true, true, false, false, false]),
+        (fixed(json!({"key": "agent:scout:main"})), [true, true, false, false, false]),
+        (fixed(json!({"key": "agent:scout:dm:a"})), [true, true, false, false, false]),
+        (asked(json!({"agent": "scout", "chat": "trip"})), [true, true, false, false, false]),
+        (asked(json!({"agent": "scout", "session": "work"})), [false; 5]),
+        (asked(json!({"agent": "scout", "class": "dm"})), [false; 5]),
+        (fixed(json!({"agent": "scout", "user": "bob"})), [false; 5]),
+        (fixed(json!({"key": channel})), [false; 5]),
+        // The owner of the agent, who also reads the archives of all audiences.
+        (asked(json!({"agent": "scout"})), [true; 5]),
+    ] {
+        let grounds = reach.open(Family::Media).await.unwrap();
+        for (key, is_seen) in keys.iter().zip(seen) {
+            match grounds.media().unwrap().get(key).await {
+                Ok(_) => assert!(is_seen, "{reach:?} sees {key}"),
+                Err(error) => assert!(!is_seen && error.is(ErrorKind::NotFound), "{reach:?} {key}: {error}"),
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use garth_agent::files::with_path;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, BlameRun, ByteRange, CommitInfo, MAX_PAGE, Moment, Seq};
 use serde_json::json;
 
-use crate::app::{App, resolve_path, with_path};
+use crate::app::{App, resolve_path};
 use crate::args::{Past, TREE_PATH};
 use crate::fail::Result;
 use crate::out::{author_text, commit_json, message_text};

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
+use garth_agent::files::with_path;
 use garth_agent::tree::{USER_MEMORY, UserMemory, user_memory};
 use garth_engine::fs::resolve::{Follow, retry};
 use garth_engine::model::{At, ByteRange, HistoryPage, Ino, VersionId};
 use garth_engine::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 use serde_json::json;
 
-use crate::app::{App, resolve_path, with_path};
+use crate::app::{App, resolve_path};
 use crate::args::{Past, TREE_PATH};
 use crate::content;
 use crate::fail::{Failure, Result};

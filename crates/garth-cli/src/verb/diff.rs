@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth_agent::files::Side;
+use garth_agent::files::{Side, with_path};
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Moment, Seq};
 use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 
-use crate::app::{App, with_path};
+use crate::app::App;
 use crate::args::{Past, TREE_PATH};
 use crate::compare::{Form, show_trees};
 use crate::fail::{Failure, Result};

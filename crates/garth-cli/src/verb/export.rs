@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
+use garth_engine::fs::restore::is_uncreated_root;
 use garth_engine::model::{Entry, Kind};
-use garth_engine::{FileSystem, TreePath};
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
@@ -93,6 +94,10 @@ impl Export {
         }
         if self.delete && target != Target::Folder {
             return Err(Failure::Usage("--delete requires a folder as destination".into()));
+        }
+        if self.delete && is_uncreated_root(&*fs, &path, &entry).await {
+            let message = "nobody has written to this chat, so --delete would remove all files of the folder";
+            return Err(Error::new(ErrorKind::NotFound, message).into());
         }
         if target != Target::Stdout {
             own.refuse(&to)?;

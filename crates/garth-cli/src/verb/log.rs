@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use clap::Args;
+use garth_agent::files::with_path;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, CommitInfo, HistoryPage, Kind, Seq, Version};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
-use crate::app::{App, resolve_path, with_path};
+use crate::app::{App, resolve_path};
 use crate::args::{Past, TREE_PATH};
 use crate::compare::Form;
 use crate::fail::{Failure, Result};

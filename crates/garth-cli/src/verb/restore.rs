@@ -1,13 +1,14 @@
 //! `garth restore`: restores an earlier state of a path, in one commit.
 
 use clap::Args;
+use garth_agent::files::with_path;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::fs::restore::{self, Restoration, RestoreAction, RestorePlan, RestoreResult};
 use garth_engine::model::{At, Batch, Moment, Op, Seq};
 use garth_engine::{Error, ErrorKind, TreePath};
 use serde_json::json;
 
-use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path, with_path};
+use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;

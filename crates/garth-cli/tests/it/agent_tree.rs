@@ -8,6 +8,9 @@ use super::garth::{Garth, column, string, text, utf8};
 
 const CHAT: [&str; 4] = ["--user=ann", "--agent=scout", "--chat=trip", "--session=s1"];
 
+/// Root of a chat that nobody has written to: the parts of the tree that are not of the chat.
+const EMPTY: &str = ".agent\n.user\nctx\n";
+
 /// Creates a data folder in which Ann owns agent `scout`.
 fn of_ann() -> Garth {
     let garth = Garth::new();
@@ -29,8 +32,8 @@ fn identity_options_open_a_tree() {
         (["--agent=scout", "--session=s"], "ann"),
         (["--agent=scout", "--key=agent:scout:slack:channel:C1"], ":slack:channel:C1"),
     ] {
-        let said = garth.fails(3, &[&["ls", "/"], &args[..]].concat());
-        assert!(said.contains("a first `garth write` or `garth mkdir` creates it"), "{said}");
+        assert_eq!(garth.ok(&[&["ls", "/"], &args[..]].concat()), EMPTY);
+        assert_eq!(garth.ok(&["chat", "list"]), "", "a read creates no chat");
         garth.feed(&[&["write", "/f"], &args[..]].concat(), chat);
         assert_eq!(garth.ok(&["cat", &format!("/chats/{chat}/f")]), chat);
         garth.ok(&["chat", "rm", chat]);
@@ -131,8 +134,7 @@ fn agent_works_only_in_its_chat() {
     let garth = of_ann();
     garth.write("/chats/other/secret", "canary");
     garth.write("/agents/scout/MEMORY.md", "mine");
-    let said = garth.fails(3, &in_chat(&["ls", "/"]));
-    assert!(said.contains("trip: no such chat"), "{said}");
+    assert_eq!(garth.ok(&in_chat(&["ls", "/"])), EMPTY);
     garth.feed(&in_chat(&["write", "/notes.md"]), "pack\n");
     assert_eq!(garth.ok(&["cat", "/chats/trip/notes.md"]), "pack\n");
     assert_eq!(garth.ok(&in_chat(&["ls", "-a", "/"])).lines().count(), 4, "notes.md, .agent, .user, ctx");
@@ -161,7 +163,7 @@ fn agent_works_only_in_its_chat() {
     assert_eq!(column(&garth.lines(&["chat", "list"]), "chat"), ["other", "trip"]);
     garth.ok(&["chat", "rm", "trip"]);
     garth.fails(3, &["chat", "rm", "trip"]);
-    garth.fails(3, &in_chat(&["ls", "/"]));
+    assert_eq!(garth.ok(&in_chat(&["ls", "/"])), EMPTY);
     assert_eq!(garth.ok(&["cat", "/chats/other/secret"]), "canary");
 }
 
@@ -198,6 +200,18 @@ fn failed_first_write_creates_no_chat() {
     ] {
         let output = garth.run(&in_chat(&["batch"]), lines.as_bytes());
         assert_eq!(output.status.code(), Some(3), "{lines}");
+    }
+    // A mistyped chat empties no folder.
+    let out = garth.beside("out");
+    fs::create_dir(&out).expect("a folder");
+    fs::write(out.join("kept"), "x").expect("a file");
+    let said = garth.fails(3, &in_chat(&["export", "/", utf8(&out), "--delete"]));
+    assert!(said.contains("nobody has written to this chat") && out.join("kept").exists(), "{said}");
+    // Only a command that creates files creates the chat that its options name.
+    for args in [&["ln", "-s", "/x", "/link"][..], &["snapshot", "create", "s"], &["set", "/", "--tag", "t"]]
+    {
+        let said = garth.fails(3, &in_chat(args));
+        assert!(said.contains("trip: no such chat; a first `garth write`"), "{said}");
     }
     assert_eq!(garth.ok(&["ls", "-a", "/"]), "");
 

@@ -10,7 +10,7 @@ mod state;
 use std::sync::Arc;
 
 pub use self::changes::{Restoration, RestoreAction, RestorePlan};
-pub use self::state::MAX_COMPARED;
+pub use self::state::{MAX_COMPARED, is_uncreated_root};
 
 pub(crate) use self::state::difference;
 use crate::error::{Error, ErrorKind, Result};

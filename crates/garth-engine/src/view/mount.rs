@@ -42,6 +42,8 @@ pub struct Mount {
     within: Within,
     /// Limit on the bytes of one write.
     largest_body: Option<u64>,
+    /// True if the root is an empty directory to reads while the base has none there.
+    empty_root: bool,
 }
 
 /// [`Mount`] under construction.
@@ -51,19 +53,22 @@ pub struct Builder<'a> {
     owner: Owner,
     parts: Vec<Part>,
     largest_body: Option<u64>,
+    empty_root: bool,
 }
 
 impl Mount {
     /// Starts a tree whose root is the directory `root` of `base`. Snapshots, commit ids, idempotency keys
     /// and staged bodies are stored under `owner`.
     pub fn builder<'a>(base: &'a dyn FileSystem, root: &TreePath, owner: Owner) -> Builder<'a> {
-        Builder { base, owner, parts: Vec::new(), largest_body: None }
+        Builder { base, owner, parts: Vec::new(), largest_body: None, empty_root: false }
             .directory(TreePath::root(), root.clone())
     }
 
     /// Returns the address of the root by its inode in the base.
     async fn root(&self) -> Result<At> {
-        Ok(At::Node(self.base.stat(&At::Path(self.parts.all()[0].root())).await?.ino))
+        let part = &self.parts.all()[0];
+        let root = self.base.stat(&At::Path(part.root())).await;
+        Ok(At::Node(self.told(part, root)?.ino))
     }
 
     /// Returns the filesystem of a part.
@@ -153,6 +158,12 @@ impl Mount {
     /// Returns true if a part is shown at or below a path, which then is a directory or the part's file.
     fn leads(&self, path: &TreePath) -> bool {
         self.parts.leads(path) && self.within.contains(path)
+    }
+
+    /// Returns true if a read of `path` failed with `error` because nobody created the root, and the root is
+    /// then an empty directory. Returns false for a root that the tree does not reach.
+    fn is_empty_root(&self, path: &TreePath, error: &Error) -> bool {
+        self.empty_root && path.is_root() && error.is(ErrorKind::NotFound) && self.within.contains(path)
     }
 
     /// Returns true if the part at a path may be a file or a link. With other parts below, it is a directory.
@@ -254,6 +265,14 @@ impl Builder<'_> {
         Self { largest_body: Some(bytes), ..self }
     }
 
+    /// Sets if the root is an empty directory to reads while the base has none there. By default it is
+    /// missing, like the root of a scope. Do not set it for a root that the base does not reach: the tree
+    /// would show a directory where the base has none to show.
+    #[must_use]
+    pub fn empty_root(self, is_empty: bool) -> Self {
+        Self { empty_root: is_empty, ..self }
+    }
+
     /// Opens the tree.
     ///
     /// # Errors
@@ -275,6 +294,6 @@ impl Builder<'_> {
         }
         let parts = Arc::new(Parts::new(parts)?);
         let (within, largest_body) = (Within::everything(), self.largest_body);
-        Ok(Arc::new(Mount { base, parts, within, largest_body }))
+        Ok(Arc::new(Mount { base, parts, within, largest_body, empty_root: self.empty_root }))
     }
 }

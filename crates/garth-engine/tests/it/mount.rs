@@ -110,6 +110,51 @@ async fn mount_shows_parts_and_directories_above_them() {
 }
 
 #[tokio::test]
+async fn missing_root_is_empty_on_request() {
+    let account = Account::new().await;
+    let before = account.fs.head().await.unwrap().seq;
+    let tree = async |is_empty: bool| {
+        let tree = Mount::builder(&*account.fs, &p("/chats/three"), owner()).empty_root(is_empty);
+        tree.directory(p("/.agent"), p("/agents/a")).open().await.unwrap()
+    };
+    let (tree, other) = (tree(true).await, tree(false).await);
+    let root = At::Path(p("/"));
+    assert_eq!(other.stat(&root).await.unwrap_err().kind(), ErrorKind::NotFound);
+    let entry = tree.stat(&root).await.unwrap();
+    assert!(entry.is_dir() && entry.ino == Ino::ROOT && entry.version.ino == Ino::ROOT, "{entry:?}");
+    assert_eq!(tree.stat(&At::Node(Ino::ROOT)).await.unwrap(), entry);
+    assert_eq!(tree.hold(&root).await.unwrap().stat().await.unwrap(), entry);
+    assert_eq!(tree.names(&root, &NamesPage::default()).await.unwrap().items, [p("/")]);
+    // Other parts are shown as in a tree whose root exists.
+    assert_eq!(names(&*tree, "/").await, [".agent"]);
+    assert_eq!(walked(&*tree, "/", 1).await, ["/.agent", "/.agent/memory"]);
+    let file = tree.fetch(&root, garth_engine::model::ByteRange::ALL).await.unwrap_err();
+    assert!(file.is(ErrorKind::IsADirectory), "{file}");
+    // Writes and the past know that nobody created it, and no error names a path of the base.
+    for op in
+        [Op::write(p("/f"), "x"), Op::mkdir(p("/d")), Op::remove_tree(p("/")), Op::write(Ino::ROOT, "x")]
+    {
+        let error = tree.commit(op.clone().into()).await.unwrap_err();
+        assert!(error.is(ErrorKind::NotFound) && !error.to_string().contains("three"), "{op:?}: {error}");
+    }
+    assert!(tree.history(&root, &HistoryPage::default()).await.unwrap_err().is(ErrorKind::NotFound));
+    // Out of reach it stays missing.
+    let to = Confinement::new(Within::new([p("/.agent")]), Owner::new("view").unwrap());
+    assert!(tree.confined(&to).await.unwrap().stat(&root).await.unwrap_err().is(ErrorKind::NotFound));
+
+    account.fs.mkdir_all("/chats/three").await.unwrap();
+    tree.write("/f", "x").await.unwrap();
+    assert_eq!(names(&*tree, "/").await, [".agent", "f"]);
+    let held = tree.hold(&root).await.unwrap();
+    assert_eq!((held.ino(), held.stat().await.unwrap()), (Ino::ROOT, tree.stat(&root).await.unwrap()));
+    let past = tree.as_of(&before.into()).await.unwrap();
+    assert_eq!(
+        (past.stat(&root).await.unwrap(), names(&*past, "/").await),
+        (entry, vec![".agent".to_owned()])
+    );
+}
+
+#[tokio::test]
 async fn mount_hides_base_entries_at_its_points() {
     let account = Account::new().await;
     // Both names exist in the tree below the mounts, with other nodes.

@@ -1,13 +1,14 @@
 //! Commit of a batch.
 
-use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{At, Batch, Commit, Ino, MAX_INLINE_BODY, Op, Precondition, Timestamp, VersionId};
+use garth_engine::model::{At, Batch, Commit, Ino, MAX_INLINE_BODY, Precondition, Timestamp, VersionId};
 use serde::{Deserialize, Serialize};
 
 use super::line::BatchLine;
 use super::operation::find;
 use crate::boxed;
+use crate::files::error_context::{version_conditions, with_current_version};
 use crate::files::handle::Files;
 use crate::once::Outcome;
 
@@ -127,50 +128,14 @@ impl Files<'_> {
         for line in &request.lines {
             batch.ops.push(line.op(self.fs, request.now).await?.0);
         }
-        let conditions = conditions(&batch);
+        let conditions = version_conditions(&batch.preconditions, &batch.ops);
         match self.once.commit(self.fs, batch, Committed { commit: None }).await {
-            Err(error) if error.is(ErrorKind::Conflict) => Err(self.with_current(&conditions, error).await),
+            Err(error) if error.is(ErrorKind::Conflict) => {
+                Err(with_current_version(self.fs, &conditions, error).await)
+            }
             done => done,
         }
     }
-
-    /// Adds the current version to the error of a condition on a version.
-    async fn with_current(&self, conditions: &[(At, Precondition)], error: Error) -> Error {
-        for (at, that) in conditions {
-            let (At::Path(path), Precondition::Version(wanted) | Precondition::Etag(wanted)) = (at, that)
-            else {
-                continue;
-            };
-            // The error is about another path.
-            if error.path().is_some_and(|of| of != path) {
-                continue;
-            }
-            let Ok(there) = self.fs.stat(at).await.optional() else { continue };
-            let current = there.map(|entry| match that {
-                Precondition::Etag(_) => entry.etag,
-                _ => entry.version,
-            });
-            // Several conditions may name a version; only one that differs can have failed.
-            if current != Some(*wanted) {
-                let message = match current {
-                    Some(current) => format!("changed since {wanted}: the current version is {current}"),
-                    None => format!("changed since {wanted}: it does not exist"),
-                };
-                return Error::at(ErrorKind::Conflict, path, message).with_source(error);
-            }
-        }
-        error
-    }
-}
-
-/// Returns the conditions of a batch on versions.
-fn conditions(batch: &Batch) -> Vec<(At, Precondition)> {
-    let checks = batch.ops.iter().filter_map(|op| match op {
-        Op::Check { at, that } => Some((at.clone(), that.clone())),
-        _ => None,
-    });
-    let all = batch.preconditions.iter().cloned().chain(checks);
-    all.filter(|(_, that)| matches!(that, Precondition::Version(_) | Precondition::Etag(_))).collect()
 }
 
 /// Commit of a batch. A repeat gets the commit of the first attempt with its outcomes, so nothing else is

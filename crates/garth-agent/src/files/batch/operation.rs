@@ -1,6 +1,6 @@
 //! Operation of a batch without its content, with the field names of [`garth_engine::model::Op`].
 
-use garth_engine::error::{Error, ErrorKind, Result as TreeResult};
+use garth_engine::error::Result as TreeResult;
 use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, Body, Create, Op, Precondition, Remove, RenameMode, SetAttrs, Timestamp};
@@ -8,6 +8,7 @@ use garth_engine::path::TreePath;
 
 use super::attributes::LineAttributes;
 use super::fields::{Fields, Result};
+use crate::files::error_context::with_path;
 
 /// Operation without its content. Paths are as they were written.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,32 +181,8 @@ impl Operation {
 
 /// Resolves a path as it was written.
 pub(super) async fn find(fs: &dyn FileSystem, path: &str, follow: Follow) -> TreeResult<TreePath> {
-    resolve::resolve(fs, path, follow).await.map_err(|error| named(path, error))
+    resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
-
-/// Adds the path as it was written: to errors without a path, such as those of invalid paths, and where a
-/// link led to another path.
-fn named(path: &str, error: Error) -> Error {
-    match error.path() {
-        None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
-            // A path may be as long as a line.
-            let shown: String = path.chars().take(MAX_SHOWN).collect();
-            Error::new(error.kind(), format!("{shown}: {}", error.message()))
-        }
-        Some(found) => match TreePath::parse(path) {
-            // A path above the one written is part of it, so the error is clear as it is.
-            Ok(written) if !written.is_within(found) => {
-                let message = format!("{} (at {found})", error.message());
-                Error::at(error.kind(), &written, message).with_source(error)
-            }
-            _ => error,
-        },
-        None => error,
-    }
-}
-
-/// Characters of an invalid path that an error shows.
-const MAX_SHOWN: usize = 500;
 
 /// Takes the mode of creation of a write or an append.
 fn create(from: &mut Fields) -> Result<Create> {

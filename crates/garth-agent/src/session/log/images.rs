@@ -2,6 +2,7 @@
 //! messages name these.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
@@ -9,7 +10,7 @@ use super::draft::Draft;
 use super::message::{Block, ImageSource, Message};
 use crate::boxed;
 use crate::ids::random_uuid;
-use crate::media::{CreatedMedia, InlineImage, Media, MediaKey, Stored, extract_images};
+use crate::media::{CreatedMedia, InlineImage, Media, MediaKey, SessionlessMedia, Stored, extract_images};
 use crate::session::handle::Sessions;
 use crate::session::store::meta::Meta;
 use garth_engine::error::{Error, Result};
@@ -46,9 +47,28 @@ impl<'a> Sessions<'a> {
     pub(crate) fn media(&self) -> Media<'a> {
         let media = Media::new(self.fs).env(self.env.clone()).author(self.author.clone());
         match (&self.places, self.home()) {
-            // Files that belong to the agent, and to no session, are no part of a single session.
-            (Some(_), Ok(home)) => media.of_sessions(home, (!self.has_one_session()).then_some(&self.agent)),
+            (Some(_), Ok(home)) => media.of_sessions(home, self.sessionless_media()),
             _ => media,
+        }
+    }
+
+    /// Returns the media without a session that the handle sees if it is of the class `main`.
+    fn sessionless_media(&self) -> SessionlessMedia {
+        // Files that belong to the agent, and to no session, are no part of a single session.
+        if self.has_one_session() {
+            return SessionlessMedia::Hidden;
+        }
+        let agent = self.agent.clone();
+        if !self.has_own_archives() {
+            return SessionlessMedia::OfAgent(agent);
+        }
+        // As of archives, an owner with such a key sees none of other audiences.
+        match self.access_policy() {
+            Some(policy) => {
+                let (audience, policy) = (self.user.clone(), Arc::clone(policy));
+                SessionlessMedia::OfAudience { agent, audience, policy }
+            }
+            None => SessionlessMedia::Hidden,
         }
     }
 

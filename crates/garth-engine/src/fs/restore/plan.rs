@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::changes::{Restoration, RestoreAction, RestorePlan};
 use super::diff::{CurrentNode, Diff, Dir, Item, Key, changing, diff, order, too_much};
-use super::state::{self, Difference};
+use super::state::{self, Difference, is_uncreated_root};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::entry::is_own;
@@ -28,15 +28,11 @@ where
     let at = past.head().await?.seq;
     // A commit is later than the one before it, whatever the clock says.
     let now = now.max(Timestamp(fs.head().await?.time.0.saturating_add(1)));
-    let Some(then) = past.stat(&path.into()).await.optional()? else {
+    let Some(then) = created(past, path).await.optional()?.flatten() else {
         return Err(Error::at(ErrorKind::NotFound, path, format!("did not exist at sequence number {at}")));
     };
-    let there = match fs.stat(&path.into()).await {
-        Ok(there) => Some(there),
-        Err(error) if error.is(ErrorKind::NotFound) => None,
-        // Nothing outside the path changes, so a file above it stays, and the error names it.
-        Err(error) => return Err(error),
-    };
+    // Nothing outside the path changes, so a file above it stays, and the error names it.
+    let there = created(fs, path).await?;
     let mut planner = Planner::new(fs, past, path, at, now);
     let planned = match there {
         Some(there) if then.kind == Kind::Directory && there.kind == Kind::Directory => {
@@ -49,6 +45,16 @@ where
         Err(error) if error.is_absent() => Err(changing(path)),
         planned => planned.and_then(|()| planner.finish()),
     }
+}
+
+/// Returns the node at a path; `None` if nobody has created it.
+async fn created<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> Result<Option<Entry>> {
+    let there = match fs.stat(&path.into()).await {
+        Err(error) if error.is(ErrorKind::NotFound) => return Ok(None),
+        there => there?,
+    };
+    // Otherwise a restore of a chat to a time before its first write would remove all files.
+    Ok((!is_uncreated_root(fs, path, &there).await).then_some(there))
 }
 
 /// Current counterpart of a past node.

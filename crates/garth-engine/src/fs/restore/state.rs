@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::model::{At, Attributes, ByteRange, Entry, Kind, SetAttrs, Timestamp};
+use crate::model::{At, Attributes, ByteRange, Entry, HistoryPage, Kind, Seq, SetAttrs, Timestamp};
 use crate::path::TreePath;
 
 /// Largest file, in bytes, whose content is read to see whether a newer version equals the old one: 64 MiB. A
@@ -22,6 +22,18 @@ pub(super) enum Difference {
     Attributes(Box<SetAttrs>),
     /// Content, perhaps also attributes.
     Content,
+}
+
+/// Returns true for a root that nobody has created and that a view shows as an empty directory, such as that
+/// of a chat without files. A caller that makes something equal to a directory would remove everything in it.
+#[doc(hidden)]
+pub async fn is_uncreated_root<F: FileSystem + ?Sized>(fs: &F, path: &TreePath, entry: &Entry) -> bool {
+    // The root of an account begins with this version, too, but it has a history.
+    if !path.is_root() || entry.version.seq != Seq(0) {
+        return false;
+    }
+    let history = fs.history(&At::from(path), &HistoryPage::default()).await;
+    history.is_err_and(|error| error.is_absent())
 }
 
 /// Compares a node, in the past at `path`, with its current state.

@@ -188,6 +188,7 @@ fn earlier_detection_masks_as_before() {
     let one_line = "{\"kty\":\"oct\",\"k\":\"Zx9kd82qWmP3Yx9kd82qWmP4\"}";
     assert_eq!(third(one_line), "{\"kty\":\"oct\",\"k\":\"[secret: private key]\"}");
     assert_eq!(third("token: o200k_base"), "token: [secret: token]");
+    assert_eq!(third("token: bytes=0-1023"), "token: [secret: token]");
     // Shown later.
     for (text, before) in [
         ("max_tokens: 128_000u64", "max_tokens: [secret: token]"),

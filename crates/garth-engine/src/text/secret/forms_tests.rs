@@ -303,3 +303,17 @@ fn words_with_numbers_are_no_tokens() {
         assert_ne!(masked(text), text);
     }
 }
+
+#[test]
+fn ranges_of_bytes_are_no_tokens() {
+    assert_shown(&[
+        "curl -H \"Authorization: Bearer $GARTH_KEY\" -H 'Range: bytes=0-1023' localhost:8787/v1/fs/a",
+        "curl -H \"Authorization: Bearer $GARTH_KEY\" -H \"Range: bytes=0-1023\" localhost:8787/v1/fs/a",
+        "curl -H \"Authorization: Bearer TOKEN\" -H \"Range: bytes=0-499,1000-1499\"",
+        "the token: bytes=1048576-",
+        "Authorization: bytes=-1048576",
+    ]);
+    for text in ["token: bytes=0-1023kJ8vQ2xLr9TzPw4n", "token: bytes=kJ8vQ2xLr9TzPw4n"] {
+        assert_masked(text);
+    }
+}

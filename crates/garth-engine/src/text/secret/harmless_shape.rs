@@ -1,5 +1,5 @@
 //! Shapes of values that are not secret although they have letters and digits: times, versions, colours,
-//! paths, names in programs, digests and ids. Also recognises values that look random.
+//! paths, ranges, names in programs, digests and ids. Also recognises values that look random.
 
 use super::assigned::Name;
 use super::random::{disorder, is_hex, pairs};
@@ -149,6 +149,12 @@ pub(super) fn is_typed_number(value: &[u8]) -> bool {
     let separated = number.windows(2).any(|it| it[0] == b'_') && rest.is_empty();
     number.first().is_some_and(u8::is_ascii_digit)
         && (separated || TYPES.iter().any(|name| rest == name.as_bytes()))
+}
+
+/// Returns true for the value of the header `Range` of HTTP: `bytes=0-1023`.
+pub(super) fn is_byte_range(value: &[u8]) -> bool {
+    let Some(ranges) = value.strip_prefix(b"bytes=") else { return false };
+    ranges.contains(&b'-') && ranges.iter().all(|byte| byte.is_ascii_digit() || b"-,".contains(byte))
 }
 
 /// Returns true for the name of a constant: words in capitals, and some digits: `NO_DEPRECATED_3_0`.

@@ -154,7 +154,8 @@ impl Named<'_> {
         assigned::is_secret(value, self.name, quote, follows) || is_odd(value, self.name, quote, follows)
     }
 
-    /// Returns true for numbers, types and identifiers of programs, and for ids of requests and locks.
+    /// Returns true for numbers, types and identifiers of programs, for ranges of bytes, and for ids of
+    /// requests and locks.
     fn is_harmless(&self, value: &[u8], quote: Option<u8>) -> bool {
         let id = value.strip_prefix(b"opaquelocktoken:");
         harmless_shape::is_typed_number(value)
@@ -163,6 +164,7 @@ impl Named<'_> {
             || id.is_some_and(harmless_shape::is_uuid)
             || (harmless_shape::is_uuid(value) && names::is_of_request(self.text, &self.word))
             || value.ends_with(b"EXAMPLE")
+            || (self.is_fourth() && harmless_shape::is_byte_range(value))
             || (self.is_fourth()
                 && self.name == Name::Token
                 && (harmless_shape::is_numbered_word(value) || harmless_shape::is_identifier(value)))

@@ -16,9 +16,9 @@ use crate::path::{Name, TreePath};
 use crate::view::merge::{Piece, Stream, key, merged};
 
 impl Mount {
-    /// Returns the entry of a directory that leads to a part and that nobody created.
+    /// Returns the entry of a directory that nobody created: one that leads to a part, or the root.
     pub(super) fn made_up(&self, path: &TreePath) -> Entry {
-        let ino = self.parts.own_number(path);
+        let ino = if path.is_root() { Ino::ROOT } else { self.parts.own_number(path) };
         let version = VersionId { seq: crate::model::Seq(0), ino };
         Entry {
             ino,
@@ -67,7 +67,9 @@ impl Mount {
                 return Err(error);
             }
             // Nobody created the directory: it only has names that lead to parts.
-            (Err(error), Some(path)) if self.leads(path) && error.is_absent() => {
+            (Err(error), Some(path))
+                if self.is_empty_root(path, &error) || (self.leads(path) && error.is_absent()) =>
+            {
                 Listing { items: Vec::new(), more: false }
             }
             (listing, _) => listing?,

@@ -175,6 +175,7 @@ impl FileSystem for Mount {
             (Err(error), Some(path)) if error.is_absent() || error.is(ErrorKind::Unsupported) => {
                 Ok(self.made_up(path))
             }
+            (Err(error), None) => Ok(self.made_up(self.empty_root_at(&place, error)?)),
             (entry, _) => Ok(self.found(&place, entry?)),
         }
     }
@@ -232,7 +233,10 @@ impl FileSystem for Mount {
                 return Ok(Arc::new(Leading(entry)));
             }
         }
-        let inner = self.told(place.part, self.fs(place.part)?.hold(&place.at).await)?;
+        let inner = match self.told(place.part, self.fs(place.part)?.hold(&place.at).await) {
+            Err(error) => return Ok(Arc::new(Leading(self.made_up(self.empty_root_at(&place, error)?)))),
+            Ok(inner) => inner,
+        };
         let ino = self.number(&place, inner.ino());
         Ok(if ino == inner.ino() { inner } else { Arc::new(Renumbered { ino, inner }) })
     }
@@ -497,11 +501,19 @@ impl Mount {
         if place.is_root() { Ino::ROOT } else { self.parts.shown(place.part, ino) }
     }
 
-    /// Returns the error for reading a directory that leads to a part as a file.
+    /// Returns the error for reading as a file a directory that leads to a part, or that nobody created.
     fn of_leading(&self, place: &Place<'_>, error: Error) -> Error {
         match &place.path {
-            Some(path) if self.leads(path) => Error::is_a_directory(path),
+            Some(path) if self.leads(path) || self.is_empty_root(path, &error) => Error::is_a_directory(path),
             _ => error,
+        }
+    }
+
+    /// Returns the root if `error` is that of a root that nobody created; otherwise the error.
+    fn empty_root_at<'p>(&self, place: &'p Place<'_>, error: Error) -> Result<&'p TreePath> {
+        match &place.path {
+            Some(path) if self.is_empty_root(path, &error) => Ok(path),
+            _ => Err(error),
         }
     }
 
@@ -523,6 +535,6 @@ impl Mount {
         within: Within,
     ) -> Result<Arc<dyn FileSystem>> {
         let parts = Arc::new(self.parts.over(sources));
-        Ok(Arc::new(Self { base, parts, within, largest_body: self.largest_body }))
+        Ok(Arc::new(Self { base, parts, within, ..self.clone() }))
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::executor::block_on;
-use garth_engine::FileSystem;
 use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Moment, NamesPage, Op, Page, SearchQuery,
     Seq, SnapshotsPage, WalkPage,
 };
+use garth_engine::{ErrorKind, FileSystem};
 use serde_json::{Value, json};
 
-use super::{World, at, path};
+use super::{World, at, path, with};
 use crate::it::harness::{Connection, request};
 
 /// States in which each read is compared.
@@ -131,6 +131,28 @@ fn searches_equal_those_of_the_library() {
 }
 
 #[test]
+fn past_is_read_and_not_searched() {
+    let world = World::new();
+    // The library searches and finds the newest state alone, so the calls take no other one.
+    let past = block_on(world.fs.as_of(&Moment::Snapshot("before".to_owned()))).unwrap();
+    let searched = block_on(past.search(&SearchQuery::new("six"))).unwrap_err();
+    let found = block_on(past.find(&FindQuery::tag("old"))).unwrap_err();
+    assert!(searched.is(ErrorKind::Unsupported) && found.is(ErrorKind::Unsupported), "{searched}, {found}");
+    let abilities = world.ok("capabilities", &json!({"at": "before"}))["capabilities"].clone();
+    assert_eq!((&abilities["search"], &abilities["find"]), (&json!(false), &json!(false)));
+    for (call, body) in [("search", json!({"query": "six"})), ("find", json!({"tag": "old"}))] {
+        let message =
+            world.post(call, &with(&body, json!({"at": "before"}))).refused(400, "VALIDATION_ERROR");
+        assert!(message.contains("\"at\" is not a field of this call"), "{message}");
+    }
+    // Other calls read what has gone since.
+    let lines = world.ok("grep", &json!({"expressions": ["six"], "at": "before"}));
+    assert_eq!(lines["files"][0]["path"], "/notes/sub/c.md");
+    let walk = world.ok("walk", &json!({"path": "/notes", "entries": true, "at": "before"}));
+    assert_eq!(walk["items"][0]["entry"]["attributes"]["tags"], json!(["plan", "old"]));
+}
+
+#[test]
 fn nodes_are_addressed_by_path_inode_or_child() {
     let world = World::new();
     let (file, dir) = (world.ino("/notes/a.md"), world.ino("/notes"));
@@ -162,7 +184,7 @@ fn missing_nodes_are_not_found() {
     let world = World::new();
     for call in ["stat", "names", "list", "walk", "fetch", "history", "blame", "grep"] {
         let asked = |body: Value| match call {
-            "grep" => super::with(&body, json!({"expressions": ["x"]})),
+            "grep" => with(&body, json!({"expressions": ["x"]})),
             _ => body,
         };
         world.post(call, &asked(json!({"path": "/none"}))).refused(404, "NOT_FOUND");
@@ -183,6 +205,62 @@ fn missing_nodes_are_not_found() {
     world.post("edit", &json!({"path": "/none", "old": "a", "new": "b"})).refused(404, "NOT_FOUND");
     world.post("diff", &json!({"path": "/none"})).refused(404, "NOT_FOUND");
     assert_eq!(world.ok("glob", &json!({"pattern": "/none/*"}))["items"], json!([]));
+}
+
+#[test]
+fn unwritten_chat_reads_as_empty() {
+    let world = World::empty();
+    world.server.own("scout", "ann");
+    let binding = json!({"agent": "scout", "user": "ann"});
+    let key = world.server.bound_key(&binding);
+    let send =
+        |call: &str, body: &Value| world.server.post_as(&key, &format!("tree/{call}"), body.to_string());
+    let ok = |call: &str, body: &Value| {
+        let reply = send(call, body);
+        assert_eq!(reply.status, 200, "{call} {body}: {}", reply.text());
+        reply.json()
+    };
+    let root = ok("stat", &json!({}))["entry"].clone();
+    assert_eq!((&root["kind"], &root["ino"]), (&json!("directory"), &json!(1)));
+    let before = block_on(world.fs.head()).unwrap().seq;
+    for asked in [json!({}), json!({"chat": "new"}), json!({"at": "0"}), json!({"node": 1, "chat": "new"})] {
+        assert_eq!(ok("stat", &asked)["entry"], root, "{asked}");
+        assert_eq!(ok("names", &asked)["items"], json!(["/"]), "{asked}");
+        // Other parts of the tree are shown.
+        for (call, field, above) in [("list", "name", ""), ("walk", "path", "/")] {
+            let items = ok(call, &asked)["items"].clone();
+            let first = items.as_array().unwrap().iter().take(3).map(|item| item[field].clone());
+            let tops = [".agent", ".user", "ctx"].map(|name| json!(format!("{above}{name}")));
+            assert_eq!(first.collect::<Vec<_>>(), tops, "{call} {asked}");
+        }
+        send("history", &asked).refused(404, "NOT_FOUND");
+        send("fetch", &asked).refused(409, "PATH_CONFLICT");
+    }
+    let lines = json!({"expressions": ["owner"]});
+    assert_eq!(ok("grep", &lines)["files"][0]["path"], "/.agent/settings.json");
+    assert_eq!(ok("grep", &with(&lines, json!({"at": "0"})))["files"], json!([]));
+    assert_eq!(ok("glob", &json!({"pattern": "/*"}))["items"].as_array().unwrap().len(), 3);
+    let since = json!({"path": "/", "from": before.to_string()});
+    assert_eq!(ok("diff", &since)["items"], json!([]));
+    assert_eq!(ok("find", &json!({"tag": "x"}))["items"], json!([]));
+    assert_eq!(ok("wait", &json!({"since": 0, "wait_ms": 0}))["seq"], json!(before));
+    let headers = format!("authorization: Bearer {key}\r\n");
+    let message = world.server.request("GET", "/v1/fs/", &headers, b"").refused(409, "PATH_CONFLICT");
+    assert!(message.contains("tree/list"), "{message}");
+    world.server.request("DELETE", "/v1/fs/?recursive=true", &headers, b"").refused(404, "NOT_FOUND");
+    // A key that is bound to a path sees no root, whether the chat exists or not.
+    let narrow = world.server.bound_key(&with(&binding, json!({"prefix": "/.agent/kv"})));
+    world.server.post_as(&narrow, "tree/list", "{}").refused(404, "NOT_FOUND");
+    assert_eq!(block_on(world.fs.head()).unwrap().seq, before, "reads create nothing");
+    // A write creates the chat before its conditions are judged.
+    let write = json!({"write": {"at": {"path": "/f"}, "body": {"bytes": ""}}});
+    let missing = json!({"preconditions": [[{"path": "/"}, "absent"]], "ops": [write]});
+    send("commit", &missing).refused(409, "CONFLICT");
+    ok("commit", &json!({"preconditions": [[{"path": "/"}, "exists"]], "ops": [write]}));
+    assert_ne!(ok("stat", &json!({}))["entry"]["version"], root["version"]);
+    assert_eq!(ok("stat", &json!({"at": before.to_string()}))["entry"], root);
+    let others = world.server.bound_key(&json!({"agent": "scout", "user": "bob"}));
+    world.server.post_as(&others, "tree/list", r#"{"chat":"ann"}"#).refused(403, "FORBIDDEN");
 }
 
 #[test]
