@@ -58,12 +58,12 @@ pub(super) fn said(line: &[u8], question: &Question) -> Result<Option<Said>> {
     let mut texts = Vec::new();
     let is_part = text.len() > COMPLETE;
     if is_part {
-        texts.push(body(&part(&text, &found, PART)));
+        texts.push(body(&part(&text, (question, &found), PART)));
     } else {
         texts.push(body(&text));
     }
     if text.len() > SHORT + SHORT / 2 {
-        texts.push(body(&part(&text, &found, SHORT)));
+        texts.push(body(&part(&text, (question, &found), SHORT)));
     }
     let time = Timestamp::parse_rfc3339_saturating(&message.created_at).ok();
     Ok(Some(Said { who, texts, is_part, time, words: found.share_of(question) }))
@@ -115,9 +115,9 @@ fn body(text: &str) -> String {
     body
 }
 
-/// Returns the part of a text with most words of the question. `…` stands for what is left out.
-fn part(text: &str, found: &FoundTerms, most: usize) -> String {
-    let Range { start, end } = excerpt(text, found, most);
+/// Returns the part of a text that answers the question best. `…` stands for what is left out.
+fn part(text: &str, (question, found): (&Question, &FoundTerms), most: usize) -> String {
+    let Range { start, end } = excerpt(text, question, found, most);
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
     format!("{before}{}{after}", text[start..end].trim())
 }
@@ -129,7 +129,11 @@ fn text_of(block: &Block, question: &Question) -> Option<String> {
         let text = masked(text);
         let text = text.trim();
         // Most are short already, so no words need to be found.
-        if text.len() <= most { text.to_owned() } else { part(text, &FoundTerms::of(text, question), most) }
+        if text.len() <= most {
+            text.to_owned()
+        } else {
+            part(text, (question, &FoundTerms::of(text, question)), most)
+        }
     };
     let text = match block {
         Block::Text(text) => masked(text).trim().to_owned(),

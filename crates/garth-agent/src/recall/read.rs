@@ -26,8 +26,9 @@ const START: u64 = WHOLE + CONTEXT as u64;
 const UNDIVIDED: u64 = 1 << 10;
 /// Limit on the bytes that are read of an abstract, overview or meta.
 const LAYER: u64 = 64 << 10;
-/// Limit on the bytes of the best part of a passage: two or three sentences.
-const EXCERPT: usize = 480;
+/// Limits on the bytes of the best parts of a passage, the longest first: a paragraph, and two or three
+/// sentences. There are several where a passage is half as long again.
+const EXCERPTS: [usize; 2] = [960, 480];
 
 /// Hit in a layer of a memory, or in a file.
 pub(super) type LayerHit = (Option<Level>, Hit);
@@ -315,12 +316,17 @@ impl RegionText<'_> {
         };
         let first = undivided.cloned();
         let mut forms = vec![first.unwrap_or_else(|| cut(passage.clone(), What::Passage))];
-        if passage.len() > EXCERPT + EXCERPT / 2
+        let shorter: Vec<usize> =
+            EXCERPTS.into_iter().filter(|most| passage.len() > most + most / 2).collect();
+        if !shorter.is_empty()
             && let Ok(text) = std::str::from_utf8(&self.bytes[passage.clone()])
         {
-            let best = excerpt(text, &FoundTerms::of(text, question), EXCERPT);
-            let best = passage.start + best.start..passage.start + best.end;
-            forms.extend((!best.is_empty()).then(|| cut(best, What::Excerpt)));
+            let found = FoundTerms::of(text, question);
+            for most in shorter {
+                let best = excerpt(text, question, &found, most);
+                let best = passage.start + best.start..passage.start + best.end;
+                forms.extend((!best.is_empty()).then(|| cut(best, What::Excerpt)));
+            }
         }
         forms
     }

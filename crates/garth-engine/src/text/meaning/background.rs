@@ -27,13 +27,11 @@ pub fn share_in_english(token: &str) -> Option<f64> {
 }
 
 fn shares() -> HashMap<String, f64> {
-    let words = Table::get().beginnings().filter(|(word, _)| is_word(word));
-    let mut words: Vec<(u32, &str)> = words.map(|(word, number)| (number, word)).collect();
-    // The index of the vocabulary has no order; the numbers are in that of the vocabulary.
-    words.sort_unstable();
-    words.truncate(COUNTED);
-    let mut shares = HashMap::with_capacity(words.len());
-    for (rank, (_, word)) in (1_u32..).zip(words) {
+    // In the order of their frequency.
+    let words = Table::get().beginnings().iter().map(|(word, _)| *word).filter(|word| is_word(word));
+    let words = words.take(COUNTED);
+    let mut shares = HashMap::with_capacity(COUNTED);
+    for (rank, word) in (1_u32..).zip(words) {
         for token in of_word(word) {
             // The first word with a token is the most frequent one.
             shares.entry(token).or_insert_with(|| share_at(rank));

@@ -35,15 +35,13 @@ impl Words {
         mean = mean.map(|sum: f32| sum / (table.len().max(1)) as f32);
         let proposed =
             |word: &str| word.len() >= SHORTEST && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        let beginnings = table.beginnings().filter(|(word, _)| proposed(word));
-        let mut words: Vec<Word> = beginnings
-            .filter_map(|(word, token)| {
+        let beginnings = table.beginnings().iter().filter(|(word, _)| proposed(word));
+        let words = beginnings
+            .filter_map(|&(word, token)| {
                 let length = length(&sum(&[token], &mean)?);
                 (length > 0.0).then(|| Word { word, token, scale: length.recip() })
             })
             .collect();
-        // The vocabulary is a map without order.
-        words.sort_by_key(|word| word.token);
         Self { words, mean }
     }
 }

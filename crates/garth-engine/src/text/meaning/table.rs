@@ -1,8 +1,8 @@
 //! The table of token vectors. `cargo xtask distil` writes it; the vectors are read where they lie in the
 //! program, and only an index of the vocabulary is built, at the first use.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Numbers of a vector.
@@ -13,17 +13,17 @@ const MAGIC: &[u8] = b"garthtv1";
 static FILE: &[u8] = include_bytes!("../../../data/token-vectors.bin");
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(FILE).unwrap_or_default());
 
-/// Numbers of tokens.
-type Index = HashMap<&'static str, u32, BuildHasherDefault<LetterHash>>;
+/// Letters of a token, and its number.
+type Letters = (&'static str, u32);
 
 /// Vocabulary and vectors. A token's number is that of its row.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: &'static [[u8; DIMENSIONS]],
-    beginnings: Index,
-    continuations: Index,
-    /// Length of the longest token, in bytes.
-    pub(super) longest: usize,
+    /// Tokens that begin a word, in the order of their numbers.
+    beginnings: Vec<Letters>,
+    first: Prefixes,
+    later: Prefixes,
 }
 
 impl Table {
@@ -45,14 +45,15 @@ impl Table {
         if magic != MAGIC || rows.len() != count {
             return None;
         }
-        let mut table = Self { rows, ..Self::default() };
+        let mut beginnings_of = Vec::new();
+        let mut continuations = Vec::new();
         for (number, word) in (0..).zip(std::str::from_utf8(words).ok()?.lines()) {
             let begins = (number as usize) < beginnings;
-            let index = if begins { &mut table.beginnings } else { &mut table.continuations };
-            index.insert(word, number);
-            table.longest = table.longest.max(word.len());
+            if begins { &mut beginnings_of } else { &mut continuations }.push((word, number));
         }
-        (table.beginnings.len() + table.continuations.len() == count).then_some(table)
+        let (first, later) = (Prefixes::of(beginnings_of.clone())?, Prefixes::of(continuations)?);
+        let table = Self { rows, beginnings: beginnings_of, first, later };
+        (table.first.tokens + table.later.tokens == count).then_some(table)
     }
 
     /// Returns the number of tokens.
@@ -65,44 +66,77 @@ impl Table {
         self.rows.get(token as usize)
     }
 
-    /// Returns the tokens that begin a word, in no order.
-    pub(super) fn beginnings(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        self.beginnings.iter().map(|(word, token)| (*word, *token))
+    /// Returns the tokens that begin a word, in the order of their numbers.
+    pub(super) fn beginnings(&self) -> &[Letters] {
+        &self.beginnings
     }
 
-    /// Returns the number of the token with these letters that begins a word, or continues one.
-    pub(super) fn token(&self, letters: &str, begins: bool) -> Option<u32> {
-        let tokens = if begins { &self.beginnings } else { &self.continuations };
-        tokens.get(letters).copied()
+    /// Returns the longest token that `text` begins with, and its length in bytes: one that begins a word, or
+    /// one that continues it.
+    pub(super) fn longest(&self, text: &str, begins: bool) -> Option<(u32, usize)> {
+        if begins { &self.first } else { &self.later }.longest(text)
     }
 }
 
-/// Hash of a few letters: the multiplication of Firefox. The keys are those of the program, so that
-/// nobody can choose them to collide.
+/// Tokens as a tree of their bytes, in which the longest that a text begins with is found in one pass.
 #[derive(Debug, Default)]
-struct LetterHash(u64);
-
-impl LetterHash {
-    fn add(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
+struct Prefixes {
+    /// Nodes; the first one is the root. The children of a node lie side by side, in the order of `bytes`.
+    nodes: Vec<Node>,
+    /// Byte that leads to each node.
+    bytes: Vec<u8>,
+    /// Number of tokens.
+    tokens: usize,
 }
 
-impl Hasher for LetterHash {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.add(u64::from_le_bytes(*word));
+#[derive(Clone, Debug, Default)]
+struct Node {
+    children: Range<u32>,
+    /// Token that ends here.
+    token: Option<u32>,
+}
+
+impl Prefixes {
+    /// Returns the tree of some tokens; `None` if two are equal or one is empty.
+    fn of(mut tokens: Vec<Letters>) -> Option<Self> {
+        tokens.sort_unstable();
+        if tokens.iter().any(|(letters, _)| letters.is_empty())
+            || tokens.windows(2).any(|pair| pair[0].0 == pair[1].0)
+        {
+            return None;
         }
-        self.add(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        let mut tree = Self { nodes: vec![Node::default()], bytes: vec![0], tokens: tokens.len() };
+        // Nodes with the tokens below them and their depth.
+        let mut due = VecDeque::from([(0_usize, &tokens[..], 0_usize)]);
+        while let Some((node, mut below, depth)) = due.pop_front() {
+            // A token that ends here is sorted before those that go on.
+            if let Some(((letters, number), longer)) = below.split_first()
+                && letters.len() == depth
+            {
+                tree.nodes[node].token = Some(*number);
+                below = longer;
+            }
+            let first = tree.nodes.len() as u32;
+            for of_byte in below.chunk_by(|one, other| one.0.as_bytes()[depth] == other.0.as_bytes()[depth]) {
+                due.push_back((tree.nodes.len(), of_byte, depth + 1));
+                tree.nodes.push(Node::default());
+                tree.bytes.push(of_byte[0].0.as_bytes()[depth]);
+            }
+            tree.nodes[node].children = first..tree.nodes.len() as u32;
+        }
+        Some(tree)
     }
 
-    fn write_u8(&mut self, byte: u8) {
-        self.add(u64::from(byte));
-    }
-
-    fn finish(&self) -> u64 {
-        // The map takes its bucket from the low bits, which the multiplication mixes least.
-        self.0 ^ self.0 >> 32
+    fn longest(&self, text: &str) -> Option<(u32, usize)> {
+        let (mut node, mut longest) = (self.nodes.first()?, None);
+        for (byte, length) in text.bytes().zip(1..) {
+            let children = node.children.start as usize..node.children.end as usize;
+            let Ok(place) = self.bytes[children.clone()].binary_search(&byte) else { break };
+            node = &self.nodes[children.start + place];
+            if let Some(token) = node.token {
+                longest = Some((token, length));
+            }
+        }
+        longest
     }
 }

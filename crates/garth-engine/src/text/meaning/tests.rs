@@ -22,6 +22,12 @@ fn tokens_of(text: &str) -> Vec<u32> {
     tokens
 }
 
+/// Returns the number of a token with these letters.
+fn token(letters: &str, begins: bool) -> Option<u32> {
+    let (number, length) = Table::get().longest(letters, begins)?;
+    (length == letters.len()).then_some(number)
+}
+
 /// Returns the same weight for all tokens.
 fn equal_weights(weight: f32) -> Weights {
     Weights { holding: vec![0; Table::get().len() as usize], weights: vec![(weight * PARTS) as i16] }
@@ -35,9 +41,12 @@ fn embed(text: &str) -> Embedding {
 fn reads_table_of_program() {
     let table = Table::get();
     assert_eq!(table.len(), 29_523);
-    assert_eq!(table.longest, 18);
-    assert!(table.token("coffee", true).is_some() && table.token("ing", false).is_some());
-    assert_eq!(table.token("[CLS]", true), None);
+    assert!(token("coffee", true).is_some() && token("ing", false).is_some());
+    assert_eq!(token("[CLS]", true), None);
+    // The longest one, and none that continues a word in place of one that begins it.
+    let coffee = token("coffee", true).map(|number| (number, 6));
+    assert_eq!(table.longest("coffee, black", true), coffee);
+    assert_eq!(table.longest("", true), None);
 }
 
 #[test]
@@ -52,6 +61,13 @@ fn refuses_table_of_another_format() {
         file.leak()
     };
     assert!(Table::read(file(b"garthtv1", 128, 2)).is_some());
+    let [none, twice] = [&b"\nab\n"[..], b"a\na\n"].map(|words| {
+        let mut file = file(b"garthtv1", 128, 2).to_vec();
+        file[24..28].copy_from_slice(words);
+        file[16..20].copy_from_slice(&2_u32.to_le_bytes());
+        Table::read(file.leak())
+    });
+    assert!(none.is_none() && twice.is_none(), "{none:?} {twice:?}");
     for wrong in [file(b"garthtv2", 128, 2), file(b"garthtv1", 64, 2), file(b"garthtv1", 128, 1), b"garth"] {
         assert!(Table::read(wrong).is_none());
     }
@@ -59,10 +75,9 @@ fn refuses_table_of_another_format() {
 
 #[test]
 fn tokens_equal_those_of_the_model() {
-    let table = Table::get();
-    let number = |token: &String| match token.strip_prefix("##") {
-        Some(rest) if !rest.is_empty() => table.token(rest, false).unwrap(),
-        _ => table.token(token, true).unwrap(),
+    let number = |letters: &String| match letters.strip_prefix("##") {
+        Some(rest) if !rest.is_empty() => token(rest, false).unwrap(),
+        _ => token(letters, true).unwrap(),
     };
     for line in REFERENCE.lines() {
         let case: Case = serde_json::from_str(line).unwrap();
@@ -125,7 +140,7 @@ fn rare_tokens_weigh_more() {
     let passages: Vec<Vec<u32>> =
         ["the boiler is dead", "the floor is cold", "the gauge sinks"].map(tokens_of).into();
     let weights = Weights::by_rarity(passages.iter().map(Vec::as_slice));
-    let weight = |word| weights.of(Table::get().token(word, true).unwrap()).unwrap();
+    let weight = |word| weights.of(token(word, true).unwrap()).unwrap();
     assert!(weight("the") < weight("is") && weight("is") < weight("boiler"));
     assert!(weight("boiler") < weight("zebra"));
     assert_eq!(f32::from(weight("the")), (2.0_f32.ln() * PARTS).round());

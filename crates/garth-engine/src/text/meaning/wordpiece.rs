@@ -80,19 +80,11 @@ fn word(table: &Table, word: &str, out: &mut Vec<u32>) {
     }
     let mut rest = word;
     while !rest.is_empty() {
-        let begins = rest.len() == word.len();
-        let mut end = rest.floor_char_boundary(table.longest);
-        let token = loop {
-            if end == 0 {
-                out.truncate(before);
-                return;
-            }
-            if let Some(token) = table.token(&rest[..end], begins) {
-                break token;
-            }
-            end = rest.floor_char_boundary(end - 1);
+        let Some((token, length)) = table.longest(rest, rest.len() == word.len()) else {
+            out.truncate(before);
+            return;
         };
         out.push(token);
-        rest = &rest[end..];
+        rest = &rest[length..];
     }
 }
