@@ -372,7 +372,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Corrupt => Code::Corrupt,
         ErrorKind::Format | ErrorKind::Io => Code::Internal,
     };
-    let refusal = Refusal::new(code, message);
+    let refusal = Refusal::new(code, for_clients(message));
     if !refusal.status.is_server_error() {
         return refusal;
     }
@@ -385,6 +385,16 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         _ => Refusal::internal().message,
     };
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
+}
+
+/// Returns a message with advice for clients in place of an option of the command line.
+fn for_clients(message: &str) -> Cow<'_, str> {
+    match message.strip_suffix("; see `--upload-limit`") {
+        Some(limit) => Cow::Owned(format!(
+            "{limit}; send parts to `POST /v1/uploads`, and join them with `POST /v1/batch`"
+        )),
+        None => Cow::Borrowed(message),
+    }
 }
 
 /// Returns an error and all of its causes as one text.

@@ -18,7 +18,7 @@ use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::home::Scope;
 use garth_engine::model::{At, ByteRange, Entry, SetAttrs, Timestamp, VersionId};
-use garth_engine::{Error, ErrorKind, TreePath};
+use garth_engine::{ErrorKind, TreePath};
 use hyper::body::Body as _;
 use serde_json::{Value, json};
 
@@ -248,7 +248,7 @@ async fn store(
             Refusal::new(Code::PathConflict, format!("{path} is a directory; name a file in it"))
         }
         ErrorKind::Conflict if !conditions.is_empty() => unmet("If-Match` or `If-None-Match"),
-        _ => not_received(error),
+        _ => error.into(),
     })?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = respond::json(Bytes::from(answer(call, &path, &written).to_string()));
@@ -329,16 +329,4 @@ fn quoted(etag: VersionId) -> String {
 fn unmet(headers: &str) -> Refusal {
     let message = format!("the file is not as `{headers}` requires; read its current `ETag`, and try again");
     Refusal::new(Code::Conflict, message).with_status(StatusCode::PRECONDITION_FAILED)
-}
-
-/// Returns the refusal of content that did not arrive, or that the tree does not take.
-pub(super) fn not_received(error: Error) -> Refusal {
-    match error.kind() {
-        ErrorKind::TooLarge => {
-            // The rest of the message names an option of the command line.
-            let message = error.message().split("; see `--").next().unwrap_or_default();
-            Refusal::new(Code::PayloadTooLarge, message)
-        }
-        _ => error.into(),
-    }
 }
