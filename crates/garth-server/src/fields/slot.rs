@@ -7,7 +7,7 @@ use garth_agent::memory::Edge;
 use garth_agent::session::Usage;
 use garth_agent::workspace::{Host, Inputs};
 use garth_engine::home::Binding;
-use garth_engine::model::Timestamp;
+use garth_engine::model::{Timestamp, json_flaw};
 use serde_json::value::RawValue;
 
 use super::bounded;
@@ -152,11 +152,11 @@ impl<'a> Slot<'a> for BTreeMap<String, String> {
 
     fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
         let Kind::Object { max, .. } = kind else { return Err(Flaw::new()) };
-        bounded::texts(json, *max).map_err(|error| error.to_string())
+        bounded::texts(json, *max).map_err(|error| json_flaw("", json, &error, &|_| None))
     }
 }
 
-/// Reads types that `serde` knows, with the errors of `serde`. A struct is read from an object only.
+/// Reads types that `serde` knows. A struct is read from an object only.
 macro_rules! deserialized {
     ($($type:ty as $shape:ident),*) => {
         $(impl<'a> Slot<'a> for $type {
@@ -171,7 +171,8 @@ macro_rules! deserialized {
                 if !are_objects {
                     return Err(Flaw::new());
                 }
-                serde_json::from_str(json).map_err(|error| error.to_string())
+                let read = |json: &str| serde_json::from_str::<$type>(json);
+                read(json).map_err(|error| json_flaw("", json, &error, &|json: &str| read(json).err()))
             }
         })*
     };
