@@ -31,7 +31,7 @@ use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
 use super::transfer::{expected, incoming, outgoing};
 use crate::errors::{Code, Refusal};
-use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, string_of};
+use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, string_of};
 
 const IF_MATCH_HEADER: Header = Header {
     name: "if-match",
@@ -87,7 +87,7 @@ fields! {
     /// Returns the bytes of a file, or of one range of it.
     pub(super) struct ReadFields<'a> {
         /// Time of the tree: time, sequence or name of a snapshot. Default: now.
-        at: Option<Cow<'a, str>> = string_of("moment");
+        at: Option<Cow<'a, str>> = moment();
         /// Version of the file. Default: the one of that time.
         version: Option<Cow<'a, str>> = string_of("version");
     }

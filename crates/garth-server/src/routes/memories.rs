@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::call::Call;
 use crate::errors::Refusal;
 use crate::fields::{
-    MAX_INTEGER, Page, array, end_time, fields, flag, integer, number_in, string, string_of, strings, time,
-    words,
+    MAX_INTEGER, Page, array, end_time, fields, flag, integer, moment, number_in, string, string_of, strings,
+    time, words,
 };
 
 /// Memories of a page unless the call sets a limit.
@@ -91,7 +91,7 @@ fields! {
         /// Layer: 0 is the abstract, 1 the overview, 2 the content.
         layer: u64 = integer(0, 2), or 2;
         /// Time of the memory: time, sequence, version or name of a snapshot. Default: now.
-        at: Option<Cow<'a, str>> = string();
+        at: Option<Cow<'a, str>> = moment();
     }
 }
 

@@ -53,6 +53,38 @@ fn calls_reject_duplicate_and_mistyped_fields() {
     }
 }
 
+#[test]
+fn moments_are_strings_or_sequences() {
+    let server = Server::start();
+    let mut tried = 0;
+    for call in json_calls() {
+        for field in call.fields.iter().filter(|field| field.of == "moment") {
+            let name = field.name;
+            let ask = |moment: &str| {
+                let required = call.fields.iter().filter(|other| other.required && other.name != name);
+                let required = required.map(|field| format!("\"{}\":{}", field.name, example(field)));
+                let fields: Vec<String> = required.chain([format!("\"{name}\":{moment}")]).collect();
+                server.post(&path(&call), format!("{{{}}}", fields.join(",")))
+            };
+            for moment in ["1", "1.0", "\"1\"", "\"now\""] {
+                let answer = ask(moment).text();
+                assert!(
+                    !answer.contains(&format!("\\\"{name}\\\" must")),
+                    "{} {moment}: {answer}",
+                    call.path
+                );
+            }
+            for wrong in ["-1", "1.5", "true"] {
+                let message = ask(wrong).refused(400, "VALIDATION_ERROR");
+                let expected = format!("\"{name}\" must be a time, a sequence or the name of a snapshot");
+                assert_eq!(message, expected, "{} {wrong}", call.path);
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "{tried}");
+}
+
 /// Returns a value of the type of a field.
 fn example(field: &FieldReference) -> String {
     match (field.r#type, field.words.first()) {

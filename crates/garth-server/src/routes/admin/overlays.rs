@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, stored_path, string, string_of, words};
+use crate::fields::{Page, fields, moment, stored_path, string, string_of, words};
 use crate::routes::call::Call;
 
 /// Limit on the conflicts that an answer lists.
@@ -25,7 +25,7 @@ fields! {
         /// Directory that the overlay shows.
         path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
         /// Time, sequence or snapshot whose state the overlay shows. Default: it follows the directory.
-        at: Option<Cow<'a, str>> = string_of("time");
+        at: Option<Cow<'a, str>> = moment();
         /// Reason for the commit, stored with it.
         message: Option<Cow<'a, str>> = string();
     }
