@@ -8,6 +8,7 @@ use garth_agent::nearest::nearest;
 use garth_engine::compute::working;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::cursor::{self, RequestHash};
 use super::field::Field;
@@ -79,6 +80,14 @@ impl<'a> Fields<'a> {
     /// Returns the cursor of a position in the answers to this request.
     pub(crate) fn cursor_of(&self, position: &str) -> String {
         cursor::encoded(&self.hash(), position)
+    }
+
+    /// Returns a page of items. `next` is the position of the next page; the last page names none.
+    pub(crate) fn page(&self, items: Vec<Value>, next: Option<&str>) -> Value {
+        match next {
+            Some(next) => json!({"items": items, "has_more": true, "next_cursor": self.cursor_of(next)}),
+            None => json!({"items": items}),
+        }
     }
 
     /// Returns the hash of this request, without the fields of its page, for a cursor that is sealed.

@@ -132,10 +132,7 @@ pub(super) async fn log(
     let versions = memories.log(&fields.uri.parse()?, &page).await?;
     let items: Vec<Value> = versions.items.iter().map(version).collect();
     let last = versions.items.last().filter(|_| versions.more).map(|last| last.id.to_string());
-    Ok(match last {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, last.as_deref()))
 }
 
 fn version(version: &MemoryVersion) -> Value {
@@ -345,10 +342,7 @@ pub(super) async fn list(
     list.limit = fields.page.limit;
     let page = memories.list(&list).await?;
     let items: Vec<Value> = page.items.iter().map(item).collect();
-    Ok(match page.next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, page.next.as_deref()))
 }
 
 fn item((uri, meta): &(Uri, Meta)) -> Value {

@@ -140,10 +140,10 @@ pub(in crate::routes) async fn list(
     let has_more = listed.len() > limit;
     listed.truncate(limit);
     // A page may have fewer items than accounts were read.
-    let next = listed.last().filter(|_| has_more).map(|last| call.fields.cursor_of(&last.id));
+    let next = listed.last().filter(|_| has_more).map(|last| &*last.id);
     let active = listed.iter().filter(|account| account.state == AccountState::Active);
     let items: Vec<Value> = active.map(shown).collect();
-    Ok(json!({"items": items, "has_more": has_more, "next_cursor": next}))
+    Ok(call.fields.page(items, next))
 }
 
 fields! {

@@ -100,9 +100,9 @@ pub(in crate::routes) async fn list(
     page.after = fields.page.cursor.as_deref().map(position).transpose()?;
     let listed = call.home.keys(account, &page).await?;
     let next = listed.items.last().filter(|_| listed.more);
-    let next = next.map(|last| call.fields.cursor_of(&format!("{}-{}", last.created.0, last.id)));
+    let next = next.map(|last| format!("{}-{}", last.created.0, last.id));
     let items: Vec<Value> = listed.items.iter().map(shown).collect();
-    Ok(json!({"items": items, "has_more": listed.more, "next_cursor": next}))
+    Ok(call.fields.page(items, next.as_deref()))
 }
 
 /// Returns the creation time and the id of a cursor.

@@ -80,12 +80,8 @@ pub(in crate::routes) async fn list(
     let listing = StoredOverlay::list(&**account, &page).await?;
     let shown = |StoredInfo { id, lower, .. }: &StoredInfo| json!({"id": id, "path": lower.root.as_str(), "as_of": lower.as_of});
     let items: Vec<Value> = listing.items.iter().map(shown).collect();
-    Ok(match listing.items.last() {
-        Some(last) if listing.more => {
-            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&last.id)})
-        }
-        _ => json!({"items": items}),
-    })
+    let last = listing.items.last().filter(|_| listing.more);
+    Ok(call.fields.page(items, last.map(|last| &*last.id)))
 }
 
 fields! {
@@ -114,13 +110,8 @@ pub(in crate::routes) async fn diff(
         json!({"path": path.as_str(), "change": change, "kind": kind})
     };
     let items: Vec<Value> = listing.items.iter().map(shown).collect();
-    Ok(match listing.items.last() {
-        Some(last) if listing.more => {
-            let next = call.fields.cursor_of(last.path.as_str());
-            json!({"items": items, "has_more": true, "next_cursor": next})
-        }
-        _ => json!({"items": items}),
-    })
+    let last = listing.items.last().filter(|_| listing.more);
+    Ok(call.fields.page(items, last.map(|last| last.path.as_str())))
 }
 
 fields! {

@@ -473,10 +473,6 @@ pub(in crate::routes) async fn wrote(
         json!({"path": file.path.as_str(), "size": file.size, "bytes": bytes, "more": file.more})
     };
     let items: Vec<Value> = files.iter().map(item).collect();
-    Ok(match next {
-        Some(next) => {
-            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&format!("{}-{}", next.seq.0, next.changes))})
-        }
-        None => json!({"items": items}),
-    })
+    let next = next.map(|next| format!("{}-{}", next.seq.0, next.changes));
+    Ok(call.fields.page(items, next.as_deref()))
 }
