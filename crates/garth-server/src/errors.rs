@@ -373,14 +373,13 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Format | ErrorKind::Io => Code::Internal,
     };
     let refusal = Refusal::new(code, for_clients(message));
-    if !refusal.status.is_server_error() {
+    // A call that a tree does not support fails by its request, and so is not logged.
+    if !refusal.status.is_server_error() || kind == ErrorKind::Unsupported {
         return refusal;
     }
     // Only these messages are written for clients. Others may name files of the host.
     let message = match kind {
-        ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            message.to_owned()
-        }
+        ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => message.to_owned(),
         _ if code == Code::Unavailable => Refusal::unavailable().message,
         _ => Refusal::internal().message,
     };

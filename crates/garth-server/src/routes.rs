@@ -305,7 +305,8 @@ impl<'a> Admission<'a> {
     /// shows its span.
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
-        let account = self.admitted.key().share();
+        // A key of the data folder has none.
+        let account = self.admitted.key().account.as_deref();
         let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty()).or(caller.agent_id.as_deref());
         let (user, session) = (caller.user.as_deref(), caller.session_name());
         let session = session.as_deref();
