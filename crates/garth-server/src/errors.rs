@@ -209,6 +209,13 @@ impl Refusal {
         Self::new(Code::RequestTimeout, message).with_header("connection", "close")
     }
 
+    /// Returns the refusal of a range that begins after the end of `size` bytes.
+    pub(crate) fn range_beyond(size: u64) -> Self {
+        let message = format!("`Range` begins after the end: there are {size} bytes");
+        let refusal = Self::validation(message).with_status(StatusCode::RANGE_NOT_SATISFIABLE);
+        refusal.with_header("content-range", format!("bytes */{size}"))
+    }
+
     pub(crate) fn internal() -> Self {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
     }

@@ -115,10 +115,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (status, range) = match part(head, &etag, entry.size) {
         Part::Whole => (StatusCode::OK, 0..entry.size),
         Part::Range(range) => (StatusCode::PARTIAL_CONTENT, range),
-        Part::Beyond => {
-            let range = [(CONTENT_RANGE, format!("bytes */{}", entry.size))];
-            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
-        }
+        Part::Beyond => return Err(Refusal::range_beyond(entry.size)),
     };
     let asked = ByteRange { offset: range.start, length: range.end - range.start };
     // The answer to `HEAD` has the length of a body that is not read.
