@@ -10,7 +10,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
-use garth_engine::{Error, ErrorKind};
+use garth_engine::{Error, ErrorKind, TreePath};
 
 /// Code of a refusal, by which a client decides what to do. Part of the public API, `docs/specs/kv-api.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,13 +127,16 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// Additional header of the response.
     header: Option<(&'static str, Cow<'static, str>)>,
+    /// Path that the failure is about, in the tree where it was found. Shown by [`Refusal::naming_path`] alone.
+    path: Option<Box<TreePath>>,
     /// Cause, for the log only.
     cause: Option<String>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { status: code.parts().1, code, message: message.into(), header: None, cause: None }
+        let (status, message) = (code.parts().1, message.into());
+        Self { status, code, message, header: None, path: None, cause: None }
     }
 
     pub(crate) fn validation(message: impl Into<String>) -> Self {
@@ -233,15 +236,20 @@ impl Refusal {
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
     }
 
-    /// Returns the refusal of an error of the tree, with the path that it is about.
-    pub(crate) fn with_path(error: Error) -> Self {
-        let path = error.path().cloned();
-        let mut refusal = Self::from(error);
+    /// Puts the path that the failure is about before the message, if it is known. Only for a failure in the
+    /// tree of the call, and for a caller who may see where its links lead.
+    pub(crate) fn naming_path(mut self) -> Self {
+        let path = self.path.take();
         // The messages of other failures are written here, or name the path already.
-        if let Some(path) = path.filter(|_| refusal.status.is_client_error()) {
-            refusal.message = format!("{path}: {}", refusal.message);
+        if let Some(path) = path.filter(|_| self.status.is_client_error()) {
+            self.message = format!("{path}: {}", self.message);
         }
-        refusal
+        self
+    }
+
+    /// Forgets the path, which is that of another tree than the tree of the call.
+    pub(crate) fn without_path(self) -> Self {
+        Self { path: None, ..self }
     }
 
     /// Returns the refusal without its content, for a key that may write but not read.
@@ -338,7 +346,8 @@ impl From<Error> for Refusal {
             return Self::slow_body(*limit);
         }
         if !error.is(ErrorKind::Corrupt) {
-            return of_kind(error.kind(), error.message(), &error);
+            let path = error.path().cloned().map(Box::new);
+            return Self { path, ..of_kind(error.kind(), error.message(), &error) };
         }
         // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {

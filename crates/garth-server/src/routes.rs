@@ -62,6 +62,7 @@ use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
 use self::table::{MEDIA_PATH, alias, nearest_route, routes_by_path};
 use self::transfer::check_head;
+use self::tree::Tree;
 use crate::answers::{PAGE, is_long};
 use crate::auth::{Denied, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
@@ -197,14 +198,15 @@ impl<'a> Admission<'a> {
                 let span = self.span(&call.caller);
                 let stored = async {
                     let call = call.begin_before_body().await?;
-                    handler(call, self.head, body).await
+                    handler(call, self.head, body).await.map_err(|refusal| self.named(refusal))
                 };
                 log_within(span, stored).await
             }
             Run::Download(handler) => {
                 let query = query(&self.head.uri, self.route)?;
                 let call = self.call(&query, &[]).await?;
-                let mut answer = log_within(self.span(&call.caller), handler(&call, self.head)).await?;
+                let answer = log_within(self.span(&call.caller), handler(&call, self.head)).await;
+                let mut answer = answer.map_err(|refusal| self.named(refusal))?;
                 answer.extensions_mut().insert(StoredBytes);
                 Ok(answer)
             }
@@ -245,7 +247,7 @@ impl<'a> Admission<'a> {
         let is_watched = self.route.computes() || tracing::enabled!(Level::DEBUG);
         let span = is_watched.then(|| self.span(&call.caller));
         let answering = async {
-            match self.route.run {
+            let answered = match self.route.run {
                 Run::Read(length, handler) => self.read(length, || handler(&call)).await,
                 Run::Write(length, handler) => {
                     let call = call.begin(&self.served.twins).await?;
@@ -256,7 +258,8 @@ impl<'a> Admission<'a> {
                 | Run::ReadControl(_)
                 | Run::WriteControl(_)
                 | Run::Health => Err(Refusal::internal().because("the call is not in JSON")),
-            }
+            };
+            answered.map_err(|refusal| self.named(refusal))
         };
         if let Some(span) = span {
             return log_within(span, answering).await;
@@ -286,6 +289,16 @@ impl<'a> Admission<'a> {
         match self.route.writes() {
             true => self.write(Length::Short, handler(&call)).await,
             false => self.read(Length::Long, || handler(&call)).await,
+        }
+    }
+
+    /// Names the path that a refusal of a call on files is about, for a key that may read. The path has no
+    /// links, so it shows the target of one. Other calls name files by other names than paths of their tree.
+    fn named(self, refusal: Refusal) -> Refusal {
+        let (tree, key) = (self.route.tree, self.admitted.key());
+        match tree == Tree::Files && key.allows(tree.read_scope()) {
+            true => refusal.naming_path(),
+            false => refusal,
         }
     }
 

@@ -105,7 +105,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (entry, file) = opened(&*fs, &path, version).await?;
     let etag = quoted(entry.etag);
     if !conditions.matches(entry.etag) {
-        return Err(unmet("If-Match"));
+        return Err(unmet(&path, "If-Match"));
     }
     if conditions.knows(entry.etag) {
         // A body of unknown length: otherwise `HEAD` would answer that the file is empty.
@@ -244,7 +244,7 @@ async fn store(
         ErrorKind::IsADirectory => {
             Refusal::new(Code::PathConflict, format!("{path} is a directory; name a file in it"))
         }
-        ErrorKind::Conflict if !conditions.is_empty() => unmet("If-Match` or `If-None-Match"),
+        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
         _ => error.into(),
     })?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
@@ -292,7 +292,7 @@ pub(super) async fn delete(call: &Call<'_>, head: &Parts, body: &mut Body) -> Re
                 format!("{path} is a directory; remove it and everything below it with `recursive=true`");
             Refusal::new(Code::PathConflict, message)
         }
-        ErrorKind::Conflict if !conditions.is_empty() => unmet("If-Match` or `If-None-Match"),
+        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
         _ => error.into(),
     })?;
     let may_read = removed == path || call.key.allows(Scope::FilesRead);
@@ -323,7 +323,7 @@ fn quoted(etag: VersionId) -> String {
     format!("\"{etag}\"")
 }
 
-fn unmet(headers: &str) -> Refusal {
-    let message = format!("the file is not as `{headers}` requires; read its current `ETag`, and try again");
+fn unmet(path: &TreePath, headers: &str) -> Refusal {
+    let message = format!("{path}: is not as `{headers}` requires; read its current `ETag`, and try again");
     Refusal::new(Code::Conflict, message).with_status(StatusCode::PRECONDITION_FAILED)
 }

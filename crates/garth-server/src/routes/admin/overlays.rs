@@ -44,7 +44,7 @@ pub(in crate::routes) async fn create(
         Some(moment) => Some(account.as_of(&moment).await?.head().await?.seq),
         None => None,
     };
-    let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(Refusal::with_path)?;
+    let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(refused)?;
     let lower = LowerLayer { root, as_of };
     let (id, lower) = (&*fields.id, &lower);
     let answer = json!({
@@ -54,7 +54,7 @@ pub(in crate::routes) async fn create(
     let created = call.once.answer_with(batch, answer, |batch| async move {
         StoredOverlay::create(&**account, id, lower, &batch).await
     });
-    created.await.map_err(Refusal::with_path)
+    created.await.map_err(refused)
 }
 
 /// Returns a batch without operations, in the name of the caller.
@@ -158,10 +158,15 @@ pub(in crate::routes) async fn apply(
     call.once.answer_after(&**account, batch.clone(), applying).await
 }
 
+/// Returns the refusal of an error, with the path that it is about.
+fn refused(error: Error) -> Refusal {
+    Refusal::from(error).naming_path()
+}
+
 /// Explains how to resolve a conflict.
 fn unapplied(error: Error) -> Refusal {
     let is_conflict = error.is(ErrorKind::Conflict) && error.path().is_some();
-    let mut refusal = Refusal::with_path(error);
+    let mut refusal = refused(error);
     if is_conflict {
         refusal.message.push_str("; \"side\": \"ours\" takes the overlay's side, \"theirs\" the account's");
     }

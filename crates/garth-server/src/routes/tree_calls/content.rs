@@ -78,7 +78,7 @@ pub(in crate::routes) async fn fetch_many(
     for item in fetched.items {
         let has_room = match item {
             Ok((entry, bytes)) => shown.push(&FetchedFile { entry: &entry, content: content(&bytes) })?,
-            Err(error) => shown.push(&FailedItem::of(error.into()))?,
+            Err(error) => shown.push(&FailedItem::of(Refusal::from(error).naming_path()))?,
         };
         if !has_room {
             break;
