@@ -31,6 +31,24 @@ fn calls_reject_unknown_fields_with_suggestion() {
     }
     let message = server.post("put", r#"{"path":"/a","value":1,"ttl":60}"#).refused(400, "VALIDATION_ERROR");
     assert_eq!(message, r#""ttl" is not a field of this call; did you mean "ttl_seconds"?"#);
+    for (call, name, meant) in [
+        ("tree/grep", "pattern", "expressions"),
+        ("tree/grep", "regex", "expressions"),
+        ("tree/glob", "expression", "pattern"),
+        ("tree/search", "path", "in"),
+        ("tree/changes", "in", "within"),
+        ("search", "question", "query"),
+        ("search", "text", "query"),
+        ("recall", "query", "question"),
+        ("recall", "path", "within"),
+        ("get", "key", "path"),
+    ] {
+        let message = server.post(call, format!("{{\"{name}\":\"a\"}}")).refused(400, "VALIDATION_ERROR");
+        let expected = format!("\"{name}\" is not a field of this call; did you mean \"{meant}\"?");
+        assert_eq!(message, expected, "{call}");
+    }
+    let message = server.post("tree/edit", r#"{"colour":"red"}"#).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains(r#"its fields are "path" (required), "old", "new","#), "{message}");
     assert_eq!(server.get("/a"), r#"{"found":false}"#);
 }
 
@@ -115,7 +133,10 @@ fn unknown_path_error_names_nearest_route() {
         ("sesions/append", "POST /v1/sessions/append"),
         ("gett", "POST /v1/get"),
         ("agents/scout/skill/list", "POST /v1/agents/{agent}/skills/list"),
-        ("memories/remove", "POST /v1/memories/move"),
+        ("memories/remove", "POST /v1/memories/delete"),
+        ("prompt", "POST /v1/agents/{agent}/prompt"),
+        ("keys/create", "POST /v1/admin/keys/create"),
+        ("fs", "GET /v1/fs/{*path}"),
         ("nodes/put", "POST /v1/memories/put"),
         ("sessions/withdraw", "POST /v1/sessions/retract"),
         ("sessions/pack", "POST /v1/context/pack"),
