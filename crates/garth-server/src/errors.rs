@@ -150,9 +150,16 @@ impl Refusal {
         Self::validation(message)
     }
 
+    /// Returns the refusal of a key that is not valid. Why it is not would help to guess keys.
     pub(crate) fn unauthorized() -> Self {
-        let message = "send a valid API key as `Authorization: Bearer <api key>`";
+        let message = "this API key is unknown, wrong, revoked or expired; send a valid one";
         Self::new(Code::Unauthorized, message).with_header("www-authenticate", "Bearer")
+    }
+
+    /// Returns the refusal of a request that carries no key.
+    pub(crate) fn no_key() -> Self {
+        let message = "send an API key in exactly one header `Authorization: Bearer KEY`";
+        Self { message: message.to_owned(), ..Self::unauthorized() }
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {

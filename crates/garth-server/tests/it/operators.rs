@@ -97,7 +97,11 @@ fn operator_reads_files_of_all_accounts() {
     let all = world.ok("tree/glob", &json!({"pattern": "/accounts/*/notes/tea.md"}));
     assert_eq!(names(&all, "path"), ["/accounts/acme/notes/tea.md", "/accounts/beta/notes/tea.md"]);
     world.send("GET", "/accounts/none/f", b"").refused(404, "NOT_FOUND");
-    world.post("tree/stat", &json!({"path": "/notes/tea.md"})).refused(404, "NOT_FOUND");
+    let file = "/notes/tea.md";
+    for reply in [world.send("GET", file, b""), world.post("tree/stat", &json!({"path": file}))] {
+        let message = reply.refused(404, "NOT_FOUND");
+        assert!(message.starts_with(file) && message.contains("begin with /accounts/NAME"), "{message}");
+    }
 }
 
 #[test]
