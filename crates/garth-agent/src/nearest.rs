@@ -17,8 +17,8 @@ pub fn edits(word: &str, other: &str) -> usize {
     strsim::damerau_levenshtein(word, other)
 }
 
-/// Returns the similarity of two names, up to 1: the share of letters that need no edit. A name that is a word
-/// of the other counts as near: `ttl` and `ttl_seconds`. Letters inside of a word mean nothing: `at` and
+/// Returns the similarity of two names, up to 1: the share of letters that need no edit. A name that is a
+/// word of the other counts as near: `ttl` and `ttl_seconds`. Letters inside of a word mean nothing: `at` and
 /// `pattern`.
 fn similarity(name: &str, known: &str) -> f64 {
     let has_word = |name: &str, word: &str| name.split(['_', '-']).any(|part| part == word);

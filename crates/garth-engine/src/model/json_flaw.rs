@@ -1,5 +1,5 @@
-//! Reasons why a JSON text is not the form of a value, in words of JSON. The errors of `serde_json` name types
-//! of Rust, and positions in a text that its author may have sent as a part of another one.
+//! Reasons why a JSON text is not the form of a value, in words of JSON. The errors of `serde_json` name
+//! types of Rust, and positions in a text that its author may have sent as a part of another one.
 
 use std::fmt::Write as _;
 

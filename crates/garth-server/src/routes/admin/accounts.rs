@@ -1,6 +1,6 @@
 //! Accounts over HTTP: their creation, list and deletion by operators, and maintenance of the storage of one.
-//! Maintenance changes nothing that a reader sees. An account has no place for a record of its own creation or
-//! deletion, so these calls answer the same whether they or an earlier try made the change.
+//! Maintenance changes nothing that a reader sees. An account has no place for a record of its own creation
+//! or deletion, so these calls answer the same whether they or an earlier try made the change.
 
 use std::borrow::Cow;
 use std::sync::Arc;
