@@ -127,7 +127,7 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// Additional header of the response.
     header: Option<(&'static str, Cow<'static, str>)>,
-    /// Path that the failure is about, in the tree where it was found. Only [`Refusal::naming_path`] shows it.
+    /// Path that the failure is about, in the tree where it was found. [`Refusal::naming_path`] shows it.
     path: Option<Box<TreePath>>,
     /// Cause, for the log only.
     cause: Option<String>,
