@@ -1,7 +1,7 @@
 //! Suggestion of the nearest known name for an unknown one.
 
-/// Similarity from which a name is near: two errors in five letters.
-const NEAR: f64 = 0.6;
+/// Similarity from which a name is near: one error in three letters.
+const NEAR: f64 = 0.65;
 
 /// Returns the known name that is most similar to `name`, if one is near.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
@@ -11,11 +11,19 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     best.filter(|(similarity, _)| *similarity >= NEAR).map(|(_, known)| known)
 }
 
-/// Returns the similarity of two names, up to 1: the share of letters that need no edit. A name that contains
-/// the other counts as near: `in` and `within`.
+/// Returns the number of edits that turn one word into another: letters that are inserted, removed, replaced,
+/// or swapped with the next one.
+pub fn edits(word: &str, other: &str) -> usize {
+    strsim::damerau_levenshtein(word, other)
+}
+
+/// Returns the similarity of two names, up to 1: the share of letters that need no edit. A name that is a
+/// word of the other counts as near: `ttl` and `ttl_seconds`. Letters inside of a word mean nothing: `at` and
+/// `pattern`.
 fn similarity(name: &str, known: &str) -> f64 {
-    let is_inside = name.len() > 1 && (known.contains(name) || name.contains(known));
-    strsim::normalized_damerau_levenshtein(name, known).max(if is_inside { NEAR } else { 0.0 })
+    let has_word = |name: &str, word: &str| name.split(['_', '-']).any(|part| part == word);
+    let is_word = name.len() > 1 && (has_word(known, name) || has_word(name, known));
+    strsim::normalized_damerau_levenshtein(name, known).max(if is_word { NEAR } else { 0.0 })
 }
 
 #[cfg(test)]
@@ -24,11 +32,12 @@ mod tests {
 
     #[test]
     fn suggests_near_names_only() {
-        let known = ["path", "value", "ttl_seconds", "tags", "within", "messages", "if_version"];
+        let known = ["path", "value", "ttl_seconds", "tags", "at", "messages", "if_version", "session"];
         for (name, meant) in [
             ("ttl", "ttl_seconds"),
             ("ttlSeconds", "ttl_seconds"),
-            ("in", "within"),
+            ("version", "if_version"),
+            ("att", "at"),
             ("message", "messages"),
             ("Path", "path"),
             ("tag", "tags"),
@@ -36,7 +45,7 @@ mod tests {
         ] {
             assert_eq!(nearest(name, known), Some(meant), "{name}");
         }
-        for name in ["", "x", "zzz", "completely", "\u{1f980}"] {
+        for name in ["", "x", "zzz", "completely", "pattern", "question", "\u{1f980}"] {
             assert_eq!(nearest(name, known), None, "{name}");
         }
     }

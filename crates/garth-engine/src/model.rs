@@ -14,6 +14,7 @@ pub mod find;
 mod hex;
 pub mod id;
 mod json;
+mod json_flaw;
 pub mod moment;
 pub mod op;
 pub mod query;
@@ -39,6 +40,7 @@ pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY, P
 #[doc(hidden)]
 pub use hex::hex;
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
+pub use json_flaw::json_flaw;
 pub use moment::{is_after_last_time, parse_age};
 pub use op::{
     Access, Body, Create, MAX_ATTRIBUTES, MAX_CUTS, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS,

@@ -47,8 +47,8 @@ pub(crate) async fn authorize(
     headers: &HeaderMap,
     scopes: &[Scope],
 ) -> Result<Admitted, Denied> {
-    let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized().into()) };
-    // The same answer as without a key, so that it reveals nothing about keys.
+    let Some(token) = bearer(headers) else { return Err(Refusal::no_key().into()) };
+    // The same answer for every key that is not valid, so that it reveals nothing about keys.
     let Some(admitted) = home.admit(token).await.map_err(Refusal::from)? else {
         return Err(Denied { refusal: Refusal::unauthorized(), is_wrong_key: true });
     };

@@ -10,7 +10,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
-use garth_engine::{Error, ErrorKind};
+use garth_engine::{Error, ErrorKind, TreePath};
 
 /// Code of a refusal, by which a client decides what to do. Part of the public API, `docs/specs/kv-api.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,13 +127,16 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// Additional header of the response.
     header: Option<(&'static str, Cow<'static, str>)>,
+    /// Path that the failure is about, in the tree where it was found. [`Refusal::naming_path`] shows it.
+    path: Option<Box<TreePath>>,
     /// Cause, for the log only.
     cause: Option<String>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { status: code.parts().1, code, message: message.into(), header: None, cause: None }
+        let (status, message) = (code.parts().1, message.into());
+        Self { status, code, message, header: None, path: None, cause: None }
     }
 
     pub(crate) fn validation(message: impl Into<String>) -> Self {
@@ -147,9 +150,16 @@ impl Refusal {
         Self::validation(message)
     }
 
+    /// Returns the refusal of a key that is not valid. Why it is not would help to guess keys.
     pub(crate) fn unauthorized() -> Self {
-        let message = "send a valid API key as `Authorization: Bearer <api key>`";
+        let message = "this API key is unknown, wrong, revoked or expired; send a valid one";
         Self::new(Code::Unauthorized, message).with_header("www-authenticate", "Bearer")
+    }
+
+    /// Returns the refusal of a request that carries no key.
+    pub(crate) fn no_key() -> Self {
+        let message = "send an API key in exactly one header `Authorization: Bearer KEY`";
+        Self { message: message.to_owned(), ..Self::unauthorized() }
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {
@@ -209,6 +219,13 @@ impl Refusal {
         Self::new(Code::RequestTimeout, message).with_header("connection", "close")
     }
 
+    /// Returns the refusal of a range that begins after the end of `size` bytes.
+    pub(crate) fn range_beyond(size: u64) -> Self {
+        let message = format!("`Range` begins after the end: there are {size} bytes");
+        let refusal = Self::validation(message).with_status(StatusCode::RANGE_NOT_SATISFIABLE);
+        refusal.with_header("content-range", format!("bytes */{size}"))
+    }
+
     pub(crate) fn internal() -> Self {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
     }
@@ -226,15 +243,20 @@ impl Refusal {
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
     }
 
-    /// Returns the refusal of an error of the tree, with the path that it is about.
-    pub(crate) fn with_path(error: Error) -> Self {
-        let path = error.path().cloned();
-        let mut refusal = Self::from(error);
+    /// Puts the path that the failure is about before the message, if it is known. Only for a failure in the
+    /// tree of the call, and for a caller who may see where its links lead.
+    pub(crate) fn naming_path(mut self) -> Self {
+        let path = self.path.take();
         // The messages of other failures are written here, or name the path already.
-        if let Some(path) = path.filter(|_| refusal.status.is_client_error()) {
-            refusal.message = format!("{path}: {}", refusal.message);
+        if let Some(path) = path.filter(|_| self.status.is_client_error()) {
+            self.message = format!("{path}: {}", self.message);
         }
-        refusal
+        self
+    }
+
+    /// Forgets the path, which is that of another tree than the tree of the call.
+    pub(crate) fn without_path(self) -> Self {
+        Self { path: None, ..self }
     }
 
     /// Returns the refusal without its content, for a key that may write but not read.
@@ -331,7 +353,8 @@ impl From<Error> for Refusal {
             return Self::slow_body(*limit);
         }
         if !error.is(ErrorKind::Corrupt) {
-            return of_kind(error.kind(), error.message(), &error);
+            let path = error.path().cloned().map(Box::new);
+            return Self { path, ..of_kind(error.kind(), error.message(), &error) };
         }
         // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {
@@ -372,19 +395,28 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Corrupt => Code::Corrupt,
         ErrorKind::Format | ErrorKind::Io => Code::Internal,
     };
-    let refusal = Refusal::new(code, message);
-    if !refusal.status.is_server_error() {
+    let refusal = Refusal::new(code, for_clients(message));
+    // A call that a tree does not support fails by its request, and so is not logged.
+    if !refusal.status.is_server_error() || kind == ErrorKind::Unsupported {
         return refusal;
     }
     // Only these messages are written for clients. Others may name files of the host.
     let message = match kind {
-        ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            message.to_owned()
-        }
+        ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => message.to_owned(),
         _ if code == Code::Unavailable => Refusal::unavailable().message,
         _ => Refusal::internal().message,
     };
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
+}
+
+/// Returns a message with advice for clients in place of an option of the command line.
+fn for_clients(message: &str) -> Cow<'_, str> {
+    match message.strip_suffix("; see `--upload-limit`") {
+        Some(limit) => Cow::Owned(format!(
+            "{limit}; send parts to `POST /v1/uploads`, and join them with `POST /v1/batch`"
+        )),
+        None => Cow::Borrowed(message),
+    }
 }
 
 /// Returns an error and all of its causes as one text.

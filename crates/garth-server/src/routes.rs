@@ -12,6 +12,7 @@ mod identity;
 mod kv;
 mod media;
 mod memories;
+mod nearest_route;
 mod notes;
 mod open;
 mod range;
@@ -56,12 +57,14 @@ use tracing::{Instrument as _, Level, Span};
 use self::call::{Answering, Call};
 use self::control::{ControlCall, ControlHandler};
 use self::identity::{Caller, named_account};
+use self::nearest_route::nearest_route;
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
-use self::table::{MEDIA_PATH, alias, nearest_route, routes_by_path};
+use self::table::{MEDIA_PATH, alias, routes_by_path};
 use self::transfer::check_head;
+use self::tree::Tree;
 use crate::answers::{PAGE, is_long};
 use crate::auth::{Denied, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
@@ -197,14 +200,15 @@ impl<'a> Admission<'a> {
                 let span = self.span(&call.caller);
                 let stored = async {
                     let call = call.begin_before_body().await?;
-                    handler(call, self.head, body).await
+                    handler(call, self.head, body).await.map_err(|refusal| self.named(refusal))
                 };
                 log_within(span, stored).await
             }
             Run::Download(handler) => {
                 let query = query(&self.head.uri, self.route)?;
                 let call = self.call(&query, &[]).await?;
-                let mut answer = log_within(self.span(&call.caller), handler(&call, self.head)).await?;
+                let answer = log_within(self.span(&call.caller), handler(&call, self.head)).await;
+                let mut answer = answer.map_err(|refusal| self.named(refusal))?;
                 answer.extensions_mut().insert(StoredBytes);
                 Ok(answer)
             }
@@ -245,7 +249,7 @@ impl<'a> Admission<'a> {
         let is_watched = self.route.computes() || tracing::enabled!(Level::DEBUG);
         let span = is_watched.then(|| self.span(&call.caller));
         let answering = async {
-            match self.route.run {
+            let answered = match self.route.run {
                 Run::Read(length, handler) => self.read(length, || handler(&call)).await,
                 Run::Write(length, handler) => {
                     let call = call.begin(&self.served.twins).await?;
@@ -256,7 +260,8 @@ impl<'a> Admission<'a> {
                 | Run::ReadControl(_)
                 | Run::WriteControl(_)
                 | Run::Health => Err(Refusal::internal().because("the call is not in JSON")),
-            }
+            };
+            answered.map_err(|refusal| self.named(refusal))
         };
         if let Some(span) = span {
             return log_within(span, answering).await;
@@ -289,6 +294,16 @@ impl<'a> Admission<'a> {
         }
     }
 
+    /// Names the path that a refusal of a call on files is about, for a key that may read. The path has no
+    /// links, so it shows the target of one. Other calls name files by other names than paths of their tree.
+    fn named(self, refusal: Refusal) -> Refusal {
+        let (tree, key) = (self.route.tree, self.admitted.key());
+        match tree == Tree::Files && key.allows(tree.read_scope()) {
+            true => refusal.naming_path(),
+            false => refusal,
+        }
+    }
+
     /// Returns the idempotency key of a write, if it has one. `body` are the bytes that the client sent.
     fn retry(self, fields: &Fields<'_>, body: &[u8]) -> Result<Option<Retry>, Refusal> {
         let Self { served, route, arguments, .. } = self;
@@ -305,7 +320,8 @@ impl<'a> Admission<'a> {
     /// shows its span.
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
-        let account = self.admitted.key().share();
+        // A key of the data folder has none.
+        let account = self.admitted.key().account.as_deref();
         let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty()).or(caller.agent_id.as_deref());
         let (user, session) = (caller.user.as_deref(), caller.session_name());
         let session = session.as_deref();

@@ -160,7 +160,10 @@ fn fixed(what: &str, bound: &str, named: Option<&str>) -> Result<String> {
 }
 
 fn another(what: &str, bound: &str) -> Error {
-    let message = format!("this API key is bound to the {what} `{bound}`; name it, or leave \"{what}\" out");
+    // The agent may be in the path of a call, where it cannot be left out.
+    let message = format!(
+        "this API key is bound to the {what} `{bound}`; name that one, or none where \"{what}\" is a field"
+    );
     Error::new(ErrorKind::AccessDenied, message)
 }
 

@@ -52,16 +52,17 @@ impl Place {
         Self { at: At::from(&TreePath::root()), of: Use::Repeat }
     }
 
-    /// Returns the least size of the file with content of `length` bytes, and its growth.
-    fn growth(&self, length: u64) -> (u64, u64) {
-        let (after, before) = match self.of {
-            Use::Repeat => (0, 0),
-            Use::Later => return (length, 0),
+    /// Returns content of `length` bytes for this place, as it is judged.
+    fn incoming(&self, length: u64, room: u64) -> Incoming {
+        let (size, before) = match self.of {
+            // The first attempt was judged, and a repeat stores nothing.
+            Use::Repeat => return Incoming { room, ..Incoming::default() },
+            Use::Later => return Incoming { length, size: length, growth: 0, room },
             Use::File(Part::Whole | Part::FreeName, before) => (length, before),
             Use::File(Part::End, before) => (before.saturating_add(length), before),
             Use::File(Part::From(offset), before) => (before.max(offset.saturating_add(length)), before),
         };
-        (after, after.saturating_sub(before))
+        Incoming { length, size, growth: size.saturating_sub(before), room }
     }
 }
 
@@ -412,8 +413,7 @@ impl Files<'_> {
     }
 
     async fn admit(&self, place: &Place, length: u64, room: u64) -> Result<()> {
-        let (size, growth) = place.growth(length);
-        self.fs.admit(&place.at, &Incoming { size, growth, room }).await
+        self.fs.admit(&place.at, &place.incoming(length, room)).await
     }
 
     /// Receives the content of a file, and returns it with its hash.

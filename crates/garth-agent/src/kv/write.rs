@@ -363,7 +363,9 @@ impl Kv<'_> {
         let refused = |kind, why: String| Err(KvError::new(KvCode::FileSystem(kind), why));
         let Some(within) = self.own_reach(file) else { return Ok(()) };
         let Some(top) = within.top_of(file) else {
-            return refused(ErrorKind::AccessDenied, "the caller does not reach this key".to_owned());
+            let why = "the caller does not reach this key; the owner of the agent can open it with `shared` \
+                       in the agent's `settings.json`, such as {\"shared\":{\"kv\":\"write\"}}";
+            return refused(ErrorKind::AccessDenied, format!("`{}`: {why}", put.path));
         };
         // The top of a confined handle cannot be created through it.
         if !top.is_root() && self.kind_of(top).await?.is_none() {

@@ -9,6 +9,7 @@ use garth_agent::workspace::{PromptOptions, Workspace};
 use garth_agent::{Access, AccessPolicy, Caller, Class, Identity, Request, Skill, chat};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::memory::MemoryFs;
+use garth_engine::fs::Incoming;
 use garth_engine::model::{
     At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
     Precondition, SearchQuery, SetAttrs, Timestamp, Within,
@@ -412,6 +413,11 @@ async fn uploads_are_bounded_and_get_free_names() {
     let mut upload = tree.stage(&At::Path(p("/.user/f"))).await.unwrap();
     upload.write(most.into()).await.unwrap();
     assert!(upload.write("x".into()).await.unwrap_err().is(ErrorKind::TooLarge));
+    // A service asks before it receives content: the limit is one on the content, not on the file.
+    let added = Incoming { length: 1, size: (1 << 20) + 1, growth: 1, room: u64::MAX };
+    tree.admit(&At::Path(p("/most")), &added).await.unwrap();
+    let longer = Incoming { length: (1 << 20) + 1, ..added };
+    assert!(tree.admit(&At::Path(p("/most")), &longer).await.unwrap_err().is(ErrorKind::TooLarge));
     let to = Confinement::new(Within::everything(), Owner::new("view").unwrap());
     let view = tree.confined(&to).await.unwrap();
     assert_eq!(refused(&*view, Op::write(p("/f"), vec![0; (1 << 20) + 1])).await, ErrorKind::TooLarge);

@@ -76,6 +76,8 @@ pub trait Upload: Send + fmt::Debug {
 /// Content that a service is about to receive for a file, as far as it knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Incoming {
+    /// Least number of bytes that arrive.
+    pub length: u64,
     /// Least size that the file will have, in bytes.
     pub size: u64,
     /// Least number of bytes by which the content below the path will grow.

@@ -119,7 +119,12 @@ impl OperatorTree {
                 Ok(Place::Inside { account: account.to_owned(), path: TreePath::from_key(below) })
             }
             None if path.name() == Some(ACCOUNTS) && path.segments().count() == 1 => Ok(Place::Accounts),
-            _ => Err(Error::not_found(path)),
+            _ if self.only.is_some() => Err(Error::not_found(path)),
+            _ => {
+                let message =
+                    "no such file or directory: the paths of all accounts begin with /accounts/NAME";
+                Err(Error::at(ErrorKind::NotFound, path, message))
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use super::lines::{Lines, Place};
 use super::schema::SchemaText;
 use super::secrets::Secrets;
 use crate::error::{Error, Result};
+use crate::model::json_flaw;
 
 /// Largest file that is checked as a whole, 16 MiB: a commit holds it in memory.
 pub const MAX_WHOLE: u64 = 16 << 20;
@@ -196,8 +197,12 @@ impl Constraint {
     /// constraint.
     pub fn parse(name: &str, terms: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid(format!("the terms of `{name}` {why}"));
+        let read = |terms: &str| serde_json::from_str::<Terms>(terms);
         let Terms { bytes, schema, unique, except, mut policy, mut fields } =
-            serde_json::from_str(terms).map_err(|error| bad(format!("cannot be read: {error}")))?;
+            read(terms).map_err(|error| {
+                let flaw = json_flaw("", terms, &error, &|terms: &str| read(terms).err());
+                bad(format!("cannot be read: {flaw}"))
+            })?;
         let (mut bytes, mut unique, mut except) =
             (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
         let mut schema = schema.map(|schema| SchemaText::parse(schema.get())).transpose()?;

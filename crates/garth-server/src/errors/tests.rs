@@ -59,6 +59,13 @@ fn clients_see_no_details_of_failed_storage() {
 }
 
 #[test]
+fn unsupported_requests_are_no_failures_of_the_server() {
+    let message = "name paths of one account";
+    let refusal = Refusal::from(Error::new(ErrorKind::Unsupported, message));
+    assert_eq!((refusal.code, &*refusal.message, refusal.has_cause()), (Code::Unsupported, message, false));
+}
+
+#[test]
 fn only_slow_bodies_time_out_for_their_clients() {
     let limit = Duration::from_secs(30);
     let slow = Refusal::from(SlowBody::error(limit));

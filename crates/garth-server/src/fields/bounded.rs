@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for Texts {
         let mut texts = BTreeMap::new();
         while let Some((name, text)) = map.next_entry::<String, String>()? {
             if texts.contains_key(&name) {
-                return Err(A::Error::custom(format!("{name:?} occurs twice")));
+                return Err(A::Error::custom("occurs twice"));
             }
             if texts.len() == self.0 {
                 return Err(A::Error::custom(format!("it has more than {} names", self.0)));
@@ -120,7 +120,7 @@ mod tests {
     fn object_of_texts_is_bounded_and_names_are_unique() {
         assert_eq!(texts(r#"{"a":"1","b":"2"}"#, 2).unwrap().len(), 2);
         assert!(texts(r#"{"a":"1","b":"2"}"#, 1).unwrap_err().to_string().contains("more than 1 names"));
-        assert!(texts(r#"{"a":"1","a":"2"}"#, 2).unwrap_err().to_string().contains("\"a\" occurs twice"));
+        assert!(texts(r#"{"a":"1","a":"2"}"#, 2).unwrap_err().to_string().contains("occurs twice"));
         assert!(texts(r#"{"a":1}"#, 2).is_err() && texts("{} {}", 2).is_err());
     }
 }

@@ -10,6 +10,8 @@ pub(crate) const MAX_INTEGER: u64 = (1 << 53) - 1;
 pub(crate) enum Kind {
     /// String of `min` to `max` characters. `of` says what it holds, such as `path`.
     Text { of: &'static str, min: usize, max: usize },
+    /// Time or state of the tree, as a string. A sequence may also be an integer, as answers show it.
+    Moment,
     /// One of these words.
     Words(&'static [&'static str]),
     /// RFC 3339 time. As an end, any time after the last one that can be stored is that one.
@@ -52,6 +54,11 @@ pub(crate) const fn string() -> Kind {
 /// Returns a string that holds something with a syntax of its own, such as a path.
 pub(crate) const fn string_of(of: &'static str) -> Kind {
     Kind::Text { of, min: 0, max: usize::MAX }
+}
+
+/// Returns a time or state of the tree: a string, or a sequence as an integer.
+pub(crate) const fn moment() -> Kind {
+    Kind::Moment
 }
 
 /// Returns one of some words.
@@ -139,7 +146,7 @@ impl Kind {
     /// Returns the type of JSON.
     pub(crate) const fn shape(self) -> Shape {
         match self {
-            Self::Text { .. } | Self::Words(_) => Shape::String,
+            Self::Text { .. } | Self::Moment | Self::Words(_) => Shape::String,
             Self::Time { .. } => Shape::Time,
             Self::Integer { .. } => Shape::Integer,
             Self::Number { .. } => Shape::Number,
@@ -158,6 +165,7 @@ impl fmt::Display for Kind {
         match *self {
             Self::Text { max: usize::MAX, .. } => f.write_str("a string"),
             Self::Text { min, max, .. } => write!(f, "a string of {min} to {max} characters"),
+            Self::Moment => f.write_str("a time, a sequence or the name of a snapshot"),
             Self::Words([word]) => write!(f, "\"{word}\" or missing"),
             Self::Words(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
             Self::Time { .. } => f.write_str("a time such as 2026-01-31T12:00:00Z"),

@@ -8,12 +8,29 @@ use garth_agent::nearest::nearest;
 use garth_engine::compute::working;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::cursor::{self, RequestHash};
 use super::field::Field;
 use super::kind::Kind;
 use super::slot::Slot;
 use crate::errors::Refusal;
+
+/// Names of fields in other interfaces, each with names that the same has here.
+static SYNONYMS: [(&str, &[&str]); 12] = [
+    ("content", &["text", "value"]),
+    ("expression", &["pattern"]),
+    ("in", &["path", "within"]),
+    ("key", &["path"]),
+    ("path", &["in", "within"]),
+    ("pattern", &["expressions"]),
+    ("q", &["query", "question"]),
+    ("query", &["expressions", "question"]),
+    ("question", &["query"]),
+    ("regex", &["expressions", "pattern"]),
+    ("text", &["content", "query", "question"]),
+    ("within", &["in", "path"]),
+];
 
 /// Fields of a request, sorted by name. Each is declared by the call and occurs once.
 #[derive(Debug)]
@@ -48,7 +65,7 @@ impl<'a> Fields<'a> {
             return Err(Refusal::validation(format!("\"{}\" occurs twice", twice[0].0)));
         }
         match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
-            Some((name, _)) => Err(unknown(name, &known().collect::<Vec<_>>())),
+            Some((name, _)) => Err(unknown(name, declared)),
             None => Ok(Self { path, arguments, sent: fields }),
         }
     }
@@ -81,6 +98,14 @@ impl<'a> Fields<'a> {
         cursor::encoded(&self.hash(), position)
     }
 
+    /// Returns a page of items. `next` is the position of the next page; the last page names none.
+    pub(crate) fn page(&self, items: Vec<Value>, next: Option<&str>) -> Value {
+        match next {
+            Some(next) => json!({"items": items, "has_more": true, "next_cursor": self.cursor_of(next)}),
+            None => json!({"items": items}),
+        }
+    }
+
     /// Returns the hash of this request, without the fields of its page, for a cursor that is sealed.
     pub(crate) fn hash_for_cursors(&self) -> [u8; 32] {
         self.hash().bytes()
@@ -105,15 +130,31 @@ impl<'a> Fields<'a> {
 
 /// Returns the refusal of an unknown field. If it were ignored, a request with a mistyped `ttl_seconds` would
 /// seem to work, and its value would never expire.
-fn unknown(name: &str, known: &[&str]) -> Refusal {
+fn unknown(name: &str, declared: &[&[Field]]) -> Refusal {
     // A name may be as long as the body.
     let shown: String = name.chars().take(100).collect();
-    let hint = match nearest(name, known.iter().copied()) {
-        Some(nearest) => format!("did you mean \"{nearest}\"?"),
+    let known: Vec<&str> = declared.iter().copied().flatten().map(|field| field.name).collect();
+    let hint = match nearest(name, known.iter().copied()).or_else(|| synonym(name, &known)) {
+        Some(meant) => format!("did you mean \"{meant}\"?"),
         None if known.is_empty() => "it has no fields".to_owned(),
-        None => format!("its fields are \"{}\"", known.join("\", \"")),
+        None => format!("its fields are {}", listed(declared)),
     };
     Refusal::validation(format!("{shown:?} is not a field of this call; {hint}"))
+}
+
+/// Returns the first known field that means the same as a name.
+fn synonym<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let (_, meant) = SYNONYMS.iter().find(|(other, _)| *other == name)?;
+    known.iter().copied().find(|known| meant.contains(known))
+}
+
+/// Returns the names of fields, those that the call requires first.
+fn listed(declared: &[&[Field]]) -> String {
+    let (required, others): (Vec<&Field>, Vec<&Field>) =
+        declared.iter().copied().flatten().partition(|field| field.is_required);
+    let required = required.iter().map(|field| format!("\"{}\" (required)", field.name));
+    let others = others.iter().map(|field| format!("\"{}\"", field.name));
+    required.chain(others).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns why a text is not JSON. serde's own words for a text that begins with no value name its functions.
@@ -215,7 +256,7 @@ mod tests {
             (r#"{"c":"","B":1}"#, r#""B" is not a field of this call; did you mean "b"?"#),
             (
                 r#"{"c":"","more":null}"#,
-                r#""more" is not a field of this call; its fields are "a", "b", "c""#,
+                r#""more" is not a field of this call; its fields are "c" (required), "a", "b""#,
             ),
             (r#"{"c": nope}"#, "the body is not valid JSON: expected a value at line 1 column 8"),
         ] {

@@ -7,11 +7,11 @@ use garth_agent::memory::Edge;
 use garth_agent::session::Usage;
 use garth_agent::workspace::{Host, Inputs};
 use garth_engine::home::Binding;
-use garth_engine::model::Timestamp;
+use garth_engine::model::{Timestamp, json_flaw};
 use serde_json::value::RawValue;
 
 use super::bounded;
-use super::kind::{Kind, Shape};
+use super::kind::{Kind, MAX_INTEGER, Shape};
 
 /// Reason why a value is not of its kind; empty if the kind says it all.
 pub(crate) type Flaw = String;
@@ -51,8 +51,14 @@ impl<'a> Slot<'a> for Cow<'a, str> {
     const SHAPE: Shape = Shape::String;
 
     fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        if matches!(kind, Kind::Moment)
+            && let Ok(sequence) = u64::read(json, &Kind::Integer { min: 0, max: MAX_INTEGER })
+        {
+            return Ok(Cow::Owned(sequence.to_string()));
+        }
         let text = serde_json::from_str::<Text<'a>>(json).map_err(|error| flaw_of_text(&error))?.0;
         let fits = match kind {
+            Kind::Moment => true,
             Kind::Words(words) => words.contains(&&*text),
             Kind::Text { min: 0, max: usize::MAX, .. } => true,
             Kind::Text { min, max, .. } => (*min..=*max).contains(&text.chars().count()),
@@ -152,11 +158,11 @@ impl<'a> Slot<'a> for BTreeMap<String, String> {
 
     fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
         let Kind::Object { max, .. } = kind else { return Err(Flaw::new()) };
-        bounded::texts(json, *max).map_err(|error| error.to_string())
+        bounded::texts(json, *max).map_err(|error| json_flaw("", json, &error, &|_| None))
     }
 }
 
-/// Reads types that `serde` knows, with the errors of `serde`. A struct is read from an object only.
+/// Reads types that `serde` knows. A struct is read from an object only.
 macro_rules! deserialized {
     ($($type:ty as $shape:ident),*) => {
         $(impl<'a> Slot<'a> for $type {
@@ -171,7 +177,8 @@ macro_rules! deserialized {
                 if !are_objects {
                     return Err(Flaw::new());
                 }
-                serde_json::from_str(json).map_err(|error| error.to_string())
+                let read = |json: &str| serde_json::from_str::<$type>(json);
+                read(json).map_err(|error| json_flaw("", json, &error, &|json: &str| read(json).err()))
             }
         })*
     };
@@ -226,6 +233,19 @@ fn whole(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_may_be_sequences() {
+        let read = |json| Cow::<str>::read(json, &Kind::Moment);
+        for (json, text) in [("42", "42"), ("42.0", "42"), ("0", "0"), (r#""42""#, "42"), (r#""1h""#, "1h")] {
+            assert_eq!(read(json).as_deref(), Ok(text), "{json}");
+        }
+        for json in ["-1", "1.5", "9007199254740992", "true", "[42]", "{}"] {
+            assert_eq!(read(json), Err(String::new()), "{json}");
+        }
+        // Other strings are no numbers.
+        assert!(Cow::<str>::read("42", &Kind::Text { of: "path", min: 0, max: usize::MAX }).is_err());
+    }
 
     #[test]
     fn integers_may_have_zero_fraction_or_exponent() {

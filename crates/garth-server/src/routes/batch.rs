@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_agent::files::{BatchLine, BatchLines, BatchRequest, BatchResult, ContentForm, Files};
+use garth_engine::FileSystem;
 use garth_engine::compute::go_on;
 use garth_engine::home::Scope;
 use garth_engine::model::{MAX_OPS, Seq, VersionId};
-use garth_engine::{Error, FileSystem};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -49,8 +49,7 @@ pub(super) async fn batch(
 ) -> Result<Bytes, Refusal> {
     let lines = lines(&fields.ops)?;
     // Without reading, each check would tell something about content.
-    let may_read = call.key.allows(Scope::FilesRead);
-    if lines.iter().any(BatchLine::is_check) && !may_read {
+    if lines.iter().any(BatchLine::is_check) && !call.key.allows(Scope::FilesRead) {
         return Err(Refusal::forbidden("files:read"));
     }
     let mut request = BatchRequest::new(lines, call.env.now());
@@ -67,9 +66,7 @@ pub(super) async fn batch(
     let length: usize = request.lines.iter().map(result_length).sum();
     let room = call.answers.answer_if_long(call.key.share(), length).await?;
     let files = Files::new(&**fs).message(fields.message).once(call.once.clone());
-    // The path of an error is without links, so it would show the target of one.
-    let refused = |error: Error| if may_read { Refusal::with_path(error) } else { error.into() };
-    let done = files.batch(&request).await.map_err(refused)?;
+    let done = files.batch(&request).await?;
     let results = done.results(&request);
     let (seq, time) = (done.commit.seq, done.commit.time.to_rfc3339());
     let answer = raw(&BatchAnswer { ok: true, seq, time, results })?.into_body();

@@ -18,7 +18,7 @@ use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::home::Scope;
 use garth_engine::model::{At, ByteRange, Entry, SetAttrs, Timestamp, VersionId};
-use garth_engine::{Error, ErrorKind, TreePath};
+use garth_engine::{ErrorKind, TreePath};
 use hyper::body::Body as _;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
 use super::transfer::{expected, incoming, outgoing};
 use crate::errors::{Code, Refusal};
-use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, string_of};
+use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, string_of};
 
 const IF_MATCH_HEADER: Header = Header {
     name: "if-match",
@@ -87,7 +87,7 @@ fields! {
     /// Returns the bytes of a file, or of one range of it.
     pub(super) struct ReadFields<'a> {
         /// Time of the tree: time, sequence or name of a snapshot. Default: now.
-        at: Option<Cow<'a, str>> = string_of("moment");
+        at: Option<Cow<'a, str>> = moment();
         /// Version of the file. Default: the one of that time.
         version: Option<Cow<'a, str>> = string_of("version");
     }
@@ -105,7 +105,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (entry, file) = opened(&*fs, &path, version).await?;
     let etag = quoted(entry.etag);
     if !conditions.matches(entry.etag) {
-        return Err(unmet("If-Match"));
+        return Err(unmet(&path, "If-Match"));
     }
     if conditions.knows(entry.etag) {
         // A body of unknown length: otherwise `HEAD` would answer that the file is empty.
@@ -115,10 +115,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (status, range) = match part(head, &etag, entry.size) {
         Part::Whole => (StatusCode::OK, 0..entry.size),
         Part::Range(range) => (StatusCode::PARTIAL_CONTENT, range),
-        Part::Beyond => {
-            let range = [(CONTENT_RANGE, format!("bytes */{}", entry.size))];
-            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
-        }
+        Part::Beyond => return Err(Refusal::range_beyond(entry.size)),
     };
     let asked = ByteRange { offset: range.start, length: range.end - range.start };
     // The answer to `HEAD` has the length of a body that is not read.
@@ -247,8 +244,8 @@ async fn store(
         ErrorKind::IsADirectory => {
             Refusal::new(Code::PathConflict, format!("{path} is a directory; name a file in it"))
         }
-        ErrorKind::Conflict if !conditions.is_empty() => unmet("If-Match` or `If-None-Match"),
-        _ => not_received(error),
+        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
+        _ => error.into(),
     })?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = respond::json(Bytes::from(answer(call, &path, &written).to_string()));
@@ -295,7 +292,7 @@ pub(super) async fn delete(call: &Call<'_>, head: &Parts, body: &mut Body) -> Re
                 format!("{path} is a directory; remove it and everything below it with `recursive=true`");
             Refusal::new(Code::PathConflict, message)
         }
-        ErrorKind::Conflict if !conditions.is_empty() => unmet("If-Match` or `If-None-Match"),
+        ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
         _ => error.into(),
     })?;
     let may_read = removed == path || call.key.allows(Scope::FilesRead);
@@ -326,19 +323,7 @@ fn quoted(etag: VersionId) -> String {
     format!("\"{etag}\"")
 }
 
-fn unmet(headers: &str) -> Refusal {
-    let message = format!("the file is not as `{headers}` requires; read its current `ETag`, and try again");
+fn unmet(path: &TreePath, headers: &str) -> Refusal {
+    let message = format!("{path}: is not as `{headers}` requires; read its current `ETag`, and try again");
     Refusal::new(Code::Conflict, message).with_status(StatusCode::PRECONDITION_FAILED)
-}
-
-/// Returns the refusal of content that did not arrive, or that the tree does not take.
-pub(super) fn not_received(error: Error) -> Refusal {
-    match error.kind() {
-        ErrorKind::TooLarge => {
-            // The rest of the message names an option of the command line.
-            let message = error.message().split("; see `--").next().unwrap_or_default();
-            Refusal::new(Code::PayloadTooLarge, message)
-        }
-        _ => error.into(),
-    }
 }

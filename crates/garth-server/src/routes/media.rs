@@ -111,10 +111,7 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     let (status, range) = match &part {
         Part::Whole => (StatusCode::OK, 0..size),
         Part::Range(range) => (StatusCode::PARTIAL_CONTENT, range.clone()),
-        Part::Beyond => {
-            let range = [(CONTENT_RANGE, format!("bytes */{size}"))];
-            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
-        }
+        Part::Beyond => return Err(Refusal::range_beyond(size)),
     };
     let length = range.end - range.start;
     let stream = file.stream(ByteRange { offset: range.start, length });

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::call::Call;
 use crate::errors::Refusal;
 use crate::fields::{
-    MAX_INTEGER, Page, array, end_time, fields, flag, integer, number_in, string, string_of, strings, time,
-    words,
+    MAX_INTEGER, Page, array, end_time, fields, flag, integer, moment, number_in, string, string_of, strings,
+    time, words,
 };
 
 /// Memories of a page unless the call sets a limit.
@@ -91,7 +91,7 @@ fields! {
         /// Layer: 0 is the abstract, 1 the overview, 2 the content.
         layer: u64 = integer(0, 2), or 2;
         /// Time of the memory: time, sequence, version or name of a snapshot. Default: now.
-        at: Option<Cow<'a, str>> = string();
+        at: Option<Cow<'a, str>> = moment();
     }
 }
 
@@ -132,10 +132,7 @@ pub(super) async fn log(
     let versions = memories.log(&fields.uri.parse()?, &page).await?;
     let items: Vec<Value> = versions.items.iter().map(version).collect();
     let last = versions.items.last().filter(|_| versions.more).map(|last| last.id.to_string());
-    Ok(match last {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, last.as_deref()))
 }
 
 fn version(version: &MemoryVersion) -> Value {
@@ -345,10 +342,7 @@ pub(super) async fn list(
     list.limit = fields.page.limit;
     let page = memories.list(&list).await?;
     let items: Vec<Value> = page.items.iter().map(item).collect();
-    Ok(match page.next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, page.next.as_deref()))
 }
 
 fn item((uri, meta): &(Uri, Meta)) -> Value {

@@ -11,7 +11,7 @@ use garth_agent::recall::Recaller;
 use garth_agent::search::Searcher;
 use garth_agent::session::Sessions;
 use garth_agent::workspace::Workspace;
-use garth_engine::{AccountStore, Env, FileSystem};
+use garth_engine::{AccountStore, Env, Error, FileSystem};
 
 use super::call::Call;
 use super::tree::Tree;
@@ -42,7 +42,8 @@ pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a
 
 /// Opens the tree and creates nothing.
 pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
-    Ok(Opened { call, grounds: call.reach.open(tree.family()).await?, creates: false })
+    let grounds = call.reach.open(tree.family()).await.map_err(outside)?;
+    Ok(Opened { call, grounds, creates: false })
 }
 
 /// Opens the files of a call whose body or answer is not JSON. `creates` creates missing directories.
@@ -51,10 +52,16 @@ pub(super) async fn files(call: &Call<'_>, creates: bool) -> Result<Arc<dyn File
     Opened { creates: creates && !call.once.is_repeat(), ..opened }.files().await
 }
 
+/// Returns the refusal of an error that is found before there is a tree of the call. Its path is one of the
+/// account, which the caller may not reach.
+fn outside(error: Error) -> Refusal {
+    Refusal::from(error).without_path()
+}
+
 impl Opened<'_> {
     /// Creates the missing directories of the identity.
     pub(super) async fn make(&self) -> Result<(), Refusal> {
-        Ok(self.grounds.make().await?)
+        self.grounds.make().await.map_err(outside)
     }
 
     /// Returns the keys and values of the agent.
@@ -90,7 +97,7 @@ impl Opened<'_> {
 
     /// Returns the files of the identity, or of the account for a free key that names nobody.
     pub(super) async fn files(&self) -> Result<Arc<dyn FileSystem>, Refusal> {
-        Ok(self.grounds.tree(self.creates).await?)
+        self.grounds.tree(self.creates).await.map_err(outside)
     }
 
     /// Returns the account, for its administration.

@@ -10,7 +10,7 @@ use super::call::Call;
 use super::open::Opened;
 use crate::answers::{PAGE, is_long};
 use crate::errors::Refusal;
-use crate::fields::{end_time, fields, integer, string, string_of, strings, time, tree_path, words};
+use crate::fields::{end_time, fields, integer, moment, string, string_of, strings, time, tree_path, words};
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
@@ -41,7 +41,7 @@ fields! {
         /// Only memories that were valid at this time. Default: now.
         valid_at: Option<Timestamp> = time();
         /// Reads an earlier state: a time, a sequence or the name of a snapshot. Default: the newest.
-        as_of: Option<Cow<'a, str>> = string_of("moment");
+        as_of: Option<Cow<'a, str>> = moment();
     }
 }
 

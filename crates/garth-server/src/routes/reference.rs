@@ -71,7 +71,8 @@ pub struct FieldReference {
     pub r#type: &'static str,
     /// Type of the items of an array: `string` or `object`; else empty.
     pub items: &'static str,
-    /// Content of a string, of an object, or of each item of an array, such as `path`; empty for text.
+    /// Content of a string, of an object, or of each item of an array, such as `path`; empty for text. A
+    /// `moment` may also be an integer, a sequence.
     pub of: &'static str,
     /// Words of which a string is one; empty for any string.
     pub words: Vec<&'static str>,
@@ -110,7 +111,8 @@ the calls: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessi
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that occurs twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
-unless its type is *any JSON*. A body has at most 1 MiB, unless the call says otherwise; an operator may
+unless its type is *any JSON*. A *moment* is a [point in time](tree.md#points-in-time); a sequence may be sent as a
+string or as an integer. A body has at most 1 MiB, unless the call says otherwise; an operator may
 [set](../configuration.md) other limits. Every call but `GET /healthz` needs an API key with all scopes that are named;
 see [scopes](http-scopes.md).
 ";
@@ -147,6 +149,7 @@ fn field(field: &Field) -> FieldReference {
     let (r#type, of, bounds) = match field.kind {
         Kind::Text { of, min: 0, max: usize::MAX } => ("string", of, None),
         Kind::Text { of, min, max } => ("string", of, Some((min.into(), max.into()))),
+        Kind::Moment => ("string", "moment", None),
         Kind::Words(_) => ("string", "", None),
         Kind::Time { .. } => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
@@ -230,6 +233,7 @@ fn shown(field: &FieldReference) -> String {
     let of = if field.of.is_empty() { String::new() } else { format!(" ({})", field.of) };
     match (field.r#type, &field.bounds) {
         ("", _) => "any JSON".to_owned(),
+        ("string", None) if field.of == "moment" => "string or integer (moment)".to_owned(),
         ("string", Some((min, max))) => format!("string of {min} to {max} characters"),
         ("object", Some((_, max))) => format!("object of at most {max} names{of}"),
         ("array", Some((_, max))) => format!("array of at most {max} {}s{of}", field.items),

@@ -340,10 +340,7 @@ pub(super) async fn list(
     (list.limit, list.after) = (fields.page.limit, fields.page.cursor);
     let (found, next) = sessions.list(&list).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
-    Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, next.as_deref()))
 }
 
 fields! {

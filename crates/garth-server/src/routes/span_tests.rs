@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use futures::FutureExt as _;
-use garth_engine::home::Scope;
+use garth_engine::home::{NewKey, Scope};
 use garth_engine::{DataDir, Env};
 use garth_testkit::logs::{Logged, all_text, capture, logged};
 use hyper::service::Service as _;
@@ -97,6 +97,12 @@ async fn request_log_names_account_agent_user_session() {
         }
         keys.push(secret.reveal().to_owned());
     }
+    let (_, secret) = data.control().issue_key(NewKey::new(None, &[Scope::Admin])).await.unwrap();
+    post(&served, secret.reveal(), &PASSED, &json!({"agent": "scout", "user": "eve", "name": "none"})).await;
+    let mut of_operator = logged("cause of ");
+    of_operator.retain(|event| event.field("user") == Some("eve"));
+    assert_eq!((of_operator.len(), of_operator[0].field("account")), (1, None), "it has no account");
+    keys.push(secret.reveal().to_owned());
     let all = all_text();
     for secret in keys.iter().map(String::as_str).chain([CONTENT]) {
         assert!(!all.contains(secret), "{all}");

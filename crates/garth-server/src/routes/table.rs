@@ -1,7 +1,6 @@
 //! Table of routes: the path, scopes, answer length, tree, handler and fields of each call. Requests are
 //! looked up, admitted, parsed and answered by this table alone, and the reference is generated from it.
 
-use garth_agent::nearest::nearest;
 use garth_engine::home::Scope;
 
 use super::admin::{accounts, keys, overlays, quotas, rules, snapshots};
@@ -339,47 +338,4 @@ pub(super) fn routes_by_path() -> Vec<(&'static str, Vec<&'static Route>)> {
 /// Returns a further path of the routes of a path: `/v1/fs/` for the root, which is no ending of a path.
 pub(super) fn alias(path: &str) -> Option<&'static str> {
     (path == FILE_PATH).then_some("/v1/fs/")
-}
-
-/// Returns the name of the route that replaces a path of an earlier version.
-fn successor(path: &str) -> Option<String> {
-    let below = |prefix: &str| path.strip_prefix("/v1/").and_then(|path| path.strip_prefix(prefix));
-    let now = match (below("nodes/"), below("sessions/"), below("agents/")) {
-        (Some(call), ..) => format!("/v1/memories/{call}"),
-        (_, Some("withdraw"), _) => "/v1/sessions/retract".to_owned(),
-        (_, Some("wrote"), _) => "/v1/sessions/provenance".to_owned(),
-        (_, Some("collect"), _) => "/v1/context/gc".to_owned(),
-        (_, Some(call), _) => format!("/v1/context/{call}"),
-        (.., Some(call)) => match call.split_once("/memory/")?.1 {
-            "days" => "/v1/agents/{agent}/daily/list".to_owned(),
-            call => format!("/v1/agents/{{agent}}/daily/{call}"),
-        },
-        _ => return None,
-    };
-    // Not every such path was a route, so only existing successors are named.
-    routes().find(|route| route.path == now).map(Route::name)
-}
-
-/// Returns the name of the route that replaces `path`, or of the most similar one if there is any.
-pub(super) fn nearest_route(path: &str) -> Option<String> {
-    if let Some(successor) = successor(path) {
-        return Some(successor);
-    }
-    // A longer path is not a mistyped one, and comparing it would take time.
-    if path.len() > 200 {
-        return None;
-    }
-    let given: Vec<&str> = path.split('/').collect();
-    // So that an argument counts as equal, whatever its value.
-    let filled = |route: &Route| {
-        let parts = route.path.split('/').enumerate();
-        let parts = parts.map(|(at, part)| match given.get(at) {
-            Some(given) if part.starts_with('{') && !given.is_empty() => *given,
-            _ => part,
-        });
-        parts.collect::<Vec<_>>().join("/")
-    };
-    let known: Vec<(String, &Route)> = routes().map(|route| (filled(route), route)).collect();
-    let found = nearest(path, known.iter().map(|(path, _)| &**path))?;
-    known.iter().find(|(path, _)| path == found).map(|(_, route)| route.name())
 }

@@ -9,7 +9,6 @@ use garth_agent::files::Files;
 use serde_json::json;
 
 use super::call::Call;
-use super::fs::not_received;
 use super::open::files;
 use super::respond;
 use super::transfer::{expected, incoming};
@@ -29,8 +28,7 @@ pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let fs = files(call, true).await?;
     let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
     let content = incoming(call, body).await?;
-    let uploaded = files.upload(&path, call.env, content).await;
-    let uploaded = uploaded.map_err(not_received)?;
+    let uploaded = files.upload(&path, call.env, content).await?;
     let answer = json!({"staged": uploaded.staged, "expires_at": uploaded.expires_at.to_rfc3339()});
     Ok(respond::json(Bytes::from(answer.to_string())))
 }

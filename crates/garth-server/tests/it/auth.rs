@@ -33,6 +33,8 @@ fn rejects_missing_and_wrong_api_keys() {
         assert!(!message.contains(&key), "a refusal repeats no secret");
         assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
     }
+    let message = server.request("POST", "/v1/get", "", b"{}").refused(401, "UNAUTHORIZED");
+    assert!(message.contains("`Authorization: Bearer KEY`"), "{message}");
     for scheme in ["Bearer", "bearer", "BEARER", "Bearer "] {
         let headers = format!("Authorization: {scheme} {key}\r\n");
         assert_eq!(server.request("POST", "/v1/get", &headers, br#"{"path":"/a"}"#).status, 200);

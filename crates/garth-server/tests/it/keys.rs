@@ -266,6 +266,20 @@ fn calls_on_keys_commit_nothing() {
 }
 
 #[test]
+fn complete_key_is_no_id() {
+    let server = Server::start();
+    let id = server.key.split_once('.').unwrap().0;
+    for call in ["admin/keys/revoke", "admin/keys/rotate"] {
+        for id in [&*server.key, id] {
+            let message = server.post(call, json!({"id": id}).to_string()).refused(400, "VALIDATION_ERROR");
+            assert!(message.contains("the 16 digits that follow `garth_`"), "{message}");
+            assert!(!message.contains(id), "{message}");
+        }
+    }
+    assert!(works(&server, &server.key));
+}
+
+#[test]
 fn expired_key_is_rejected_like_an_unknown_one() {
     let server = Server::start();
     let created = server.ok("admin/keys/create", r#"{"expires_in":"60s"}"#);

@@ -49,7 +49,8 @@ fn media_is_stored_and_served_by_range() {
     assert_eq!((part.status, part.body.as_slice()), (206, &bytes[1000..2000]));
     assert_eq!(part.header("content-range"), Some("bytes 1000-1999/300000"));
     let beyond = get(&server, key, "range: bytes=300000-\r\n");
-    assert_eq!((beyond.status, beyond.header("content-range")), (416, Some("bytes */300000")));
+    assert_eq!(beyond.header("content-range"), Some("bytes */300000"));
+    beyond.refused(416, "VALIDATION_ERROR");
     let etag = whole.header("etag").unwrap().to_owned();
     assert_eq!(get(&server, key, &format!("if-none-match: {etag}\r\n")).status, 304);
     assert_eq!(get(&server, key, "range: bytes=0-9\r\nif-range: \"other\"\r\n").status, 200);

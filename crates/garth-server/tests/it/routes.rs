@@ -31,6 +31,24 @@ fn calls_reject_unknown_fields_with_suggestion() {
     }
     let message = server.post("put", r#"{"path":"/a","value":1,"ttl":60}"#).refused(400, "VALIDATION_ERROR");
     assert_eq!(message, r#""ttl" is not a field of this call; did you mean "ttl_seconds"?"#);
+    for (call, name, meant) in [
+        ("tree/grep", "pattern", "expressions"),
+        ("tree/grep", "regex", "expressions"),
+        ("tree/glob", "expression", "pattern"),
+        ("tree/search", "path", "in"),
+        ("tree/changes", "in", "within"),
+        ("search", "question", "query"),
+        ("search", "text", "query"),
+        ("recall", "query", "question"),
+        ("recall", "path", "within"),
+        ("get", "key", "path"),
+    ] {
+        let message = server.post(call, format!("{{\"{name}\":\"a\"}}")).refused(400, "VALIDATION_ERROR");
+        let expected = format!("\"{name}\" is not a field of this call; did you mean \"{meant}\"?");
+        assert_eq!(message, expected, "{call}");
+    }
+    let message = server.post("tree/edit", r#"{"colour":"red"}"#).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains(r#"its fields are "path" (required), "old", "new","#), "{message}");
     assert_eq!(server.get("/a"), r#"{"found":false}"#);
 }
 
@@ -51,6 +69,38 @@ fn calls_reject_duplicate_and_mistyped_fields() {
             assert!(message.starts_with(&format!("\"{name}\" must be ")), "{}: {message}", call.path);
         }
     }
+}
+
+#[test]
+fn moments_are_strings_or_sequences() {
+    let server = Server::start();
+    let mut tried = 0;
+    for call in json_calls() {
+        for field in call.fields.iter().filter(|field| field.of == "moment") {
+            let name = field.name;
+            let ask = |moment: &str| {
+                let required = call.fields.iter().filter(|other| other.required && other.name != name);
+                let required = required.map(|field| format!("\"{}\":{}", field.name, example(field)));
+                let fields: Vec<String> = required.chain([format!("\"{name}\":{moment}")]).collect();
+                server.post(&path(&call), format!("{{{}}}", fields.join(",")))
+            };
+            for moment in ["1", "1.0", "\"1\"", "\"now\""] {
+                let answer = ask(moment).text();
+                assert!(
+                    !answer.contains(&format!("\\\"{name}\\\" must")),
+                    "{} {moment}: {answer}",
+                    call.path
+                );
+            }
+            for wrong in ["-1", "1.5", "true"] {
+                let message = ask(wrong).refused(400, "VALIDATION_ERROR");
+                let expected = format!("\"{name}\" must be a time, a sequence or the name of a snapshot");
+                assert_eq!(message, expected, "{} {wrong}", call.path);
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "{tried}");
 }
 
 /// Returns a value of the type of a field.
@@ -83,7 +133,10 @@ fn unknown_path_error_names_nearest_route() {
         ("sesions/append", "POST /v1/sessions/append"),
         ("gett", "POST /v1/get"),
         ("agents/scout/skill/list", "POST /v1/agents/{agent}/skills/list"),
-        ("memories/remove", "POST /v1/memories/move"),
+        ("memories/remove", "POST /v1/memories/delete"),
+        ("prompt", "POST /v1/agents/{agent}/prompt"),
+        ("keys/create", "POST /v1/admin/keys/create"),
+        ("fs", "GET /v1/fs/{*path}"),
         ("nodes/put", "POST /v1/memories/put"),
         ("sessions/withdraw", "POST /v1/sessions/retract"),
         ("sessions/pack", "POST /v1/context/pack"),
@@ -351,7 +404,13 @@ fn pages_of_any_size_give_the_same_items() {
             let items =
                 answer.as_object().unwrap().values().find_map(|value| value.as_array()).unwrap().clone();
             assert!(items.len() <= limit, "{}: {answer}", call.path);
-            (items, answer.get("next_cursor").filter(|next| !next.is_null()).cloned())
+            let next = answer.get("next_cursor").cloned();
+            // The last page has neither field.
+            let is_last = next.is_none() && answer.get("has_more").is_none();
+            let is_other =
+                next.as_ref().is_some_and(serde_json::Value::is_string) && answer["has_more"] == true;
+            assert!(is_last || is_other, "{}: {answer}", call.path);
+            (items, next)
         };
         let limit = call.fields.iter().find(|field| field.name == "limit").unwrap();
         let most = limit.bounds.as_ref().unwrap().1.as_u64().unwrap();

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use garth_engine::model::json_flaw;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 /// Result of parsing; an error is a message about the line.
@@ -136,6 +137,12 @@ impl Fields {
     pub(super) fn named(&self, name: &str) -> String {
         format!("\"{}{name}\"", self.within)
     }
+}
+
+/// Reads a field as a value of the tree. The error names the part that is wrong.
+pub(super) fn read<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
+    let (json, read) = (value.to_string(), |json: &str| serde_json::from_str::<T>(json));
+    read(&json).map_err(|error| json_flaw(name, &json, &error, &|json: &str| read(json).err()))
 }
 
 /// Object in which no field occurs twice.

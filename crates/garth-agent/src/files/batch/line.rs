@@ -7,7 +7,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{Body, Op, StagedBody, Timestamp};
 use garth_engine::path::TreePath;
 
-use super::fields::{Fields, Result};
+use super::fields::{Fields, Result, read};
 use super::operation::Operation;
 use crate::boxed;
 
@@ -149,7 +149,5 @@ fn content(from: &mut Fields, form: ContentForm) -> Result<LineContent> {
 
 /// Takes an upload.
 fn staged(from: &mut Fields) -> Result<Option<StagedBody>> {
-    let Some(value) = from.take("staged") else { return Ok(None) };
-    let staged = serde_json::from_value(value);
-    staged.map(Some).map_err(|why| format!(r#""staged" must be an object with id and size: {why}"#))
+    from.take("staged").map(|value| read("staged", &value)).transpose()
 }

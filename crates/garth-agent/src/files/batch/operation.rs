@@ -7,7 +7,7 @@ use garth_engine::model::{At, Body, Create, Op, Precondition, Remove, RenameMode
 use garth_engine::path::TreePath;
 
 use super::attributes::LineAttributes;
-use super::fields::{Fields, Result};
+use super::fields::{Fields, Result, read};
 use crate::files::error_context::with_path;
 
 /// Operation without its content. Paths are as they were written.
@@ -198,8 +198,5 @@ fn create(from: &mut Fields) -> Result<Create> {
 fn condition(from: &mut Fields) -> Result<Precondition> {
     let that = from.take("that");
     let that = from.required("that", that)?;
-    serde_json::from_value(that).map_err(|why| {
-        let forms = r#""absent", "exists" or an object with one of version, etag, etag_in, sha256 and not"#;
-        format!("\"that\" must be {forms}: {why}")
-    })
+    read("that", &that)
 }

@@ -1,6 +1,6 @@
 //! Accounts over HTTP: their creation, list and deletion by operators, and maintenance of the storage of one.
-//! Maintenance changes nothing that a reader sees, and an account is created and deleted once, so that a
-//! repeat of these calls needs no record.
+//! Maintenance changes nothing that a reader sees. An account has no place for a record of its own creation
+//! or deletion, so these calls answer the same whether they or an earlier try made the change.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ pub(in crate::routes) async fn reindex(
 
 fields! {
     /// Creates an account with an empty tree; only for a key of the data folder. An account that exists is
-    /// not changed.
+    /// not changed, and answered alike.
     pub(crate) struct CreateFields<'a> {
         /// Name of the account.
         account: Cow<'a, str> = string_of("id");
@@ -109,14 +109,14 @@ pub(in crate::routes) async fn create(
     fields: CreateFields<'_>,
 ) -> Result<Value, Refusal> {
     call.by_operator()?;
-    let (account, created) = match call.home.create_account(&fields.account).await {
+    let account = match call.home.create_account(&fields.account).await {
         // While an account of the same name is being deleted, there is none to return.
         Err(exists) if exists.is(ErrorKind::AlreadyExists) => {
-            (call.home.account(&fields.account).await.map_err(|_| exists)?, false)
+            call.home.account(&fields.account).await.map_err(|_| exists)?
         }
-        account => (account?, true),
+        account => account?,
     };
-    Ok(json!({"ok": true, "account": shown(&account), "created": created}))
+    Ok(json!({"ok": true, "account": shown(&account)}))
 }
 
 fields! {
@@ -140,15 +140,15 @@ pub(in crate::routes) async fn list(
     let has_more = listed.len() > limit;
     listed.truncate(limit);
     // A page may have fewer items than accounts were read.
-    let next = listed.last().filter(|_| has_more).map(|last| call.fields.cursor_of(&last.id));
+    let next = listed.last().filter(|_| has_more).map(|last| &*last.id);
     let active = listed.iter().filter(|account| account.state == AccountState::Active);
     let items: Vec<Value> = active.map(shown).collect();
-    Ok(json!({"items": items, "has_more": has_more, "next_cursor": next}))
+    Ok(call.fields.page(items, next))
 }
 
 fields! {
     /// Deletes an account for ever, with its keys, its tree and all history; only for a key of the data
-    /// folder.
+    /// folder. A missing account is answered alike.
     pub(crate) struct DeleteFields<'a> {
         /// Name of the account.
         account: Cow<'a, str> = string_of("id");
@@ -165,15 +165,12 @@ pub(in crate::routes) async fn delete(
     if fields.confirm != fields.account {
         return Err(Refusal::validation("\"confirm\" must be the name of the account to delete"));
     }
-    let deleted = match call.home.delete_account(&fields.account).await {
+    match call.home.delete_account(&fields.account).await {
         // An earlier try may have deleted it.
-        Err(error) if error.is(ErrorKind::NotFound) => false,
-        done => {
-            done?;
-            true
-        }
-    };
-    Ok(json!({"ok": true, "account": fields.account, "deleted": deleted}))
+        Err(error) if error.is(ErrorKind::NotFound) => {}
+        done => done?,
+    }
+    Ok(json!({"ok": true, "account": fields.account, "deleted": true}))
 }
 
 /// Returns the JSON of an account.

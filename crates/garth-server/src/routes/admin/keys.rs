@@ -100,9 +100,9 @@ pub(in crate::routes) async fn list(
     page.after = fields.page.cursor.as_deref().map(position).transpose()?;
     let listed = call.home.keys(account, &page).await?;
     let next = listed.items.last().filter(|_| listed.more);
-    let next = next.map(|last| call.fields.cursor_of(&format!("{}-{}", last.created.0, last.id)));
+    let next = next.map(|last| format!("{}-{}", last.created.0, last.id));
     let items: Vec<Value> = listed.items.iter().map(shown).collect();
-    Ok(json!({"items": items, "has_more": listed.more, "next_cursor": next}))
+    Ok(call.fields.page(items, next.as_deref()))
 }
 
 /// Returns the creation time and the id of a cursor.
@@ -115,7 +115,7 @@ fields! {
     /// Replaces an API key by a new one with the same label, scopes, binding and expiry. The secret is only
     /// in this answer.
     pub(crate) struct RotateFields<'a> {
-        /// Id of the key.
+        /// Id of the key: the 16 digits that follow `garth_`.
         id: Cow<'a, str> = string_of("id");
         /// Seconds for which the old key stays valid. With 0, it is revoked at once.
         grace_seconds: u64 = integer(0, MAX_GRACE), or 3600;
@@ -131,7 +131,7 @@ pub(in crate::routes) async fn rotate(
     let account = call.account(fields.account.as_deref())?;
     let mut rotation = Rotation::new(Duration::from_secs(fields.grace_seconds));
     (rotation.maker, rotation.origin) = (Some(call.key.id.clone()), call.origin());
-    let done = call.home.rotate_key(account, &fields.id, rotation).await?;
+    let done = call.home.rotate_key(account, checked(&fields.id)?, rotation).await?;
     let (key, old) = (shown(&done.key), shown(&done.old));
     Ok(json!({"ok": true, "key": key, "secret": done.secret.reveal(), "old": old}))
 }
@@ -139,7 +139,7 @@ pub(in crate::routes) async fn rotate(
 fields! {
     /// Revokes an API key: it is rejected from the next call on. A repeat keeps the first time.
     pub(crate) struct RevokeFields<'a> {
-        /// Id of the key.
+        /// Id of the key: the 16 digits that follow `garth_`.
         id: Cow<'a, str> = string_of("id");
         /// Account of the key; only for a key of the data folder. Default: the account of the caller.
         account: Option<Cow<'a, str>> = string_of("id");
@@ -151,8 +151,18 @@ pub(in crate::routes) async fn revoke(
     fields: RevokeFields<'_>,
 ) -> Result<Value, Refusal> {
     let account = call.account(fields.account.as_deref())?;
-    let key = call.home.revoke_key(account, &fields.id).await?;
+    let key = call.home.revoke_key(account, checked(&fields.id)?).await?;
     Ok(json!({"ok": true, "key": shown(&key)}))
+}
+
+/// Refuses a complete key in place of its id: there is none of that id.
+fn checked(id: &str) -> Result<&str, Refusal> {
+    match id.starts_with("garth_") {
+        true => Err(Refusal::validation(
+            "\"id\" must be the 16 digits that follow `garth_` in the key, without the rest of the key",
+        )),
+        false => Ok(id),
+    }
 }
 
 /// Returns the JSON of a key.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::commits::batch;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, stored_path, string, string_of, words};
+use crate::fields::{Page, fields, moment, stored_path, string, string_of, words};
 use crate::routes::call::Call;
 
 /// Limit on the conflicts that an answer lists.
@@ -25,7 +25,7 @@ fields! {
         /// Directory that the overlay shows.
         path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
         /// Time, sequence or snapshot whose state the overlay shows. Default: it follows the directory.
-        at: Option<Cow<'a, str>> = string_of("time");
+        at: Option<Cow<'a, str>> = moment();
         /// Reason for the commit, stored with it.
         message: Option<Cow<'a, str>> = string();
     }
@@ -44,7 +44,7 @@ pub(in crate::routes) async fn create(
         Some(moment) => Some(account.as_of(&moment).await?.head().await?.seq),
         None => None,
     };
-    let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(Refusal::with_path)?;
+    let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(refused)?;
     let lower = LowerLayer { root, as_of };
     let (id, lower) = (&*fields.id, &lower);
     let answer = json!({
@@ -54,7 +54,7 @@ pub(in crate::routes) async fn create(
     let created = call.once.answer_with(batch, answer, |batch| async move {
         StoredOverlay::create(&**account, id, lower, &batch).await
     });
-    created.await.map_err(Refusal::with_path)
+    created.await.map_err(refused)
 }
 
 /// Returns a batch without operations, in the name of the caller.
@@ -80,12 +80,8 @@ pub(in crate::routes) async fn list(
     let listing = StoredOverlay::list(&**account, &page).await?;
     let shown = |StoredInfo { id, lower, .. }: &StoredInfo| json!({"id": id, "path": lower.root.as_str(), "as_of": lower.as_of});
     let items: Vec<Value> = listing.items.iter().map(shown).collect();
-    Ok(match listing.items.last() {
-        Some(last) if listing.more => {
-            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&last.id)})
-        }
-        _ => json!({"items": items}),
-    })
+    let last = listing.items.last().filter(|_| listing.more);
+    Ok(call.fields.page(items, last.map(|last| &*last.id)))
 }
 
 fields! {
@@ -114,13 +110,8 @@ pub(in crate::routes) async fn diff(
         json!({"path": path.as_str(), "change": change, "kind": kind})
     };
     let items: Vec<Value> = listing.items.iter().map(shown).collect();
-    Ok(match listing.items.last() {
-        Some(last) if listing.more => {
-            let next = call.fields.cursor_of(last.path.as_str());
-            json!({"items": items, "has_more": true, "next_cursor": next})
-        }
-        _ => json!({"items": items}),
-    })
+    let last = listing.items.last().filter(|_| listing.more);
+    Ok(call.fields.page(items, last.map(|last| last.path.as_str())))
 }
 
 fields! {
@@ -167,10 +158,15 @@ pub(in crate::routes) async fn apply(
     call.once.answer_after(&**account, batch.clone(), applying).await
 }
 
+/// Returns the refusal of an error, with the path that it is about.
+fn refused(error: Error) -> Refusal {
+    Refusal::from(error).naming_path()
+}
+
 /// Explains how to resolve a conflict.
 fn unapplied(error: Error) -> Refusal {
     let is_conflict = error.is(ErrorKind::Conflict) && error.path().is_some();
-    let mut refusal = Refusal::with_path(error);
+    let mut refusal = refused(error);
     if is_conflict {
         refusal.message.push_str("; \"side\": \"ours\" takes the overlay's side, \"theirs\" the account's");
     }

@@ -30,13 +30,8 @@ pub(in crate::routes) async fn list(
     let mut rest = quotas.iter().filter(|quota| quota.path.as_str() > after).peekable();
     let page: Vec<&Quota> = rest.by_ref().take(fields.page.limit).collect();
     let items: Vec<Value> = page.iter().map(|quota| shown(quota)).collect();
-    Ok(match (rest.peek(), page.last()) {
-        (Some(_), Some(last)) => {
-            let next = call.fields.cursor_of(last.path.as_str());
-            json!({"items": items, "has_more": true, "next_cursor": next})
-        }
-        _ => json!({"items": items}),
-    })
+    let last = page.last().filter(|_| rest.peek().is_some());
+    Ok(call.fields.page(items, last.map(|last| last.path.as_str())))
 }
 
 /// Returns a quota as `garth quota list --json` prints it.

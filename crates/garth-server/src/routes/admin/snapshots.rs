@@ -48,12 +48,8 @@ pub(in crate::routes) async fn list(
     let own: Vec<&Snapshot> = listing.items.iter().take_while(|snapshot| snapshot.owner.is_none()).collect();
     let shown = |snapshot: &&Snapshot| json!({"name": snapshot.name, "seq": snapshot.seq, "time": snapshot.time.to_rfc3339()});
     let items: Vec<Value> = own.iter().map(shown).collect();
-    Ok(match own.last() {
-        Some(last) if listing.more && own.len() == listing.items.len() => {
-            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&last.name)})
-        }
-        _ => json!({"items": items}),
-    })
+    let last = own.last().filter(|_| listing.more && own.len() == listing.items.len());
+    Ok(call.fields.page(items, last.map(|last| &*last.name)))
 }
 
 fields! {

@@ -80,10 +80,7 @@ pub(in crate::routes) async fn list(
         })
     });
     let items: Vec<Value> = shown.collect();
-    Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, next.as_deref()))
 }
 
 #[derive(Serialize)]

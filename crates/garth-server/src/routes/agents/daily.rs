@@ -69,12 +69,7 @@ pub(in crate::routes) async fn list(
         workspace.list_daily(day(fields.page.cursor.map(Cow::Owned))?, fields.page.limit).await?;
     let items: Vec<Value> =
         days.iter().map(|day| json!({"day": day.day.to_string(), "bytes": day.bytes})).collect();
-    Ok(match next {
-        Some(next) => {
-            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next.to_string())})
-        }
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, next.map(|next| next.to_string()).as_deref()))
 }
 
 fn day(text: Option<Cow<'_, str>>) -> Result<Option<Day>, Refusal> {

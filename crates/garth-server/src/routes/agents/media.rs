@@ -32,10 +32,7 @@ pub(in crate::routes) async fn list(
     let session = opened.sessions()?.by_media_key(&fields.session_key).await?;
     let (found, next) = opened.media()?.list(&session.meta.id, page.cursor.as_deref(), page.limit).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
-    Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
-        None => json!({"items": items}),
-    })
+    Ok(call.fields.page(items, next.as_deref()))
 }
 
 fields! {

@@ -8,7 +8,7 @@ use garth_engine::model::Moment;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
-use crate::fields::{Kind, fields, flag, object, string_of, words};
+use crate::fields::{Kind, fields, flag, moment, object, words};
 use crate::routes::call::Call;
 
 /// Forms of a prompt.
@@ -18,7 +18,7 @@ fields! {
     /// Returns the system prompt of an agent. For a session, appends an event.
     pub(crate) struct BuildFields<'a> {
         /// Time of the prompt: time, sequence or name of a snapshot. Default: now.
-        at: Option<Cow<'a, str>> = string_of("moment");
+        at: Option<Cow<'a, str>> = moment();
         /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
         inputs: Option<Inputs> = object("inputs");
         /// Form of the answer.
@@ -50,9 +50,9 @@ fields! {
     /// Returns the difference between two system prompts of an agent.
     pub(crate) struct CompareFields<'a> {
         /// Time of the first prompt: time, sequence or name of a snapshot.
-        from: Cow<'a, str> = string_of("moment");
+        from: Cow<'a, str> = moment();
         /// Time of the second prompt. Default: now.
-        to: Option<Cow<'a, str>> = string_of("moment");
+        to: Option<Cow<'a, str>> = moment();
         /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
         inputs: Option<Inputs> = object("inputs");
     }

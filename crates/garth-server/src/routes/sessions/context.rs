@@ -16,7 +16,7 @@ use super::{owned, resolved};
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::fields::{
-    Kind, MAX_INTEGER, array, fields, flag, integer, object, string, string_of, strings, words,
+    Kind, MAX_INTEGER, array, fields, flag, integer, moment, object, string, string_of, strings, words,
 };
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
@@ -189,7 +189,7 @@ fields! {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Time, sequence or name of a snapshot. Default: now.
-        at: Option<Cow<'a, str>> = string_of("moment");
+        at: Option<Cow<'a, str>> = moment();
         /// Form of the answer.
         form: Cow<'a, str> = FORMS, or Cow::Borrowed("markdown");
     }
@@ -233,9 +233,9 @@ fields! {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Time of the first pack: time, sequence or name of a snapshot.
-        from: Cow<'a, str> = string_of("moment");
+        from: Cow<'a, str> = moment();
         /// Time of the second pack. Default: now.
-        to: Option<Cow<'a, str>> = string_of("moment");
+        to: Option<Cow<'a, str>> = moment();
     }
 }
 
@@ -473,10 +473,6 @@ pub(in crate::routes) async fn wrote(
         json!({"path": file.path.as_str(), "size": file.size, "bytes": bytes, "more": file.more})
     };
     let items: Vec<Value> = files.iter().map(item).collect();
-    Ok(match next {
-        Some(next) => {
-            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&format!("{}-{}", next.seq.0, next.changes))})
-        }
-        None => json!({"items": items}),
-    })
+    let next = next.map(|next| format!("{}-{}", next.seq.0, next.changes));
+    Ok(call.fields.page(items, next.as_deref()))
 }

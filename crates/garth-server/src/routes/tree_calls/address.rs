@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{At, Entry, Ino};
+use garth_engine::model::{At, Entry, Ino, json_flaw};
 use garth_engine::{FileSystem, Name, TreePath};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -65,8 +65,11 @@ pub(super) fn at(path: Option<&str>, node: Option<u64>, child: Option<&str>) -> 
         (None, Some(node), None) => Ok(At::Node(Ino(node))),
         (None, None, Some(child)) => {
             let message = r#""child" must be an array of an inode and a name, such as [7,"a.md"]"#;
-            let (dir, name) = serde_json::from_str::<(Ino, Name)>(child)
-                .map_err(|error| Refusal::validation(format!("{message}: {error}")))?;
+            let read = |child: &str| serde_json::from_str::<(Ino, Name)>(child);
+            let (dir, name) = read(child).map_err(|error| {
+                let flaw = json_flaw("child", child, &error, &|child: &str| read(child).err());
+                Refusal::validation(format!("{message}: {flaw}"))
+            })?;
             Ok(At::Child(dir, name))
         }
         _ => Err(Refusal::validation(r#"give only one of "path", "node" and "child""#)),

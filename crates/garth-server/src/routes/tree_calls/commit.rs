@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::home::Scope;
-use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition};
+use garth_engine::model::{
+    At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition, json_flaw,
+};
 use garth_engine::{FileSystem, FileSystemExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,7 +47,7 @@ pub(in crate::routes) async fn commit(
     call: &Call<'_>,
     fields: CommitFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let ops: Vec<Op> = parsed("ops", "operations", &fields.ops)?;
+    let ops: Vec<Op> = parsed("ops", &fields.ops)?;
     let preconditions = fields.preconditions.map(conditions).transpose()?.unwrap_or_default();
     let may_read = call.key.allows(Scope::FilesRead);
     if !may_read {
@@ -95,12 +97,14 @@ fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Parses the items of an array.
-fn parsed<T: DeserializeOwned>(name: &str, of: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
+/// Parses the items of an array. `name` is its field.
+fn parsed<T: DeserializeOwned>(name: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
+    let read = |json: &str| serde_json::from_str::<T>(json);
     let item = |(at, item): (usize, &&RawValue)| {
         working(item.get().len());
-        serde_json::from_str(item.get()).map_err(|error| {
-            Refusal::validation(format!("\"{name}\" must be an array of {of}: number {}: {error}", at + 1))
+        read(item.get()).map_err(|error| {
+            let again = |json: &str| read(json).err();
+            Refusal::validation(json_flaw(&format!("{name}[{at}]"), item.get(), &error, &again))
         })
     };
     items.iter().enumerate().map(item).collect()
@@ -143,11 +147,11 @@ struct Committed<'a> {
 }
 
 fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
-    let of = "pairs of an address and a condition";
-    let pairs: Vec<&RawValue> = items(sent.get(), MAX_OPS).map_err(|error| {
-        Refusal::validation(format!("\"preconditions\" must be an array of {of}: {error}"))
+    let pairs: Vec<&RawValue> = items(sent.get(), MAX_OPS).map_err(|_| {
+        let of = "pairs of an address and a condition";
+        Refusal::validation(format!("\"preconditions\" must be an array of at most {MAX_OPS} {of}"))
     })?;
-    parsed("preconditions", of, &pairs)
+    parsed("preconditions", &pairs)
 }
 
 /// Refuses operations and conditions by which a key that may only write would learn what is stored: each

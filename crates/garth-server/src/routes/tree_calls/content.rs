@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_engine::FileSystem;
-use garth_engine::model::{At, ByteRange, Entry};
+use garth_engine::model::{At, ByteRange, Entry, json_flaw};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -71,13 +71,14 @@ pub(in crate::routes) async fn fetch_many(
     call: &Call<'_>,
     fields: FetchManyFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let items = fields.items.iter().map(|item| asked(item.get())).collect::<Result<Vec<_>, _>>()?;
+    let items = fields.items.iter().enumerate().map(|(at, item)| asked(at, item.get()));
+    let items = items.collect::<Result<Vec<_>, _>>()?;
     let fetched = fields.past.of(fs, call).await?.fetch_many(&items).await?;
     let mut shown = Items::default();
     for item in fetched.items {
         let has_room = match item {
             Ok((entry, bytes)) => shown.push(&FetchedFile { entry: &entry, content: content(&bytes) })?,
-            Err(error) => shown.push(&FailedItem::of(error.into()))?,
+            Err(error) => shown.push(&FailedItem::of(Refusal::from(error).naming_path()))?,
         };
         if !has_room {
             break;
@@ -104,11 +105,15 @@ fn default_of_many() -> u64 {
     DEFAULT_OF_MANY
 }
 
-fn asked(json: &str) -> Result<(At, ByteRange), Refusal> {
-    let file: AskedFile<'_> = serde_json::from_str(json)
-        .map_err(|error| Refusal::validation(format!("\"items\" must be an array of files: {error}")))?;
+/// Parses a file that is asked for. `index` is its number among the items, from 0.
+fn asked(index: usize, json: &str) -> Result<(At, ByteRange), Refusal> {
+    let file: AskedFile<'_> = serde_json::from_str(json).map_err(|error| {
+        let again = |json: &str| serde_json::from_str::<AskedFile<'_>>(json).err();
+        Refusal::validation(json_flaw(&format!("items[{index}]"), json, &error, &again))
+    })?;
     if file.length > MAX_LENGTH {
-        return Err(Refusal::validation(format!("\"length\" must be an integer from 0 to {MAX_LENGTH}")));
+        let message = format!("\"items[{index}].length\" must be a whole number from 0 to {MAX_LENGTH}");
+        return Err(Refusal::validation(message));
     }
     let at = at(file.path.as_deref(), file.node, file.child.map(RawValue::get))?;
     Ok((at, ByteRange { offset: file.offset, length: file.length }))

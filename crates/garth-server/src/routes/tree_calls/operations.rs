@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::answer::Answer;
 use super::paging::{Paged, RawPage, moment_from, moment_text};
 use crate::errors::Refusal;
-use crate::fields::{MAX_INTEGER, fields, flag, integer, string, string_of, words};
+use crate::fields::{MAX_INTEGER, fields, flag, integer, moment, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
@@ -92,9 +92,9 @@ fields! {
         /// Path of the newer side. Default: the same one.
         other: Option<Cow<'a, str>> = string_of("path");
         /// State of the older side: a time, a sequence or the name of a snapshot. Default: the newest.
-        from: Option<Cow<'a, str>> = string_of("moment");
+        from: Option<Cow<'a, str>> = moment();
         /// State of the newer side. Default: the newest.
-        to: Option<Cow<'a, str>> = string_of("moment");
+        to: Option<Cow<'a, str>> = moment();
         /// Parts of a difference: only its path, also numbers of lines, or also hunks of a unified diff.
         form: Cow<'a, str> = words(&["names", "counts", "hunks"]), or Cow::Borrowed("hunks");
         /// Lines of context around the changed lines of a hunk.

@@ -9,13 +9,13 @@ use garth_engine::model::{Moment, Seq, Timestamp};
 use serde_json::json;
 
 use crate::errors::Refusal;
-use crate::fields::{Field, FieldGroup, Fields, integer, string_of};
+use crate::fields::{Field, FieldGroup, Fields, integer, moment, string_of};
 use crate::routes::call::Call;
 
 /// Declaration of the field `at`.
 const AT: Field = Field::of::<Option<Cow<'static, str>>>(
     "at",
-    string_of("moment"),
+    moment(),
     None,
     " Reads an earlier state: a time, a sequence or the name of a snapshot. Default: the newest.",
 );

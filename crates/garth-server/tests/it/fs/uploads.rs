@@ -9,7 +9,7 @@ use garth_engine::path::TreePath;
 use garth_server::{Limits, Options};
 use serde_json::json;
 
-use super::{MIB, bytes, get, head_of_account, headers, put, send, target};
+use super::{MIB, bytes, get, head_of_account, headers, put, send, send_chunked, target};
 use crate::it::harness::{Connection, Server, request};
 
 #[test]
@@ -130,6 +130,60 @@ fn uploads_take_a_bounded_room() {
     let batch = json!({"ops": [{"op": "write", "path": "/a", "staged": staged.json()["staged"]}]});
     server.ok("batch", batch.to_string());
     assert_eq!(upload(&bytes(2, 9 * MIB)).status, 200);
+}
+
+#[test]
+fn upload_limit_counts_the_body_alone() {
+    let server = Server::start();
+    let limit = usize::try_from(garth_agent::tree::MAX_UPLOAD).unwrap();
+    let [file, at] = ["/log?agent=scout&user=ann", "/log?agent=scout&user=ann&offset=5"];
+    assert_eq!(send(&server, "PUT", file, "", &bytes(1, limit)).status, 201);
+    // Longer than content that is part of the commit.
+    let part = bytes(2, (256 << 10) + 1);
+    for reply in [
+        send(&server, "PATCH", file, "", &part),
+        send_chunked(&server, "PATCH", file, &part),
+        send(&server, "PATCH", at, "", &part),
+        send_chunked(&server, "PATCH", at, &part),
+    ] {
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    assert!(get(&server, file).body[5..].starts_with(&part));
+    let size = limit + 2 * part.len();
+    assert_eq!(get(&server, file).body.len(), size);
+    let more = bytes(3, limit + 1);
+    for reply in [
+        send(&server, "PATCH", file, "", &more),
+        send_chunked(&server, "PATCH", file, &more),
+        send(&server, "PATCH", at, "", &more),
+        server.request("POST", "/v1/uploads?agent=scout&user=ann", &headers(&server.key, ""), &more),
+    ] {
+        let message = reply.refused(413, "PAYLOAD_TOO_LARGE");
+        for part in [&*limit.to_string(), "`POST /v1/uploads`", "`POST /v1/batch`"] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+    assert_eq!(get(&server, file).body.len(), size);
+}
+
+#[test]
+fn parts_of_long_files_are_joined_by_a_batch() {
+    let server = Server::start();
+    let limit = usize::try_from(garth_agent::tree::MAX_UPLOAD).unwrap();
+    let of_ann = "agent=scout&user=ann";
+    let parts = [bytes(1, limit), bytes(2, 1000)];
+    let staged = parts.each_ref().map(|part| {
+        let target = format!("/v1/uploads?{of_ann}");
+        let reply = server.request("POST", &target, &headers(&server.key, ""), part);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()["staged"].clone()
+    });
+    let ops = json!([
+        {"op": "write", "path": "/long", "staged": staged[0]},
+        {"op": "append", "path": "/long", "staged": staged[1]},
+    ]);
+    server.ok("batch", json!({"agent": "scout", "user": "ann", "ops": ops}).to_string());
+    assert!(get(&server, &format!("/long?{of_ann}")).body == parts.concat());
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn fetch_many_ends_when_answer_is_full() {
     let first = world.ok("fetch-many", &json!({"items": items}));
     let count = first["items"].as_array().unwrap().len();
     assert_eq!(count, 3, "a fourth would exceed 4 MiB");
-    let rest = world.ok("fetch-many", &json!({"items": items[count..], "at": first["seq"].to_string()}));
+    let rest = world.ok("fetch-many", &json!({"items": items[count..], "at": first["seq"]}));
     assert_eq!(rest["items"].as_array().unwrap().len(), 3);
     let long = json!({"items": [{"path": "/0", "length": (4 << 20) + 1}]});
     world.post("fetch-many", &long).refused(400, "VALIDATION_ERROR");

@@ -185,11 +185,11 @@ mod tests {
         let limits = Limits { bytes: Some(100), entries: None };
         let path = TreePath::parse("/q").unwrap();
         block_on(crate::fs::store::AccountStore::set_quota(&*account.fs, &path, limits)).unwrap();
-        let content = |growth| Incoming { size: growth, growth, room: u64::MAX };
+        let content = |growth| Incoming { length: growth, size: growth, growth, room: u64::MAX };
         account.admit("/q/a", content(100)).unwrap();
         account.admit("/other", content(101)).unwrap();
         assert!(account.admit("/q/a", content(101)).unwrap_err().is(ErrorKind::QuotaExceeded));
-        let larger = Incoming { size: 101, growth: 0, room: u64::MAX };
+        let larger = Incoming { length: 101, size: 101, growth: 0, room: u64::MAX };
         assert!(account.admit("/q/a", larger).unwrap_err().is(ErrorKind::QuotaExceeded));
     }
 }
