@@ -155,8 +155,8 @@ impl Files<'_> {
     /// # Errors
     /// - `NotFound`: the path did not exist at that time.
     /// - `Conflict`: the path has another version than the required one, or changes before each attempt.
-    /// - `TooLarge`: more than [`MAX_RESTORED`] names are below the path, or the restore takes more operations
-    ///   than a batch has.
+    /// - `TooLarge`: more than [`MAX_RESTORED`] names are below the path, or the restore takes more
+    ///   operations than a batch has.
     /// - As [`FileSystem::as_of`] and [`FileSystem::commit`].
     #[boxed]
     pub async fn restore(&self, path: &str, asked: &FileRestore, now: Timestamp) -> Result<RestoreReport> {
