@@ -1,9 +1,9 @@
 //! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]), paths by
-//! pattern ([`Files::glob`]), differences ([`Files::diff`]), exact edits ([`Files::edit`]) and batches
-//! ([`Files::batch`]). Each call is bounded in bytes and time, and a cursor continues an answer that is not
-//! complete. `docs/specs/files.md` and `docs/specs/batch.md` describe them. [`Files::write`],
-//! [`Files::upload`] and [`Files::remove`] take content of any size as a stream, for interfaces that
-//! receive it.
+//! pattern ([`Files::glob`]), differences ([`Files::diff`]), exact edits ([`Files::edit`]), batches
+//! ([`Files::batch`]) and earlier states ([`Files::restore`]). Each call is bounded in bytes and time, and a
+//! cursor continues an answer that is not complete. `docs/specs/files.md` and `docs/specs/batch.md` describe
+//! them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take content of any size as a stream, for
+//! interfaces that receive it.
 
 mod batch;
 mod cursor;
@@ -19,6 +19,7 @@ mod limits;
 mod matches;
 pub(crate) mod occurrences;
 mod open_version;
+mod restore;
 mod streamed;
 mod walker;
 
@@ -42,4 +43,5 @@ pub use self::grep::{
 pub use self::handle::Files;
 pub use self::limits::{Limits, MAX_COMPARED_LINES, MAX_COMPARED_TEXT};
 pub use self::matches::Matches;
+pub use self::restore::{FileRestore, MAX_RESTORED, RestoreReport};
 pub use self::streamed::{FileWrite, FileWritten, UPLOAD_LIFETIME, Uploaded};

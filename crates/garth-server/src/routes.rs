@@ -355,7 +355,8 @@ impl<'a> Admission<'a> {
         let is_admin = key.allows(Scope::Admin);
         let credential = Credential { id: &key.id, binding: &key.binding, is_admin };
         let env = self.served.home.env();
-        let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?;
+        let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?
+            .in_overlay(caller.overlay.as_deref())?;
         if let Some(request) = reach.request().filter(|_| reach.is_bound()) {
             caller.complete(tree, &key.binding, request)?;
         }

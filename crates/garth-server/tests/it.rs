@@ -28,6 +28,7 @@ mod it {
     mod model_turns;
     mod operators;
     mod outbox;
+    mod overlays;
     mod reach;
     mod recall;
     mod refusals;

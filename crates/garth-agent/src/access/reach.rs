@@ -17,6 +17,7 @@ use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::{Binding, Home, OperatorTree};
 use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
 use garth_engine::path::TreePath;
+use garth_engine::view::overlay::StoredOverlay;
 
 /// Owner of the snapshots, commit ids and uploads that free keys make by calls on files of the account.
 const FILES: &str = "files";
@@ -93,6 +94,8 @@ pub struct Reach {
     request: Option<Request>,
     /// Home whose accounts an operator reads.
     home: Option<Arc<dyn Home>>,
+    /// Overlay that a call on files is on, in place of the account itself.
+    overlay: Option<String>,
 }
 
 impl Reach {
@@ -123,7 +126,26 @@ impl Reach {
         };
         let (env, id, binding) = (env.clone(), key.id.to_owned(), key.binding.clone());
         let is_admin = key.is_admin;
-        Ok(Self { account, env, key: id, is_admin, binding, family, request, home: None })
+        Ok(Self { account, env, key: id, is_admin, binding, family, request, home: None, overlay: None })
+    }
+
+    /// Makes a call on files one on an overlay of the account, if it names one: reads and writes are those of
+    /// the overlay. Opens nothing.
+    ///
+    /// # Errors
+    /// - `AccessDenied` for any key but a free one with `admin`.
+    /// - `InvalidArgument`: the request names somebody as well, or is no call on files.
+    pub fn in_overlay(self, id: Option<&str>) -> Result<Self> {
+        let Some(id) = id else { return Ok(self) };
+        if self.is_bound() || !self.is_admin {
+            return Err(denied("\"overlay\" needs a key with the scope `admin` that is bound to nothing"));
+        }
+        if self.family != Family::Files || self.request.is_some() {
+            let message = "an overlay is one of the account, not of the tree of an agent; leave \"agent\", \
+                           \"user\", \"key\", \"chat\", \"class\" and \"session\" out";
+            return Err(Error::invalid(message));
+        }
+        Ok(Self { overlay: Some(id.to_owned()), ..self })
     }
 
     /// Lets an operator read the files of all accounts: a key of the home with `admin`, in a call on files
@@ -131,7 +153,8 @@ impl Reach {
     #[must_use]
     pub fn reading(self, home: &Arc<dyn Home>) -> Self {
         let is_operator = self.account.is_none() && self.is_admin && !self.is_bound();
-        let names_nobody = self.family == Family::Files && self.request.is_none();
+        // An overlay is one of an account, which such a request does not name.
+        let names_nobody = self.family == Family::Files && self.request.is_none() && self.overlay.is_none();
         Self { home: (is_operator && names_nobody).then(|| Arc::clone(home)), ..self }
     }
 
@@ -314,16 +337,17 @@ impl Grounds {
         Ok(self.access()?.media())
     }
 
-    /// Returns the tree of the identity or, for a free key, the account. `creates` creates missing
-    /// directories.
+    /// Returns the tree of the identity or, for a free key, the account or its overlay. `creates` creates
+    /// missing directories of an agent's tree.
     ///
     /// # Errors
-    /// As [`AgentTree::open`](crate::AgentTree::open).
+    /// As [`AgentTree::open`](crate::AgentTree::open) and [`StoredOverlay::open`].
     #[boxed]
     pub async fn tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
-        match &self.access {
-            Some(access) => access.tree().create(creates).open().await,
-            None => self.files_of_account().await,
+        match (&self.access, &self.reach.overlay) {
+            (Some(access), _) => access.tree().create(creates).open().await,
+            (None, Some(id)) => self.files_of_overlay(id).await,
+            (None, None) => self.files_of_account().await,
         }
     }
 
@@ -355,6 +379,14 @@ impl Grounds {
         let read_only = Within::new((!self.reach.is_admin).then_some(skills));
         let to = Confinement::new(Within::everything(), Owner::new(FILES)?).read_only(read_only);
         self.reach.account()?.confined(&to.author(Author::key(&*self.reach.key))).await
+    }
+
+    /// Returns the files of an overlay of the account, also the skills of all agents: its keys have `admin`.
+    async fn files_of_overlay(&self, id: &str) -> Result<Arc<dyn FileSystem>> {
+        let overlay = StoredOverlay::open(&**self.reach.account()?, id).await?;
+        // Uploads and commit ids are those of calls on files, apart from those of the command line.
+        let to = Confinement::new(Within::everything(), Owner::new(FILES)?);
+        overlay.tree().confined(&to.author(Author::key(&*self.reach.key))).await
     }
 
     /// Returns the account for its administration.

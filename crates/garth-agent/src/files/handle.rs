@@ -41,7 +41,7 @@ pub struct Files<'a> {
     pub(super) stop: Option<&'a (dyn Fn() -> bool + Sync)>,
     pub(super) author: Author,
     pub(super) message: String,
-    /// Request that the next edit or batch carries out.
+    /// Request that the next edit, batch or restore carries out.
     pub(super) once: Once,
     pub(super) expected: Expected,
 }
@@ -67,19 +67,19 @@ impl<'a> Files<'a> {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Sets the author of edits and batches.
+    /// Sets the author of edits, batches and restores.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
     }
 
-    /// Sets the reason for edits and batches, in the caller's words.
+    /// Sets the reason for edits, batches and restores, in the caller's words.
     #[must_use]
     pub fn message(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// Sets the request that the handle carries out with one edit or batch.
+    /// Sets the request that the handle carries out with one edit, batch or restore.
     #[must_use]
     #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {

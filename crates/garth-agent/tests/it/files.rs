@@ -1,4 +1,4 @@
-//! Operations on files: search of lines, paths by pattern, differences, exact edits, batches.
+//! Operations on files: search of lines, paths by pattern, differences, exact edits, batches, restores.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ mod diff;
 mod edit;
 mod glob;
 mod grep;
+mod restore;
 
 type Fs = Arc<dyn FileSystem>;
 

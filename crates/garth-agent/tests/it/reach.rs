@@ -9,6 +9,7 @@ use garth_agent::session::Create;
 use garth_agent::{Access, Caller, Request};
 use garth_engine::home::Binding;
 use garth_engine::model::{At, Batch, HistoryPage, Op};
+use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, Home};
 use serde_json::{Value, json};
 
@@ -70,6 +71,27 @@ async fn bound_key_never_opens_the_account() {
     let store = Some(Arc::clone(&account.store));
     let refused = Reach::new(store, &Env::system(), key, Family::Admin, Request::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AccessDenied);
+}
+
+#[tokio::test]
+async fn only_free_admin_keys_open_overlays() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let lower = LowerLayer { root: p("/"), as_of: None };
+    StoredOverlay::create(&*account.store, "draft", &lower, &Batch::default()).await.unwrap();
+    let (free, bound) = (Binding::default(), binding(json!({"agent": "scout"})));
+    for (binding, is_admin, asked, kind) in [
+        (&free, false, Request::default(), ErrorKind::AccessDenied),
+        (&bound, true, Request::default(), ErrorKind::AccessDenied),
+        (&free, true, scout(), ErrorKind::InvalidArgument),
+    ] {
+        let refused = reach(&account, binding, is_admin, asked).in_overlay(Some("draft")).unwrap_err();
+        assert_eq!(refused.kind(), kind, "{refused}");
+    }
+    let opened = reach(&account, &free, true, Request::default()).in_overlay(Some("draft")).unwrap();
+    let tree = opened.open(Family::Files).await.unwrap().tree(true).await.unwrap();
+    tree.write("/new.md", "x").await.unwrap();
+    assert_eq!(tree.read_to_string("/new.md").await.unwrap(), "x");
+    assert!(!account.store.exists("/new.md").await.unwrap());
 }
 
 /// The engine stores such bindings if nobody has checked them.

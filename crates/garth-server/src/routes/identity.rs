@@ -42,6 +42,16 @@ fields! {
 }
 
 fields! {
+    /// Tree of a call on files: that of an identity, the account, or an overlay of the account.
+    struct FilesFields<'a> {
+        /// Overlay of the account in which the call reads and writes. It requires a key with `admin` that is
+        /// bound to nothing, and excludes the fields that name who asks. Default: none.
+        overlay: Option<Cow<'a, str>> = string_of("id");
+        ..who: AnyoneFields<'a>;
+    }
+}
+
+fields! {
     /// Identity of a search: [`AnyoneFields`], and the agent whose values are searched.
     struct SearchFields<'a> {
         /// Agent that owns the keys. It limits values alone. Default: that of `agent`, or `default`; every
@@ -131,20 +141,23 @@ pub(super) struct Caller<'a> {
     pub(super) class: Option<Cow<'a, str>>,
     pub(super) session: Option<Cow<'a, str>>,
     pub(super) key: Option<SessionKey>,
+    /// Overlay of the account that a call on files is on.
+    pub(super) overlay: Option<Cow<'a, str>>,
     /// Session that a call on sessions is about.
     subject: Option<String>,
 }
 
-/// Returns the fields by which a call on a tree names its caller.
-pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
+/// Returns the fields by which a call on a tree names its caller, in groups.
+pub(super) const fn fields_of(tree: Tree) -> &'static [&'static [Field]] {
     match tree {
-        Tree::KeyValues => KeyValueFields::OWN,
-        Tree::Memories | Tree::Recall | Tree::Files => AnyoneFields::OWN,
-        Tree::Admin => AdminFields::OWN,
-        Tree::Search => SearchFields::OWN,
-        Tree::Sessions => SessionFields::OWN,
-        Tree::Workspace => WorkspaceFields::OWN,
-        Tree::Media => MediaFields::OWN,
+        Tree::KeyValues => KeyValueFields::FIELDS,
+        Tree::Memories | Tree::Recall => AnyoneFields::FIELDS,
+        Tree::Files => FilesFields::FIELDS,
+        Tree::Admin => AdminFields::FIELDS,
+        Tree::Search => SearchFields::FIELDS,
+        Tree::Sessions => SessionFields::FIELDS,
+        Tree::Workspace => WorkspaceFields::FIELDS,
+        Tree::Media => MediaFields::FIELDS,
         Tree::None => &[],
     }
 }
@@ -168,10 +181,14 @@ impl<'a> Caller<'a> {
                 let agent = text_of(fields, "agent_id").map(Cow::Owned).unwrap_or_default();
                 Self { agent_id: Some(agent_id), agent, ..Self::default() }
             }
-            Tree::Memories | Tree::Recall | Tree::Files => Self::anyone(fields)?,
+            Tree::Memories | Tree::Recall => Self::anyone(FieldGroup::read(fields)?)?,
+            Tree::Files => {
+                let FilesFields { overlay, who, .. } = FieldGroup::read(fields)?;
+                Self { overlay, ..Self::anyone(who)? }
+            }
             // These calls require an agent, which such a key supplies.
             Tree::Sessions if binding.agent.is_some() || binding.key.is_some() => {
-                Self { subject: text_of(fields, "name"), ..Self::anyone(fields)? }
+                Self { subject: text_of(fields, "name"), ..Self::anyone(FieldGroup::read(fields)?)? }
             }
             Tree::Search => {
                 let named: SearchFields<'_> = FieldGroup::read(fields)?;
@@ -180,7 +197,7 @@ impl<'a> Caller<'a> {
                     check_id("agent", agent).map_err(garth_engine::Error::from)?;
                 }
                 let (agent, key) = (agent.unwrap_or_default(), key(of)?);
-                Self { agent, agent_id, user, chat, class, session, key, subject: None }
+                Self { agent, agent_id, user, chat, class, session, key, ..Self::default() }
             }
             Tree::Sessions => {
                 let named: SessionFields<'_> = FieldGroup::read(fields)?;
@@ -211,9 +228,8 @@ impl<'a> Caller<'a> {
         })
     }
 
-    /// Reads a caller who may leave every name out.
-    fn anyone(fields: &Fields<'a>) -> Result<Self, Refusal> {
-        let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
+    /// Returns the caller of a request that may leave every name out.
+    fn anyone(named: AnyoneFields<'a>) -> Result<Self, Refusal> {
         let AnyoneFields { agent, user, key, chat, class, session, .. } = named;
         if let Some(agent) = &agent {
             check_id("agent", agent).map_err(garth_engine::Error::from)?;

@@ -124,9 +124,9 @@ pub(super) enum Length {
 }
 
 impl Route {
-    /// Returns the fields of the call in groups. The last group names its caller.
+    /// Returns the fields of the call in groups. The last ones name its caller.
     pub(super) fn field_groups(&self) -> impl Iterator<Item = &'static [Field]> {
-        self.own_fields.iter().copied().chain([fields_of(self.tree)])
+        self.own_fields.iter().chain(fields_of(self.tree)).copied()
     }
 
     /// Returns true if the call changes what is stored.

@@ -12,6 +12,7 @@ pub(super) mod log;
 pub(super) mod nodes;
 pub(super) mod operations;
 mod paging;
+pub(super) mod restores;
 
 use garth_engine::TreePath;
 

@@ -65,6 +65,7 @@ impl Server {
         let messages = [said(&format!("The {CANARY}.")), said(&"long ".repeat(2000)), said("Three.")];
         let entry = json!({"id": "d1", "decision": format!("Keep the {CANARY}."), "source": "messages:1"});
         let session = json!({"name": "work", "key": "agent:scout:main", "title": CANARY});
+        let file = |text: &str| json!({"ops": [{"op": "write", "path": "/kept.md", "text": text}]});
         for (call, body) in [
             ("put", json!({"path": "/a", "value": CANARY})),
             ("memories/put", memory("one")),
@@ -79,7 +80,9 @@ impl Server {
             ("admin/rules/set", json!({"pattern": "/logs/**", "constraint": "append-only"})),
             ("admin/quotas/set", json!({"path": "/media", "max_entries": 1000})),
             ("admin/overlays/create", json!({"id": "draft"})),
+            ("batch", file(CANARY)),
             ("admin/snapshots/create", json!({"name": "before"})),
+            ("batch", file("later")),
         ] {
             let (status, answer) = self.post(&self.key, call, &body).await;
             assert_eq!(status, StatusCode::OK, "{call}: {answer}");
@@ -188,6 +191,7 @@ impl Server {
                 let path = "/agents/scout/skills/pdf/SKILL.md";
                 json!({"path": path, "old": "name: pdf", "new": "name: pdf2"})
             }
+            "tree/restore" => json!({"path": "/kept.md", "at": "before"}),
             "admin/rules/set" => {
                 json!({"pattern": "/a/**", "constraint": "max-size", "terms": {"bytes": 1000}})
             }

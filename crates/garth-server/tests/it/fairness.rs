@@ -158,6 +158,7 @@ fn of_tree() -> Vec<Costly> {
             "tree/edit",
             json!({"path": "/agents/coder/MEMORY.md", "line": 0, "text": words(LONG)}).to_string(),
         ),
+        ("/v1/tree/restore", "tree/restore", json!({"path": "/", "at": "HEAD"}).to_string()),
         (
             "",
             "tree/commit",

@@ -64,6 +64,14 @@ impl World {
         ] {
             server.ok(&format!("admin/{call}"), body.to_string());
         }
+        // Its earlier state is that of the snapshot.
+        for text in ["one", "two"] {
+            let op = json!({"op": "write", "path": "/kept.md", "text": text});
+            server.ok("batch", json!({"ops": [op]}).to_string());
+            if text == "one" {
+                server.ok("admin/snapshots/create", json!({"name": "kept"}).to_string());
+            }
+        }
         let put = upload(&server, &server.key, None, b"GIF89a");
         Self {
             media: put.json()["media"]["key"].as_str().unwrap().to_owned(),
@@ -152,6 +160,7 @@ impl World {
                 let path = "/agents/scout/skills/pdf/SKILL.md";
                 json!({"path": path, "old": "Use it.", "new": "Use it well."})
             }
+            "/v1/tree/restore" => json!({"path": "/kept.md", "at": "kept"}),
             other => panic!("{other} writes; say here how, so that its repeats are tested"),
         }
     }

@@ -5,6 +5,7 @@ mod methods;
 mod operations;
 mod paging;
 mod reads;
+mod restores;
 
 use std::sync::Arc;
 

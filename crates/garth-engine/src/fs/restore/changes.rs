@@ -58,8 +58,9 @@ impl RestorePlan {
     }
 
     /// Returns the batch that makes the changes, with everything but operations and preconditions taken from
-    /// `template`.
-    pub(super) fn batch(&self, template: &Batch) -> Batch {
+    /// `template`. It fails with `Conflict` if the path is not as it was when the restore was planned.
+    #[doc(hidden)]
+    pub fn batch(&self, template: &Batch) -> Batch {
         let (ops, preconditions) = (self.ops.clone(), self.preconditions.clone());
         // Attributes named `garth.*` were set by garth, so they come back with it. What rules reserve for
         // garth stays refused: the batch is the client's.

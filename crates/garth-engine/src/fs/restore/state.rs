@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::compute::{go_on, working};
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::model::{At, Attributes, ByteRange, Entry, HistoryPage, Kind, Seq, SetAttrs, Timestamp};
@@ -71,7 +72,10 @@ where
     let (then, there) = (At::Path(path.clone()), At::Node(now.ino));
     let mut range = ByteRange { offset: 0, length: STEP };
     while range.offset < now.size {
+        // Files of any number may have to be compared, which a server bounds for each call.
+        go_on()?;
         let (one, other) = (past.read(&then, range).await?, fs.read(&there, range).await?);
+        working(one.len() + other.len());
         if one != other || one.is_empty() {
             return Ok(false);
         }

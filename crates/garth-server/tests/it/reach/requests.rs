@@ -82,7 +82,7 @@ pub(super) fn asks(call: &CallReference, asker: Asker, filled: &Filled) -> Vec<A
         Some(("skills", call)) => skills(call),
         Some(("media", call)) => media(call, asker, filled),
         Some(("admin", call)) => admin(call),
-        Some(("tree", call)) => tree(call),
+        Some(("tree", call)) => tree(call, filled),
         _ => others(name, asker, filled),
     }
 }
@@ -326,7 +326,7 @@ fn new_files() -> Vec<String> {
     all.map(|dir| format!("{dir}/made.md")).collect()
 }
 
-fn tree(call: &str) -> Vec<Ask> {
+fn tree(call: &str, filled: &Filled) -> Vec<Ask> {
     let each = |body: &dyn Fn(&str, &str) -> Value| {
         let files = tree_files().into_iter();
         files.map(|(place, dir, file)| ask(place, body(&dir, &format!("{dir}/{file}")))).collect::<Vec<_>>()
@@ -365,6 +365,11 @@ fn tree(call: &str) -> Vec<Ask> {
                 ask(place, json!({"path": path, "old": text, "new": text, "all": true}))
             };
             files.map(same).collect()
+        }
+        "restore" => {
+            // The file stays as it is, and the answer tells that it is there.
+            let now = filled.head().to_string();
+            each(&|_, file| json!({"path": file, "at": now}))
         }
         "commit" => {
             let write = |path: String| json!({"write": {"at": {"path": path}, "body": {"bytes": "eA=="}}});

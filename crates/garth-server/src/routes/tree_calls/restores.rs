@@ -1,0 +1,120 @@
+//! Call that restores a path to an earlier state.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_agent::files::{FileRestore, Files, RestoreReport};
+use garth_engine::fs::restore::{Restoration, RestoreAction, RestorePlan};
+use garth_engine::model::{Seq, VersionId};
+use garth_engine::{FileSystem, TreePath};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::errors::Refusal;
+use crate::fields::{fields, flag, string, string_of};
+use crate::routes::call::Call;
+use crate::routes::respond::raw;
+
+/// Limit on the changes that the answer to a dry run lists.
+const MAX_CHANGES: usize = 100;
+
+fields! {
+    /// Restores a path to an earlier state: names, content, links and attributes, with everything below.
+    pub(crate) struct RestoreFields<'a> {
+        /// Path to restore; a symbolic link itself, not its target.
+        path: Cow<'a, str> = string_of("path");
+        /// State to restore: a time, a sequence or the name of a snapshot.
+        at: Cow<'a, str> = string_of("moment");
+        /// Version that the path must have; any other one is a conflict. Default: any.
+        if_version: Option<Cow<'a, str>> = string_of("version");
+        /// `true` returns the changes that would be made, and makes none.
+        dry: bool = flag(), or false;
+        /// Reason for the commit. Default: the path and the sequence.
+        message: Option<Cow<'a, str>> = string();
+    }
+}
+
+pub(in crate::routes) async fn restore(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: RestoreFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let version = fields.if_version.map(|version| version.parse::<VersionId>()).transpose()?;
+    let asked = match call.once.is_repeat() {
+        // Its record has the state. A snapshot of that name may be gone, or another one.
+        true => FileRestore::repeat(),
+        false => FileRestore::to(call.moment(&fields.at).await?),
+    };
+    let asked = asked.if_version(version);
+    let (now, message) = (call.env.now(), fields.message.unwrap_or_default());
+    let files = Files::new(&**fs).message(message).once(call.once.clone());
+    if fields.dry {
+        let planned = files.plan_restore(&fields.path, &asked, now).await;
+        let (path, plan) = planned.map_err(Refusal::with_path)?;
+        return raw(&PlannedRestore::of(&path, &plan));
+    }
+    let report = files.restore(&fields.path, &asked, now).await.map_err(Refusal::with_path)?;
+    raw(&RestoreAnswer { ok: true, report })
+}
+
+#[derive(Serialize)]
+struct RestoreAnswer {
+    ok: bool,
+    #[serde(flatten)]
+    report: RestoreReport,
+}
+
+/// Answer to a dry run.
+#[derive(Serialize)]
+struct PlannedRestore<'a> {
+    ok: bool,
+    dry: bool,
+    path: &'a TreePath,
+    at: Seq,
+    created: bool,
+    restored: u64,
+    removed: u64,
+    unchanged: u64,
+    changes: Vec<PlannedChange<'a>>,
+    has_more: bool,
+}
+
+/// Change that a restore would make.
+#[derive(Serialize)]
+struct PlannedChange<'a> {
+    path: &'a TreePath,
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a TreePath>,
+}
+
+impl<'a> PlannedRestore<'a> {
+    fn of(path: &'a TreePath, plan: &'a RestorePlan) -> Self {
+        Self {
+            ok: true,
+            dry: true,
+            path,
+            at: plan.at,
+            created: plan.created,
+            restored: plan.restored,
+            removed: plan.removed,
+            unchanged: plan.unchanged,
+            changes: plan.changes.iter().take(MAX_CHANGES).map(PlannedChange::of).collect(),
+            has_more: plan.changes.len() > MAX_CHANGES,
+        }
+    }
+}
+
+impl<'a> PlannedChange<'a> {
+    fn of(Restoration { path, action }: &'a Restoration) -> Self {
+        let (action, from) = match action {
+            RestoreAction::Created => ("created", None),
+            RestoreAction::Changed => ("changed", None),
+            RestoreAction::Moved { from } => ("moved", Some(from)),
+            RestoreAction::Linked => ("linked", None),
+            RestoreAction::Removed => ("removed", None),
+            _ => ("other", None),
+        };
+        Self { path, action, from }
+    }
+}
