@@ -1,7 +1,8 @@
 //! The table of token vectors. `cargo xtask distil` writes it; the vectors are read where they lie in the
 //! program, and only an index of the vocabulary is built, at the first use.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -22,6 +23,8 @@ pub(super) struct Table {
     rows: &'static [[u8; DIMENSIONS]],
     /// Tokens that begin a word, in the order of their numbers.
     beginnings: Vec<Letters>,
+    /// The same tokens by their letters. Most words are tokens, so one look-up finds them.
+    words: HashMap<&'static str, u32, BuildHasherDefault<LetterHash>>,
     first: Prefixes,
     later: Prefixes,
 }
@@ -45,14 +48,14 @@ impl Table {
         if magic != MAGIC || rows.len() != count {
             return None;
         }
-        let mut beginnings_of = Vec::new();
-        let mut continuations = Vec::new();
+        let (mut beginnings_of, mut continuations) = (Vec::new(), Vec::new());
         for (number, word) in (0..).zip(std::str::from_utf8(words).ok()?.lines()) {
             let begins = (number as usize) < beginnings;
             if begins { &mut beginnings_of } else { &mut continuations }.push((word, number));
         }
         let (first, later) = (Prefixes::of(beginnings_of.clone())?, Prefixes::of(continuations)?);
-        let table = Self { rows, beginnings: beginnings_of, first, later };
+        let words = beginnings_of.iter().copied().collect();
+        let table = Self { rows, beginnings: beginnings_of, words, first, later };
         (table.first.tokens + table.later.tokens == count).then_some(table)
     }
 
@@ -74,7 +77,12 @@ impl Table {
     /// Returns the longest token that `text` begins with, and its length in bytes: one that begins a word, or
     /// one that continues it.
     pub(super) fn longest(&self, text: &str, begins: bool) -> Option<(u32, usize)> {
-        if begins { &self.first } else { &self.later }.longest(text)
+        match begins {
+            true => {
+                self.words.get(text).map(|token| (*token, text.len())).or_else(|| self.first.longest(text))
+            }
+            false => self.later.longest(text),
+        }
     }
 }
 
@@ -138,5 +146,35 @@ impl Prefixes {
             }
         }
         longest
+    }
+}
+
+/// Hash of a few letters: the multiplication of Firefox. The keys are those of the program, so that
+/// nobody can choose them to collide.
+#[derive(Debug, Default)]
+struct LetterHash(u64);
+
+impl LetterHash {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+impl Hasher for LetterHash {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.add(u64::from_le_bytes(*word));
+        }
+        self.add(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.add(u64::from(byte));
+    }
+
+    fn finish(&self) -> u64 {
+        // The map takes its bucket from the low bits, which the multiplication mixes least.
+        self.0 ^ self.0 >> 32
     }
 }

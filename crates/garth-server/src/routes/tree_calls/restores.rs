@@ -50,10 +50,10 @@ pub(in crate::routes) async fn restore(
     let files = Files::new(&**fs).message(message).once(call.once.clone());
     if fields.dry {
         let planned = files.plan_restore(&fields.path, &asked, now).await;
-        let (path, plan) = planned.map_err(Refusal::with_path)?;
+        let (path, plan) = planned?;
         return raw(&PlannedRestore::of(&path, &plan));
     }
-    let report = files.restore(&fields.path, &asked, now).await.map_err(Refusal::with_path)?;
+    let report = files.restore(&fields.path, &asked, now).await?;
     raw(&RestoreAnswer { ok: true, report })
 }
 
