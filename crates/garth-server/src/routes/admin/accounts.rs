@@ -1,6 +1,6 @@
 //! Accounts over HTTP: their creation, list and deletion by operators, and maintenance of the storage of one.
-//! Maintenance changes nothing that a reader sees. An account has no place for a record of its own creation
-//! or deletion, so these calls answer the same whether they or an earlier try made the change.
+//! Maintenance changes nothing that a reader sees, and an account is created and deleted once, so that a
+//! repeat of these calls needs no record.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ pub(in crate::routes) async fn reindex(
 
 fields! {
     /// Creates an account with an empty tree; only for a key of the data folder. An account that exists is
-    /// not changed, and answered alike.
+    /// not changed.
     pub(crate) struct CreateFields<'a> {
         /// Name of the account.
         account: Cow<'a, str> = string_of("id");
@@ -109,14 +109,14 @@ pub(in crate::routes) async fn create(
     fields: CreateFields<'_>,
 ) -> Result<Value, Refusal> {
     call.by_operator()?;
-    let account = match call.home.create_account(&fields.account).await {
+    let (account, created) = match call.home.create_account(&fields.account).await {
         // While an account of the same name is being deleted, there is none to return.
         Err(exists) if exists.is(ErrorKind::AlreadyExists) => {
-            call.home.account(&fields.account).await.map_err(|_| exists)?
+            (call.home.account(&fields.account).await.map_err(|_| exists)?, false)
         }
-        account => account?,
+        account => (account?, true),
     };
-    Ok(json!({"ok": true, "account": shown(&account)}))
+    Ok(json!({"ok": true, "account": shown(&account), "created": created}))
 }
 
 fields! {
@@ -148,7 +148,7 @@ pub(in crate::routes) async fn list(
 
 fields! {
     /// Deletes an account for ever, with its keys, its tree and all history; only for a key of the data
-    /// folder. A missing account is answered alike.
+    /// folder.
     pub(crate) struct DeleteFields<'a> {
         /// Name of the account.
         account: Cow<'a, str> = string_of("id");
@@ -165,12 +165,15 @@ pub(in crate::routes) async fn delete(
     if fields.confirm != fields.account {
         return Err(Refusal::validation("\"confirm\" must be the name of the account to delete"));
     }
-    match call.home.delete_account(&fields.account).await {
+    let deleted = match call.home.delete_account(&fields.account).await {
         // An earlier try may have deleted it.
-        Err(error) if error.is(ErrorKind::NotFound) => {}
-        done => done?,
-    }
-    Ok(json!({"ok": true, "account": fields.account, "deleted": true}))
+        Err(error) if error.is(ErrorKind::NotFound) => false,
+        done => {
+            done?;
+            true
+        }
+    };
+    Ok(json!({"ok": true, "account": fields.account, "deleted": deleted}))
 }
 
 /// Returns the JSON of an account.
