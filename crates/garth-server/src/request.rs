@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use axum::response::{IntoResponse, Response};
@@ -22,7 +22,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::time::Instant;
 
 use crate::body::drain;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::limits::Limits;
 
 /// Header with the id of a request, as in the log.
@@ -122,7 +122,8 @@ async fn answer(
     routes: &TowerToHyperService<Router>,
     id: &str,
 ) -> Response {
-    let mut response = match check_host(request.version(), request.headers()) {
+    let checked = check_host(request.version(), request.headers());
+    let mut response = match checked.and_then(|()| check_coding(request.headers())) {
         // A panic would end the connection without an answer.
         Ok(()) => match AssertUnwindSafe(routes.call(request)).catch_unwind().await {
             Ok(Ok(response)) => response,
@@ -159,6 +160,21 @@ fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
         Ok(())
     } else {
         Err(Refusal::validation("a request must have exactly one valid `Host` header"))
+    }
+}
+
+/// Checks that the body has no transfer coding but `chunked` (RFC 9112, 6.1). hyper removes that one, which is
+/// the last, and would pass on what the others have made of the content.
+fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if is_chunked(coding) => Ok(()),
+        _ => {
+            let message = "the only `Transfer-Encoding` of a body is `chunked`; send the content as it is";
+            Err(Refusal::new(Code::Unsupported, message))
+        }
     }
 }
 

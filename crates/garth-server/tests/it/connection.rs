@@ -86,6 +86,31 @@ fn http_1_1_requests_need_one_host() {
 }
 
 #[test]
+fn bodies_with_other_codings_than_chunked_are_refused() {
+    let server = Server::start();
+    let headers = format!("host: g\r\nauthorization: Bearer {}\r\n", server.key);
+    let mut connection = Connection::open(server.address);
+    for coding in ["gzip, chunked", "chunked, chunked", "gzip\r\ntransfer-encoding: chunked"] {
+        for (target, body) in [("PUT /v1/fs/a", "coded"), ("POST /v1/get", r#"{"path":"/a"}"#)] {
+            let length = body.len();
+            let message = format!(
+                "{target} HTTP/1.1\r\n{headers}transfer-encoding: {coding}\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n"
+            );
+            connection.send(message.as_bytes());
+            let message = connection.reply().refused(501, "UNSUPPORTED");
+            assert!(message.contains("`chunked`"), "{coding}: {message}");
+        }
+    }
+    connection.send(&request("GET", "/v1/fs/a", &headers.replace("host: g\r\n", ""), b""));
+    connection.reply().refused(404, "NOT_FOUND");
+    let message = format!(
+        "PUT /v1/fs/a HTTP/1.1\r\n{headers}transfer-encoding: Chunked\r\n\r\n5\r\nplain\r\n0\r\n\r\n"
+    );
+    connection.send(message.as_bytes());
+    assert_eq!(connection.reply().status, 201);
+}
+
+#[test]
 fn request_before_malformed_one_is_answered() {
     let server = Server::start();
     let mut connection = Connection::open(server.address);
