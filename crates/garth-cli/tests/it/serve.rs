@@ -333,6 +333,25 @@ fn log_has_no_keys_of_endpoints() {
 }
 
 #[test]
+fn log_has_no_patterns_of_requests() {
+    for filter in ["trace", "debug"] {
+        let garth = Garth::new();
+        let path = garth.beside("log");
+        let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        // A pipe could fill up.
+        command.stderr(std::fs::File::create(&path).expect("a file"));
+        let server = Server::of(command.env("GARTH_LOG", filter));
+        server.post(&server.key(), "put", &json!({"path": "/a", "value": "x"}));
+        server.post(&server.key(), "tree/glob", &json!({"pattern": "/agents/xyzzy?"}));
+        let grep = json!({"expressions": ["xyzzy"], "include": ["xyzzy*"], "exclude": ["[x]yzzy"]});
+        server.post(&server.key(), "tree/grep", &grep);
+        server.stop("TERM");
+        let log = std::fs::read_to_string(&path).expect("the log");
+        assert!(log.contains("stopping") && !log.contains("yzzy"), "{filter}: {log}");
+    }
+}
+
+#[test]
 fn commands_of_specification_print_shown_output() {
     run_specification("kv-api.md", 3);
 }
