@@ -67,6 +67,21 @@ fn malformed_http_gets_the_error_envelope() {
 }
 
 #[test]
+fn length_beyond_all_bodies_is_named() {
+    let server = Server::start();
+    for length in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
+        for target in ["POST /v1/get", "PUT /v1/fs/a", "POST /v1/uploads"] {
+            let key = &server.key;
+            let head = format!("{target} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n");
+            let reply = server.raw(format!("{head}content-length: {length}\r\n\r\n").as_bytes());
+            let message = reply.envelope();
+            let is_named = message.contains("`Content-Length`") || message.contains("may have at most");
+            assert!((400..500).contains(&reply.status) && is_named, "{target} {length}: {message}");
+        }
+    }
+}
+
+#[test]
 fn http_1_1_requests_need_one_host() {
     let server = Server::start();
     for headers in ["", "host: a\r\nhost: a\r\n", "host: a b\r\n", "host: a/b\r\n", "host: \u{e9}\r\n"] {
