@@ -227,7 +227,11 @@ fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
     let (status, message) = match status {
         b"400" => (StatusCode::BAD_REQUEST, "this is not a valid HTTP request"),
         b"414" => (StatusCode::URI_TOO_LONG, "the address is too long"),
-        b"431" => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long"),
+        // hyper answers so as well if `Content-Length` is close to the largest 64-bit number.
+        b"431" => (
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the head of the request is too long, or its `Content-Length` is larger than any body",
+        ),
         _ => return None,
     };
     // With a body after the head, it is the answer of a route.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use axum::response::{IntoResponse, Response};
@@ -22,7 +22,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::time::Instant;
 
 use crate::body::drain;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::limits::Limits;
 
 /// Header with the id of a request, as in the log.
@@ -85,7 +85,7 @@ pub(crate) struct Access<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) status: u16,
-    /// Size of the response body.
+    /// Size of the response body. A client that leaves gets less of a download.
     pub(crate) bytes: u64,
     /// Time at which the head of the request had been read. The line logs the time from then until the
     /// response was ready.
@@ -122,7 +122,8 @@ async fn answer(
     routes: &TowerToHyperService<Router>,
     id: &str,
 ) -> Response {
-    let mut response = match check_host(request.version(), request.headers()) {
+    let checked = check_host(request.version(), request.headers());
+    let mut response = match checked.and_then(|()| check_coding(request.headers())) {
         // A panic would end the connection without an answer.
         Ok(()) => match AssertUnwindSafe(routes.call(request)).catch_unwind().await {
             Ok(Ok(response)) => response,
@@ -162,10 +163,27 @@ fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
+/// Checks that the body has no transfer coding but `chunked` (RFC 9112, 6.1). hyper removes that one, which
+/// is the last, and would pass on what the others have made of the content.
+fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if is_chunked(coding) => Ok(()),
+        _ => {
+            let message = "the only `Transfer-Encoding` of a body is `chunked`; send the content as it is";
+            Err(Refusal::new(Code::Unsupported, message))
+        }
+    }
+}
+
 fn log(context: &Context, id: &str, method: &Method, path: &str, response: &Response, began: Instant) {
     let key = response.extensions().get::<KeyId>().map_or("-", |key| key.0.as_str());
-    // A download is streamed, so its size is not known here.
-    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    // A download is streamed, and only its head has its size.
+    let declared =
+        response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let bytes = response.body().size_hint().exact().or(declared).unwrap_or_default();
     let (method, status) = (method.as_str(), response.status().as_u16());
     context.log_access(&Access { id, key, method, path, status, bytes, began });
 }

@@ -15,6 +15,8 @@ mod memories;
 mod nearest_route;
 mod notes;
 mod open;
+mod percent;
+mod query;
 mod range;
 mod recall;
 pub mod reference;
@@ -40,8 +42,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts as _, Path, Query, Request, State};
-use axum::http::Uri;
+use axum::extract::{FromRequestParts as _, Path, Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
@@ -50,7 +51,6 @@ use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
 use garth_engine::home::{Admitted, Scope};
 use garth_engine::{AccountStore, Home};
-use serde_json::Value;
 use tokio::time::sleep;
 use tracing::{Instrument as _, Level, Span};
 
@@ -58,6 +58,7 @@ use self::call::{Answering, Call};
 use self::control::{ControlCall, ControlHandler};
 use self::identity::{Caller, named_account};
 use self::nearest_route::nearest_route;
+use self::query::query;
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
@@ -72,7 +73,7 @@ use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
-use crate::fields::{Field, Fields, Kind};
+use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::request::{Peer, RequestId, StoredBytes};
 
@@ -499,27 +500,4 @@ async fn log_within<T>(
         })
     };
     answering.instrument(span).await
-}
-
-/// Returns the fields of a query as a JSON object. Numbers, `true` and `false` are such for fields of these
-/// types; everything else is a string.
-fn query(uri: &Uri, route: &Route) -> Result<Vec<u8>, Refusal> {
-    let Query(pairs) = Query::<Arguments>::try_from_uri(uri)
-        .map_err(|_| Refusal::validation("the query must be percent-encoded: name=value, joined by &"))?;
-    let is_plain = |name: &str| {
-        let field = route.field_groups().flatten().find(|field| field.name == name);
-        field.is_some_and(|field| {
-            matches!(field.kind, Kind::Integer { .. } | Kind::Number { .. } | Kind::Flag)
-        })
-    };
-    let fields = pairs.into_iter().map(|(name, value)| {
-        let parsed = is_plain(&name).then(|| serde_json::from_str::<Value>(&value).ok()).flatten();
-        let value = match parsed.filter(|parsed| parsed.is_number() || parsed.is_boolean()) {
-            Some(_) => value,
-            // JSON strings escape names and values.
-            None => Value::from(value).to_string(),
-        };
-        format!("{}:{value}", Value::from(name))
-    });
-    Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_bytes())
 }

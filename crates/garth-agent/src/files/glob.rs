@@ -20,6 +20,9 @@ pub struct Glob {
     /// directories, `[ab]` and `{a,b}` are alternatives, `\` quotes the next character. With a `/` at the
     /// end it matches directories only. Links above the first wildcard are followed.
     pub pattern: String,
+    /// Path at which the tree begins, if there is nothing above it; `None` for a tree with a root. The
+    /// pattern may begin above it.
+    pub top: Option<TreePath>,
     /// Time as of which the tree is searched; `None` for now.
     pub at: Option<Moment>,
     /// Limits of one call. The answer counts the entries, at most [`MAX_PAGE_BYTES`].
@@ -51,7 +54,7 @@ pub struct GlobMatch {
 impl Glob {
     /// Returns a search of the current tree.
     pub fn new(pattern: impl Into<String>) -> Self {
-        Self { pattern: pattern.into(), at: None, limits: Limits::default(), cursor: None }
+        Self { pattern: pattern.into(), top: None, at: None, limits: Limits::default(), cursor: None }
     }
 }
 
@@ -75,7 +78,8 @@ impl Files<'_> {
         let mut budget = Budget::new(limits, self.stop)?;
         let past = self.past(asked.at.as_ref()).await?;
         let fs: &dyn FileSystem = past.as_deref().unwrap_or(self.fs);
-        let mut matches = Matches::resume(fs, &asked.pattern, after, limits.names).await?;
+        let mut matches =
+            Matches::resume(fs, &asked.pattern, asked.top.as_ref(), after, limits.names).await?;
         let mut page = GlobPage::default();
         while let Some(row) = matches.step().await? {
             budget.name();

@@ -49,13 +49,15 @@ impl<'a> Matches<'a> {
     /// `InvalidArgument`: the pattern does not begin with `/`, or is malformed. As
     /// [`resolve::stat`] for the fixed part.
     pub async fn new(fs: &'a dyn FileSystem, pattern: &str) -> Result<Self> {
-        Self::resume(fs, pattern, None, PAGE).await
+        Self::resume(fs, pattern, None, None, PAGE).await
     }
 
-    /// Starts a search after a path that was looked at. Reads at most `names` at a time.
+    /// Starts a search after a path that was looked at, in a tree that begins at `top`. Reads at most `names`
+    /// at a time.
     pub(super) async fn resume(
         fs: &'a dyn FileSystem,
         pattern: &str,
+        top: Option<&TreePath>,
         after: Option<TreePath>,
         names: usize,
     ) -> Result<Self> {
@@ -66,6 +68,14 @@ impl<'a> Matches<'a> {
         let only_directories = pattern.ends_with('/');
         let (base, rest) = split(pattern.trim_end_matches('/'));
         let whole = GlobPattern::parse(rest)?;
+        if let Some(top) = top
+            && let Ok(base) = TreePath::parse(base)
+            && top != &base
+            && top.is_within(&base)
+        {
+            let source = Source::from_above(fs, (&base, top), (rest, whole), after, names).await?;
+            return Ok(Self { source, only_directories });
+        }
         // A link matches as a link, but above wildcards or with a `/` at the end it stands for its directory.
         let follow = if rest.is_empty() && !only_directories { Follow::No } else { Follow::Yes };
         let found = resolve::stat(fs, base, follow).await.optional()?;
@@ -80,7 +90,7 @@ impl<'a> Matches<'a> {
                     }
                     None => {
                         let walker = Walker::new(fs, &top, after, names);
-                        Source::Deep(Deep { walker, top, pattern: whole })
+                        Source::Deep(Deep { first: None, walker, base: top, pattern: whole })
                     }
                 }
             }
@@ -118,17 +128,73 @@ impl<'a> Matches<'a> {
     }
 }
 
+impl<'a> Source<'a> {
+    /// Starts a search whose pattern begins at `base`, above the path `top` at which the tree begins. `rest`
+    /// is the pattern below `base`.
+    async fn from_above(
+        fs: &'a dyn FileSystem,
+        (base, top): (&TreePath, &TreePath),
+        (rest, whole): (&str, GlobPattern),
+        after: Option<TreePath>,
+        names: usize,
+    ) -> Result<Self> {
+        if after.as_ref().is_some_and(|after| !after.is_within(top)) {
+            return Err(unknown_cursor());
+        }
+        let nothing = Self::Fixed(None);
+        let Some(entry) = fs.stat(&At::from(top)).await.optional()? else { return Ok(nothing) };
+        let is_dir = entry.is_dir();
+        // The top itself may match, too. It is the first row.
+        let first = Some((top.clone(), entry)).filter(|_| after.is_none());
+        let Some(mut patterns) = levels(rest) else {
+            if !is_dir {
+                return Ok(Self::Fixed(first.filter(|_| whole.is_match(relative(top, base)))));
+            }
+            let walker = Walker::new(fs, top, after.filter(|after| after != top), names);
+            return Ok(Self::Deep(Deep { first, walker, base: base.clone(), pattern: whole }));
+        };
+        let between: Vec<&str> = relative(top, base).split('/').collect();
+        let leads = |(pattern, name): (&GlobPattern, &&str)| pattern.is_match(name);
+        if patterns.len() < between.len() || !patterns.iter().zip(&between).all(leads) {
+            return Ok(nothing);
+        }
+        let below = patterns.split_off(between.len());
+        match (below.is_empty(), is_dir) {
+            (true, _) => Ok(Self::Fixed(first)),
+            (false, true) => {
+                // The top is above the rows of these levels.
+                if after.as_ref() == Some(top) {
+                    return Err(unknown_cursor());
+                }
+                Ok(Self::Levels(Levels::resume(fs, top, after.as_ref(), below, names)?))
+            }
+            (false, false) => Ok(nothing),
+        }
+    }
+}
+
+/// Returns the part of a path below `base`, without a slash at its beginning.
+fn relative<'p>(path: &'p TreePath, base: &TreePath) -> &'p str {
+    path.key()[base.key().len()..].trim_start_matches('/')
+}
+
 struct Deep<'a> {
+    /// Row before those of the walk.
+    first: Option<(TreePath, Entry)>,
     walker: Walker<'a>,
-    top: TreePath,
+    /// Path to which the pattern is relative.
+    base: TreePath,
     pattern: GlobPattern,
 }
 
 impl Deep<'_> {
     async fn step(&mut self) -> Result<Option<Row>> {
-        let Some((path, entry)) = self.walker.next().await? else { return Ok(None) };
-        let relative = path.key()[self.top.key().len()..].trim_start_matches('/');
-        let fits = self.pattern.is_match(relative);
+        let next = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.walker.next().await?,
+        };
+        let Some((path, entry)) = next else { return Ok(None) };
+        let fits = self.pattern.is_match(relative(&path, &self.base));
         Ok(Some(Row { path, entry: fits.then_some(entry) }))
     }
 }

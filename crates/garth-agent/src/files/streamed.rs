@@ -33,8 +33,6 @@ const STEP: u64 = 64 << 20;
 /// Use of content that arrives, by which it is judged.
 #[derive(Clone, Copy, Debug)]
 enum Use {
-    /// None: it repeats an earlier request.
-    Repeat,
     /// A later commit, in a place that is not known yet.
     Later,
     /// A file, which had this size before.
@@ -48,15 +46,9 @@ struct Place {
 }
 
 impl Place {
-    fn repeat() -> Self {
-        Self { at: At::from(&TreePath::root()), of: Use::Repeat }
-    }
-
     /// Returns content of `length` bytes for this place, as it is judged.
     fn incoming(&self, length: u64, room: u64) -> Incoming {
         let (size, before) = match self.of {
-            // The first attempt was judged, and a repeat stores nothing.
-            Use::Repeat => return Incoming { room, ..Incoming::default() },
             Use::Later => return Incoming { length, size: length, growth: 0, room },
             Use::File(Part::Whole | Part::FreeName, before) => (length, before),
             Use::File(Part::End, before) => (before.saturating_add(length), before),
@@ -69,7 +61,8 @@ impl Place {
 /// Content that has arrived.
 enum Received {
     Short(Bytes),
-    Long(Box<dyn Upload>),
+    /// Content with its length.
+    Long(Box<dyn Upload>, u64),
 }
 
 /// Write of a file, without its content.
@@ -241,11 +234,8 @@ impl Files<'_> {
         write: &FileWrite,
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<FileWritten> {
-        // A repeat is answered even if the first attempt has made its conditions false.
-        let is_known = self.once.is_known().await?;
-        let place = match is_known {
-            true => Place::repeat(),
-            false => self.foresee(path, write).await?,
+        let Some(place) = self.unless_known(self.prepare(path, write)).await? else {
+            return self.repeated(content).await;
         };
         let (received, hash) = self.received(&place, content).await?;
         let once = self.once.with_body(&hash).await?;
@@ -253,7 +243,10 @@ impl Files<'_> {
         let written = once.run(async {
             let upload = match received {
                 Received::Short(bytes) => return self.written(&once, path, write, Body::Bytes(bytes)).await,
-                Received::Long(upload) => upload,
+                Received::Long(upload, length) => {
+                    self.admit(&place, length, self.expected.room).await?;
+                    upload
+                }
             };
             // The tree may have changed while the content arrived. What is refused now is not stored at all.
             self.foresee(path, write).await?;
@@ -280,12 +273,14 @@ impl Files<'_> {
         env: &Env,
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<Uploaded> {
-        let is_known = self.once.is_known().await?;
-        let place = match is_known {
-            true => Place::repeat(),
-            false => Place { at: At::from(at), of: Use::Later },
+        let prepare = async {
+            let place = Place { at: At::from(at), of: Use::Later };
+            self.admit_expected(&place).await?;
+            Ok::<_, Error>(place)
         };
-        self.admit_expected(&place).await?;
+        let Some(place) = self.unless_known(prepare).await? else {
+            return self.repeated(content).await;
+        };
         let (mut upload, mut hash, mut arrived) = (self.fs.stage(&place.at).await?, Sha256::new(), 0);
         let mut content = std::pin::pin!(content);
         while let Some(piece) = content.next().await {
@@ -357,6 +352,48 @@ impl Files<'_> {
         resolve::retry(self.fs, path.as_str(), write.follow(), commit).await
     }
 
+    /// Prepares the first attempt of a request; returns `None` for a repeat, which is answered even if the
+    /// first attempt has made its conditions false.
+    async fn unless_known(&self, prepare: impl Future<Output = Result<Place>>) -> Result<Option<Place>> {
+        if self.once.is_known().await? {
+            return Ok(None);
+        }
+        let prepared = prepare.await;
+        // The first attempt may have committed in between, and be the reason why this one is refused.
+        if prepared.is_err() && self.once.is_known().await? {
+            return Ok(None);
+        }
+        prepared.map(Some)
+    }
+
+    /// Returns the outcome of an earlier attempt of the request, if it had the same content. A repeat stores
+    /// nothing, so nothing is judged: uploads may have taken all room since the first attempt.
+    async fn repeated<T: Outcome>(&self, content: impl Stream<Item = Result<Bytes>> + Send) -> Result<T> {
+        let Expected { length, room } = self.expected;
+        let (mut content, mut hash, mut arrived) = (std::pin::pin!(content), Sha256::new(), 0_u64);
+        // No first attempt had as much. Without this, content could arrive for ever.
+        let check = |length: u64| if length > room { Err(too_long(room)) } else { Ok(()) };
+        check(length.unwrap_or(0))?;
+        while let Some(piece) = content.next().await {
+            let piece = piece?;
+            arrived = arrived.saturating_add(piece.len() as u64);
+            check(arrived)?;
+            hash.update(&piece);
+        }
+        let once = self.once.with_body(&hash.finalize().into()).await?;
+        once.recorded()?.ok_or_else(|| {
+            let message = "the record of the first attempt has ended meanwhile; send the request again";
+            Error::new(ErrorKind::WouldBlock, message)
+        })
+    }
+
+    /// Fails for a write that would be refused whatever its bytes are. Returns the place of the content.
+    async fn prepare(&self, path: &TreePath, write: &FileWrite) -> Result<Place> {
+        let place = self.foresee(path, write).await?;
+        self.admit_expected(&place).await?;
+        Ok(place)
+    }
+
     /// Fails for a write that would fail after its content has arrived. The commit judges again, so a change
     /// in between does no harm. Returns the place of the content.
     async fn foresee(&self, path: &TreePath, write: &FileWrite) -> Result<Place> {
@@ -395,10 +432,7 @@ impl Files<'_> {
             return Ok(());
         }
         let length = length.unwrap_or(0);
-        let Some(rest) = room.checked_sub(length) else {
-            let message = format!("the content of one request may have at most {room} bytes");
-            return Err(Error::new(ErrorKind::QuotaExceeded, message));
-        };
+        let rest = room.checked_sub(length).ok_or_else(|| too_long(room))?;
         self.admit(place, length, rest).await
     }
 
@@ -422,7 +456,6 @@ impl Files<'_> {
         place: &Place,
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<(Received, [u8; 32])> {
-        self.admit_expected(place).await?;
         let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
         let (mut held, mut upload): (BytesMut, Option<Box<dyn Upload>>) = (BytesMut::new(), None);
         let mut arrived = 0;
@@ -445,14 +478,16 @@ impl Files<'_> {
             }
         }
         let received = match upload {
-            Some(upload) => {
-                self.admit(place, arrived, self.expected.room).await?;
-                Received::Long(upload)
-            }
+            Some(upload) => Received::Long(upload, arrived),
             None => Received::Short(held.freeze()),
         };
         Ok((received, hash.finalize().into()))
     }
+}
+
+fn too_long(room: u64) -> Error {
+    let message = format!("the content of one request may have at most {room} bytes");
+    Error::new(ErrorKind::QuotaExceeded, message)
 }
 
 /// Adds a piece, which may be empty, to an upload.

@@ -34,17 +34,22 @@ pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
 
 /// Returns true if an event or span may be logged, whatever the filter says. The libraries log what garth
 /// never does: the HTTP client writes requests with their headers, thus the keys of endpoints, and texts at
-/// `trace`, and URLs, which may contain a token, at `debug`.
+/// `trace`, and URLs, which may contain a token, at `debug`; `globset` writes the patterns of requests.
 pub(crate) fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() <= most_of(metadata.target())
+}
+
+/// Returns the most detailed level of a target.
+fn most_of(target: &str) -> Level {
     // The first segment of a target is its crate.
-    let name = metadata.target().split("::").next().unwrap_or_default();
-    let most = match name {
+    match target.split("::").next().unwrap_or_default() {
         "garth" | "garth_agent" | "garth_engine" | "garth_server" => Level::TRACE,
+        // Of TLS, `trace` contains complete handshakes.
+        "rustls" => Level::DEBUG,
         "ureq" | "ureq_proto" => Level::INFO,
-        // Of TLS, `trace` contains whole handshakes. Other libraries may begin to log with a new version.
-        _ => Level::DEBUG,
-    };
-    *metadata.level() <= most
+        // A library that is not looked at here may log content, or begin to with a new version.
+        _ => Level::WARN,
+    }
 }
 
 /// Returns true for a crate, or a module of one such as `garth_server::access`.
@@ -70,6 +75,24 @@ mod tests {
             "debug,ureq=off",
         ] {
             assert!(log_filter(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_parts_of_garth_log_details() {
+        for (target, most) in [
+            ("garth_server::errors", Level::TRACE),
+            ("garth::verb::serve", Level::TRACE),
+            ("rustls::client::hs", Level::DEBUG),
+            ("ureq_proto::util", Level::INFO),
+            ("globset", Level::WARN),
+            ("hyper::proto::h1", Level::WARN),
+            ("", Level::WARN),
+        ] {
+            assert_eq!(most_of(target), most, "{target}");
+        }
+        for part in PARTS {
+            assert!(most_of(part) > Level::WARN, "{part} can be set, and would log nothing");
         }
     }
 

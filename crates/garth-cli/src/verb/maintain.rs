@@ -43,9 +43,10 @@ pub(crate) struct Fsck {
 /// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
 ///
 /// Versions, snapshots and open files stay. Unused content is removed by the first run after the grace
-/// period. With --json, prints one object per account: account, dry_run, expired, staged, versions, merged,
-/// chunks, bytes, packs, freed, waiting, waiting_bytes; with --dry-run unnamed (the number of files whose
-/// versions would be removed) in place of versions and merged.
+/// period; so is an upload that no commit has used, which is kept for at least 2m. With --json, prints one
+/// object per account: account, dry_run, expired, staged, versions, merged, chunks, bytes, packs, freed,
+/// waiting, waiting_bytes; with --dry-run unnamed (the number of files whose versions would be removed) in
+/// place of versions and merged.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth gc --dry-run\n  garth gc --all")]
 pub(crate) struct Gc {

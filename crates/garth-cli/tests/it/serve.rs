@@ -269,6 +269,29 @@ fn access_log_has_no_secrets() {
     }
 }
 
+#[test]
+fn access_log_has_sizes_of_downloads() {
+    let garth = Garth::new();
+    let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json", "--access-log"]);
+    let server = Server::of(command.stderr(Stdio::piped()).env("GARTH_LOG", "warn"));
+    let (url, key) = (format!("{}/v1/fs/file", server.url()), format!("Bearer {}", server.key()));
+    ureq::put(&url).header("Authorization", &key).send("x".repeat(70_000).as_str()).expect("a file");
+    let mut whole = ureq::get(&url).header("Authorization", &key).call().expect("the file");
+    assert_eq!(whole.body_mut().read_to_vec().expect("bytes").len(), 70_000);
+    let part = ureq::get(&url).header("Authorization", &key).header("Range", "bytes=5-1004").call();
+    part.expect("a part").body_mut().read_to_vec().expect("bytes");
+    ureq::head(&url).header("Authorization", &key).call().expect("the head");
+    let log = server.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("path=\"/v1/fs/file\"")).collect();
+    for (line, (method, bytes)) in
+        lines.iter().skip(1).zip([("GET", "bytes=70000"), ("GET", "bytes=1000"), ("HEAD", "bytes=0")])
+    {
+        let parts: Vec<&str> = line.split(' ').collect();
+        assert!(parts.contains(&bytes) && line.contains(&format!("method=\"{method}\"")), "{line}");
+    }
+    assert_eq!(lines.len(), 4, "{log}");
+}
+
 /// Starts an endpoint that refuses all requests. Returns its address, and the heads of the requests in lower
 /// case.
 fn refusing_endpoint() -> (SocketAddr, Receiver<String>) {
@@ -329,6 +352,25 @@ fn log_has_no_keys_of_endpoints() {
         server.stop("TERM");
         let log = std::fs::read_to_string(&path).expect("the log");
         assert!(log.contains("embedding service") && !log.contains("xyzzy"), "{filter}: {log}");
+    }
+}
+
+#[test]
+fn log_has_no_patterns_of_requests() {
+    for filter in ["trace", "debug"] {
+        let garth = Garth::new();
+        let path = garth.beside("log");
+        let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        // A pipe could fill up.
+        command.stderr(std::fs::File::create(&path).expect("a file"));
+        let server = Server::of(command.env("GARTH_LOG", filter));
+        server.post(&server.key(), "put", &json!({"path": "/a", "value": "x"}));
+        server.post(&server.key(), "tree/glob", &json!({"pattern": "/agents/xyzzy?"}));
+        let grep = json!({"expressions": ["xyzzy"], "include": ["xyzzy*"], "exclude": ["[x]yzzy"]});
+        server.post(&server.key(), "tree/grep", &grep);
+        server.stop("TERM");
+        let log = std::fs::read_to_string(&path).expect("the log");
+        assert!(log.contains("stopping") && !log.contains("yzzy"), "{filter}: {log}");
     }
 }
 

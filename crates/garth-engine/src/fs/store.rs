@@ -59,6 +59,9 @@ pub trait AccountStore: FileSystem {
     /// process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
     /// safe only if no other process has the account open.
     ///
+    /// An upload that no commit has used is removed `grace` after it was finished, but not within two
+    /// minutes; one that still arrives, when it has been idle for a day.
+    ///
     /// # Errors
     /// Errors of the storage; completed steps stay.
     async fn gc(&self, grace: Duration) -> Result<Collected>;

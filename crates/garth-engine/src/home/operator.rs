@@ -15,7 +15,7 @@ use crate::model::{
     At, Attributes, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
     Confinement, Entry, Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Ino, Item, KeyRecord,
     Kind, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    Timestamp, Version, VersionId, Walk, WalkPage, Within, check_items, check_limit,
+    StagedBody, Timestamp, Version, VersionId, Walk, WalkPage, Within, check_items, check_limit,
 };
 use crate::path::{Name, TreePath};
 
@@ -510,6 +510,10 @@ impl FileSystem for OperatorTree {
     }
 
     async fn stage(&self, _: &At) -> Result<Box<dyn Upload>> {
+        Err(read_only())
+    }
+
+    async fn discard(&self, _: &At, _: &StagedBody) -> Result<()> {
         Err(read_only())
     }
 

@@ -69,7 +69,15 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 /// Returns a converter for failures of the host filesystem. `what` is a sentence without a path.
 pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
-    move |error| Error::new(kind_of(&error), what).with_source(error)
+    move |error| {
+        let kind = kind_of(&error);
+        let message = match kind {
+            // Whoever asked can free some space, so the message says more than the kind.
+            ErrorKind::NoSpace => format!("{what}: the disk is full"),
+            _ => what.to_owned(),
+        };
+        Error::new(kind, message).with_source(error)
+    }
 }
 
 fn kind_of(error: &io::Error) -> ErrorKind {
@@ -81,5 +89,31 @@ fn kind_of(error: &io::Error) -> ErrorKind {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Unavailable,
         io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
         _ => ErrorKind::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_is_named() {
+        let failed = failed("the upload could not be written");
+        for (cause, kind, message) in [
+            (
+                io::ErrorKind::StorageFull,
+                ErrorKind::NoSpace,
+                "the upload could not be written: the disk is full",
+            ),
+            (
+                io::ErrorKind::QuotaExceeded,
+                ErrorKind::NoSpace,
+                "the upload could not be written: the disk is full",
+            ),
+            (io::ErrorKind::Other, ErrorKind::Io, "the upload could not be written"),
+        ] {
+            let error = failed(cause.into());
+            assert_eq!((error.kind(), error.message()), (kind, message));
+        }
     }
 }

@@ -29,7 +29,7 @@ use super::open::files;
 use super::range::{Part, part};
 use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
-use super::transfer::{expected, incoming, outgoing};
+use super::transfer::{expected, incoming, outgoing, refuse_content};
 use crate::errors::{Code, Refusal};
 use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, string_of};
 
@@ -281,7 +281,7 @@ pub(super) async fn delete(call: &Call<'_>, head: &Parts, body: &mut Body) -> Re
     let fields = DeleteFields::read(&call.fields)?;
     let (path, conditions) = (path_of(call, head)?, Conditions::read(&head.headers)?);
     if !body.is_end_stream() {
-        return Err(Refusal::validation("this call takes no body"));
+        refuse_content(call, body).await?;
     }
     let fs = files(call, false).await?;
     let files = Files::new(&*fs).once(call.once.clone());

@@ -16,6 +16,8 @@ pub(super) const RETRY_HEADER: Header = Header {
     is_required: false,
     meaning: "Key of this write, by which a repeat is recognised: one token of 1 to 128 characters.",
 };
+/// Headers with entity tags, which are compared without `W/`.
+const TAG_HEADERS: [&str; 3] = ["if-match", "if-none-match", "if-range"];
 /// Longest key, in characters.
 const MAX_KEY: usize = 128;
 /// Seconds for which a key is kept: 24 hours.
@@ -142,7 +144,9 @@ impl Compared<'_> {
                 // Spaces around a value have no meaning in HTTP.
                 let value = value.as_bytes().trim_ascii();
                 part(name.as_bytes());
-                part(value.strip_prefix(b"W/").unwrap_or(value));
+                // A proxy may weaken a tag. In any other header, these letters are part of the value.
+                let tag = value.strip_prefix(b"W/").filter(|_| TAG_HEADERS.contains(&name));
+                part(tag.unwrap_or(value));
             }
         }
         *hash.finalize().as_bytes()

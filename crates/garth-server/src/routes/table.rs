@@ -171,6 +171,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/tree/sync" FilesWrite, Short Files(nodes::sync, nodes::SyncFields);
 
     Write "/v1/batch" FilesWrite, Own Files(batch::batch, batch::BatchFields);
+    Read  "/v1/uploads/discard" FilesWrite, Short Files(uploads::discard, uploads::DiscardFields);
 
     Read  "/v1/admin/rules/list" Admin, Long Admin(rules::list, rules::ListFields);
     Change "/v1/admin/rules/set" Admin, Short Admin(rules::set, rules::SetFields);

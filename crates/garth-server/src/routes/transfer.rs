@@ -58,6 +58,22 @@ pub(super) async fn incoming<'b>(
     Ok(pieces.boxed())
 }
 
+/// Fails for a request with content, by a call that takes none. A body in chunks may be empty.
+pub(super) async fn refuse_content(call: &Call<'_>, body: &mut Body) -> Result<(), Refusal> {
+    let refused = || Refusal::validation("this call takes no body");
+    // Not read: the client may wait for `100 Continue`, and would send it in vain.
+    if body.size_hint().lower() > 0 {
+        return Err(refused());
+    }
+    let mut pieces = incoming(call, body).await?;
+    while let Some(piece) = pieces.next().await {
+        if !piece?.is_empty() {
+            return Err(refused());
+        }
+    }
+    Ok(())
+}
+
 /// Returns what is known of the body of a request before it is read.
 pub(super) fn expected(call: &Call<'_>, body: &Body) -> Expected {
     let room = u64::try_from(call.limits.upload_room).unwrap_or(u64::MAX);

@@ -1,12 +1,15 @@
 //! Uploads: content that a later commit of the same tree uses.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use garth_agent::files::Files;
-use serde_json::json;
+use garth_engine::FileSystem;
+use garth_engine::model::{At, StagedBody};
+use serde_json::{Value, json};
 
 use super::call::Call;
 use super::open::files;
@@ -31,4 +34,32 @@ pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let uploaded = files.upload(&path, call.env, content).await?;
     let answer = json!({"staged": uploaded.staged, "expires_at": uploaded.expires_at.to_rfc3339()});
     Ok(respond::json(Bytes::from(answer.to_string())))
+}
+
+fields! {
+    /// Discards an upload that no commit will use, and so frees its room. Does nothing if a commit has used
+    /// it, or if the tree has no such upload.
+    pub(super) struct DiscardFields<'a> {
+        /// Id of the upload, 32 hexadecimal digits.
+        id: Cow<'a, str> = string_of("id");
+        /// Path for which the content was meant.
+        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
+    }
+}
+
+/// Discards an upload. No reader has seen it, and a repeat does nothing, so the call needs no record.
+pub(super) async fn discard(
+    fs: &Arc<dyn FileSystem>,
+    _: &Call<'_>,
+    fields: DiscardFields<'_>,
+) -> Result<Value, Refusal> {
+    let (id, at) = (id(&fields.id)?, At::Path(tree_path(&fields.path)?));
+    fs.discard(&at, &StagedBody { id, size: 0 }).await?;
+    Ok(json!({"ok": true}))
+}
+
+fn id(text: &str) -> Result<u128, Refusal> {
+    // One spelling only, that of the answer to the upload.
+    let id = u128::from_str_radix(text, 16).ok().filter(|id| format!("{id:032x}") == text);
+    id.ok_or_else(|| Refusal::validation("\"id\" must be that of an upload, 32 hexadecimal digits"))
 }

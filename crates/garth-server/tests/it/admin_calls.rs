@@ -344,6 +344,29 @@ fn maintenance_reports_as_the_library_does() {
 }
 
 #[test]
+fn collection_removes_unused_uploads_after_its_grace() {
+    let server = Server::start();
+    let upload = || {
+        let headers = format!("authorization: Bearer {}\r\n", server.key);
+        server.request("POST", "/v1/uploads", &headers, b"text").json()["staged"].clone()
+    };
+    let collect = |body: Value| call(&server, "accounts/collect", &body)["staged"].clone();
+    let use_it = |staged: &Value| {
+        let op = json!({"op": "write", "path": "/a", "staged": staged});
+        server.post("batch", json!({"ops": [op]}).to_string()).status
+    };
+    let old = upload();
+    server.clock.advance(Duration::from_secs(200));
+    let new = upload();
+    server.clock.advance(Duration::from_secs(100));
+    assert_eq!((collect(json!({})), collect(json!({"grace_seconds": 301}))), (json!(0), json!(0)));
+    assert_eq!(collect(json!({"grace_seconds": 300, "dry": true})), 1);
+    assert_eq!(collect(json!({"grace_seconds": 300})), 1);
+    assert_eq!((use_it(&old), use_it(&new)), (404, 200));
+    assert_eq!(collect(json!({"grace_seconds": 120})), 0);
+}
+
+#[test]
 fn repeated_call_of_an_administrator_runs_once() {
     let server = Server::start();
     write(&server, "/notes/a", "one").unwrap();

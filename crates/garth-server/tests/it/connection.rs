@@ -67,6 +67,21 @@ fn malformed_http_gets_the_error_envelope() {
 }
 
 #[test]
+fn length_beyond_all_bodies_is_named() {
+    let server = Server::start();
+    for length in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
+        for target in ["POST /v1/get", "PUT /v1/fs/a", "POST /v1/uploads"] {
+            let key = &server.key;
+            let head = format!("{target} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n");
+            let reply = server.raw(format!("{head}content-length: {length}\r\n\r\n").as_bytes());
+            let message = reply.envelope();
+            let is_named = message.contains("`Content-Length`") || message.contains("may have at most");
+            assert!((400..500).contains(&reply.status) && is_named, "{target} {length}: {message}");
+        }
+    }
+}
+
+#[test]
 fn http_1_1_requests_need_one_host() {
     let server = Server::start();
     for headers in ["", "host: a\r\nhost: a\r\n", "host: a b\r\n", "host: a/b\r\n", "host: \u{e9}\r\n"] {
@@ -83,6 +98,31 @@ fn http_1_1_requests_need_one_host() {
     }
     assert_eq!(server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").status, 200);
     server.raw(b"GET /healthz HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n").refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn bodies_with_other_codings_than_chunked_are_refused() {
+    let server = Server::start();
+    let headers = format!("host: g\r\nauthorization: Bearer {}\r\n", server.key);
+    let mut connection = Connection::open(server.address);
+    for coding in ["gzip, chunked", "chunked, chunked", "gzip\r\ntransfer-encoding: chunked"] {
+        for (target, body) in [("PUT /v1/fs/a", "coded"), ("POST /v1/get", r#"{"path":"/a"}"#)] {
+            let length = body.len();
+            let message = format!(
+                "{target} HTTP/1.1\r\n{headers}transfer-encoding: {coding}\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n"
+            );
+            connection.send(message.as_bytes());
+            let message = connection.reply().refused(501, "UNSUPPORTED");
+            assert!(message.contains("`chunked`"), "{coding}: {message}");
+        }
+    }
+    connection.send(&request("GET", "/v1/fs/a", &headers.replace("host: g\r\n", ""), b""));
+    connection.reply().refused(404, "NOT_FOUND");
+    let message = format!(
+        "PUT /v1/fs/a HTTP/1.1\r\n{headers}transfer-encoding: Chunked\r\n\r\n5\r\nplain\r\n0\r\n\r\n"
+    );
+    connection.send(message.as_bytes());
+    assert_eq!(connection.reply().status, 201);
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn of_files_and_admin() -> Vec<Costly> {
     let rule = json!({"pattern": "/r/**", "constraint": "json", "terms": {"schema": schema}});
     vec![
         ("/v1/batch", "batch", json!({"ops": (0..50).map(write).collect::<Vec<_>>()}).to_string()),
+        ("/v1/uploads/discard", "uploads/discard", json!({"id": "0".repeat(32)}).to_string()),
         ("/v1/admin/rules/set", "admin/rules/set", rule.to_string()),
         ("/v1/admin/rules/list", "admin/rules/list", "{}".to_owned()),
         (

@@ -424,6 +424,24 @@ fn directories_are_listed_elsewhere_and_removed_on_request() {
 }
 
 #[test]
+fn removals_take_an_empty_body_in_chunks() {
+    let server = Server::start();
+    put(&server, "/a", b"x");
+    let remove = |chunks: &str| {
+        let head = format!(
+            "DELETE /v1/fs/a HTTP/1.1\r\nhost: x\r\n{}transfer-encoding: chunked\r\n\r\n{chunks}",
+            headers(&server.key, "")
+        );
+        server.raw(head.as_bytes())
+    };
+    remove("1\r\nx\r\n0\r\n\r\n").refused(400, "VALIDATION_ERROR");
+    remove("nonsense\r\n\r\n").refused(400, "VALIDATION_ERROR");
+    assert_eq!(get(&server, "/a").status, 200);
+    assert_eq!(remove("0\r\n\r\n").status, 200);
+    assert_eq!(get(&server, "/a").status, 404);
+}
+
+#[test]
 fn unsupported_methods_name_all_methods_of_the_path() {
     let server = Server::start();
     for (method, target, allow) in [

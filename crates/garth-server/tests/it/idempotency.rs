@@ -49,6 +49,23 @@ fn rejects_other_request_under_same_key() {
 }
 
 #[test]
+fn only_entity_tags_are_compared_without_weakness() {
+    let server = Server::start();
+    let put = |key: &str, header: &str| {
+        let headers =
+            format!("authorization: Bearer {}\r\nidempotency-key: {key}\r\n{header}\r\n", server.key);
+        server.request("PUT", &format!("/v1/fs/{key}"), &headers, b"x")
+    };
+    for (key, header) in [("metadata", "x-garth-meta-n"), ("type", "content-type")] {
+        assert_eq!(put(key, &format!("{header}: W/o/sugar")).status, 201);
+        put(key, &format!("{header}: o/sugar")).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    }
+    let first = put("tag", "if-none-match: \"ver_1-1\"");
+    let again = put("tag", "if-none-match: W/\"ver_1-1\"");
+    assert_eq!((first.status, again.status, again.text()), (201, 201, first.text()));
+}
+
+#[test]
 fn idempotency_key_lasts_one_day_per_account() {
     let server = Server::start();
     block_on(server.home.create_account("other")).unwrap();

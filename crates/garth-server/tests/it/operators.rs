@@ -115,6 +115,7 @@ fn operator_changes_no_file() {
         ("tree/commit", json!({"ops": [write]})),
         ("tree/edit", json!({"path": file, "old": "tea", "new": "milk"})),
         ("tree/sync", json!({})),
+        ("uploads/discard", json!({"id": "0".repeat(32)})),
         ("put", json!({"path": "/a", "value": 1})),
         ("admin/rules/set", json!({"pattern": "/notes/**", "constraint": "read-only"})),
     ] {

@@ -152,6 +152,21 @@ fn integer_fields_accept_zero_fraction() {
 }
 
 #[test]
+fn integers_inside_of_arrays_have_digits_only() {
+    let server = Server::start();
+    let commit = |size: &str| {
+        let write = r#"{"write":{"at":{"path":"/a"},"body":{"bytes":""}}}"#;
+        let truncate = format!(r#"{{"truncate":{{"at":{{"path":"/a"}},"size":{size}}}}}"#);
+        server.post("tree/commit", format!(r#"{{"ops":[{write},{truncate}]}}"#))
+    };
+    for size in ["1E+2", "1e2", "100.0"] {
+        commit(size).refused(400, "VALIDATION_ERROR");
+    }
+    let done = commit("100").json();
+    assert_eq!(done["commit"]["outcomes"][1]["size"], 100, "{done}");
+}
+
+#[test]
 fn rejects_fields_of_wrong_type() {
     let server = Server::start();
     let fields = [

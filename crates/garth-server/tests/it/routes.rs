@@ -127,6 +127,29 @@ fn json_calls_reject_a_query() {
 }
 
 #[test]
+fn queries_are_decoded_strictly() {
+    let server = Server::start();
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let mut tried = 0;
+    for call in reference::calls().into_iter().filter(|call| call.body != BodyReference::Json) {
+        let target = call.path.replace("{agent}", "scout").replace("{session_key}", "k");
+        let target = target.replace("{file}", "f").replace("{*path}", "f");
+        for field in &call.fields {
+            // A lossy decoder would take the first two for one text.
+            for value in ["%ff", "%fe", "%", "%zz"] {
+                let target = format!("{target}?{}={value}", field.name);
+                let reply = server.request(call.method, &target, &headers, b"");
+                let message = reply.refused(400, "VALIDATION_ERROR");
+                let expected = format!("\"{}\" of the query must be UTF-8", field.name);
+                assert!(message.starts_with(&expected), "{} {}: {message}", call.method, call.path);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+#[test]
 fn unknown_path_error_names_nearest_route() {
     let server = Server::start();
     for (path, nearest) in [

@@ -30,7 +30,7 @@ fields! {
     /// Collects garbage of the account: expired entries, abandoned uploads, and content without a reference.
     pub(crate) struct CollectFields<'a> {
         /// Seconds for which content that was found unused is kept, because another process may still read
-        /// it.
+        /// it, and an upload that no commit has used.
         grace_seconds: u64 = integer(GRACE.0, GRACE.1), or 600;
         /// `true` reports what would be removed, and changes nothing.
         dry: bool = flag(), or false;

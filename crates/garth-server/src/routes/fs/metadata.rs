@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use garth_engine::model::{Attributes, SetAttrs, Timestamp};
 
 use crate::errors::Refusal;
+use crate::routes::percent::decoded;
 
 /// Start of the names of headers with custom metadata.
 const METADATA: &str = "x-garth-meta-";
@@ -131,27 +132,6 @@ fn encoded(text: &str, stays: fn(u8) -> bool) -> String {
         }
     }
     encoded
-}
-
-/// Decodes a percent-encoded text; `None` for a broken escape, or what is not UTF-8.
-fn decoded(text: &[u8]) -> Option<String> {
-    let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text);
-    while let Some((byte, after)) = rest.split_first() {
-        rest = match (byte, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let digit =
-                    |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-                decoded.push(digit(high)? * 16 + digit(low)?);
-                after
-            }
-            (b'%', _) => return None,
-            (byte, after) => {
-                decoded.push(*byte);
-                after
-            }
-        };
-    }
-    String::from_utf8(decoded).ok()
 }
 
 #[cfg(test)]

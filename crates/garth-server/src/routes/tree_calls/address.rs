@@ -8,13 +8,17 @@ use garth_engine::{FileSystem, Name, TreePath};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::top;
 use crate::errors::Refusal;
 use crate::fields::{Field, FieldGroup, Fields, MAX_INTEGER, flag, integer, json, string_of, tree_path};
+use crate::routes::call::Call;
 
 /// Address of a node: its path, its inode, or a name in a directory that is given by its inode.
 #[derive(Debug)]
 pub(crate) struct Address {
     at: At,
+    /// True if no field names the node.
+    is_default: bool,
     /// True if symbolic links in a path are followed, also at its end.
     follow: bool,
 }
@@ -25,7 +29,7 @@ impl<'a> FieldGroup<'a> for Address {
             "path",
             string_of("path"),
             None,
-            " Path. Default: `/`, unless `node` or `child` is given.",
+            " Path. Default: `/`, or the prefix of the key, unless `node` or `child` is given.",
         ),
         Field::of::<Option<u64>>(
             "node",
@@ -54,7 +58,8 @@ impl<'a> FieldGroup<'a> for Address {
         let node = fields.read::<Option<u64>>("node", &integer(1, MAX_INTEGER), None)?;
         let child = fields.read::<Option<&'a RawValue>>("child", &json(), None)?;
         let follow = fields.read("follow", &flag(), Some(true))?;
-        Ok(Self { at: at(path.as_deref(), node, child.map(RawValue::get))?, follow })
+        let is_default = path.is_none() && node.is_none() && child.is_none();
+        Ok(Self { at: at(path.as_deref(), node, child.map(RawValue::get))?, is_default, follow })
     }
 }
 
@@ -77,6 +82,14 @@ pub(super) fn at(path: Option<&str>, node: Option<u64>, child: Option<&str>) -> 
 }
 
 impl Address {
+    /// Returns the address of a call. If it names no node, it is the path at which the tree begins.
+    pub(super) fn of(self, call: &Call<'_>) -> Self {
+        match top(call).filter(|_| self.is_default) {
+            Some(top) => Self { at: At::from(top), ..self },
+            None => self,
+        }
+    }
+
     /// Runs a read at the address. It runs again if a link in the path is replaced meanwhile.
     pub(super) async fn run<T, R>(
         &self,

@@ -44,7 +44,8 @@ pub(in crate::routes) async fn fetch(
 ) -> Result<Box<RawValue>, Refusal> {
     let fs = fields.past.of(fs, call).await?;
     let (fs, range) = (&*fs, ByteRange { offset: fields.offset, length: fields.length });
-    let (entry, bytes) = fields.address.run(fs, |at| async move { fs.fetch(&at, range).await }).await?;
+    let (entry, bytes) =
+        fields.address.of(call).run(fs, |at| async move { fs.fetch(&at, range).await }).await?;
     raw(&FetchedFile { entry: &entry, content: content(&bytes) })
 }
 

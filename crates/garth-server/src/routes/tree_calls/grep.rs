@@ -12,6 +12,7 @@ use super::answer::{Answer, Content, content};
 use super::content::ItemError;
 use super::operations::{MAX_READ, SEARCH_TIME};
 use super::paging::Paged;
+use super::top;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, fields, flag, integer, string_of, strings, words};
 use crate::routes::call::Call;
@@ -49,8 +50,8 @@ fields! {
         whole: Cow<'a, str> = words(&["any", "word", "line"]), or Cow::Borrowed("any");
         /// `true` selects the lines that do not match.
         invert: bool = flag(), or false;
-        /// File or directory to search.
-        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
+        /// File or directory to search. Default: `/`, or the prefix of the key.
+        path: Option<Cow<'a, str>> = string_of("path");
         /// Only files that match one of these patterns. An empty array is no filter.
         include: Vec<String> = strings().of("pattern").at_most(MAX_PATTERNS), or Vec::new();
         /// No files that match one of these patterns.
@@ -77,7 +78,7 @@ pub(in crate::routes) async fn grep(
     fields: GrepFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let start = fields.page.start(fs, call).await?;
-    let (asked, began) = (asked(fields, start.after.clone())?, call.env.instant());
+    let (asked, began) = (asked(fields, top(call), start.after.clone())?, call.env.instant());
     let stop = || began.elapsed() >= SEARCH_TIME;
     let found = Files::new(&*start.fs).until(&stop).grep(&asked).await?;
     let files: Vec<FoundFile<'_>> = found.files.iter().map(FoundFile::of).collect();
@@ -85,12 +86,13 @@ pub(in crate::routes) async fn grep(
     Answer::new().with("files", &files)?.with("matches", &found.matches)?.page(next.as_deref())
 }
 
-fn asked(fields: GrepFields<'_>, cursor: Option<String>) -> Result<Grep, Refusal> {
+fn asked(fields: GrepFields<'_>, top: Option<&TreePath>, cursor: Option<String>) -> Result<Grep, Refusal> {
     if fields.expressions.iter().map(String::len).sum::<usize>() > MAX_EXPRESSIONS {
         let message = format!("\"expressions\" must have at most {MAX_EXPRESSIONS} bytes together");
         return Err(Refusal::validation(message));
     }
-    let mut asked = Grep::new("").below(fields.path);
+    let top = || top.map_or("/", TreePath::as_str).to_owned();
+    let mut asked = Grep::new("").below(fields.path.map_or_else(top, Cow::into_owned));
     asked.expressions = fields.expressions;
     (asked.fixed, asked.ignore_case, asked.invert) = (fields.fixed, fields.ignore_case, fields.invert);
     (asked.include, asked.exclude) = (fields.include, fields.exclude);

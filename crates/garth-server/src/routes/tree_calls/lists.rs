@@ -37,7 +37,7 @@ pub(in crate::routes) async fn names(
     let after = start.after.as_deref().map(stored_path).transpose()?;
     let asked = NamesPage::default().after(after).limit(fields.page.limit);
     let (fs, asked) = (&*start.fs, &asked);
-    let found = fields.address.run(fs, |at| async move { fs.names(&at, asked).await }).await?;
+    let found = fields.address.of(call).run(fs, |at| async move { fs.names(&at, asked).await }).await?;
     page(&found.items, found.more, |path: &TreePath| start.cursor(call, path.as_str()))
 }
 
@@ -61,7 +61,7 @@ pub(in crate::routes) async fn list(
     let after = start.after.as_deref().map(name).transpose()?;
     let asked = asked(after, fields.page.limit, fields.entries);
     let (fs, asked) = (&*start.fs, &asked);
-    let found = fields.address.run(fs, |at| async move { fs.list(&at, asked).await }).await?;
+    let found = fields.address.of(call).run(fs, |at| async move { fs.list(&at, asked).await }).await?;
     page(&found.items, found.more, |item| start.cursor(call, item.name.as_str()))
 }
 
@@ -84,7 +84,7 @@ pub(in crate::routes) async fn walk(
     let after = start.after.as_deref().map(stored_path).transpose()?;
     let asked = asked(after, fields.page.limit, fields.entries);
     let (fs, asked) = (&*start.fs, &asked);
-    let found = fields.address.run(fs, |at| async move { fs.walk(&at, asked).await }).await?;
+    let found = fields.address.of(call).run(fs, |at| async move { fs.walk(&at, asked).await }).await?;
     page(&found.items, found.more, |item| start.cursor(call, item.path.as_str()))
 }
 

@@ -41,7 +41,7 @@ pub(in crate::routes) async fn history(
     let before = start.after.as_deref().map(|text| text.parse::<VersionId>().map_err(|_| Refusal::cursor()));
     let asked = HistoryPage::default().before(before.transpose()?).limit(fields.page.limit);
     let (fs, asked) = (&*start.fs, &asked);
-    let found = fields.address.run(fs, |at| async move { fs.history(&at, asked).await }).await?;
+    let found = fields.address.of(call).run(fs, |at| async move { fs.history(&at, asked).await }).await?;
     page(&found.items, found.more, |version| start.cursor(call, &version.id.to_string()))
 }
 
@@ -67,7 +67,8 @@ pub(in crate::routes) async fn blame(
     let end = fields.offset.saturating_add(fields.length.unwrap_or(u64::MAX));
     let range = ByteRange { offset, length: end.saturating_sub(offset) };
     let (fs, limit) = (&*start.fs, fields.page.limit);
-    let found = fields.address.run(fs, |at| async move { fs.blame(&at, range, limit).await }).await?;
+    let found =
+        fields.address.of(call).run(fs, |at| async move { fs.blame(&at, range, limit).await }).await?;
     let (mut runs, mut commits, mut next) = (Items::default(), Items::default(), found.next);
     let mut shown = BTreeSet::new();
     for run in &found.runs {

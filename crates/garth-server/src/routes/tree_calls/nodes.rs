@@ -106,7 +106,7 @@ pub(in crate::routes) async fn stat(
     fields: StatFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
     let fs = fields.past.of(fs, call).await?;
-    let (path, entry) = fields.address.stat(&*fs).await?;
+    let (path, entry) = fields.address.of(call).stat(&*fs).await?;
     raw(&Node { path, entry })
 }
 

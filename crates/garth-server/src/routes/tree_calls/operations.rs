@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use super::paging::{Paged, RawPage, moment_from, moment_text};
+use super::top;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, fields, flag, integer, moment, string, string_of, words};
 use crate::routes::call::Call;
@@ -57,6 +58,7 @@ pub(in crate::routes) async fn glob(
 ) -> Result<Bytes, Refusal> {
     let start = fields.page.start(fs, call).await?;
     let mut asked = Glob::new(fields.pattern);
+    asked.top = top(call).cloned();
     (asked.limits.items, asked.cursor) = (fields.page.limit, start.after.clone());
     let began = call.env.instant();
     let stop = || began.elapsed() >= SEARCH_TIME;

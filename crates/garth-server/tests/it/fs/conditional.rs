@@ -161,3 +161,25 @@ fn concurrent_repeats_append_once() {
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
     assert_eq!(get(&server, "/log").body, b"once");
 }
+
+#[test]
+fn concurrent_repeats_under_a_condition_create_once() {
+    let server = Server::start();
+    // The second content is too long for a part of the commit.
+    for (path, body) in [("/short", b"once".to_vec()), ("/long", bytes(7, MIB))] {
+        let more = format!("idempotency-key: k{}\r\nif-none-match: *\r\n", path.len());
+        let answers: Vec<(u16, String)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let reply = send(&server, "PUT", path, &more, &body);
+                        (reply.status, reply.text())
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(answers.iter().all(|answer| answer.0 == 201 && *answer == answers[0]), "{answers:?}");
+        assert!(get(&server, path).body == body);
+    }
+}

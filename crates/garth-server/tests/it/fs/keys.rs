@@ -125,3 +125,46 @@ fn uploads_belong_to_the_tree_of_their_key() {
     let refused = server.request("POST", "/v1/uploads?path=a", &headers(&server.key, ""), b"x");
     refused.refused(400, "VALIDATION_ERROR");
 }
+
+#[test]
+fn uploads_are_discarded_by_their_tree_alone() {
+    let server = Server::start();
+    server.own("scout", "ann");
+    let upload = || {
+        let target = "/v1/uploads?agent=scout&user=ann";
+        let reply = server.request("POST", target, &headers(&server.key, ""), &bytes(9, MIB + 5));
+        reply.json()["staged"].clone()
+    };
+    let as_user = |call: &str, user: Option<&str>, mut body: Value| {
+        if let Some(user) = user {
+            (body["agent"], body["user"]) = (json!("scout"), json!(user));
+        }
+        server.post(call, body.to_string())
+    };
+    let discard = |user: Option<&str>, staged: &Value| {
+        let reply = as_user("uploads/discard", user, json!({"id": staged["id"]}));
+        assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"ok":true}"#));
+    };
+    let write = |path: &str, staged: &Value| {
+        let op = json!({"op": "write", "path": path, "staged": staged});
+        as_user("batch", Some("ann"), json!({"ops": [op]}))
+    };
+    let (used, discarded) = (upload(), upload());
+    // No other tree discards it, and the answer does not tell if it exists.
+    discard(None, &used);
+    discard(Some("bob"), &used);
+    let done = write("/used", &used);
+    assert_eq!(done.status, 200, "{}", done.text());
+    discard(Some("ann"), &used);
+    assert!(get(&server, "/used?agent=scout&user=ann").body == bytes(9, MIB + 5));
+    discard(Some("ann"), &discarded);
+    discard(Some("ann"), &discarded);
+    write("/discarded", &discarded).refused(404, "NOT_FOUND");
+    for id in ["", "7", "0F8C2D7E6B5A49388172635445362718", "+0000000000000000000000000000007"] {
+        let reply = as_user("uploads/discard", Some("ann"), json!({"id": id}));
+        assert!(reply.refused(400, "VALIDATION_ERROR").contains("32 hexadecimal digits"), "{id}");
+    }
+    let reader = server.bound_key(&json!({"agent": "scout", "user": "ann", "read_only": true}));
+    let refused = server.post_as(&reader, "uploads/discard", json!({"id": used["id"]}).to_string());
+    refused.refused(403, "FORBIDDEN");
+}

@@ -120,6 +120,37 @@ fn repeated_writes_store_their_content_once() {
 }
 
 #[test]
+fn repeats_need_no_room() {
+    let room = 16 * MIB;
+    let server = Server::start_with(Options::default().limits(Limits::default().upload_room(room)));
+    let write = |(method, target, body): &(&str, &str, Vec<u8>)| {
+        let key = format!("{method}-{}", target.replace('/', "-"));
+        let more = headers(&server.key, &format!("idempotency-key: {key}\r\n"));
+        let reply = server.request(method, target, &more, body);
+        (reply.status, reply.text())
+    };
+    let writes = [
+        ("PUT", "/v1/fs/short", b"short".to_vec()),
+        ("PATCH", "/v1/fs/short", b"er".to_vec()),
+        ("PUT", "/v1/fs/long", bytes(1, MIB)),
+        ("PATCH", "/v1/fs/long", bytes(2, MIB)),
+        ("PUT", "/v1/fs/removed", b"x".to_vec()),
+        ("DELETE", "/v1/fs/removed", Vec::new()),
+        // It takes all room.
+        ("POST", "/v1/uploads", bytes(3, room)),
+    ];
+    let first: Vec<_> = writes.iter().map(write).collect();
+    assert!(first.iter().all(|(status, _)| matches!(status, 200 | 201)), "{first:?}");
+    send(&server, "PUT", "/other", "", &bytes(4, MIB)).refused(403, "QUOTA_EXCEEDED");
+    assert_eq!(writes.iter().map(write).collect::<Vec<_>>(), first);
+    for (method, target, _) in writes.iter().filter(|(method, ..)| *method != "DELETE") {
+        let (status, answer) = write(&(*method, *target, bytes(5, MIB)));
+        assert_eq!(status, 422, "{method} {target}: {answer}");
+    }
+    assert_eq!(get(&server, "/short").body, b"shorter");
+}
+
+#[test]
 fn uploads_take_a_bounded_room() {
     let server = Server::start_with(Options::default().limits(Limits::default().upload_room(16 * MIB)));
     let upload = |body: &[u8]| server.request("POST", "/v1/uploads", &headers(&server.key, ""), body);

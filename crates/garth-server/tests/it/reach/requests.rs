@@ -39,7 +39,7 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         "tree/changes" => vec![Closed, Other],
         "tree/find" => without(&[Closed]),
         "tree/capabilities" | "tree/head" | "tree/wait" | "tree/snapshots" | "tree/committed"
-        | "tree/sync" => Vec::new(),
+        | "tree/sync" | "uploads/discard" => Vec::new(),
         name if name.starts_with("tree/") => without(&[]),
         _ => SESSIONS.to_vec(),
     }
@@ -432,6 +432,7 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             let paths = [(Closed, "/.agent"), (Closed, "/agents/scout"), (Other, "/agents/other")];
             paths.map(|(place, at)| ask(place, write(at))).into()
         }
+        "uploads/discard" => vec![look(json!({"id": "0".repeat(32)}))],
         "recall" => PLACES
             .map(|place| look(json!({"question": format!("Where is {}?", place.canary()), "budget": 8000})))
             .into(),

@@ -35,7 +35,7 @@ const FILE_SYSTEM: [(&str, Served); 29] = [
     ("search", By(&["/v1/tree/search"])),
     ("find", By(&["/v1/tree/find"])),
     ("admit", Not("each write and upload of bytes is judged before its body")),
-    ("discard", Not("the server gives up an upload that no commit will use")),
+    ("discard", By(&["/v1/uploads/discard"])),
     ("stage", By(&["/v1/uploads"])),
     ("commit", By(&["/v1/tree/commit", "/v1/batch"])),
     ("committed", By(&["/v1/tree/committed"])),

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::writer::Writer;
-use crate::engine::sqlite::tables::staged::{self, pack_name};
+use crate::engine::sqlite::tables::staged::{self, LEASE, pack_name};
 use crate::engine::sqlite::tables::{chunks, packs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
@@ -26,9 +26,6 @@ use crate::sqlite::DbResult;
 
 /// Bytes of a stored chunk: one extent refers to one chunk.
 const CHUNK: usize = MAX_EXTENT;
-/// Lease of an upload in seconds, until its next chunk or its commit. A process that dies cannot give up its
-/// uploads; after this time they are garbage.
-const STAGED: i64 = 24 * 3600;
 /// Bytes after which an upload is synced while it arrives, so that the last sync is short: one of many GiB
 /// would keep other uploads waiting.
 const SYNCED: u64 = 64 << 20;
@@ -100,7 +97,7 @@ impl SqliteUpload {
 
     /// Returns the end of a lease that begins now.
     fn lease(&self) -> Timestamp {
-        self.runtime().env().now().plus_seconds(STAGED)
+        self.runtime().env().now().plus_seconds(LEASE)
     }
 
     /// Creates the pack, with a lease that keeps `gc` from it.
@@ -127,7 +124,7 @@ impl SqliteUpload {
     async fn renew(&mut self) -> Result<()> {
         let (id, lease) = (self.id, self.lease());
         let Some(pack) = &mut self.pack else { return Ok(()) };
-        if lease < pack.lease.plus_seconds(STAGED / 2) {
+        if lease < pack.lease.plus_seconds(LEASE / 2) {
             return Ok(());
         }
         pack.lease = lease;
@@ -310,7 +307,7 @@ impl FinishedUpload {
             pieces.0.push((store.store_bytes(conn, &self.short)?, self.short.len() as u64));
         }
         // A pack whose lease ran out is deleted or about to be; the row is missing then.
-        let lease = self.now.plus_seconds(STAGED);
+        let lease = self.now.plus_seconds(LEASE);
         match staged::finish(conn, self.id, &self.owner, &pieces, lease, self.pack.is_some())? {
             true => Ok(()),
             false => Err(collected().into()),

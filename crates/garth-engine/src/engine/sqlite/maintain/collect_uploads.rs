@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::step::Times;
-use crate::engine::sqlite::tables::{chunk_refs, packs, staged};
+use crate::engine::sqlite::tables::staged::{self, Due};
+use crate::engine::sqlite::tables::{chunk_refs, packs};
 use crate::error::Result;
 use crate::fs::store::Collected;
 use crate::runtime::ticker::Tick;
@@ -40,7 +41,8 @@ impl SqliteFs {
             Ok((staged::any_ended(view.conn, now)?, chunk_refs::any_unused(view.conn)?.is_some()))
         })?;
         if has_ended {
-            self.forget_ended(now, &mut collected)?;
+            // Its clients were told how long an upload waits for its commit.
+            self.forget_ended(Due::leases(now), &mut collected)?;
         }
         if has_ended || has_chunks {
             self.remove_chunks(now, &mut collected)?;
@@ -177,6 +179,8 @@ mod tests {
         });
         block_on(many).unwrap();
         assert!(account.admit("/a", content).unwrap_err().is(ErrorKind::QuotaExceeded));
+        block_on(account.fs.discard(&at("/a"), &StagedBody { id: 1, size: 0 })).unwrap();
+        account.admit("/a", content).unwrap();
     }
 
     #[test]

@@ -20,9 +20,8 @@ use rusqlite::Connection;
 use crate::engine::sqlite::maintain::merge_extents::{self, MergeStats, Run};
 use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
 use crate::engine::sqlite::maintain::step::{Times, Turn};
-use crate::engine::sqlite::tables::{
-    chunk_refs, expiry, head, idempotency, leases, names_of_node, packs, staged,
-};
+use crate::engine::sqlite::tables::staged::{self, Due};
+use crate::engine::sqlite::tables::{chunk_refs, expiry, head, idempotency, leases, names_of_node, packs};
 use crate::engine::sqlite::{SqliteFs, chunk_store, control};
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -51,7 +50,7 @@ impl SqliteFs {
         // The order lets one run collect what its earlier steps release: uploads and unnamed files release
         // chunks, and chunks release ranges of pack files.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
-        self.forget_ended(now, &mut collected)?;
+        self.forget_ended(times.uploads(), &mut collected)?;
         let removed_writes = self.take_back(times, &mut collected)?;
         self.merge(&removed_writes, &mut collected)?;
         self.catch_up()?;
@@ -92,11 +91,11 @@ impl SqliteFs {
         }
     }
 
-    /// Removes records whose time has ended: results for retries, leases, uploads that no commit used.
-    pub(super) fn forget_ended(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
+    /// Removes records whose time has ended: results for retries, leases, and the uploads that are due.
+    pub(super) fn forget_ended(&self, due: Due, collected: &mut Collected) -> Result<()> {
         loop {
             let registry = self.inner.control.registry().clone();
-            let (staged, more) = self.step(move |conn, turn| forget_ended(conn, &registry, now, turn))?;
+            let (staged, more) = self.step(move |conn, turn| forget_ended(conn, &registry, due, turn))?;
             collected.staged += staged;
             if !more {
                 return Ok(());
@@ -324,15 +323,10 @@ impl SqliteFs {
 }
 
 /// Returns the number of uploads removed, and true if there is more to do.
-fn forget_ended(
-    conn: &Connection,
-    registry: &Registry,
-    now: Timestamp,
-    turn: &mut Turn,
-) -> DbResult<(u64, bool)> {
+fn forget_ended(conn: &Connection, registry: &Registry, due: Due, turn: &mut Turn) -> DbResult<(u64, bool)> {
     // Not in pieces: only open nodes without a name have leases.
-    leases::remove_ended(conn, now.0)?;
-    while idempotency::remove_ended(conn, now.0, PIECE)? > 0 {
+    leases::remove_ended(conn, due.now.0)?;
+    while idempotency::remove_ended(conn, due.now.0, PIECE)? > 0 {
         if turn.is_over() {
             return Ok((0, true));
         }
@@ -343,7 +337,7 @@ fn forget_ended(
         }
     }
     let (mut staged, mut over) = (0, false);
-    while let Some(whole) = staged::forget_ended(conn, now, || {
+    while let Some(whole) = staged::forget_ended(conn, due, || {
         over = turn.is_over();
         over
     })? {
@@ -479,12 +473,28 @@ mod tests {
         account.apply(Op::write(at("/used"), body));
         account.apply(Op::write(at("/past"), "old"));
         account.apply(Op::remove_file(at("/past")));
-        let _waiting = account.upload(2);
         account.clock.advance(GRACE);
+        let _waiting = account.upload(2);
         for _ in 0..2 {
             assert_eq!(account.gc(), Collected::default());
-            account.clock.advance(GRACE);
+            account.clock.advance(GRACE / 2);
         }
+        assert_eq!(account.fs.check().unwrap().findings, []);
+    }
+
+    #[test]
+    fn unused_upload_is_removed_after_grace() {
+        let account = account();
+        let old = account.upload(1);
+        account.clock.advance(Duration::from_secs(1));
+        let new = account.upload(2);
+        assert_eq!(account.fs.collect(Duration::ZERO).unwrap().staged, 0, "a commit may follow");
+        account.clock.advance(GRACE - Duration::from_secs(1));
+        assert_eq!(account.fs.collectable(GRACE).unwrap().staged, 1);
+        assert_eq!(account.gc().staged, 1);
+        let write = |body: Body| block_on(account.fs.commit(Batch::new([Op::write(at("/a"), body)])));
+        assert!(write(old).unwrap_err().is(ErrorKind::NotFound));
+        write(new).unwrap();
         assert_eq!(account.fs.check().unwrap().findings, []);
     }
 
@@ -564,7 +574,7 @@ mod tests {
         let times = Times { now: env.now(), removed_before: env.now() };
         let turn = &mut Turn::begin(env);
         let collect = || {
-            assert_eq!(forget_ended(&conn, &Registry::empty(), env.now(), turn).unwrap(), (0, false));
+            assert_eq!(forget_ended(&conn, &Registry::empty(), times.uploads(), turn).unwrap(), (0, false));
             assert_eq!(orphan_nodes::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
             let from: u64 = conn.query_row("SELECT merged FROM head", [], |row| row.get(0)).unwrap();
             assert_eq!(merge_extents::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
@@ -585,7 +595,8 @@ mod tests {
         for (owner, keep_until) in [("", 0), ("view", env.now().plus_seconds(99).0)] {
             conn.execute(sql, params![owner, keep_until]).unwrap();
         }
-        forget_ended(&conn, &Registry::empty(), env.now(), &mut Turn::begin(env)).unwrap();
+        let due = Due::leases(env.now());
+        forget_ended(&conn, &Registry::empty(), due, &mut Turn::begin(env)).unwrap();
         let left: String = conn.query_row("SELECT owner FROM idempotency", [], |row| row.get(0)).unwrap();
         assert_eq!(left, "view");
     }

@@ -39,14 +39,14 @@ fn expired(conn: &Connection, time: i64) -> DbResult<u64> {
     Ok(conn.query_row("SELECT count(*) FROM expiry WHERE at <= ?1", [time], |row| row.get(0))?)
 }
 
-/// Counts the uploads whose lease has ended, and the chunks without a reference once those are removed.
+/// Counts the uploads that are due, and the chunks without a reference once those are removed.
 fn count_chunks(conn: &Connection, times: Times, report: &mut Collectable) -> DbResult<()> {
     let sql =
         "SELECT count(*), coalesce(sum(len), 0) FROM chunk_refs JOIN chunk ON chunk.id = chunk_refs.chunk
          WHERE count = 0";
     (report.chunks, report.bytes) = conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut released: HashMap<u64, u64> = HashMap::new();
-    for content in staged::ended(conn, times.now)? {
+    for content in staged::due(conn, times.uploads())? {
         report.staged += 1;
         // An upload that never finished has no content, only a pack file, which is removed at once.
         report.packs += u64::from(content.is_none());

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::projections::check_version;
 use crate::engine::sqlite::tables::head;
+use crate::engine::sqlite::tables::staged::Due;
 use crate::env::Env;
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -18,6 +19,9 @@ use crate::sqlite::DbResult;
 const WORK: Duration = Duration::from_millis(20);
 /// Most rows of a step, for clocks that stand still or are set back.
 const ROWS: usize = 4096;
+/// Time for which a finished upload stays, however short the grace period is: a write uploads long content
+/// and commits it a little later.
+const UNUSED: i64 = 2 * 60;
 
 /// The times of a garbage collection.
 #[derive(Clone, Copy)]
@@ -31,6 +35,12 @@ impl Times {
     pub(crate) fn new(now: Timestamp, grace: Duration) -> Self {
         let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
         Self { now, removed_before: Timestamp(now.0.saturating_sub(grace)) }
+    }
+
+    /// Returns the uploads that are removed: those whose leases have ended, and those that no commit has used
+    /// since before the grace period.
+    pub(crate) fn uploads(self) -> Due {
+        Due::leases(self.now).and_finished_until(self.removed_before.min(self.now.plus_seconds(-UNUSED)))
     }
 }
 

@@ -34,8 +34,8 @@ impl ReadView<'_> {
             return Ok(());
         }
         let message = format!(
-            "uploads that no commit has used may have {room} bytes and be {MAX_UPLOADS}; commit some of them, \
-             or wait until they expire"
+            "uploads that no commit has used may have {room} bytes and be {MAX_UPLOADS}; commit or discard \
+             some of them, or wait until they expire"
         );
         Err(Error::new(ErrorKind::QuotaExceeded, message).into())
     }

@@ -11,6 +11,30 @@ use crate::sqlite::{DbResult, all, one};
 /// Id of an upload as stored: big-endian.
 type Id = [u8; 16];
 
+/// Lease of an upload in seconds, until its next chunk or its commit. A process that dies cannot give up its
+/// uploads; after this time they are garbage.
+pub(crate) const LEASE: i64 = 24 * 3600;
+
+/// Uploads to be collected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) now: Timestamp,
+    /// End of the leases of finished uploads that are due before it.
+    finished: Timestamp,
+}
+
+impl Due {
+    /// Returns the uploads whose leases have ended.
+    pub(crate) fn leases(now: Timestamp) -> Self {
+        Self { now, finished: now }
+    }
+
+    /// Adds the uploads that were finished until `time`.
+    pub(crate) fn and_finished_until(self, time: Timestamp) -> Self {
+        Self { finished: time.plus_seconds(LEASE), ..self }
+    }
+}
+
 /// Records an upload before it creates its pack file: without the row `gc` would take the file for an orphan.
 pub(crate) fn begin(conn: &Connection, id: u128, owner: &str, lease: Timestamp) -> DbResult<()> {
     let sql = "INSERT INTO staged (id, pieces, lease, owner) VALUES (?1, NULL, ?2, ?3)";
@@ -89,16 +113,19 @@ pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
     Ok(())
 }
 
-/// Removes one upload whose lease has ended. Gives up its references one by one, until `enough` returns true,
+/// Removes one upload that is due. Gives up its references one by one, until `enough` returns true,
 /// and dooms the pack file of an upload that never finished. Returns true if the upload was removed
 /// completely, false if some references are left, and `None` if no upload is due.
 pub(crate) fn forget_ended(
     conn: &Connection,
-    now: Timestamp,
+    due: Due,
     mut enough: impl FnMut() -> bool,
 ) -> DbResult<Option<bool>> {
-    let sql = "SELECT id, pieces FROM staged WHERE lease <= ?1 ORDER BY lease LIMIT 1";
-    let row: Option<(Id, Option<String>)> = one(conn, sql, [now.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    // The first condition is the one that the index answers.
+    let sql = "SELECT id, pieces FROM staged
+         WHERE lease <= max(?1, ?2) AND (lease <= ?1 OR pieces IS NOT NULL) ORDER BY lease LIMIT 1";
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let row: Option<(Id, Option<String>)> = one(conn, sql, [due.now.0, due.finished.0], row)?;
     let Some((id, pieces)) = row else { return Ok(None) };
     match pieces {
         None => {
@@ -111,7 +138,7 @@ pub(crate) fn forget_ended(
                 chunk_refs::change(conn, chunk, -1)?;
                 if !pieces.0.is_empty() && enough() {
                     // A commit that names the upload fails from now on: the pieces are shorter than its size.
-                    let sql = "UPDATE staged SET pieces = ?2 WHERE id = ?1";
+                    let sql = "UPDATE staged SET pieces = ?2, lease = 0 WHERE id = ?1";
                     conn.prepare_cached(sql)?.execute(params![id, to_json(&pieces)?])?;
                     return Ok(Some(false));
                 }
@@ -122,10 +149,11 @@ pub(crate) fn forget_ended(
     Ok(Some(true))
 }
 
-/// Returns the content of each upload whose lease has ended; `None` for one that never finished.
-pub(crate) fn ended(conn: &Connection, now: Timestamp) -> DbResult<Vec<Option<Staged>>> {
-    let sql = "SELECT pieces FROM staged WHERE lease <= ?1";
-    let rows: Vec<Option<String>> = all(conn, sql, [now.0], |row| row.get(0))?;
+/// Returns the content of each upload that is due; `None` for one that never finished.
+pub(crate) fn due(conn: &Connection, due: Due) -> DbResult<Vec<Option<Staged>>> {
+    let sql = "SELECT pieces FROM staged
+         WHERE lease <= max(?1, ?2) AND (lease <= ?1 OR pieces IS NOT NULL)";
+    let rows: Vec<Option<String>> = all(conn, sql, [due.now.0, due.finished.0], |row| row.get(0))?;
     rows.iter().map(|json| json.as_deref().map(parse).transpose()).collect()
 }
 
