@@ -8,7 +8,7 @@ use garth_agent::kv::{KvCode, KvError};
 use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use serde_json::json;
 
-use crate::escape::escaped;
+use crate::escape::{escaped, escaped_account};
 use crate::terminal;
 
 /// Result of a verb.
@@ -169,6 +169,7 @@ pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
     if !error.is(ErrorKind::NotFound) {
         return error;
     }
+    let account = escaped_account(account);
     let how = "`garth account create` creates one, `garth account list` lists them";
     Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
 }

@@ -87,8 +87,8 @@ impl DataDir {
     /// in between leaves a folder to which nothing refers.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
-    /// deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`](crate::home::check_account_id));
+    /// `AlreadyExists`, also while an account of that id is being deleted.
     pub async fn create_account(&self, id: &str) -> Result<Account> {
         let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
         self.folder.runtime.blocking().run(move || folder.create_account(&id)).await

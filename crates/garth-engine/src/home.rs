@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::AccountStore;
 use crate::model::Listing;
 
-pub use self::account::{Account, AccountState, Mark, StoredSize};
+pub use self::account::{Account, AccountState, Mark, StoredSize, check_account_id};
 pub use self::binding::Binding;
 pub use self::key::{
     Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,
@@ -87,8 +87,8 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// Creates an account with an empty tree.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
-    /// deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`]); `AlreadyExists`, also while an account of
+    /// that id is being deleted.
     async fn create_account(&self, id: &str) -> Result<Account>;
 
     /// Deletes an account, its keys and its tree. The first step makes it inaccessible.

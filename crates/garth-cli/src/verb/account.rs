@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::data_folder::{DEFAULT_ACCOUNT, each_account};
-use crate::escape::escaped;
+use crate::escape::escaped_account;
 use crate::fail::{Failure, Result, no_account_or};
 use crate::out::{counted, seconds};
 use crate::terminal;
@@ -29,7 +29,8 @@ enum Action {
     /// Create an account with an empty tree
     #[command(after_help = "Example:\n  garth account create team-a")]
     Create {
-        /// Name of the account: 1 to 128 bytes, without `/` and control characters
+        /// Name of the account: 1 to 128 bytes in the form NFC, without `/`, control and invisible characters, and
+        /// without a space at either end
         name: String,
     },
     /// List accounts
@@ -88,7 +89,7 @@ async fn contents(home: &dyn Home, name: &str) -> Result<String> {
         None => "a tree that cannot be opened".to_owned(),
     };
     let keys = counted(keys, "API key", "API keys");
-    Ok(format!("account {} with {commits}, and {keys}", escaped(name)))
+    Ok(format!("account {} with {commits}, and {keys}", escaped_account(name)))
 }
 
 /// Asks for confirmation on the terminal. Fails unless the answer is yes.
@@ -108,7 +109,7 @@ fn confirm(question: &str) -> Result {
 
 async fn create(app: &App, name: &str) -> Result<garth_engine::home::Account> {
     // Checked first: an invalid name must not leave a new data folder behind.
-    garth_engine::path::check_id("account", name)?;
+    garth_engine::home::check_account_id(name)?;
     if let Ok(home) = app.home() {
         return Ok(home.create_account(name).await?);
     }
@@ -121,5 +122,6 @@ async fn create(app: &App, name: &str) -> Result<garth_engine::home::Account> {
 fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {
     let created = created.map(Timestamp::to_rfc3339);
     let json = json!({"account": name, "created": created});
-    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("removed"), escaped(name)))
+    app.out
+        .item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("removed"), escaped_account(name)))
 }

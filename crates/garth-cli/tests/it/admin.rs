@@ -10,7 +10,10 @@ fn accounts_are_created_listed_and_removed() {
     assert_eq!(column(&garth.lines(&["account", "list"]), "account"), ["default"]);
     garth.ok(&["account", "create", "team"]);
     garth.fails(4, &["account", "create", "team"]);
-    garth.fails(2, &["account", "create", "a/b"]);
+    for invalid in ["a/b", "team\u{200b}", "team ", "te\u{301}am"] {
+        let said = garth.fails(2, &["account", "create", invalid]);
+        assert!(said.is_ascii(), "{said}");
+    }
     garth.feed(&["write", "/a", "--account", "team"], "x");
     assert!(garth.ok(&["account", "list"]).contains("  team\n"));
     let said = garth.fails(2, &["account", "rm", "team"]);

@@ -15,9 +15,8 @@ use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Mark, StoredSize};
+use crate::home::{Account, AccountState, Mark, StoredSize, check_account_id};
 use crate::model::Timestamp;
-use crate::path::check_id;
 use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
@@ -60,7 +59,7 @@ impl Folder {
     }
 
     pub(super) fn create_account(&self, id: &str) -> Result<Account> {
-        check_id("account", id)?;
+        check_account_id(id)?;
         // Random, and not the id: a new account never finds the files of a deleted one.
         let name = new_folder(self.runtime.env())?;
         let folder = self.tree_folder(&name);

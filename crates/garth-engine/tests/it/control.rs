@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use futures::executor::block_on;
 use garth_engine::datadir::{ApiKey, KeysPage, Scope};
 use garth_engine::model::Timestamp;
-use garth_engine::{DataDir, Env, ErrorKind, Home as _};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystemExt as _, Home as _};
 
 fn home(folder: &Path) -> DataDir {
     DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry()).unwrap()
@@ -240,10 +240,28 @@ async fn lists_accounts_and_rejects_bad_names() {
     // By bytes: capital letters come before small ones.
     assert_eq!(ids, ["%", "Acme", "a b", "acme", "zoë"]);
     assert_eq!(accounts.iter().map(|account| &account.folder).collect::<HashSet<_>>().len(), 5);
-    for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", &"x".repeat(129)] {
+    for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", "acme ", "acme\u{200b}", "zoe\u{308}", &"x".repeat(129)]
+    {
         assert!(home.create_account(bad).await.unwrap_err().is(ErrorKind::InvalidArgument), "{bad:?}");
     }
     assert!(home.account("acm").await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn accounts_with_older_names_stay_usable() {
+    let (folder, home) = with_account().await;
+    home.account("acme").await.unwrap().write("/note", "text").await.unwrap();
+    let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+    for older in ["acme\u{200b}", "default ", "zoe\u{308}"] {
+        raw.execute("UPDATE account SET id = ?1", [older]).unwrap();
+        let listed = home.control().accounts().await.unwrap();
+        assert_eq!(listed.iter().map(|account| &*account.id).collect::<Vec<_>>(), [older]);
+        assert_eq!(home.account(older).await.unwrap().read_to_string("/note").await.unwrap(), "text");
+        home.control().create_key(older, "", &[Scope::FilesRead]).await.unwrap();
+        raw.execute("DELETE FROM access_key", []).unwrap();
+    }
+    home.delete_account("zoe\u{308}").await.unwrap();
+    assert_eq!(home.control().accounts().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -11,9 +11,8 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Hasher};
+use crate::home::{Account, AccountState, Hasher, check_account_id};
 use crate::model::{Timestamp, hex};
-use crate::path::check_id;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
 use crate::sqlite::error::Subject;
@@ -102,10 +101,10 @@ impl ControlDb {
     /// Records an account whose folder exists; `Folder::create_account` creates both.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
-    /// deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`]); `AlreadyExists`, also while an account of
+    /// that id is being deleted.
     pub(in crate::datadir) fn add_account(&self, id: &str, folder: &str) -> Result<Account> {
-        check_id("account", id)?;
+        check_account_id(id)?;
         let created = self.env.now();
         let added = self.write(|conn| {
             let sql =
