@@ -29,8 +29,8 @@ enum Action {
     /// Create an account with an empty tree
     #[command(after_help = "Example:\n  garth account create team-a")]
     Create {
-        /// Name of the account: 1 to 128 bytes in the form NFC, without `/`, control and invisible characters, and
-        /// without a space at either end
+        /// Name of the account: 1 to 128 bytes in the form NFC, without `/`, control and invisible
+        /// characters, and without a space at either end
         name: String,
     },
     /// List accounts

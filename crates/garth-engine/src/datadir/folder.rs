@@ -59,6 +59,9 @@ impl Folder {
     }
 
     pub(super) fn create_account(&self, id: &str) -> Result<Account> {
+        // First: a repeat should cost no tree, and work on a full disk. An account of an earlier garth may
+        // have a name that a new one cannot have.
+        self.control.check_free(id)?;
         check_account_id(id)?;
         // Random, and not the id: a new account never finds the files of a deleted one.
         let name = new_folder(self.runtime.env())?;

@@ -67,9 +67,9 @@ impl StoredSize {
     pub const MAX_PACKS: usize = 1000;
 }
 
-/// Validates the id of an account to be created: an id (see [`check_id`]) in the normalization form NFC, without
-/// format characters, other invisible characters, and white space except for spaces inside. Letters of two
-/// scripts may still look alike.
+/// Validates the id of an account to be created: an id (see [`check_id`]) in the normalization form NFC,
+/// without format characters, other invisible characters, and white space except for spaces inside. Letters
+/// of two scripts may still look alike.
 ///
 /// # Errors
 /// `InvalidArgument`.

@@ -230,6 +230,17 @@ async fn concurrent_account_creation_has_one_winner() {
 }
 
 #[tokio::test]
+async fn existing_account_is_found_before_a_tree_is_built() {
+    let (folder, home) = with_account().await;
+    let accounts = folder.path().join("accounts");
+    fs::rename(&accounts, folder.path().join("elsewhere")).unwrap();
+    assert!(home.create_account("acme").await.unwrap_err().is(ErrorKind::AlreadyExists));
+    assert!(!accounts.exists(), "nothing was created");
+    home.create_account("other").await.unwrap();
+    assert!(accounts.exists(), "a new account has its folder there");
+}
+
+#[tokio::test]
 async fn lists_accounts_and_rejects_bad_names() {
     let (_folder, home) = with_account().await;
     for id in ["zoë", "a b", "%", "Acme"] {
@@ -258,6 +269,7 @@ async fn accounts_with_older_names_stay_usable() {
         assert_eq!(listed.iter().map(|account| &*account.id).collect::<Vec<_>>(), [older]);
         assert_eq!(home.account(older).await.unwrap().read_to_string("/note").await.unwrap(), "text");
         home.control().create_key(older, "", &[Scope::FilesRead]).await.unwrap();
+        assert!(home.create_account(older).await.unwrap_err().is(ErrorKind::AlreadyExists), "{older:?}");
         raw.execute("DELETE FROM access_key", []).unwrap();
     }
     home.delete_account("zoe\u{308}").await.unwrap();

@@ -112,9 +112,18 @@ impl ControlDb {
             Ok(conn.execute(sql, (id, folder, created.0))?)
         })?;
         if added == 0 {
-            return Err(Error::new(ErrorKind::AlreadyExists, "an account of that name exists already"));
+            self.check_free(id)?;
+            // Deleted in between.
+            return Err(taken(AccountState::Active));
         }
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
+    }
+
+    /// Rejects an id that an account has, even one that is being deleted.
+    pub(in crate::datadir) fn check_free(&self, id: &str) -> Result<()> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1";
+        let found = self.read(|conn| one(conn, sql, [id], account_of))?;
+        found.map_or(Ok(()), |account| Err(taken(account.state)))
     }
 
     /// Prevents the database from growing.
@@ -201,6 +210,14 @@ pub(in crate::datadir) fn new_folder(env: &Env) -> Result<String> {
 
 pub(super) fn no_account() -> Error {
     Error::new(ErrorKind::NotFound, "there is no account of that name")
+}
+
+fn taken(state: AccountState) -> Error {
+    let message = match state {
+        AccountState::Active => "an account of that name exists already",
+        AccountState::Deleted => "an account of that name is being deleted; its name is free after that",
+    };
+    Error::new(ErrorKind::AlreadyExists, message)
 }
 
 fn account_of(row: &Row<'_>) -> rusqlite::Result<Account> {
