@@ -3,7 +3,8 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use std::{fs, io};
 
 use futures::executor::block_on;
@@ -36,6 +37,8 @@ pub(super) struct Folder {
     registry: Registry,
     pub(super) control: Arc<ControlDb>,
     pub(super) trees: OpenTrees<SqliteFs>,
+    /// Time before which the rounds do not try again to remove the files of deleted accounts.
+    pub(super) next_removal: Mutex<Option<Instant>>,
 }
 
 impl Folder {
@@ -47,15 +50,7 @@ impl Folder {
     ) -> Result<Self> {
         let control = Arc::new(ControlDb::open(&path, &runtime)?);
         let trees = OpenTrees::new(open_trees, |tree: &SqliteFs| !tree.is_poisoned());
-        let folder = Self { path, runtime, registry, control, trees };
-        for account in folder.control.deleted_accounts()? {
-            // Not a failure to open: the account is inaccessible already, and the next open tries again.
-            if let Err(error) = folder.finish_deletion(&account) {
-                let span = span::account(&account.id);
-                span.in_scope(|| tracing::warn!(%error, "the deletion of an account is not finished"));
-            }
-        }
-        Ok(folder)
+        Ok(Self { path, runtime, registry, control, trees, next_removal: Mutex::default() })
     }
 
     pub(super) fn create_account(&self, id: &str) -> Result<Account> {
@@ -109,11 +104,6 @@ impl Folder {
             }
             other => other,
         }
-    }
-
-    pub(super) fn delete_account(&self, id: &str) -> Result<()> {
-        let account = self.control.mark_deleted(id)?;
-        self.finish_deletion(&account)
     }
 
     pub(super) fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
@@ -197,20 +187,6 @@ impl Folder {
         }
     }
 
-    fn finish_deletion(&self, account: &Account) -> Result<()> {
-        // First: a tree that is open would write files while they are removed.
-        self.trees.forget(&account.folder);
-        let failed = failed("the account's files cannot be removed; delete it again");
-        match fs::remove_dir_all(self.tree_folder(&account.folder)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(&failed)?,
-        }
-        // Durable before the rows are deleted: otherwise a crash could bring back the folder, to which
-        // nothing refers.
-        sync_dir(&self.path.join(ACCOUNTS)).map_err(&failed)?;
-        self.control.forget_deleted(account)
-    }
-
     /// Returns the mark of an account: of the lengths and modification times of its database files. An empty
     /// log counts as missing, because opening the account creates one.
     pub(super) fn mark(&self, account: &Account) -> Mark {
@@ -236,7 +212,7 @@ impl Folder {
         }
     }
 
-    fn tree_folder(&self, name: &str) -> PathBuf {
+    pub(super) fn tree_folder(&self, name: &str) -> PathBuf {
         self.path.join(ACCOUNTS).join(name)
     }
 }
@@ -297,6 +273,10 @@ mod tests {
         (folder, data.folder)
     }
 
+    fn delete(data: &Arc<Folder>, id: &str) {
+        block_on(data.begin_deletion(id).unwrap().ended()).unwrap();
+    }
+
     fn tree(data: &Folder, account: &Account) -> Result<Arc<SqliteFs>> {
         data.tree(account, block_on(data.trees.turn(&account.folder)))
     }
@@ -305,7 +285,7 @@ mod tests {
     fn account_deleted_before_opening_is_not_found() {
         let (_folder, data) = home();
         let account = data.create_account("a").unwrap();
-        data.delete_account("a").unwrap();
+        delete(&data, "a");
         assert!(tree(&data, &account).unwrap_err().is(ErrorKind::NotFound));
         data.create_account("a").unwrap();
         assert!(tree(&data, &account).unwrap_err().is(ErrorKind::NotFound), "another account of that name");
@@ -318,7 +298,7 @@ mod tests {
         let copy = folder.path().join("copy");
         make_dir(&copy.join(ACCOUNTS)).unwrap();
         data.control.backup(&copy).unwrap();
-        data.delete_account("gone").unwrap();
+        delete(&data, "gone");
         let copied = ControlDb::open(&copy, &data.runtime).unwrap();
         let place = copy.join(ACCOUNTS).join(&account.folder);
         assert_eq!(data.backup_account(&account, &copied, &place).unwrap(), None);

@@ -1,8 +1,10 @@
 //! Accounts of a home: their ids, and figures about their storage.
 
+use std::fmt;
+
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
 use crate::path::check_id;
 
@@ -27,6 +29,44 @@ pub enum AccountState {
     Active,
     /// Being deleted: its keys are rejected, and its tree is about to be removed.
     Deleted,
+}
+
+/// Returns true for an error of an account whose deletion has begun and has not ended: a call did not find
+/// the account, or its files cannot be removed yet.
+pub fn is_being_deleted(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<BeingDeleted>())
+}
+
+/// Returns the error of a call that needs an account whose deletion has begun.
+pub(crate) fn being_deleted() -> Error {
+    let message = "the account is being deleted";
+    Error::new(ErrorKind::NotFound, message).with_source(BeingDeleted(None))
+}
+
+/// Returns the error of a deletion whose files cannot be removed yet.
+pub(crate) fn not_removed(cause: Error) -> Error {
+    let message = "the account is being deleted: its keys and files are out of reach, but the files cannot be \
+        removed yet; garth tries again";
+    Error::new(cause.kind(), message).with_source(BeingDeleted(Some(cause)))
+}
+
+/// Cause of the errors of an account that is being deleted.
+#[derive(Debug)]
+struct BeingDeleted(Option<Error>);
+
+impl fmt::Display for BeingDeleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(cause) => cause.fmt(f),
+            None => f.write_str("its deletion has begun"),
+        }
+    }
+}
+
+impl std::error::Error for BeingDeleted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.as_ref().and_then(std::error::Error::source)
+    }
 }
 
 /// Mark of the state of an account. A different mark means that there may have been commits.
@@ -106,7 +146,6 @@ fn is_invisible(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
 
     #[test]
     fn rejects_account_ids_that_hide_characters() {

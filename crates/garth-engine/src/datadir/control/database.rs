@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Hasher, check_account_id};
+use crate::home::{Account, AccountState, Hasher, being_deleted, check_account_id};
 use crate::model::{Timestamp, hex};
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
@@ -22,7 +22,7 @@ use crate::sqlite::{ConnPool, Database, DbError, DbResult, Format, all, one};
 /// Name of the control database in a data folder.
 pub(in crate::datadir) const DATABASE: &str = "control.db";
 
-static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a backup" };
+static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a backup", removed: None };
 
 static FORMAT: Format = Format {
     application_id: 0x6772_7463, // "grtc" in ASCII
@@ -121,9 +121,7 @@ impl ControlDb {
 
     /// Rejects an id that an account has, even one that is being deleted.
     pub(in crate::datadir) fn check_free(&self, id: &str) -> Result<()> {
-        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1";
-        let found = self.read(|conn| one(conn, sql, [id], account_of))?;
-        found.map_or(Ok(()), |account| Err(taken(account.state)))
+        self.find(id)?.map_or(Ok(()), |account| Err(taken(account.state)))
     }
 
     /// Prevents the database from growing.
@@ -167,8 +165,26 @@ impl ControlDb {
     }
 
     pub(in crate::datadir) fn account(&self, id: &str) -> Result<Account> {
-        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1 AND deleted = 0";
-        self.read(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
+        match self.find(id)?.ok_or_else(no_account)? {
+            account if account.state == AccountState::Active => Ok(account),
+            _ => Err(being_deleted()),
+        }
+    }
+
+    /// Returns the account of this id if its deletion has begun but not ended.
+    pub(in crate::datadir) fn being_deleted(&self, id: &str) -> Result<Option<Account>> {
+        Ok(self.find(id)?.filter(|account| account.state == AccountState::Deleted))
+    }
+
+    /// Returns true if an account that is not being deleted has this folder.
+    pub(in crate::datadir) fn is_in_use(&self, folder: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM account WHERE folder = ?1 AND deleted = 0";
+        Ok(self.read(|conn| one(conn, sql, [folder], |_| Ok(())))?.is_some())
+    }
+
+    fn find(&self, id: &str) -> Result<Option<Account>> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1";
+        self.read(|conn| one(conn, sql, [id], account_of))
     }
 
     /// First step of a deletion: after its commit no process opens the account or accepts its keys.
