@@ -8,7 +8,7 @@ use garth_engine::model::{Seq, Timestamp};
 use serde_json::json;
 
 use crate::app::App;
-use crate::data_folder::{DEFAULT_ACCOUNT, each_account};
+use crate::data_folder::{DEFAULT_ACCOUNT, each_account, each_deleted_account};
 use crate::escape::escaped_account;
 use crate::fail::{Failure, Result, no_account_or};
 use crate::out::{counted, seconds};
@@ -34,11 +34,14 @@ enum Action {
         name: String,
     },
     /// List accounts
+    ///
+    /// Accounts that are being deleted are named on stderr.
     #[command(alias = "ls", after_help = "Example:\n  garth account list")]
     List,
     /// Remove an account: its keys and its tree with all history, for ever
     ///
-    /// Asks for confirmation; without a terminal it needs --yes.
+    /// Asks for confirmation; without a terminal it needs --yes. A removal that has begun, and was
+    /// interrupted or could not remove all files, is continued without a question.
     #[command(alias = "delete", after_help = "Example:\n  garth account rm team-a --yes")]
     Rm {
         /// Name of the account
@@ -59,10 +62,16 @@ impl Account {
             }
             Action::List => {
                 let home = app.home()?;
-                each_account(&*home, |account| show(app, &account.id, Some(account.created))).await
+                each_account(&*home, |account| show(app, &account.id, Some(account.created))).await?;
+                app.out.flush()?;
+                tell_deleted(&*home).await
             }
             Action::Rm { name, yes } => {
                 let home = app.home()?;
+                // Its deletion was confirmed when it began.
+                if home.finish_deletion(&name).await? {
+                    return show(app, &name, None);
+                }
                 let what = contents(&*home, &name).await?;
                 if !yes {
                     confirm(&format!("Remove {what}? It cannot be restored."))?;
@@ -72,6 +81,16 @@ impl Account {
             }
         }
     }
+}
+
+/// Names the accounts that are being deleted, whose names are taken.
+async fn tell_deleted(home: &dyn Home) -> Result {
+    each_deleted_account(home, |account| {
+        let message = "is being deleted; `garth account rm` completes it";
+        terminal::tell(format_args!("{}: {message}", escaped_account(&account.id)));
+        Ok(())
+    })
+    .await
 }
 
 /// Returns a description of an account to be deleted. A tree that cannot be opened can still be deleted.

@@ -50,24 +50,21 @@ pub(crate) fn not_removed(cause: Error) -> Error {
     Error::new(cause.kind(), message).with_source(BeingDeleted(Some(cause)))
 }
 
-/// Cause of the errors of an account that is being deleted.
+/// Cause of the errors of an account that is being deleted, with the error that keeps its files.
 #[derive(Debug)]
 struct BeingDeleted(Option<Error>);
 
 impl fmt::Display for BeingDeleted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(cause) => cause.fmt(f),
-            None => f.write_str("its deletion has begun"),
+        let Some(error) = &self.0 else { return f.write_str("its deletion has begun") };
+        match std::error::Error::source(error) {
+            Some(cause) => write!(f, "{error}: {cause}"),
+            None => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for BeingDeleted {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.as_ref().and_then(std::error::Error::source)
-    }
-}
+impl std::error::Error for BeingDeleted {}
 
 /// Mark of the state of an account. A different mark means that there may have been commits.
 ///
