@@ -226,6 +226,12 @@ impl Refusal {
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
     }
 
+    /// Returns the refusal of a deletion that has begun, and whose files cannot be removed yet. The cause is
+    /// for the log only, because it may name files of the host.
+    pub(crate) fn being_deleted(error: &Error) -> Self {
+        Self::new(Code::Unavailable, error.message()).because(format!("{}: {}", error.kind(), chain(error)))
+    }
+
     /// Returns the refusal of an error of the tree, with the path that it is about.
     pub(crate) fn with_path(error: Error) -> Self {
         let path = error.path().cloned();
