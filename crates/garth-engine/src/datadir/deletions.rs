@@ -50,7 +50,7 @@ impl Folder {
         if let Some(begun) = self.continue_deletion(id)? {
             return Ok(begun);
         }
-        let account = self.control.mark_deleted(id)?;
+        let account = self.control.in_reserve(|| self.control.mark_deleted(id))?;
         Ok(Deletion { is_own: true, ..self.remove_later(account) })
     }
 
@@ -60,7 +60,7 @@ impl Folder {
     }
 
     /// Closes the trees of accounts that other processes delete, and continues deletions that have not ended,
-    /// in the background.
+    /// in the background. Makes the space again that deletions have needed on a full disk.
     pub(super) fn continue_deletions(self: &Arc<Self>) -> Result<()> {
         for name in self.trees.names() {
             // A folder that is lost is another matter: the account still has its row.
@@ -68,6 +68,7 @@ impl Folder {
                 self.close_deleted(&name);
             }
         }
+        self.control.restore_reserve();
         let deleted = self.control.deleted_accounts()?;
         // Also those that could not be renamed.
         deleted.iter().for_each(|account| self.close_deleted(&account.folder));
@@ -156,7 +157,7 @@ impl Folder {
             // nothing refers.
             .and_then(|()| sync_dir(&self.path.join(ACCOUNTS)))
             .map_err(failed)
-            .and_then(|()| self.control.forget_deleted(account));
+            .and_then(|()| self.control.in_reserve(|| self.control.forget_deleted(account)));
         removed.map_err(|error| {
             let cause = std::error::Error::source(&error);
             span::account(&account.id)
