@@ -79,14 +79,22 @@ pub(crate) async fn open_or_create(folder: &Path, builder: DataDirBuilder) -> Re
 }
 
 /// Calls `action` with each active account, in the byte order of their names.
-pub(crate) async fn each_account(home: &dyn Home, mut action: impl FnMut(Account) -> Result) -> Result {
+pub(crate) async fn each_account(home: &dyn Home, action: impl FnMut(Account) -> Result) -> Result {
+    // The tree of a deleted account is about to be removed.
+    each_in(AccountState::Active, home, action).await
+}
+
+/// Calls `action` with each account that is being deleted, in the byte order of their names.
+pub(crate) async fn each_deleted_account(home: &dyn Home, action: impl FnMut(Account) -> Result) -> Result {
+    each_in(AccountState::Deleted, home, action).await
+}
+
+async fn each_in(state: AccountState, home: &dyn Home, mut action: impl FnMut(Account) -> Result) -> Result {
     let mut after = String::new();
     loop {
         let accounts = home.accounts(&after, PAGE).await?;
         let Some(last) = accounts.last() else { return Ok(()) };
         after.clone_from(&last.id);
-        // The tree of a deleted account is about to be removed.
-        let mut active = accounts.into_iter().filter(|account| account.state == AccountState::Active);
-        active.try_for_each(&mut action)?;
+        accounts.into_iter().filter(|account| account.state == state).try_for_each(&mut action)?;
     }
 }

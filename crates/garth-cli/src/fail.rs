@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use garth_agent::kv::{KvCode, KvError};
+use garth_engine::home::is_being_deleted;
 use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use serde_json::json;
 
-use crate::escape::escaped;
+use crate::escape::{escaped, escaped_account};
 use crate::terminal;
 
 /// Result of a verb.
@@ -163,11 +164,16 @@ impl Failure {
     }
 }
 
-/// Returns an error that names an account that does not exist, and the way to create it. Other errors are
-/// returned unchanged.
+/// Returns an error that names an account that does not exist, and the way to create it, or one that is being
+/// deleted. Other errors are returned unchanged.
 pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
     if !error.is(ErrorKind::NotFound) {
         return error;
+    }
+    let account = escaped_account(account);
+    if is_being_deleted(&error) {
+        let message = format!("{account}: the account is being deleted; `garth account rm` completes it");
+        return Error::new(ErrorKind::NotFound, message);
     }
     let how = "`garth account create` creates one, `garth account list` lists them";
     Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use garth_engine::error::OptionalExt as _;
 use garth_engine::model::{At, Entry, Kind, Page, WalkPage};
-use garth_engine::{FileSystem, Name, Result, TreePath};
+use garth_engine::{Error, FileSystem, Name, Result, TreePath};
 
 use crate::app::stat_path;
 use garth_engine::fs::resolve::Follow;
@@ -56,13 +57,21 @@ impl Walker {
 /// Paged listing of one directory.
 pub(crate) struct Lister {
     dir: TreePath,
+    /// Top of the walk; `None` if this is the top.
+    top: Option<TreePath>,
     after: Option<Name>,
     more: bool,
 }
 
 impl Lister {
     pub(crate) fn new(dir: &TreePath) -> Self {
-        Self { dir: dir.clone(), after: None, more: true }
+        Self { dir: dir.clone(), top: None, after: None, more: true }
+    }
+
+    /// Lists a directory that a walk from `top` has found. It has no names if it was removed since then, as
+    /// an account can be in the tree of all accounts.
+    pub(crate) fn below(top: &TreePath, dir: &TreePath) -> Self {
+        Self { top: Some(top.clone()), ..Self::new(dir) }
     }
 
     /// Returns the next page of paths and entries; it is empty only at the end.
@@ -71,11 +80,28 @@ impl Lister {
             return Ok(Vec::new());
         }
         let page = Page::default().after(self.after.take()).limit(PAGE).with_entries();
-        let listing = fs.list(&At::from(&self.dir), &page).await?;
+        let listing = match fs.list(&At::from(&self.dir), &page).await {
+            Ok(listing) => listing,
+            Err(error) => {
+                self.end_if_removed(fs, error).await?;
+                return Ok(Vec::new());
+            }
+        };
         self.more = listing.more;
         self.after = listing.items.last().map(|item| item.name.clone());
         let items = listing.items.into_iter().filter_map(|item| Some((item.name, *item.entry?)));
         items.map(|(name, entry)| Ok((self.dir.join(&name)?, entry))).collect()
+    }
+
+    /// Ends the list of a directory that was removed during the walk. Fails with any other error.
+    async fn end_if_removed(&mut self, fs: &dyn FileSystem, error: Error) -> Result<()> {
+        let Some(top) = self.top.as_ref().filter(|_| error.is_absent()) else { return Err(error) };
+        // If the top is gone as well, the walk has failed.
+        if fs.stat(&At::from(top)).await.optional()?.is_none() {
+            return Err(error);
+        }
+        self.more = false;
+        Ok(())
     }
 }
 
@@ -83,6 +109,7 @@ impl Lister {
 /// sets the time of a directory after its contents are complete.
 pub(crate) struct DepthFirst {
     fs: Arc<dyn FileSystem>,
+    top: TreePath,
     /// Directories on the way down, each with the rest of its page.
     open: Vec<(Lister, VecDeque<(TreePath, Entry)>)>,
     depth: usize,
@@ -90,7 +117,7 @@ pub(crate) struct DepthFirst {
 
 impl DepthFirst {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, top: &TreePath) -> Self {
-        Self { fs, open: vec![(Lister::new(top), VecDeque::new())], depth: 0 }
+        Self { fs, top: top.clone(), open: vec![(Lister::new(top), VecDeque::new())], depth: 0 }
     }
 
     /// Returns the next path.
@@ -99,7 +126,7 @@ impl DepthFirst {
             if let Some((path, entry)) = ready.pop_front() {
                 self.depth = self.open.len();
                 if entry.kind == Kind::Directory {
-                    self.open.push((Lister::new(&path), VecDeque::new()));
+                    self.open.push((Lister::below(&self.top, &path), VecDeque::new()));
                 }
                 return Ok(Some((path, entry)));
             }
@@ -132,5 +159,49 @@ impl DepthFirst {
             ready.extend(lister.page(&*self.fs).await?);
         }
         Ok(ready.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use garth_engine::home::OperatorTree;
+    use garth_engine::{DataDir, Env, ErrorKind, FileSystemExt as _};
+
+    use super::*;
+
+    /// Data folder with two accounts, each with a note, and the tree of all accounts.
+    fn accounts() -> (tempfile::TempDir, DataDir, Arc<dyn FileSystem>) {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+        for account in ["acme", "beta"] {
+            block_on(data.create_account(account)).unwrap();
+            block_on(block_on(data.account(account)).unwrap().write("/note", "text")).unwrap();
+        }
+        let all: Arc<dyn FileSystem> = Arc::new(OperatorTree::new(Arc::new(data.clone())));
+        (folder, data, all)
+    }
+
+    fn next(walk: &mut DepthFirst) -> Option<String> {
+        block_on(walk.next()).unwrap().map(|(path, _)| path.to_string())
+    }
+
+    #[test]
+    fn walk_of_all_accounts_survives_a_deletion() {
+        let (_folder, data, all) = accounts();
+        let mut walk = DepthFirst::new(all, &TreePath::parse("/accounts").unwrap());
+        assert_eq!(next(&mut walk).as_deref(), Some("/accounts/acme"));
+        block_on(data.delete_account("acme")).unwrap();
+        let rest: Vec<String> = std::iter::from_fn(|| next(&mut walk)).collect();
+        assert_eq!(rest, ["/accounts/beta", "/accounts/beta/note"]);
+    }
+
+    #[test]
+    fn walk_of_deleted_account_fails() {
+        let (_folder, data, all) = accounts();
+        let top = TreePath::parse("/accounts/acme").unwrap();
+        let mut walk = DepthFirst::new(all, &top);
+        block_on(data.delete_account("acme")).unwrap();
+        assert!(block_on(walk.next()).unwrap_err().is(ErrorKind::NotFound));
     }
 }

@@ -16,6 +16,7 @@ mod builder;
 mod control;
 #[cfg(test)]
 mod costs;
+mod deletions;
 mod folder;
 mod of_folder;
 mod open_trees;
@@ -26,7 +27,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::folder::Folder;
+use self::folder::{Folder, account_gone};
 use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
 use crate::error::Result;
@@ -65,7 +66,10 @@ pub struct DataDir {
 impl DataDir {
     fn new(folder: Folder) -> Self {
         let control = Control::new(&folder.control, &folder.runtime);
-        Self { folder: Arc::new(folder), control }
+        let folder = Arc::new(folder);
+        // Without a thread for the timer, deletions are continued when somebody asks for it.
+        folder.runtime.timer().add(&folder);
+        Self { folder, control }
     }
 
     /// Returns the control data.
@@ -87,8 +91,8 @@ impl DataDir {
     /// in between leaves a folder to which nothing refers.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
-    /// deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`](crate::home::check_account_id));
+    /// `AlreadyExists`, also while an account of that id is being deleted.
     pub async fn create_account(&self, id: &str) -> Result<Account> {
         let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
         self.folder.runtime.blocking().run(move || folder.create_account(&id)).await
@@ -115,14 +119,22 @@ impl DataDir {
         self.folder.runtime.blocking().run(move || folder.tree(&account, turn)).await
     }
 
-    /// Deletes an account, its keys and its tree. The first step makes it inaccessible; after a crash the
-    /// rest is done when the data folder is next opened.
+    /// Deletes an account, its keys and its tree. The first step makes it inaccessible, and calls of those
+    /// who hold the tree fail with `NotFound`. Processes that have the data folder open continue a deletion
+    /// that fails or is interrupted later: within a minute, or when they call
+    /// [`Home::continue_deletions`](crate::home::Home::continue_deletions).
     ///
     /// # Errors
-    /// `NotFound` if the account does not exist.
+    /// - `NotFound` if the account does not exist, or another call has begun to delete it; then this call
+    ///   waits for the end.
+    /// - Errors of the storage. If [`is_being_deleted`](crate::home::is_being_deleted) returns true for one,
+    ///   the deletion has begun.
     pub async fn delete_account(&self, id: &str) -> Result<()> {
         let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
-        self.folder.runtime.blocking().run(move || folder.delete_account(&id)).await
+        let begun = self.folder.runtime.blocking().run(move || folder.begin_deletion(&id)).await?;
+        let is_own = begun.is_own;
+        begun.ended().await?;
+        if is_own { Ok(()) } else { Err(account_gone()) }
     }
 
     /// Writes a copy of everything into `folder`, which must not exist: the control data, and each account at

@@ -21,7 +21,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::AccountStore;
 use crate::model::Listing;
 
-pub use self::account::{Account, AccountState, Mark, StoredSize};
+pub use self::account::{Account, AccountState, Mark, StoredSize, check_account_id, is_being_deleted};
+pub(crate) use self::account::{being_deleted, not_removed};
 pub use self::binding::Binding;
 pub use self::key::{
     Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,
@@ -81,21 +82,38 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// Returns the active account of this id, without opening its tree.
     ///
     /// # Errors
-    /// `NotFound`, also if it is being deleted.
+    /// `NotFound`, also if it is being deleted ([`is_being_deleted`]).
     async fn account(&self, id: &str) -> Result<Account>;
 
     /// Creates an account with an empty tree.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
-    /// deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`]); `AlreadyExists`, also while an account of
+    /// that id is being deleted.
     async fn create_account(&self, id: &str) -> Result<Account>;
 
-    /// Deletes an account, its keys and its tree. The first step makes it inaccessible.
+    /// Deletes an account, its keys and its tree. The first step makes it inaccessible, and calls of those
+    /// who hold the tree fail with `NotFound`. A deletion that fails or is interrupted later is continued.
     ///
     /// # Errors
-    /// `NotFound` if the account does not exist.
+    /// - `NotFound` if the account does not exist, or another call has begun to delete it; then this call
+    ///   waits for the end.
+    /// - Errors of the storage. If [`is_being_deleted`] returns true for one, the deletion has begun.
     async fn delete_account(&self, id: &str) -> Result<()>;
+
+    /// Continues the deletion of an account, and returns once it has ended. Returns false if no account of
+    /// this id is being deleted.
+    ///
+    /// # Errors
+    /// Errors of the storage, for which [`is_being_deleted`] returns true while files are left.
+    async fn finish_deletion(&self, id: &str) -> Result<bool>;
+
+    /// Closes the trees of accounts that other processes delete, so that their calls fail with `NotFound`,
+    /// and continues deletions that have not ended. Returns before those end. Servers call it once a second.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    async fn continue_deletions(&self) -> Result<()>;
 
     /// Returns the tree of an account. In one process, calls for one account return the same instance as long
     /// as anybody holds it.

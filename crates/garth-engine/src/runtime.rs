@@ -78,6 +78,7 @@ struct Inner {
     blocking: Executor,
     uploads: Executor,
     maintainers: Executor,
+    deleter: Executor,
     read_time: Duration,
     timer: Ticker,
     maintenance: Arc<Permits>,
@@ -100,6 +101,8 @@ impl Runtime {
             blocking: Executor::new("garth-blocking", BLOCKING_THREADS),
             uploads: Executor::new("garth-upload", UPLOAD_THREADS),
             maintainers: Executor::new("garth-maintainer", MAINTAINER_THREADS),
+            // One after another: two at once would not end sooner on one disk.
+            deleter: Executor::new("garth-deleter", 1),
             read_time: limits.read_time,
             timer: Ticker::new("garth-timer", MINUTE),
             // The other half stays free for commits.
@@ -173,6 +176,11 @@ impl Runtime {
     /// Returns the executor for work that reads a whole account. Such work queues only after other such work.
     pub(crate) fn maintainers(&self) -> &Executor {
         &self.inner.maintainers
+    }
+
+    /// Returns the executor that removes the files of deleted accounts. Nothing else waits for it.
+    pub(crate) fn deleter(&self) -> &Executor {
+        &self.inner.deleter
     }
 
     pub(crate) fn read_time(&self) -> Duration {

@@ -243,6 +243,12 @@ impl Refusal {
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
     }
 
+    /// Returns the refusal of a deletion that has begun, and whose files cannot be removed yet. The cause is
+    /// for the log only, because it may name files of the host.
+    pub(crate) fn being_deleted(error: &Error) -> Self {
+        Self::new(Code::Unavailable, error.message()).because(format!("{}: {}", error.kind(), chain(error)))
+    }
+
     /// Puts the path that the failure is about before the message, if it is known. Only for a failure in the
     /// tree of the call, and for a caller who may see where its links lead.
     pub(crate) fn naming_path(mut self) -> Self {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use garth_engine::env::ManualClock;
 use garth_engine::home::{AccountState, ApiKey, KeyOrigin, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::model::Seq;
 use garth_engine::{ErrorKind, FileSystemExt as _, Home};
 
 /// One home, as two processes open it, and the clock of both.
@@ -28,6 +29,7 @@ pub async fn check(subject: &HomeSubject) {
     other_process_reads_the_same_tree(subject).await;
     other_process_rejects_revoked_key(subject).await;
     deleted_account_takes_its_keys_along(subject).await;
+    other_process_releases_deleted_account(subject).await;
     admitted_key_never_reaches_a_namesake(subject).await;
     key_of_the_home_opens_no_account(subject).await;
     keys_are_listed_in_pages(subject).await;
@@ -100,6 +102,24 @@ async fn deleted_account_takes_its_keys_along(HomeSubject { one, other, .. }: &H
     assert!(other.keys(Some("deleted"), &KeysPage::default()).await.unwrap_err().is(ErrorKind::NotFound));
     assert!(one.delete_account("deleted").await.unwrap_err().is(ErrorKind::NotFound));
     assert!(one.issue_key(new("deleted")).await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+async fn other_process_releases_deleted_account(HomeSubject { one, other, .. }: &HomeSubject) {
+    one.create_account("released").await.unwrap();
+    let tree = other.open("released").await.unwrap();
+    tree.write("/note", "text\n").await.unwrap();
+    one.delete_account("released").await.unwrap();
+    let head = tree.head().await.map_or(Seq(1), |head| head.seq);
+    // A caller that waits for a commit learns of the deletion as well.
+    let (waited, continued) = futures::join!(tree.wait(head), other.continue_deletions());
+    continued.unwrap();
+    assert!(waited.unwrap_err().is(ErrorKind::NotFound));
+    assert!(tree.read_to_string("/note").await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(tree.write("/note", "more\n").await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(!other.finish_deletion("released").await.unwrap());
+    let kept = Arc::downgrade(&tree);
+    drop(tree);
+    assert!(kept.upgrade().is_none(), "nobody keeps it open");
 }
 
 async fn admitted_key_never_reaches_a_namesake(HomeSubject { one, other, .. }: &HomeSubject) {

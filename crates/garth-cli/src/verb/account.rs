@@ -8,8 +8,8 @@ use garth_engine::model::{Seq, Timestamp};
 use serde_json::json;
 
 use crate::app::App;
-use crate::data_folder::{DEFAULT_ACCOUNT, each_account};
-use crate::escape::escaped;
+use crate::data_folder::{DEFAULT_ACCOUNT, each_account, each_deleted_account};
+use crate::escape::escaped_account;
 use crate::fail::{Failure, Result, no_account_or};
 use crate::out::{counted, seconds};
 use crate::terminal;
@@ -29,15 +29,19 @@ enum Action {
     /// Create an account with an empty tree
     #[command(after_help = "Example:\n  garth account create team-a")]
     Create {
-        /// Name of the account: 1 to 128 bytes, without `/` and control characters
+        /// Name of the account: 1 to 128 bytes in the form NFC, without `/`, control and invisible
+        /// characters, and without a space at either end
         name: String,
     },
     /// List accounts
+    ///
+    /// Accounts that are being deleted are named on stderr.
     #[command(alias = "ls", after_help = "Example:\n  garth account list")]
     List,
     /// Remove an account: its keys and its tree with all history, for ever
     ///
-    /// Asks for confirmation; without a terminal it needs --yes.
+    /// Asks for confirmation; without a terminal it needs --yes. A removal that has begun, and was
+    /// interrupted or could not remove all files, is continued without a question.
     #[command(alias = "delete", after_help = "Example:\n  garth account rm team-a --yes")]
     Rm {
         /// Name of the account
@@ -58,10 +62,16 @@ impl Account {
             }
             Action::List => {
                 let home = app.home()?;
-                each_account(&*home, |account| show(app, &account.id, Some(account.created))).await
+                each_account(&*home, |account| show(app, &account.id, Some(account.created))).await?;
+                app.out.flush()?;
+                tell_deleted(&*home).await
             }
             Action::Rm { name, yes } => {
                 let home = app.home()?;
+                // Its deletion was confirmed when it began.
+                if home.finish_deletion(&name).await? {
+                    return show(app, &name, None);
+                }
                 let what = contents(&*home, &name).await?;
                 if !yes {
                     confirm(&format!("Remove {what}? It cannot be restored."))?;
@@ -71,6 +81,16 @@ impl Account {
             }
         }
     }
+}
+
+/// Names the accounts that are being deleted, whose names are taken.
+async fn tell_deleted(home: &dyn Home) -> Result {
+    each_deleted_account(home, |account| {
+        let message = "is being deleted; `garth account rm` completes it";
+        terminal::tell(format_args!("{}: {message}", escaped_account(&account.id)));
+        Ok(())
+    })
+    .await
 }
 
 /// Returns a description of an account to be deleted. A tree that cannot be opened can still be deleted.
@@ -88,7 +108,7 @@ async fn contents(home: &dyn Home, name: &str) -> Result<String> {
         None => "a tree that cannot be opened".to_owned(),
     };
     let keys = counted(keys, "API key", "API keys");
-    Ok(format!("account {} with {commits}, and {keys}", escaped(name)))
+    Ok(format!("account {} with {commits}, and {keys}", escaped_account(name)))
 }
 
 /// Asks for confirmation on the terminal. Fails unless the answer is yes.
@@ -108,7 +128,7 @@ fn confirm(question: &str) -> Result {
 
 async fn create(app: &App, name: &str) -> Result<garth_engine::home::Account> {
     // Checked first: an invalid name must not leave a new data folder behind.
-    garth_engine::path::check_id("account", name)?;
+    garth_engine::home::check_account_id(name)?;
     if let Ok(home) = app.home() {
         return Ok(home.create_account(name).await?);
     }
@@ -121,5 +141,6 @@ async fn create(app: &App, name: &str) -> Result<garth_engine::home::Account> {
 fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {
     let created = created.map(Timestamp::to_rfc3339);
     let json = json!({"account": name, "created": created});
-    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("removed"), escaped(name)))
+    app.out
+        .item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("removed"), escaped_account(name)))
 }

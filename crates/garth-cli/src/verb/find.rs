@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use garth_agent::files::GlobPattern;
+use garth_engine::error::OptionalExt as _;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, Entry, Kind, Page, Timestamp};
 use garth_engine::{FileSystem, FileSystemExt as _, TreePath};
@@ -258,8 +259,9 @@ async fn is_empty(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> garth_
     match entry.kind {
         Kind::File => Ok(entry.size == 0),
         Kind::Directory => {
-            let page = Page::default().limit(1);
-            Ok(fs.list(&At::from(path), &page).await?.items.is_empty())
+            // One that was removed since the walk found it is not shown.
+            let listing = fs.list(&At::from(path), &Page::default().limit(1)).await.optional()?;
+            Ok(listing.is_some_and(|listing| listing.items.is_empty()))
         }
         _ => Ok(false),
     }

@@ -118,14 +118,14 @@ impl Ls {
         top: TreePath,
         heading: &Heading,
     ) -> Result {
-        let mut todo = vec![top];
+        let mut todo = vec![top.clone()];
         while let Some(dir) = todo.pop() {
             if heading.shown {
                 let gap = if heading.first.replace(false) { "" } else { "\n" };
                 app.out.note(format_args!("{gap}{}:", escaped(dir.as_str())))?;
             }
             let mut below = Vec::new();
-            let mut lister = Lister::new(&dir);
+            let mut lister = if dir == top { Lister::new(&dir) } else { Lister::below(&top, &dir) };
             let mut page = self.sorted(fs, &dir, &mut lister).await?;
             while !page.is_empty() {
                 for (path, entry) in page {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::args::user_variable;
-use crate::escape::{escaped, one_line};
+use crate::escape::{escaped, escaped_account, one_line};
 use crate::fail::Result;
 use crate::out::seconds;
 use crate::size::size_text;
@@ -101,7 +101,7 @@ impl Status {
              contents   {} agents, {} users, {} chats\naccess     {keys} API keys, {quotas} quotas\nagent      {}\n\
              user       {}\nserver     {}\noutbox     {} waiting events\nattention  {}",
             escaped(&home.place()),
-            one_line(&name),
+            escaped_account(&name),
             accounts.text(),
             head.seq,
             size_text(bytes, true),

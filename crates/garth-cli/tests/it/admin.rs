@@ -10,7 +10,10 @@ fn accounts_are_created_listed_and_removed() {
     assert_eq!(column(&garth.lines(&["account", "list"]), "account"), ["default"]);
     garth.ok(&["account", "create", "team"]);
     garth.fails(4, &["account", "create", "team"]);
-    garth.fails(2, &["account", "create", "a/b"]);
+    for invalid in ["a/b", "team\u{200b}", "team ", "te\u{301}am"] {
+        let said = garth.fails(2, &["account", "create", invalid]);
+        assert!(said.is_ascii(), "{said}");
+    }
     garth.feed(&["write", "/a", "--account", "team"], "x");
     assert!(garth.ok(&["account", "list"]).contains("  team\n"));
     let said = garth.fails(2, &["account", "rm", "team"]);
@@ -22,6 +25,43 @@ fn accounts_are_created_listed_and_removed() {
     garth.fails(3, &["ls", "--account", "team"]);
     garth.ok(&["account", "create", "team"]);
     assert_eq!(garth.ok(&["ls", "--account", "team"]), "", "a new account of an old name is empty");
+}
+
+#[test]
+fn removal_of_account_continues_where_it_stopped() {
+    let garth = Garth::new();
+    let folders = || -> Vec<_> {
+        let entries = std::fs::read_dir(garth.data().join("accounts")).expect("accounts");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let before = folders();
+    garth.ok(&["account", "create", "team"]);
+    let folder = folders().into_iter().find(|folder| !before.contains(folder)).expect("its folder");
+    // A file under the name that the folder gets cannot be replaced, and is not removed as a folder.
+    let in_the_way = folder.with_extension("deleted");
+    std::fs::write(&in_the_way, "").expect("a file");
+    let said = garth.fails(7, &["account", "rm", "team", "--yes"]);
+    assert!(said.contains("is being deleted"), "{said}");
+    let listed = garth.run(&["account", "list"], b"");
+    assert!(!text(&listed.stdout).contains("team"), "{}", text(&listed.stdout));
+    assert!(text(&listed.stderr).contains("team: is being deleted"), "{}", text(&listed.stderr));
+    for (code, args) in [
+        (4, &["account", "create", "team"][..]),
+        (3, &["ls", "--account", "team"]),
+        (3, &["key", "list", "--account", "team"]),
+        // Without a question, which was answered.
+        (7, &["account", "rm", "team"]),
+    ] {
+        let said = garth.fails(code, args);
+        assert!(said.contains("is being deleted"), "{args:?}: {said}");
+    }
+    std::fs::remove_file(&in_the_way).expect("removed");
+    garth.ok(&["ls"]);
+    assert!(folders().len() > before.len(), "other commands do not do it");
+    assert!(garth.ok(&["account", "rm", "team"]).contains("removed  team"));
+    assert_eq!(folders(), before);
+    garth.fails(3, &["account", "rm", "team", "--yes"]);
+    garth.ok(&["account", "create", "team"]);
 }
 
 #[test]

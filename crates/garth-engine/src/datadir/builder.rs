@@ -129,7 +129,7 @@ impl DataDirBuilder {
     }
 
     /// Opens the data folder. Blocks: a program calls it once, at its start. Creates missing folders above it
-    /// as well, with mode 0700. Completes deletions of accounts that a crash interrupted.
+    /// as well, with mode 0700.
     ///
     /// # Errors
     /// - `NotFound`: the data folder is missing and may not be created.

@@ -6,6 +6,7 @@
 
 pub(super) mod database;
 mod key_rows;
+mod reserve;
 #[cfg(test)]
 mod tests;
 
@@ -125,13 +126,13 @@ impl Control {
     }
 
     /// Revokes a key of an account, or of the data folder for `None`: every process rejects it from the next
-    /// call on. Idempotent: a repeat keeps the first time of revocation.
+    /// call on. Idempotent: a repeat keeps the first time of revocation. Works on a full disk, too.
     ///
     /// # Errors
     /// `NotFound` unless the account or the data folder has a key of that id.
     pub async fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey> {
         let (account, id) = (account.map(str::to_owned), id.to_owned());
-        self.elsewhere(move |db| db.revoke_key(account.as_deref(), &id)).await
+        self.elsewhere(move |db| db.in_reserve(|| db.revoke_key(account.as_deref(), &id))).await
     }
 
     /// Returns the key of a token. `None` if the token is malformed, unknown, wrong, revoked or

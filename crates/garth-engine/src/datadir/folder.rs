@@ -3,7 +3,8 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use std::{fs, io};
 
 use futures::executor::block_on;
@@ -15,9 +16,8 @@ use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Mark, StoredSize};
+use crate::home::{Account, AccountState, Mark, StoredSize, check_account_id};
 use crate::model::Timestamp;
-use crate::path::check_id;
 use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
@@ -37,6 +37,8 @@ pub(super) struct Folder {
     registry: Registry,
     pub(super) control: Arc<ControlDb>,
     pub(super) trees: OpenTrees<SqliteFs>,
+    /// Time before which the rounds do not try again to remove the files of deleted accounts.
+    pub(super) next_removal: Mutex<Option<Instant>>,
 }
 
 impl Folder {
@@ -48,19 +50,14 @@ impl Folder {
     ) -> Result<Self> {
         let control = Arc::new(ControlDb::open(&path, &runtime)?);
         let trees = OpenTrees::new(open_trees, |tree: &SqliteFs| !tree.is_poisoned());
-        let folder = Self { path, runtime, registry, control, trees };
-        for account in folder.control.deleted_accounts()? {
-            // Not a failure to open: the account is inaccessible already, and the next open tries again.
-            if let Err(error) = folder.finish_deletion(&account) {
-                let span = span::account(&account.id);
-                span.in_scope(|| tracing::warn!(%error, "the deletion of an account is not finished"));
-            }
-        }
-        Ok(folder)
+        Ok(Self { path, runtime, registry, control, trees, next_removal: Mutex::default() })
     }
 
     pub(super) fn create_account(&self, id: &str) -> Result<Account> {
-        check_id("account", id)?;
+        // First: a repeat should cost no tree, and work on a full disk. An account of an earlier garth may
+        // have a name that a new one cannot have.
+        self.control.check_free(id)?;
+        check_account_id(id)?;
         // Random, and not the id: a new account never finds the files of a deleted one.
         let name = new_folder(self.runtime.env())?;
         let folder = self.tree_folder(&name);
@@ -107,11 +104,6 @@ impl Folder {
             }
             other => other,
         }
-    }
-
-    pub(super) fn delete_account(&self, id: &str) -> Result<()> {
-        let account = self.control.mark_deleted(id)?;
-        self.finish_deletion(&account)
     }
 
     pub(super) fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
@@ -195,20 +187,6 @@ impl Folder {
         }
     }
 
-    fn finish_deletion(&self, account: &Account) -> Result<()> {
-        // First: a tree that is open would write files while they are removed.
-        self.trees.forget(&account.folder);
-        let failed = failed("the account's files cannot be removed; delete it again");
-        match fs::remove_dir_all(self.tree_folder(&account.folder)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(&failed)?,
-        }
-        // Durable before the rows are deleted: otherwise a crash could bring back the folder, to which
-        // nothing refers.
-        sync_dir(&self.path.join(ACCOUNTS)).map_err(&failed)?;
-        self.control.forget_deleted(account)
-    }
-
     /// Returns the mark of an account: of the lengths and modification times of its database files. An empty
     /// log counts as missing, because opening the account creates one.
     pub(super) fn mark(&self, account: &Account) -> Mark {
@@ -234,7 +212,7 @@ impl Folder {
         }
     }
 
-    fn tree_folder(&self, name: &str) -> PathBuf {
+    pub(super) fn tree_folder(&self, name: &str) -> PathBuf {
         self.path.join(ACCOUNTS).join(name)
     }
 }
@@ -295,6 +273,10 @@ mod tests {
         (folder, data.folder)
     }
 
+    fn delete(data: &Arc<Folder>, id: &str) {
+        block_on(data.begin_deletion(id).unwrap().ended()).unwrap();
+    }
+
     fn tree(data: &Folder, account: &Account) -> Result<Arc<SqliteFs>> {
         data.tree(account, block_on(data.trees.turn(&account.folder)))
     }
@@ -303,7 +285,7 @@ mod tests {
     fn account_deleted_before_opening_is_not_found() {
         let (_folder, data) = home();
         let account = data.create_account("a").unwrap();
-        data.delete_account("a").unwrap();
+        delete(&data, "a");
         assert!(tree(&data, &account).unwrap_err().is(ErrorKind::NotFound));
         data.create_account("a").unwrap();
         assert!(tree(&data, &account).unwrap_err().is(ErrorKind::NotFound), "another account of that name");
@@ -316,7 +298,7 @@ mod tests {
         let copy = folder.path().join("copy");
         make_dir(&copy.join(ACCOUNTS)).unwrap();
         data.control.backup(&copy).unwrap();
-        data.delete_account("gone").unwrap();
+        delete(&data, "gone");
         let copied = ControlDb::open(&copy, &data.runtime).unwrap();
         let place = copy.join(ACCOUNTS).join(&account.folder);
         assert_eq!(data.backup_account(&account, &copied, &place).unwrap(), None);

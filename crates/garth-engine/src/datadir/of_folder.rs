@@ -49,6 +49,19 @@ impl Home for DataDir {
         Self::delete_account(self, id).await
     }
 
+    async fn finish_deletion(&self, id: &str) -> Result<bool> {
+        let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
+        match self.folder.runtime.blocking().run(move || folder.continue_deletion(&id)).await? {
+            Some(begun) => begun.ended().await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    async fn continue_deletions(&self) -> Result<()> {
+        let folder = Arc::clone(&self.folder);
+        self.folder.runtime.blocking().run(move || folder.continue_deletions()).await
+    }
+
     async fn open(&self, id: &str) -> Result<Arc<dyn AccountStore>> {
         Self::account(self, id).await
     }

@@ -94,6 +94,26 @@ impl<T> OpenTrees<T> {
         !evicted.is_empty()
     }
 
+    /// Stops keeping the tree of this name open, and returns the instance that anybody has.
+    pub(super) fn take(&self, name: &str) -> Option<Arc<T>> {
+        let (kept, slot) = {
+            let mut state = lock(&self.state);
+            (state.take(name), state.slots.get(name).cloned())
+        };
+        kept.or_else(|| {
+            let slot = slot?;
+            // Locked while it is being opened: by then nobody has it.
+            slot.try_lock()?.upgrade()
+        })
+    }
+
+    /// Returns the names of all trees that anybody may have open.
+    pub(super) fn names(&self) -> Vec<String> {
+        let is_open = |slot: &Slot<T>| slot.try_lock().is_none_or(|tree| tree.strong_count() > 0);
+        let state = lock(&self.state);
+        state.slots.iter().filter(|(_, slot)| is_open(slot)).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Stops keeping the tree of this name open; callers that hold it still do.
     pub(super) fn forget(&self, name: &str) {
         // Dropped without the lock, as above.

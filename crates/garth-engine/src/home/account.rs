@@ -1,11 +1,17 @@
-//! Accounts of a home, and figures about their storage.
+//! Accounts of a home: their ids, and figures about their storage.
 
+use std::fmt;
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
+use crate::path::check_id;
 
 /// An account: one tree, stored apart from all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Name for operators. See [`check_id`](crate::path::check_id).
+    /// Name for operators. See [`check_account_id`]; accounts of an earlier garth may have other names.
     pub id: String,
     /// Name of its tree: 32 random hexadecimal digits, never reused. In a data folder, the folder below
     /// `accounts/`.
@@ -24,6 +30,41 @@ pub enum AccountState {
     /// Being deleted: its keys are rejected, and its tree is about to be removed.
     Deleted,
 }
+
+/// Returns true for an error of an account whose deletion has begun and has not ended: a call did not find
+/// the account, or its files cannot be removed yet.
+pub fn is_being_deleted(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<BeingDeleted>())
+}
+
+/// Returns the error of a call that needs an account whose deletion has begun.
+pub(crate) fn being_deleted() -> Error {
+    let message = "the account is being deleted";
+    Error::new(ErrorKind::NotFound, message).with_source(BeingDeleted(None))
+}
+
+/// Returns the error of a deletion whose files cannot be removed yet.
+pub(crate) fn not_removed(cause: Error) -> Error {
+    let message = "the account is being deleted: its keys and files are out of reach, but the files cannot be \
+        removed yet; garth tries again";
+    Error::new(cause.kind(), message).with_source(BeingDeleted(Some(cause)))
+}
+
+/// Cause of the errors of an account that is being deleted, with the error that keeps its files.
+#[derive(Debug)]
+struct BeingDeleted(Option<Error>);
+
+impl fmt::Display for BeingDeleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(error) = &self.0 else { return f.write_str("its deletion has begun") };
+        match std::error::Error::source(error) {
+            Some(cause) => write!(f, "{error}: {cause}"),
+            None => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BeingDeleted {}
 
 /// Mark of the state of an account. A different mark means that there may have been commits.
 ///
@@ -61,4 +102,80 @@ pub struct StoredSize {
 impl StoredSize {
     /// Limit on the pack files that are counted.
     pub const MAX_PACKS: usize = 1000;
+}
+
+/// Validates the id of an account to be created: an id (see [`check_id`]) in the normalization form NFC,
+/// without format characters, other invisible characters, and white space except for spaces inside. Letters
+/// of two scripts may still look alike.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn check_account_id(id: &str) -> Result<()> {
+    check_id("account", id)?;
+    let is_plain = !id.starts_with(' ')
+        && !id.ends_with(' ')
+        && !id.chars().any(is_invisible)
+        && ComposingNormalizerBorrowed::new_nfc().is_normalized(id);
+    if is_plain {
+        return Ok(());
+    }
+    // `Debug` would show some of these characters as they are.
+    Err(Error::invalid(format!(
+        "`{}` is not a valid account id: use visible characters in the form NFC, and spaces only inside",
+        id.escape_default()
+    )))
+}
+
+/// Returns true for characters that show nothing, or change only how others are shown: the category `Cf` and
+/// the property `Default_Ignorable_Code_Point` of Unicode 16, the empty pattern of Braille, and white space
+/// other than the space.
+#[rustfmt::skip]
+fn is_invisible(letter: char) -> bool {
+    letter.is_control() || (letter != ' ' && letter.is_whitespace()) || matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_account_ids_that_hide_characters() {
+        for id in ["acme", "a b", "zo\u{eb}", "\u{30c6}\u{30b9}\u{30c8}", "\u{939}\u{93f}", "%", "a-b.c_d@e"]
+        {
+            check_account_id(id).unwrap_or_else(|error| panic!("{id:?}: {error}"));
+        }
+        for id in [
+            "acme\u{200b}",
+            "default ",
+            " default",
+            "a\u{a0}b",
+            "a\u{3000}b",
+            "zoe\u{308}",
+            "a\u{ad}b",
+            "a\u{202e}b",
+            "a\u{2028}b",
+            "a\u{200d}b",
+            "a\u{feff}",
+            "a\u{fe0f}",
+            "a\u{e0041}",
+            "\u{3164}",
+            "\u{2800}",
+            "a\tb",
+            "\u{212b}",
+            " ",
+            "",
+            "..",
+            "a/b",
+        ] {
+            let error = check_account_id(id).unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument), "{id:?}: {error}");
+            assert!(error.message().is_ascii(), "{id:?}: {error}");
+        }
+    }
 }

@@ -55,6 +55,12 @@ pub(crate) fn is_read_only(file: &Path) -> bool {
     rustix::fs::statvfs(file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
+/// Returns the bytes that are free on the filesystem of a folder; `None` if that is unknown.
+pub(crate) fn free_space(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Returns true if the process, or the system, has fewer file descriptors left than opening a database takes.
 pub(crate) fn is_short_of_descriptors() -> bool {
     // Tried, not computed: the system may have run out of descriptors below the limit of the process.

@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
+    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing", removed: None };
 
     fn database(file: PathBuf) -> Database {
         Database { file, subject: &SUBJECT, statements: 16, cache_kib: 64, prepare: |_| Ok(()) }

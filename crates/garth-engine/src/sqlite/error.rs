@@ -43,6 +43,9 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     /// Advice for a damaged database.
     pub(crate) repair: &'static str,
+    /// Message for a database whose folder was removed while it was in use; `None` if that counts as any
+    /// other failure.
+    pub(crate) removed: Option<&'static str>,
 }
 
 /// Returns the kind of a failure; `Io` if it is unknown. A used up disk quota (EDQUOT) is unknown: SQLite
@@ -142,7 +145,7 @@ impl DbError {
             Self::Other(error) => return error,
             Self::Sqlite(error) => error,
         };
-        let Subject { name, repair } = subject;
+        let Subject { name, repair, .. } = subject;
         let kind = kind_of(&error);
         let busy = matches!(
             error.sqlite_error_code(),

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::sqlite::error::Subject;
 
-    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
+    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing", removed: None };
 
     const SCRIPTS: [&str; 2] =
         ["CREATE TABLE t (n INTEGER)", "ALTER TABLE t ADD COLUMN m INTEGER NOT NULL DEFAULT 7"];

@@ -1,19 +1,19 @@
 //! Pool of reading connections. Reads run on the thread of the caller: a hop to another thread costs more
 //! than a read of a few KiB. All pools of a data folder share one bound on idle connections.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::{fmt, fs, io};
 
 use rusqlite::Connection;
 
 use super::connect::{Database, Hold, ReadConn};
-use super::error::DbResult;
+use super::error::{DbError, DbResult};
 use super::patience::{Bound, Patience};
 use super::poison::{Conn, Poison};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
-use crate::runtime::disk::is_short_of_descriptors;
+use crate::runtime::disk::{dir_of, is_short_of_descriptors};
 use crate::threads::lock::lock;
 
 /// Limit on idle connections of one database: about as many as threads that read it at once.
@@ -26,6 +26,8 @@ pub(crate) struct ConnPool {
     poison: Poison,
     idle: Mutex<Vec<Reader>>,
     used: AtomicU64,
+    /// True once the folder of the database is being removed.
+    abandoned: AtomicBool,
     /// Held while a connection is opened, and as long as one that locks the whole file is in use: opening a
     /// second one then would wait for this process itself.
     exclusive: Mutex<()>,
@@ -60,6 +62,7 @@ impl ConnPool {
             poison: Poison::default(),
             idle: Mutex::default(),
             used: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
             exclusive: Mutex::default(),
         });
         // Weak: the budget must not keep the pool alive.
@@ -78,6 +81,36 @@ impl ConnPool {
     pub(crate) fn poison(&self) {
         self.poison.set();
         while self.close_one() {}
+    }
+
+    /// Records that the folder of the database is being removed. From then on every call fails with
+    /// `NotFound`, and no connection stays open.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        // Closing a connection would otherwise copy the WAL into a file that is about to be removed.
+        self.poison();
+    }
+
+    /// Returns the error of all calls if the folder of the database is being removed.
+    pub(crate) fn removed(&self) -> Option<Error> {
+        let message = self.database.subject.removed.filter(|_| self.abandoned.load(Ordering::Acquire))?;
+        Some(Error::new(ErrorKind::NotFound, message))
+    }
+
+    /// Returns the error to report for a failure. If another process has removed the folder of the database
+    /// from those beside it, that is the reason.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        let Some(message) = self.database.subject.removed.filter(|_| is_of_storage(error.kind())) else {
+            return error;
+        };
+        let folder = dir_of(&self.database.file);
+        let is_missing =
+            fs::symlink_metadata(folder).is_err_and(|missing| missing.kind() == io::ErrorKind::NotFound);
+        // Without the folder above, a disk is missing, for example.
+        match is_missing && dir_of(folder).is_dir() {
+            true => Error::new(ErrorKind::NotFound, message).with_source(error),
+            false => error,
+        }
     }
 
     /// Wraps a connection so that it honours the poison flag.
@@ -126,7 +159,7 @@ impl ConnPool {
             lent.reader.conn.execute_batch("BEGIN")?;
             read(&lent.reader.conn)
         });
-        outcome.map_err(|error| error.describe(self.database.subject))
+        outcome.map_err(|error| self.describe(error))
     }
 
     /// Runs `work` on a connection that nobody else uses in the meantime. A connection left inside a
@@ -142,10 +175,17 @@ impl ConnPool {
             self.take_back(lent);
             outcome
         });
-        outcome.map_err(|error| error.describe(self.database.subject))
+        outcome.map_err(|error| self.describe(error))
+    }
+
+    fn describe(&self, error: DbError) -> Error {
+        self.explained(error.describe(self.database.subject))
     }
 
     fn lend(&self) -> DbResult<Lent<'_>> {
+        if let Some(removed) = self.removed() {
+            return Err(removed.into());
+        }
         match self.take_idle() {
             Some(reader) => Ok(Lent { reader, hold: Hold::Kept, _turn: None }),
             None => self.wait_for_room().and_then(|opened| self.connect(opened)),
@@ -212,6 +252,11 @@ fn transaction<T>(conn: &Connection, read: impl FnOnce(&Connection) -> DbResult<
     outcome
 }
 
+/// Returns true for kinds of failures that a missing file causes.
+fn is_of_storage(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Unavailable)
+}
+
 fn end(conn: &Connection) -> rusqlite::Result<()> {
     // After some failures SQLite has rolled back by itself.
     if !conn.is_autocommit() {
@@ -244,7 +289,7 @@ mod tests {
     use super::*;
     use crate::sqlite::error::Subject;
 
-    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
+    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing", removed: None };
 
     fn pool(budget: &Arc<IdleBudget>) -> (TempDir, Arc<ConnPool>) {
         let folder = tempfile::tempdir().unwrap();

@@ -5,11 +5,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::datadir::{ApiKey, KeysPage, Scope};
 use garth_engine::model::Timestamp;
-use garth_engine::{DataDir, Env, ErrorKind, Home as _};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystemExt as _, Home as _};
 
 fn home(folder: &Path) -> DataDir {
     DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry()).unwrap()
@@ -183,7 +184,7 @@ async fn admitted_key_never_reaches_namesake_account() {
 }
 
 #[tokio::test]
-async fn open_completes_interrupted_deletion() {
+async fn rounds_continue_interrupted_deletion() {
     let (folder, home) = with_account().await;
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     let account = home.control().account("acme").await.unwrap();
@@ -197,10 +198,16 @@ async fn open_completes_interrupted_deletion() {
     assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), None);
     assert!(home.account("acme").await.unwrap_err().is(ErrorKind::NotFound));
     assert!(home.create_account("acme").await.unwrap_err().is(ErrorKind::AlreadyExists), "not yet free");
-    assert!(tree.exists());
     let reopened = self::home(folder.path());
-    assert!(!tree.exists());
-    assert_eq!(reopened.control().accounts().await.unwrap(), []);
+    assert!(tree.exists(), "opening a data folder does not wait for it");
+    reopened.continue_deletions().await.unwrap();
+    for _ in 0..2000 {
+        if reopened.control().accounts().await.unwrap().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(fs::read_dir(folder.path().join("accounts")).unwrap().count(), 0);
     reopened.create_account("acme").await.unwrap();
 }
 
@@ -230,6 +237,17 @@ async fn concurrent_account_creation_has_one_winner() {
 }
 
 #[tokio::test]
+async fn existing_account_is_found_before_a_tree_is_built() {
+    let (folder, home) = with_account().await;
+    let accounts = folder.path().join("accounts");
+    fs::rename(&accounts, folder.path().join("elsewhere")).unwrap();
+    assert!(home.create_account("acme").await.unwrap_err().is(ErrorKind::AlreadyExists));
+    assert!(!accounts.exists(), "nothing was created");
+    home.create_account("other").await.unwrap();
+    assert!(accounts.exists(), "a new account has its folder there");
+}
+
+#[tokio::test]
 async fn lists_accounts_and_rejects_bad_names() {
     let (_folder, home) = with_account().await;
     for id in ["zoë", "a b", "%", "Acme"] {
@@ -240,10 +258,29 @@ async fn lists_accounts_and_rejects_bad_names() {
     // By bytes: capital letters come before small ones.
     assert_eq!(ids, ["%", "Acme", "a b", "acme", "zoë"]);
     assert_eq!(accounts.iter().map(|account| &account.folder).collect::<HashSet<_>>().len(), 5);
-    for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", &"x".repeat(129)] {
+    for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", "acme ", "acme\u{200b}", "zoe\u{308}", &"x".repeat(129)]
+    {
         assert!(home.create_account(bad).await.unwrap_err().is(ErrorKind::InvalidArgument), "{bad:?}");
     }
     assert!(home.account("acm").await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn accounts_with_older_names_stay_usable() {
+    let (folder, home) = with_account().await;
+    home.account("acme").await.unwrap().write("/note", "text").await.unwrap();
+    let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+    for older in ["acme\u{200b}", "default ", "zoe\u{308}"] {
+        raw.execute("UPDATE account SET id = ?1", [older]).unwrap();
+        let listed = home.control().accounts().await.unwrap();
+        assert_eq!(listed.iter().map(|account| &*account.id).collect::<Vec<_>>(), [older]);
+        assert_eq!(home.account(older).await.unwrap().read_to_string("/note").await.unwrap(), "text");
+        home.control().create_key(older, "", &[Scope::FilesRead]).await.unwrap();
+        assert!(home.create_account(older).await.unwrap_err().is(ErrorKind::AlreadyExists), "{older:?}");
+        raw.execute("DELETE FROM access_key", []).unwrap();
+    }
+    home.delete_account("zoe\u{308}").await.unwrap();
+    assert_eq!(home.control().accounts().await.unwrap(), []);
 }
 
 #[tokio::test]

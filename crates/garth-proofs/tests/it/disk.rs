@@ -1,11 +1,15 @@
 //! Reads work where nothing can be written: on a full disk and on a read-only one, by the real binary,
-//! without a process that had opened the data folder before.
+//! without a process that had opened the data folder before. On a full disk, keys can be revoked and accounts
+//! deleted, too.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use futures::executor::block_on;
+use garth_engine::home::Scope;
+use garth_engine::{DataDir, Env, FileSystemExt as _};
 use garth_testkit::crash::Disk;
 
 use super::support::garth;
@@ -116,6 +120,17 @@ fn fill(data: &Path) {
     ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");
 }
 
+/// Writes a file until nothing more fits on the disk. It stays open, because closing a file can free space
+/// that the filesystem has set aside for it.
+fn fill_up(disk: &Disk) -> File {
+    let mut filler = File::create(disk.mount_point().join("filler")).unwrap();
+    // In large steps, then byte by byte until nothing fits.
+    for size in [1 << 16, 1] {
+        while filler.write_all(&vec![7; size]).is_ok() {}
+    }
+    filler
+}
+
 /// Returns the verbs that `garth --help` lists.
 fn verbs() -> Vec<String> {
     let help = command(Path::new("/nowhere"), &["--help"]).output().unwrap();
@@ -174,14 +189,56 @@ fn reading_commands_work_on_full_disk() {
     let data = disk.mount_point().join("data");
     fill(&data);
     let before = read(&data);
-    let mut filler = File::create(disk.mount_point().join("filler")).unwrap();
-    // In large steps, then byte by byte until nothing fits.
-    for size in [1 << 16, 1] {
-        while filler.write_all(&vec![7; size]).is_ok() {}
-    }
+    let _filler = fill_up(&disk);
     assert_reads_the_same(&data, &before);
     let refused = command(&data, &["mkdir", "/new"]).output().unwrap();
     assert!(!refused.status.success(), "the disk is full indeed");
+}
+
+#[test]
+fn keys_are_revoked_and_accounts_deleted_on_full_disk() {
+    let disk = Disk::of_size(SIZE).unwrap_or_else(|why| panic!("{why}"));
+    let data = disk.mount_point().join("data");
+    ok(&data, &["account", "create", "default"], b"");
+    ok(&data, &["account", "create", "acme"], b"");
+    ok(&data, &["--account", "acme", "write", "/note"], b"text");
+    let created = ok(&data, &["key", "create", "--json"], b"").stdout;
+    let created: serde_json::Value = serde_json::from_slice(&created).unwrap();
+    let id = created["id"].as_str().unwrap();
+    let _filler = fill_up(&disk);
+    let refused = command(&data, &["key", "create"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(7), "the disk is full indeed");
+    // Without a tree that would find no space.
+    let exists = command(&data, &["account", "create", "acme"]).output().unwrap();
+    assert_eq!(exists.status.code(), Some(4), "{}", String::from_utf8_lossy(&exists.stderr));
+    ok(&data, &["key", "revoke", id], b"");
+    assert_eq!(ok(&data, &["key", "list"], b"").stdout, b"");
+    ok(&data, &["account", "rm", "acme", "--yes"], b"");
+    assert!(!String::from_utf8_lossy(&ok(&data, &["account", "list"], b"").stdout).contains("acme"));
+}
+
+#[test]
+fn one_process_revokes_any_number_of_keys_on_full_disk() {
+    let disk = Disk::of_size(SIZE).unwrap_or_else(|why| panic!("{why}"));
+    let open = || DataDir::open(&disk.mount_point().join("data"), Env::system(), garth_agent::registry());
+    let home = open().unwrap();
+    block_on(home.create_account("acme")).unwrap();
+    block_on(block_on(home.account("acme")).unwrap().write("/note", "text")).unwrap();
+    let create = |_| block_on(home.control().create_key("acme", "", &[Scope::Admin])).unwrap();
+    let keys: Vec<_> = (0..100).map(create).collect();
+    let filler = fill_up(&disk);
+    assert!(block_on(home.control().create_key("acme", "", &[Scope::Admin])).is_err());
+    for (key, secret) in &keys {
+        block_on(home.control().revoke_key(Some("acme"), &key.id)).unwrap();
+        assert!(block_on(home.control().authenticate(secret.reveal())).unwrap().is_none());
+    }
+    block_on(home.delete_account("acme")).unwrap();
+    assert_eq!(block_on(home.control().accounts()).unwrap(), []);
+    drop((home, filler));
+    // With space again, the next change makes the reserve for the next time.
+    std::fs::remove_file(disk.mount_point().join("filler")).unwrap();
+    block_on(open().unwrap().create_account("beta")).unwrap();
+    assert!(disk.mount_point().join("data/control.db.reserve").exists());
 }
 
 #[test]

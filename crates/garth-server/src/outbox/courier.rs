@@ -1,5 +1,6 @@
-//! Courier: one task that delivers the outboxes of all accounts of a data folder, repairs their memories, and
-//! collects and resets their sessions when due, whichever process commits.
+//! Courier: one task that delivers the outboxes of all accounts of a data folder, repairs their memories,
+//! collects and resets their sessions when due, and continues deletions, whichever process commits or
+//! deletes.
 //!
 //! Accounts are not opened to look for changes: the files of their databases show whether there are any
 //! ([`Home::marks`]). A round checks all accounts once a second, or less often if that would take more
@@ -239,8 +240,11 @@ impl Courier {
         while tasks.deliveries.join_next().await.is_some() {}
     }
 
-    /// Checks all accounts.
+    /// Checks all accounts, and lets go of those that were deleted.
     async fn round(&mut self) {
+        if let Err(error) = self.home.continue_deletions().await {
+            tracing::warn!(%error, "deletions of accounts cannot be continued");
+        }
         let (mut after, mut there) = (String::new(), HashSet::new());
         loop {
             let accounts = match self.home.accounts(&after, PAGE).await {

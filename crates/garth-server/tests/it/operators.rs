@@ -1,12 +1,14 @@
 //! Keys of the data folder: reading the files of all accounts as one tree, and creating, listing and deleting
 //! accounts.
 
+use std::time::Duration;
+
 use futures::executor::block_on;
-use garth_engine::FileSystem as _;
 use garth_engine::home::{KeysPage, NewKey, Scope};
+use garth_engine::{Env, FileSystem as _};
 use serde_json::{Value, json};
 
-use super::harness::{Reply, Server};
+use super::harness::{Connection, Reply, Server, request};
 
 /// Server with the accounts `acme` and `beta`, each with a file, and a key of the data folder.
 struct World {
@@ -206,6 +208,55 @@ fn operator_creates_lists_and_deletes_accounts() {
     assert_eq!(names(&world.ok("admin/accounts/list", &json!({})), "account"), ["acme", "beta"]);
     world.post("admin/accounts/create", &json!({"account": "a/b"})).refused(400, "VALIDATION_ERROR");
     world.post("admin/accounts/create", &json!({"account": ".."})).refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn errors_say_that_an_account_is_being_deleted() {
+    let world = World::new();
+    let folder = block_on(world.server.home.control().account("beta")).unwrap().folder;
+    // A file under the name that the folder gets cannot be replaced, and is not removed as a folder.
+    let in_the_way = world.server.home.folder().join("accounts").join(format!("{folder}.deleted"));
+    std::fs::write(&in_the_way, "").unwrap();
+    let delete = json!({"account": "beta", "confirm": "beta"});
+    for (call, body, status, code) in [
+        ("admin/accounts/delete", &delete, 503, "UNAVAILABLE"),
+        ("admin/accounts/delete", &delete, 503, "UNAVAILABLE"),
+        ("admin/accounts/create", &json!({"account": "beta"}), 409, "PATH_CONFLICT"),
+        ("admin/keys/list", &json!({"account": "beta"}), 404, "NOT_FOUND"),
+    ] {
+        let message = world.post(call, body).refused(status, code);
+        assert!(message.contains("is being deleted"), "{call}: {message}");
+    }
+    assert_eq!(names(&world.ok("admin/accounts/list", &json!({})), "account"), ["acme"]);
+    std::fs::remove_file(&in_the_way).unwrap();
+    assert_eq!(world.ok("admin/accounts/delete", &delete)["deleted"], false, "an earlier call has begun it");
+    assert_eq!(world.ok("admin/accounts/create", &json!({"account": "beta"}))["created"], true);
+}
+
+#[test]
+fn deletion_ends_calls_in_progress() {
+    let world = World::new();
+    let folder = block_on(world.server.home.control().account("beta")).unwrap().folder;
+    let packs = world.server.home.folder().join("accounts").join(folder).join("packs");
+    let headers = format!("authorization: Bearer {}\r\n", world.server.key("beta", &[Scope::Admin]));
+    let [mut uploading, mut waiting] = [(); 2].map(|()| Connection::open(world.server.address));
+    let wait = json!({"since": 1000, "wait_ms": 20_000}).to_string();
+    waiting.send(&request("POST", "/v1/tree/wait", &headers, wait.as_bytes()));
+    let upload = request("PUT", "/v1/fs/notes/large", &headers, &vec![7_u8; 4 << 20]);
+    let (first, rest) = upload.split_at(3 << 20);
+    uploading.send(first);
+    // Until the upload is being written.
+    while !std::fs::read_dir(&packs).is_ok_and(|mut packs| packs.next().is_some()) {
+        Env::system().sleep(Duration::from_millis(10));
+    }
+    let deleted = world.ok("admin/accounts/delete", &json!({"account": "beta", "confirm": "beta"}));
+    assert_eq!(deleted["deleted"], true);
+    uploading.send(rest);
+    for connection in [&mut uploading, &mut waiting] {
+        let reply = connection.reply();
+        assert!([401, 404].contains(&reply.status), "{}: {}", reply.status, reply.text());
+    }
+    assert_eq!(std::fs::read_dir(world.server.home.folder().join("accounts")).unwrap().count(), 1);
 }
 
 #[test]

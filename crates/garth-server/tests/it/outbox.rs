@@ -161,6 +161,29 @@ async fn courier_delivers_commits_of_every_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn courier_releases_accounts_that_others_delete() {
+    let folder = tempfile::tempdir().unwrap();
+    let open =
+        || garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
+    let (data, elsewhere) = (open(), open());
+    data.create_account("acme").await.unwrap();
+    let tree = data.account("acme").await.unwrap();
+    let (stop, stopping) = watch::channel(false);
+    let running = tokio::spawn(Courier::new(Arc::new(data.clone()), None).run(stopping));
+    elsewhere.delete_account("acme").await.unwrap();
+    let is_released = async || tree.head().await.is_err_and(|error| error.is(ErrorKind::NotFound));
+    for _ in 0..2000 {
+        if is_released().await {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(is_released().await);
+    stop.send_replace(true);
+    running.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn courier_collects_packs_when_due() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));

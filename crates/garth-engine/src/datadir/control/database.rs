@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
+use super::reserve::Reserve;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Hasher};
+use crate::home::{Account, AccountState, Hasher, being_deleted, check_account_id};
 use crate::model::{Timestamp, hex};
-use crate::path::check_id;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
 use crate::sqlite::error::Subject;
@@ -23,7 +23,10 @@ use crate::sqlite::{ConnPool, Database, DbError, DbResult, Format, all, one};
 /// Name of the control database in a data folder.
 pub(in crate::datadir) const DATABASE: &str = "control.db";
 
-static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a backup" };
+/// Name of the reserve for changes on a full disk.
+const RESERVE: &str = "control.db.reserve";
+
+static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a backup", removed: None };
 
 static FORMAT: Format = Format {
     application_id: 0x6772_7463, // "grtc" in ASCII
@@ -54,6 +57,7 @@ pub(in crate::datadir) struct ControlDb {
     pool: Arc<ConnPool>,
     pub(in crate::datadir) hasher: Hasher,
     pub(super) env: Env,
+    reserve: Reserve,
 }
 
 impl ControlDb {
@@ -79,7 +83,8 @@ impl ControlDb {
         }
         let key =
             pool.with(|conn| Ok(conn.query_row("SELECT key FROM secret_hash", [], |row| row.get(0))?))?;
-        Ok(Self { pool, hasher: Hasher::new(key), env: runtime.env().clone() })
+        let reserve = Reserve::new(folder.join(RESERVE));
+        Ok(Self { pool, hasher: Hasher::new(key), env: runtime.env().clone(), reserve })
     }
 
     pub(super) fn read<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
@@ -88,7 +93,7 @@ impl ControlDb {
 
     /// Runs `job` in a transaction of its own, durable when this returns.
     pub(super) fn write<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
-        self.pool.with(|conn| {
+        let written = self.pool.with(|conn| {
             // Immediate: a transaction that starts as a read fails if another process commits before its
             // first write.
             let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
@@ -96,16 +101,42 @@ impl ControlDb {
             // Not every failed commit is undone: the error says whether it may come back.
             transaction.commit().map_err(|error| DbError::from(error).of_commit())?;
             Ok(value)
-        })
+        });
+        // Not when the data is only read: a command that reads should not write.
+        if written.is_ok() {
+            self.reserve.restore();
+        }
+        written
+    }
+
+    /// Runs a change that takes something away, such as a key, and so has to succeed on a full disk. If it
+    /// finds no space, it runs again in that of the reserve.
+    pub(in crate::datadir) fn in_reserve<T>(&self, change: impl Fn() -> Result<T>) -> Result<T> {
+        match change() {
+            Err(error) if error.is(ErrorKind::NoSpace) => {
+                self.reserve.give_up();
+                // Once all of the log is copied, writes start it over: the reserve lasts for any number of
+                // changes. Without the copy they append, as far as the space goes.
+                let _ =
+                    self.read(|conn| Ok(conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?));
+                change()
+            }
+            done => done,
+        }
+    }
+
+    /// Makes the reserve for such changes if it is missing and the disk has space.
+    pub(in crate::datadir) fn restore_reserve(&self) {
+        self.reserve.restore();
     }
 
     /// Records an account whose folder exists; `Folder::create_account` creates both.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
-    /// deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`]); `AlreadyExists`, also while an account of
+    /// that id is being deleted.
     pub(in crate::datadir) fn add_account(&self, id: &str, folder: &str) -> Result<Account> {
-        check_id("account", id)?;
+        check_account_id(id)?;
         let created = self.env.now();
         let added = self.write(|conn| {
             let sql =
@@ -113,9 +144,16 @@ impl ControlDb {
             Ok(conn.execute(sql, (id, folder, created.0))?)
         })?;
         if added == 0 {
-            return Err(Error::new(ErrorKind::AlreadyExists, "an account of that name exists already"));
+            self.check_free(id)?;
+            // Deleted in between.
+            return Err(taken(AccountState::Active));
         }
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
+    }
+
+    /// Rejects an id that an account has, even one that is being deleted.
+    pub(in crate::datadir) fn check_free(&self, id: &str) -> Result<()> {
+        self.find(id)?.map_or(Ok(()), |account| Err(taken(account.state)))
     }
 
     /// Prevents the database from growing.
@@ -159,8 +197,26 @@ impl ControlDb {
     }
 
     pub(in crate::datadir) fn account(&self, id: &str) -> Result<Account> {
-        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1 AND deleted = 0";
-        self.read(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
+        match self.find(id)?.ok_or_else(no_account)? {
+            account if account.state == AccountState::Active => Ok(account),
+            _ => Err(being_deleted()),
+        }
+    }
+
+    /// Returns the account of this id if its deletion has begun but not ended.
+    pub(in crate::datadir) fn being_deleted(&self, id: &str) -> Result<Option<Account>> {
+        Ok(self.find(id)?.filter(|account| account.state == AccountState::Deleted))
+    }
+
+    /// Returns true if an account that is not being deleted has this folder.
+    pub(in crate::datadir) fn is_in_use(&self, folder: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM account WHERE folder = ?1 AND deleted = 0";
+        Ok(self.read(|conn| one(conn, sql, [folder], |_| Ok(())))?.is_some())
+    }
+
+    fn find(&self, id: &str) -> Result<Option<Account>> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1";
+        self.read(|conn| one(conn, sql, [id], account_of))
     }
 
     /// First step of a deletion: after its commit no process opens the account or accepts its keys.
@@ -204,7 +260,41 @@ pub(super) fn no_account() -> Error {
     Error::new(ErrorKind::NotFound, "there is no account of that name")
 }
 
+fn taken(state: AccountState) -> Error {
+    let message = match state {
+        AccountState::Active => "an account of that name exists already",
+        AccountState::Deleted => "an account of that name is being deleted; its name is free after that",
+    };
+    Error::new(ErrorKind::AlreadyExists, message)
+}
+
 fn account_of(row: &Row<'_>) -> rusqlite::Result<Account> {
     let state = if row.get(3)? { AccountState::Deleted } else { AccountState::Active };
     Ok(Account { id: row.get(0)?, folder: row.get(1)?, created: Timestamp(row.get(2)?), state })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn change_without_space_runs_again_in_the_reserve() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = ControlDb::open(folder.path(), &Runtime::new(Env::system())).unwrap();
+        let reserve = folder.path().join(RESERVE);
+        let tries = Cell::new(0);
+        let change = |kind: ErrorKind| {
+            tries.set(tries.get() + 1);
+            if reserve.exists() { Err(Error::new(kind, "as the test asks")) } else { Ok(tries.get()) }
+        };
+        control.restore_reserve();
+        assert!(control.in_reserve(|| change(ErrorKind::Io)).unwrap_err().is(ErrorKind::Io));
+        assert_eq!((tries.take(), reserve.exists()), (1, true), "only a full disk takes it");
+        assert_eq!(control.in_reserve(|| change(ErrorKind::NoSpace)).unwrap(), 2);
+        assert!(!reserve.exists());
+        control.add_account("acme", "folder").unwrap();
+        assert!(reserve.exists(), "the next change makes it again");
+    }
 }

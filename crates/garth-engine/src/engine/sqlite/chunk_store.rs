@@ -19,7 +19,7 @@ use crate::engine::sqlite::tables::{chunk_refs, head, origins, packs, staged};
 use crate::error::ErrorKind;
 use crate::model::Timestamp;
 use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
-use crate::runtime::disk::{dir_of, failed, make_dir, sync_dir};
+use crate::runtime::disk::{dir_of, failed, new_dir, sync_dir};
 use crate::sqlite::DbResult;
 use crate::threads::lock::lock;
 
@@ -73,10 +73,15 @@ impl Packs {
         &self.folder
     }
 
-    /// Creates the folder durably if it is missing.
+    /// Creates the folder durably if it is missing. Fails if the folder of the account is missing: the
+    /// account was deleted, and nothing would refer to a new one.
     pub(crate) fn make_folder(&self) -> std::io::Result<()> {
         if !self.ready.load(Ordering::Acquire) {
-            make_dir(&self.folder)?;
+            if let Err(error) = new_dir(&self.folder)
+                && error.kind() != std::io::ErrorKind::AlreadyExists
+            {
+                return Err(error);
+            }
             sync_dir(dir_of(&self.folder))?;
             // Only after the sync: a second caller must not use a folder that a power cut may still remove.
             self.ready.store(true, Ordering::Release);

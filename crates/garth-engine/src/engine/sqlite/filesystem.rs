@@ -39,6 +39,7 @@ use crate::model::{
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::Registry;
 use crate::runtime::Runtime;
+use crate::runtime::budget::IdleOwner as _;
 use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
 use crate::sqlite::{ConnPool, DbResult};
 use crate::threads::turns::Turns;
@@ -148,6 +149,16 @@ impl SqliteFs {
     /// Returns true if the storage has failed. The account can be read, and written after it is opened again.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.inner.pool.is_poisoned()
+    }
+
+    /// Ends the use of an account that is being deleted: from now on every call fails with `NotFound`, also
+    /// one that waits for a commit, and no file stays open, whoever holds the tree.
+    pub(crate) fn abandon(&self) {
+        let Inner { pool, packs, writer, .. } = &*self.inner;
+        // The pool comes first: callers that are woken read from it.
+        pool.abandon();
+        writer.abandon();
+        packs.close_one();
     }
 
     /// Returns the runtime of the account.

@@ -21,7 +21,11 @@ use crate::engine::sqlite::writer_lock::WriterLock;
 pub(crate) const DATABASE: &str = "tree.db";
 
 /// Name of the database in messages.
-pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", repair: "run `garth fsck`" };
+pub(crate) static SUBJECT: Subject = Subject {
+    name: "the account's database",
+    repair: "run `garth fsck`",
+    removed: Some("the account was deleted"),
+};
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use garth_agent::access::upgraded;
 use garth_engine::fs::store::Fsck;
-use garth_engine::home::{Account, AccountState};
+use garth_engine::home::{Account, AccountState, is_being_deleted};
 use garth_engine::{AccountStore, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -168,6 +168,8 @@ pub(in crate::routes) async fn delete(
     let deleted = match call.home.delete_account(&fields.account).await {
         // An earlier try may have deleted it.
         Err(error) if error.is(ErrorKind::NotFound) => false,
+        // The message is written for clients, whatever kind of failure keeps the files.
+        Err(error) if is_being_deleted(&error) => return Err(Refusal::being_deleted(&error)),
         done => {
             done?;
             true

@@ -114,7 +114,8 @@ impl SqliteUpload {
                 packs.make_folder().map_err(failed)?;
                 File::options().write(true).create_new(true).open(path).map_err(failed)
             };
-            let file = Arc::new(self.runtime().uploads().run(create).await?);
+            let created = self.runtime().uploads().run(create).await;
+            let file = Arc::new(created.map_err(|error| self.writer.explained(error))?);
             self.pack = Some(Pack { name, file, size: 0, unsynced: 0, lease });
         }
         self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
@@ -136,6 +137,9 @@ impl SqliteUpload {
 
     /// Begins a step. Only its success clears `broken`, so a future dropped half-way leaves it set.
     fn step(&mut self) -> Result<()> {
+        if let Some(refusal) = self.writer.refusal() {
+            return Err(refusal);
+        }
         if self.broken {
             return Err(Error::new(ErrorKind::Io, "an earlier step of the upload failed; start it again"));
         }
@@ -217,7 +221,8 @@ impl Upload for SqliteUpload {
                         file.sync_all().map_err(failed)?;
                         disk::sync_dir(packs.folder()).map_err(failed)
                     };
-                    self.runtime().uploads().run(sync).await?;
+                    let synced = self.runtime().uploads().run(sync).await;
+                    synced.map_err(|error| self.writer.explained(error))?;
                 }
                 Some((pack.name.clone(), pack.size))
             }

@@ -163,6 +163,25 @@ impl Writer {
         &self.runtime
     }
 
+    /// Ends the use of an account that is being deleted: wakes all waiters, and closes all files. If a group
+    /// runs, its end closes the connection.
+    pub(crate) fn abandon(&self) {
+        self.stop_chores();
+        self.close_one();
+        self.lock.close();
+        self.waiters.wake();
+    }
+
+    /// Returns the error to report for a failure: see [`ConnPool::explained`].
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        self.pool.explained(error)
+    }
+
+    /// Returns the error of all writes, if nothing can be written.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        self.pool.removed().or_else(|| self.pool.is_poisoned().then(poisoned))
+    }
+
     /// Leaves background work on the search index to the next process that opens the account.
     pub(crate) fn stop_chores(&self) {
         lock(&self.queue).no_chores = true;
@@ -215,7 +234,10 @@ impl Writer {
         task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static,
     ) {
         let (answer, _) = oneshot::channel();
-        if let Err(error) = self.enqueue(Job::Task { durable: false, task: Box::new(task), answer }) {
+        if let Err(error) = self.enqueue(Job::Task { durable: false, task: Box::new(task), answer })
+            // In a deleted account there is nothing left to do.
+            && !error.is(ErrorKind::NotFound)
+        {
             self.runtime.in_account(|| tracing::warn!(%error, "background write was not done"));
         }
     }
@@ -227,8 +249,8 @@ impl Writer {
 
     fn enqueue(self: &Arc<Self>, job: Job) -> Result<()> {
         // Checked again in `run_group`: the storage may fail while the job waits.
-        if self.is_poisoned() {
-            return Err(poisoned());
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
         }
         let mut queue = lock(&self.queue);
         queue.jobs.push_back(job);
@@ -317,8 +339,10 @@ impl Writer {
     fn run_group(self: &Arc<Self>, group: Group) {
         // Held for the whole group: a connection whose slot is locked counts as in use.
         let mut slot = lock(&self.conn);
-        if self.is_poisoned() {
-            return group.refuse(&poisoned());
+        if let Some(refusal) = self.refusal() {
+            // Refused without end otherwise: index work stays due until it is done.
+            self.stop_chores();
+            return group.refuse(&refusal);
         }
         // Taken, not borrowed: a panic leaves the slot empty, and the next group opens a new connection.
         let kept = slot.take().inspect(|_| self.runtime.conns().remove(1));
@@ -373,14 +397,15 @@ impl Writer {
 
     /// Waits until no other process writes.
     fn acquire(&self) -> Result<WriterGuard> {
-        match self.lock.acquire() {
+        let acquired = match self.lock.acquire() {
             // Out of file descriptors: close idle connections and try again.
             Err(_) if is_short_of_descriptors() => {
                 self.runtime.conns().shrink(0);
                 self.lock.acquire()
             }
             other => other,
-        }
+        };
+        acquired.map_err(|error| self.explained(error))
     }
 
     fn connect(&self) -> Result<WriteConn> {
@@ -393,7 +418,8 @@ impl Writer {
             }
             other => other,
         };
-        let conn = self.pool.watched(connected.map_err(|error| error.describe(self.database.subject))?);
+        let failed = |error: DbError| self.explained(error.describe(self.database.subject));
+        let conn = self.pool.watched(connected.map_err(failed)?);
         if let Err(error) = self.checkpoints.before_first(&conn) {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "the rest of the write-ahead log could not be copied");
@@ -412,7 +438,7 @@ impl Writer {
         if error.leaves_disk_unknown() {
             self.pool.poison();
         }
-        error.describe(self.database.subject)
+        self.explained(error.describe(self.database.subject))
     }
 
     /// Runs a task and sends its result.
@@ -464,9 +490,9 @@ impl Writer {
                 let alone = batches.into_iter().zip(answers);
                 // The fault `ack-early` has taken some of the senders.
                 for (batch, answer) in alone.filter_map(|(batch, answer)| Some((batch, answer?))) {
-                    match self.is_poisoned() {
-                        true => answer_all(vec![Some(answer)], &poisoned()),
-                        false => self.run_commits(conn, vec![(batch, answer)]),
+                    match self.refusal() {
+                        Some(refusal) => answer_all(vec![Some(answer)], &refusal),
+                        None => self.run_commits(conn, vec![(batch, answer)]),
                     }
                 }
             }
