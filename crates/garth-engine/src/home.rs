@@ -7,6 +7,7 @@
 mod account;
 mod binding;
 mod key;
+mod key_owner;
 mod operator;
 mod token;
 
@@ -21,12 +22,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::AccountStore;
 use crate::model::Listing;
 
-pub use self::account::{Account, AccountState, Mark, StoredSize, check_account_id, is_being_deleted};
+pub use self::account::{
+    Account, AccountRequest, AccountState, Mark, StoredSize, check_account_id, is_being_deleted,
+};
 pub(crate) use self::account::{being_deleted, not_removed};
 pub use self::binding::Binding;
 pub use self::key::{
     Admitted, ApiKey, KeysPage, MAX_KEY_LABEL, NewKey, Rotated, Rotation, Scope, scopes_to_text,
 };
+pub use self::key_owner::KeyOwner;
 pub use self::operator::OperatorTree;
 pub use self::token::{Hasher, Issued, KeyOrigin, Secret, SecretHash, token_id};
 pub use crate::fs::store::Backup;
@@ -92,6 +96,15 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// that id is being deleted.
     async fn create_account(&self, id: &str) -> Result<Account>;
 
+    /// Creates an account, unless one of that id exists. Returns the account, and true if this request has
+    /// created it. A repeat within 24 hours returns the result of the first attempt, whatever has happened
+    /// to the account since.
+    ///
+    /// # Errors
+    /// - As [`Home::create_account`], but `AlreadyExists` only while an account of that id is being deleted.
+    /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
+    async fn create_account_once(&self, id: &str, request: &AccountRequest) -> Result<(Account, bool)>;
+
     /// Deletes an account, its keys and its tree. The first step makes it inaccessible, and calls of those
     /// who hold the tree fail with `NotFound`. A deletion that fails or is interrupted later is continued.
     ///
@@ -100,6 +113,16 @@ pub trait Home: Send + Sync + fmt::Debug {
     ///   waits for the end.
     /// - Errors of the storage. If [`is_being_deleted`] returns true for one, the deletion has begun.
     async fn delete_account(&self, id: &str) -> Result<()>;
+
+    /// Deletes an account as [`Home::delete_account`] does. Returns true if this request has begun the
+    /// deletion, and false if there was no such account, or another call has begun to delete it. A repeat
+    /// within 24 hours returns the result of the first attempt and never deletes an account that was created
+    /// since; it waits for the end of the deletion, too.
+    ///
+    /// # Errors
+    /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
+    /// - Errors of the storage, as for [`Home::delete_account`].
+    async fn delete_account_once(&self, id: &str, request: &AccountRequest) -> Result<bool>;
 
     /// Continues the deletion of an account, and returns once it has ended. Returns false if no account of
     /// this id is being deleted.
@@ -138,18 +161,18 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// the home; errors of the engine.
     async fn open_admitted(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>>;
 
-    /// Returns a page of the keys of an account, or of the home for `None`, oldest first.
+    /// Returns a page of the keys of an owner, oldest first. A key whose row cannot be read completely is
+    /// listed as damaged.
     ///
     /// # Errors
-    /// `NotFound` if the account does not exist.
-    async fn keys(&self, account: Option<&str>, page: &KeysPage) -> Result<Listing<ApiKey>>;
+    /// `NotFound` if the owner is an account that does not exist, or has another tree.
+    async fn keys(&self, owner: &KeyOwner, page: &KeysPage) -> Result<Listing<ApiKey>>;
 
-    /// Returns the number of keys of an account, or of the home for `None`, that are neither revoked nor
-    /// expired.
+    /// Returns the number of keys of an owner that are neither revoked nor expired.
     ///
     /// # Errors
-    /// `NotFound` if the account does not exist.
-    async fn count_keys(&self, account: Option<&str>) -> Result<u64>;
+    /// As [`Home::keys`].
+    async fn count_keys(&self, owner: &KeyOwner) -> Result<u64>;
 
     /// Creates a key. Its secret is only in the result: it is not stored. A repeat of a request with a
     /// [`KeyOrigin`] returns the same key and secret for 24 hours, as the key is at the time of the repeat.
@@ -158,7 +181,9 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// key whose binding that function rejects are refused.
     ///
     /// # Errors
-    /// - `NotFound`: the account does not exist.
+    /// - `NotFound`: the account does not exist, or has another tree.
+    /// - `AccessDenied`: the maker is no valid key of the home or of this account. It is judged in the
+    ///   transaction, so that no revoked key creates another one.
     /// - `InvalidArgument`: as [`NewKey::check`]; `scopes` is empty; the key would have expired already.
     /// - `IdempotencyMismatch`: the caller used the idempotency key with another request.
     /// - `Conflict`: the caller used the idempotency key more than 24 hours ago.
@@ -168,17 +193,16 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// the grace. Both happen, or neither does.
     ///
     /// # Errors
-    /// - `NotFound`: the account, or the home for `None`, has no key of that id.
+    /// - `NotFound`: the owner does not exist, or has no key of that id.
     /// - `Conflict`: the key is revoked, expired or already replaced; or as [`Home::issue_key`].
-    /// - `IdempotencyMismatch`: as [`Home::issue_key`].
-    async fn rotate_key(&self, account: Option<&str>, id: &str, rotation: Rotation) -> Result<Rotated>;
+    /// - `AccessDenied`, `IdempotencyMismatch`: as [`Home::issue_key`].
+    async fn rotate_key(&self, owner: &KeyOwner, id: &str, rotation: Rotation) -> Result<Rotated>;
 
-    /// Revokes a key of an account, or of the home for `None`. Idempotent: a repeat keeps the first time of
-    /// revocation.
+    /// Revokes a key. Idempotent: a repeat keeps the first time of revocation. A damaged key is revoked, too.
     ///
     /// # Errors
-    /// `NotFound` unless the account or the home has a key of that id.
-    async fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey>;
+    /// `NotFound` unless the owner exists and has a key of that id.
+    async fn revoke_key(&self, owner: &KeyOwner, id: &str) -> Result<ApiKey>;
 
     /// Returns marks of accounts, in the order of `accounts`, for a caller that waits for commits of many
     /// accounts from all processes. Opens no account.

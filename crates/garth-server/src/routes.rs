@@ -288,7 +288,8 @@ impl<'a> Admission<'a> {
         }
         // Authenticated by it.
         let token = bearer(&self.head.headers).unwrap_or_default();
-        let call = ControlCall { fields, key, retry, token, home: &*self.served.home };
+        let (admitted, home) = (self.admitted, &*self.served.home);
+        let call = ControlCall { fields, admitted, retry, token, home };
         match self.route.writes() {
             true => self.write(Length::Short, handler(&call)).await,
             false => self.read(Length::Long, || handler(&call)).await,

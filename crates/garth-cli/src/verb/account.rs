@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 
 use clap::{Args, Subcommand};
 use garth_engine::Home;
+use garth_engine::home::KeyOwner;
 use garth_engine::model::{Seq, Timestamp};
 use serde_json::json;
 
@@ -95,7 +96,7 @@ async fn tell_deleted(home: &dyn Home) -> Result {
 
 /// Returns a description of an account to be deleted. A tree that cannot be opened can still be deleted.
 async fn contents(home: &dyn Home, name: &str) -> Result<String> {
-    let keys = home.count_keys(Some(name)).await.map_err(|error| no_account_or(name, error))?;
+    let keys = home.count_keys(&KeyOwner::named(name)).await.map_err(|error| no_account_or(name, error))?;
     let head = match home.open(name).await {
         Ok(tree) => tree.head().await.ok(),
         Err(_) => None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use garth_engine::home::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::home::{ApiKey, Binding, KeyOwner, KeysPage, NewKey, Rotation, Scope};
 use garth_engine::model::{Moment, Timestamp, parse_age};
 use garth_engine::{Error, ErrorKind, Home, TreePath};
 use serde_json::{Value, json};
@@ -23,8 +23,8 @@ const MAX_SPAN: i64 = 200 * 365 * 86_400;
 /// of all accounts.
 ///
 /// A program sends its key as `Authorization: Bearer KEY`. With --json, prints one object per key: id,
-/// account, label, scopes, binding, created, expires, revoked, maker; `create` and `rotate` also print key,
-/// the secret.
+/// account, label, scopes, binding, created, expires, revoked, maker; a key that cannot be read completely
+/// also has damaged. `create` and `rotate` also print key, the secret.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
 pub(crate) struct Key {
@@ -106,7 +106,7 @@ impl Key {
                 let first = if revoked { KeysPage::with_revoked() } else { KeysPage::default() };
                 let mut page = first.clone();
                 loop {
-                    let keys = owner.home.keys(owner.account(), &page).await?;
+                    let keys = owner.home.keys(&owner.of, &page).await?;
                     keys.items.iter().try_for_each(|key| show(app, key))?;
                     match keys.items.last().filter(|_| keys.more) {
                         Some(last) => page = first.clone().after(last),
@@ -117,7 +117,7 @@ impl Key {
             Action::Rotate { id, grace } => {
                 let owner = Owner::open(app).await?;
                 let rotation = Rotation::new(Duration::from_secs(grace.unsigned_abs()));
-                let rotated = owner.home.rotate_key(owner.account(), &id, rotation).await;
+                let rotated = owner.home.rotate_key(&owner.of, &id, rotation).await;
                 let done = rotated.map_err(|error| owner.no_key_or(&id, error))?;
                 let more = [("old", json_of(&done.old))];
                 show_secret(app, &done.key, done.secret.reveal(), more)
@@ -126,7 +126,7 @@ impl Key {
                 let owner = Owner::open(app).await?;
                 let mut failures = Failures::default();
                 for id in ids {
-                    let revoked = owner.home.revoke_key(owner.account(), &id).await;
+                    let revoked = owner.home.revoke_key(&owner.of, &id).await;
                     let shown = match revoked {
                         Ok(key) => show(app, &key),
                         Err(error) => Err(owner.no_key_or(&id, error).into()),
@@ -151,7 +151,7 @@ impl Create {
             [] => &[Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead],
             scopes => scopes,
         };
-        let mut new = NewKey::new(owner.account(), scopes);
+        let mut new = NewKey::of(&owner.of, scopes);
         (new.label, new.binding, new.expires) = (self.label, binding, expires);
         let (key, secret) = owner.home.issue_key(new).await?;
         show_secret(app, &key, secret.reveal(), [])
@@ -161,23 +161,18 @@ impl Create {
 /// Owner of keys: an account, or the data folder.
 struct Owner {
     home: Arc<dyn Home>,
-    /// `None`: the data folder.
-    account: Option<String>,
+    of: KeyOwner,
 }
 
 impl Owner {
     async fn open(app: &App) -> Result<Self> {
         let home = app.home()?;
         if app.global.operator {
-            return Ok(Self { home, account: None });
+            return Ok(Self { home, of: KeyOwner::home() });
         }
-        let account = app.global.account.clone();
-        home.account(&account).await.map_err(|error| no_account_or(&account, error))?;
-        Ok(Self { home, account: Some(account) })
-    }
-
-    fn account(&self) -> Option<&str> {
-        self.account.as_deref()
+        let name = &app.global.account;
+        let account = home.account(name).await.map_err(|error| no_account_or(name, error))?;
+        Ok(Self { home, of: KeyOwner::from(&account) })
     }
 
     /// Returns an error about a key, with advice if it does not exist.
@@ -185,7 +180,7 @@ impl Owner {
         if !error.is(ErrorKind::NotFound) {
             return error;
         }
-        let message = match &self.account {
+        let message = match self.of.account() {
             Some(account) => format!("{id}: account {account} has no such key; see `garth key list`"),
             None => format!("{id}: the data folder has no such key; see `garth key list --operator`"),
         };
@@ -236,12 +231,16 @@ fn time_of_expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
 
 fn json_of(key: &ApiKey) -> Value {
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    json!({
+    let mut json = json!({
         "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
         "binding": (!key.binding.is_free()).then_some(&key.binding),
         "created": key.created.to_rfc3339(), "expires": key.expires.map(Timestamp::to_rfc3339),
         "revoked": key.revoked.map(Timestamp::to_rfc3339), "maker": key.maker,
-    })
+    });
+    if key.is_damaged {
+        json["damaged"] = true.into();
+    }
+    json
 }
 
 /// Prints a new key with its secret, and in JSON `more` fields.
@@ -283,7 +282,10 @@ fn free(binding: &Binding) -> String {
 }
 
 fn show(app: &mut App, key: &ApiKey) -> Result {
-    let revoked = key.revoked.map(|time| format!("  revoked {}", time.to_rfc3339())).unwrap_or_default();
+    let mut revoked = key.revoked.map(|time| format!("  revoked {}", time.to_rfc3339())).unwrap_or_default();
+    if key.is_damaged {
+        revoked.push_str("  damaged");
+    }
     let (id, time) = (&key.id, key.created.to_rfc3339());
     let (scopes, label, limits) = (scopes(key, ","), escaped(&key.label), limits(key));
     app.out.item(&json_of(key), format_args!("{id}  {time}  {scopes}  {label}{revoked}{limits}"))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use garth_agent::outbox::Sink;
-use garth_engine::home::{KeysPage, NewKey, Scope};
+use garth_engine::home::{KeyOwner, KeysPage, NewKey, Scope};
 use garth_engine::{Env, Home};
 use garth_server::Collecting;
 use garth_server::chat_model::ServedModel;
@@ -151,7 +151,7 @@ fn is_no_address(error: &io::Error) -> bool {
 /// Creates a key for an account that never had one.
 async fn first_key(home: &dyn Home, account: &str) -> Result<Option<String>> {
     let one = KeysPage::with_revoked().limit(1);
-    let keys = home.keys(Some(account), &one).await;
+    let keys = home.keys(&KeyOwner::named(account), &one).await;
     if !keys.map_err(|error| no_account_or(account, error))?.items.is_empty() {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use garth_agent::memory::{List, Prefix, Status as MemoryStatus};
 use garth_agent::outbox::counters;
 use garth_agent::workspace::next_job;
 use garth_engine::error::OptionalExt as _;
-use garth_engine::home::{AccountState, StoredSize};
+use garth_engine::home::{AccountState, KeyOwner, StoredSize};
 use garth_engine::model::{Kind, Page};
 use garth_engine::{AccountStore, FileSystem, TreePath};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl Status {
         };
         let StoredSize { bytes, packs, more_packs } = home.size(&home.account(&name).await?).await?;
         let packs = Counted { count: packs, more: more_packs };
-        let keys = home.count_keys(Some(&name)).await?;
+        let keys = home.count_keys(&KeyOwner::named(&name)).await?;
         let quotas = account.quotas().await?.len();
         let dirs = async |dir: &str| directories_in(&*account, dir).await;
         let (agents, users, chats) = (dirs("/agents").await?, dirs("/users").await?, dirs("/chats").await?);

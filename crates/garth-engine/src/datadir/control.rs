@@ -4,6 +4,7 @@
 //! Any number of threads and processes may use it. Nothing is cached: a key that another process revokes is
 //! rejected from the next call on.
 
+mod account_requests;
 pub(super) mod database;
 mod key_rows;
 mod reserve;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use self::database::ControlDb;
 use crate::error::Result;
-use crate::home::{Account, ApiKey, KeysPage, NewKey, Rotated, Rotation, Scope, Secret};
+use crate::home::{Account, ApiKey, KeyOwner, KeysPage, NewKey, Rotated, Rotation, Scope, Secret};
 use crate::model::Listing;
 use crate::runtime::Runtime;
 
@@ -84,6 +85,7 @@ impl Control {
     ///
     /// # Errors
     /// - `NotFound`: the account does not exist.
+    /// - `AccessDenied`: the maker is no valid key of the data folder or of the account.
     /// - `InvalidArgument`: `scopes` is empty; a key of the data folder has another scope than `admin`; the
     ///   label exceeds [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or contains control characters; the key
     ///   would have expired already; a bound key has the scope `admin` or no account; the binding is
@@ -100,10 +102,19 @@ impl Control {
     /// # Errors
     /// - `NotFound`: the account, or the data folder for `None`, has no key of that id.
     /// - `Conflict`: the key is revoked, expired or already replaced; or as [`Self::issue_key`].
-    /// - `IdempotencyMismatch`: as [`Self::issue_key`].
+    /// - `AccessDenied`, `IdempotencyMismatch`: as [`Self::issue_key`].
     pub async fn rotate_key(&self, account: Option<&str>, id: &str, rotation: Rotation) -> Result<Rotated> {
-        let (account, id) = (account.map(str::to_owned), id.to_owned());
-        self.elsewhere(move |db| db.rotate_key(account.as_deref(), &id, &rotation)).await
+        self.rotate_key_of(&KeyOwner::from(account), id, rotation).await
+    }
+
+    pub(super) async fn rotate_key_of(
+        &self,
+        owner: &KeyOwner,
+        id: &str,
+        rotation: Rotation,
+    ) -> Result<Rotated> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        self.elsewhere(move |db| db.rotate_key(&owner, &id, &rotation)).await
     }
 
     /// Returns a page of the keys of an account, or of the data folder for `None`, oldest first.
@@ -111,8 +122,12 @@ impl Control {
     /// # Errors
     /// `NotFound` if the account does not exist.
     pub async fn keys(&self, account: Option<&str>, page: &KeysPage) -> Result<Listing<ApiKey>> {
-        let (account, page) = (account.map(str::to_owned), page.clone());
-        self.elsewhere(move |db| db.keys(account.as_deref(), &page)).await
+        self.keys_of(&KeyOwner::from(account), page).await
+    }
+
+    pub(super) async fn keys_of(&self, owner: &KeyOwner, page: &KeysPage) -> Result<Listing<ApiKey>> {
+        let (owner, page) = (owner.clone(), page.clone());
+        self.elsewhere(move |db| db.keys(&owner, &page)).await
     }
 
     /// Returns the number of keys of an account, or of the data folder for `None`, that are neither revoked
@@ -121,8 +136,12 @@ impl Control {
     /// # Errors
     /// `NotFound` if the account does not exist.
     pub async fn count_keys(&self, account: Option<&str>) -> Result<u64> {
-        let account = account.map(str::to_owned);
-        self.elsewhere(move |db| db.count_keys(account.as_deref())).await
+        self.count_keys_of(&KeyOwner::from(account)).await
+    }
+
+    pub(super) async fn count_keys_of(&self, owner: &KeyOwner) -> Result<u64> {
+        let owner = owner.clone();
+        self.elsewhere(move |db| db.count_keys(&owner)).await
     }
 
     /// Revokes a key of an account, or of the data folder for `None`: every process rejects it from the next
@@ -131,8 +150,12 @@ impl Control {
     /// # Errors
     /// `NotFound` unless the account or the data folder has a key of that id.
     pub async fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey> {
-        let (account, id) = (account.map(str::to_owned), id.to_owned());
-        self.elsewhere(move |db| db.in_reserve(|| db.revoke_key(account.as_deref(), &id))).await
+        self.revoke_key_of(&KeyOwner::from(account), id).await
+    }
+
+    pub(super) async fn revoke_key_of(&self, owner: &KeyOwner, id: &str) -> Result<ApiKey> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        self.elsewhere(move |db| db.in_reserve(|| db.revoke_key(&owner, &id))).await
     }
 
     /// Returns the key of a token. `None` if the token is malformed, unknown, wrong, revoked or

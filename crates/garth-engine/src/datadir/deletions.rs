@@ -17,7 +17,7 @@ use futures::channel::oneshot;
 
 use super::folder::{ACCOUNTS, Folder};
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, not_removed};
+use crate::home::{Account, AccountRequest, not_removed};
 use crate::runtime::disk::{failed, sync_dir};
 use crate::runtime::span;
 use crate::runtime::ticker::Tick;
@@ -50,8 +50,21 @@ impl Folder {
         if let Some(begun) = self.continue_deletion(id)? {
             return Ok(begun);
         }
-        let account = self.control.in_reserve(|| self.control.mark_deleted(id))?;
-        Ok(Deletion { is_own: true, ..self.remove_later(account) })
+        // Of two calls at once, one marks it.
+        let (account, is_own) = self.control.in_reserve(|| self.control.mark_deleted(id))?;
+        Ok(Deletion { is_own, ..self.remove_later(account) })
+    }
+
+    /// Begins the deletion of an account by a request, unless a repeat of it did so. Returns the deletion to
+    /// wait for, if there is one, and true if the request has begun it.
+    pub(super) fn begin_deletion_once(
+        self: &Arc<Self>,
+        id: &str,
+        request: &AccountRequest,
+    ) -> Result<(Option<Deletion>, bool)> {
+        let mark = || self.control.mark_deleted_once(id, request);
+        let (account, is_own) = self.control.in_reserve(mark)?;
+        Ok((account.map(|account| self.remove_later(account)), is_own))
     }
 
     /// Continues the deletion of an account. Returns `None` if no account of this id is being deleted.

@@ -16,7 +16,7 @@ use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::home::{Account, AccountState, Mark, StoredSize, check_account_id};
+use crate::home::{Account, AccountRequest, AccountState, Mark, StoredSize, check_account_id};
 use crate::model::Timestamp;
 use crate::rule::Registry;
 use crate::runtime::Runtime;
@@ -57,6 +57,27 @@ impl Folder {
         // First: a repeat should cost no tree, and work on a full disk. An account of an earlier garth may
         // have a name that a new one cannot have.
         self.control.check_free(id)?;
+        self.create_tree(id, |folder| self.control.add_account(id, folder))
+    }
+
+    /// Creates an account unless it exists, or a repeat of the request did so.
+    pub(super) fn create_account_once(&self, id: &str, request: &AccountRequest) -> Result<(Account, bool)> {
+        // First, as above.
+        if let Some(found) = self.control.existing_account(id, request)? {
+            return Ok(found);
+        }
+        let mut is_first = false;
+        let account = self.create_tree(id, |folder| {
+            let (account, created) = self.control.add_account_once(id, folder, request)?;
+            is_first = created;
+            Ok(account)
+        })?;
+        Ok((account, is_first))
+    }
+
+    /// Creates a tree, and by `add`, which gets its name, the account that has it. `add` may return another
+    /// account that has come in between.
+    fn create_tree(&self, id: &str, add: impl FnOnce(&str) -> Result<Account>) -> Result<Account> {
         check_account_id(id)?;
         // Random, and not the id: a new account never finds the files of a deleted one.
         let name = new_folder(self.runtime.env())?;
@@ -72,8 +93,9 @@ impl Folder {
             discard()?;
             return Err(error);
         }
-        let added = self.control.add_account(id, &name);
-        if added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io)) {
+        let added = add(&name);
+        let is_refused = added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io));
+        if is_refused || added.as_ref().is_ok_and(|account| account.folder != name) {
             // Certainly not recorded, so nothing refers to it; after `Io` it may have been. A folder that
             // cannot be removed is as harmless as after a crash.
             let _ = discard();

@@ -11,7 +11,8 @@ use crate::env::Env;
 use crate::error::Result;
 use crate::fs::AccountStore;
 use crate::home::{
-    Account, Admitted, ApiKey, Backup, Home, KeysPage, Mark, NewKey, Rotated, Rotation, Secret, StoredSize,
+    Account, AccountRequest, Admitted, ApiKey, Backup, Home, KeyOwner, KeysPage, Mark, NewKey, Rotated,
+    Rotation, Secret, StoredSize,
 };
 use crate::model::Listing;
 
@@ -45,8 +46,23 @@ impl Home for DataDir {
         Self::create_account(self, id).await
     }
 
+    async fn create_account_once(&self, id: &str, request: &AccountRequest) -> Result<(Account, bool)> {
+        let (folder, id, request) = (Arc::clone(&self.folder), id.to_owned(), request.clone());
+        self.folder.runtime.blocking().run(move || folder.create_account_once(&id, &request)).await
+    }
+
     async fn delete_account(&self, id: &str) -> Result<()> {
         Self::delete_account(self, id).await
+    }
+
+    async fn delete_account_once(&self, id: &str, request: &AccountRequest) -> Result<bool> {
+        let (folder, id, request) = (Arc::clone(&self.folder), id.to_owned(), request.clone());
+        let begin = move || folder.begin_deletion_once(&id, &request);
+        let (begun, is_own) = self.folder.runtime.blocking().run(begin).await?;
+        if let Some(begun) = begun {
+            begun.ended().await?;
+        }
+        Ok(is_own)
     }
 
     async fn finish_deletion(&self, id: &str) -> Result<bool> {
@@ -83,24 +99,24 @@ impl Home for DataDir {
         Ok(tree)
     }
 
-    async fn keys(&self, account: Option<&str>, page: &KeysPage) -> Result<Listing<ApiKey>> {
-        self.control.keys(account, page).await
+    async fn keys(&self, owner: &KeyOwner, page: &KeysPage) -> Result<Listing<ApiKey>> {
+        self.control.keys_of(owner, page).await
     }
 
-    async fn count_keys(&self, account: Option<&str>) -> Result<u64> {
-        self.control.count_keys(account).await
+    async fn count_keys(&self, owner: &KeyOwner) -> Result<u64> {
+        self.control.count_keys_of(owner).await
     }
 
     async fn issue_key(&self, new: NewKey) -> Result<(ApiKey, Secret)> {
         self.control.issue_key(new).await
     }
 
-    async fn rotate_key(&self, account: Option<&str>, id: &str, rotation: Rotation) -> Result<Rotated> {
-        self.control.rotate_key(account, id, rotation).await
+    async fn rotate_key(&self, owner: &KeyOwner, id: &str, rotation: Rotation) -> Result<Rotated> {
+        self.control.rotate_key_of(owner, id, rotation).await
     }
 
-    async fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey> {
-        self.control.revoke_key(account, id).await
+    async fn revoke_key(&self, owner: &KeyOwner, id: &str) -> Result<ApiKey> {
+        self.control.revoke_key_of(owner, id).await
     }
 
     /// Reads the metadata of two files of each account, some 3 µs.

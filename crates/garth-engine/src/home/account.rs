@@ -66,6 +66,47 @@ impl fmt::Display for BeingDeleted {
 
 impl std::error::Error for BeingDeleted {}
 
+/// Request with an idempotency key that creates or deletes an account. A repeat by the same caller changes
+/// nothing, also if another account of the id was created since.
+///
+/// ```
+/// # use garth_engine as garth;
+/// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
+/// # let folder = tempfile::tempdir().expect("a temporary folder");
+/// # let home = garth::DataDir::open(folder.path(), garth::Env::system(), garth::rule::Registry::empty())?;
+/// use garth::Home as _;
+/// use garth::home::AccountRequest;
+///
+/// home.create_account("acme").await?;
+/// let request = AccountRequest::new("0123456789abcdef", "delete-acme", [7; 32]);
+/// assert!(home.delete_account_once("acme", &request).await?);
+/// home.create_account("acme").await?;
+/// assert!(home.delete_account_once("acme", &request).await?, "the answer of the first attempt");
+/// home.account("acme").await?;
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccountRequest {
+    /// Id of the key that makes the request.
+    pub caller: String,
+    /// Idempotency key, unique among those of the caller.
+    pub idempotency_key: String,
+    /// Hash of all that the request asks for.
+    pub request_hash: [u8; 32],
+}
+
+impl AccountRequest {
+    /// Returns a request: the id of its caller, its idempotency key, and a hash of all that it asks for.
+    pub fn new(
+        caller: impl Into<String>,
+        idempotency_key: impl Into<String>,
+        request_hash: [u8; 32],
+    ) -> Self {
+        Self { caller: caller.into(), idempotency_key: idempotency_key.into(), request_hash }
+    }
+}
+
 /// Mark of the state of an account. A different mark means that there may have been commits.
 ///
 /// An equal mark does not rule out a commit in the same tick of the clock that [`Mark::changed`] follows,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::binding::Binding;
+use super::key_owner::KeyOwner;
 use super::token::{KeyOrigin, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
@@ -99,6 +100,9 @@ pub struct ApiKey {
     pub revoked: Option<Timestamp>,
     /// Id of the key that created it. `None`: the command line or the library did.
     pub maker: Option<String>,
+    /// True if the stored scopes or binding cannot be read, and are incomplete here. Requests with such a key
+    /// fail; it can be listed and revoked.
+    pub is_damaged: bool,
 }
 
 impl ApiKey {
@@ -150,6 +154,14 @@ impl Admitted {
         self.folder.as_deref().unwrap_or_default()
     }
 
+    /// Returns the owner of the key, by its tree.
+    pub fn owner(&self) -> KeyOwner {
+        match (&self.key.account, &self.folder) {
+            (Some(account), Some(folder)) => KeyOwner::of_tree(account, folder),
+            (account, _) => KeyOwner::from(account.as_deref()),
+        }
+    }
+
     /// Returns the account and the name of its tree.
     ///
     /// # Errors
@@ -180,6 +192,8 @@ impl Admitted {
 pub struct NewKey {
     /// Account that the key opens. `None`: a key of the data folder, whose only scope is `admin`.
     pub account: Option<String>,
+    /// Name of the tree that the account must have ([`KeyOwner::tree`]). `None`: any.
+    pub tree: Option<String>,
     /// Name chosen by its owner.
     pub label: String,
     /// Scopes; at least one.
@@ -188,7 +202,7 @@ pub struct NewKey {
     pub binding: Binding,
     /// Time from which the key is rejected.
     pub expires: Option<Timestamp>,
-    /// Id of the key that creates it.
+    /// Id of the key that creates it, which must be valid then.
     pub maker: Option<String>,
     /// Request from which the token is derived. `None`: the token is random.
     pub origin: Option<KeyOrigin>,
@@ -197,7 +211,21 @@ pub struct NewKey {
 impl NewKey {
     /// Returns a key of an account, or of the data folder, that is bound to nothing and does not expire.
     pub fn new(account: Option<&str>, scopes: &[Scope]) -> Self {
-        Self { account: account.map(str::to_owned), scopes: scopes.to_vec(), ..Self::default() }
+        Self::of(&KeyOwner::from(account), scopes)
+    }
+
+    /// Returns a key of an owner that is bound to nothing and does not expire.
+    pub fn of(owner: &KeyOwner, scopes: &[Scope]) -> Self {
+        let [account, tree] = [owner.account(), owner.tree()].map(|name| name.map(str::to_owned));
+        Self { account, tree, scopes: scopes.to_vec(), ..Self::default() }
+    }
+
+    /// Returns the owner of the key.
+    pub fn owner(&self) -> KeyOwner {
+        match (&self.account, &self.tree) {
+            (Some(account), Some(tree)) => KeyOwner::of_tree(account, tree),
+            (account, _) => KeyOwner::from(account.as_deref()),
+        }
     }
 
     /// Checks the parts that need no stored data.
@@ -266,7 +294,7 @@ impl KeysPage {
 pub struct Rotation {
     /// Time for which the old key stays valid. Zero revokes it at once.
     pub grace: Duration,
-    /// Id of the key that replaces it.
+    /// Id of the key that replaces it, which must be valid then.
     pub maker: Option<String>,
     /// Request from which the new token is derived. `None`: the token is random.
     pub origin: Option<KeyOrigin>,

@@ -15,7 +15,12 @@ fn data_folder_keeps_the_contract_of_a_home() {
     let open = || -> Arc<dyn Home> {
         Arc::new(DataDir::open(folder.path(), env.clone(), sample::registry()).unwrap())
     };
-    block_on(check(&HomeSubject { one: open(), other: open(), clock }));
+    let (one, other) = (open(), open());
+    let control = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+    let begin_deletion = Box::new(move |id: &str| {
+        assert_eq!(control.execute("UPDATE account SET deleted = 1 WHERE id = ?1", [id]).unwrap(), 1);
+    });
+    block_on(check(&HomeSubject { one, other, clock, begin_deletion }));
 }
 
 #[test]

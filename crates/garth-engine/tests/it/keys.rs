@@ -65,7 +65,8 @@ fn stores_binding_expiry_and_maker() {
     new.binding = scout();
     new.binding.prefix = Some(TreePath::parse("/notes").unwrap());
     new.binding.read_only = true;
-    (new.expires, new.maker) = (Some(START.plus_seconds(60)), Some("0123456789abcdef".to_owned()));
+    let (maker, _) = home.issue(NewKey::new(None, &[Scope::Admin])).unwrap();
+    (new.expires, new.maker) = (Some(START.plus_seconds(60)), Some(maker.id));
     let (key, secret) = home.issue(new.clone()).unwrap();
     assert_eq!((&key.binding, key.expires, &key.maker), (&new.binding, new.expires, &new.maker));
     assert_eq!(key.scopes, [Scope::FilesRead, Scope::FilesWrite]);
@@ -242,12 +243,13 @@ fn rotated_key_stays_valid_through_the_grace() {
     (first.label, first.binding) = ("scout".to_owned(), scout());
     first.expires = Some(START.plus_seconds(1000));
     let (old, old_secret) = home.issue(first).unwrap();
+    let (maker, _) = home.issue(NewKey::new(Some("acme"), &[Scope::Admin])).unwrap();
     let mut rotation = Rotation::new(Duration::from_secs(60));
-    rotation.maker = Some("0123456789abcdef".to_owned());
+    rotation.maker = Some(maker.id.clone());
     let rotated = block_on(home.data.control().rotate_key(Some("acme"), &old.id, rotation)).unwrap();
     let key = &rotated.key;
     assert_eq!((&key.label, &key.scopes, &key.binding), (&old.label, &old.scopes, &old.binding));
-    assert_eq!((key.expires, key.maker.as_deref()), (old.expires, Some("0123456789abcdef")));
+    assert_eq!((key.expires, key.maker.as_ref()), (old.expires, Some(&maker.id)));
     assert_ne!(key.id, old.id);
     assert_eq!((rotated.old.expires, rotated.old.revoked), (Some(START.plus_seconds(60)), None));
     home.clock.set(Timestamp(START.plus_seconds(60).0 - 1));

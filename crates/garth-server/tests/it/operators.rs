@@ -260,6 +260,58 @@ fn deletion_ends_calls_in_progress() {
 }
 
 #[test]
+fn repeated_deletion_spares_a_new_account() {
+    let world = World::new();
+    let send = |call: &str, key: &str, account: &str| {
+        let mut body = json!({"account": account});
+        if call == "delete" {
+            body["confirm"] = json!(account);
+        }
+        let headers = format!("authorization: Bearer {}\r\nidempotency-key: {key}\r\n", world.operator);
+        let target = format!("/v1/admin/accounts/{call}");
+        world.server.request("POST", &target, &headers, body.to_string().as_bytes())
+    };
+    let created = send("create", "create-1", "gamma");
+    assert_eq!((created.status, &created.json()["created"]), (200, &json!(true)), "{}", created.text());
+    world.server.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(send("create", "create-1", "gamma").text(), created.text());
+    let found = send("create", "create-2", "gamma");
+    assert_eq!(found.json()["created"], false);
+    let deleted = send("delete", "delete-1", "gamma");
+    assert_eq!((deleted.status, &deleted.json()["deleted"]), (200, &json!(true)), "{}", deleted.text());
+    assert_eq!(send("create", "create-1", "gamma").text(), created.text(), "the first answer");
+    assert_eq!(names(&world.ok("admin/accounts/list", &json!({})), "account"), ["acme", "beta"]);
+
+    let again = world.ok("admin/accounts/create", &json!({"account": "gamma"}));
+    assert_eq!(again["created"], true);
+    assert_eq!(send("delete", "delete-1", "gamma").text(), deleted.text(), "the first answer");
+    assert_eq!(send("create", "create-2", "gamma").text(), found.text(), "the first answer");
+    let now = world.ok("admin/accounts/create", &json!({"account": "gamma"}));
+    assert_eq!((&now["account"], &now["created"]), (&again["account"], &json!(false)), "it is still there");
+    for (call, key, account) in [("delete", "delete-1", "beta"), ("create", "delete-1", "gamma")] {
+        send(call, key, account).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    }
+    assert_eq!(send("delete", "delete-2", "gamma").json()["deleted"], true);
+    assert_eq!(send("delete", "delete-3", "gamma").json()["deleted"], false);
+}
+
+#[test]
+fn concurrent_deletions_have_one_winner() {
+    let world = World::new();
+    let barrier = std::sync::Barrier::new(16);
+    let deleted = std::thread::scope(|scope| {
+        let one = || {
+            barrier.wait();
+            world.ok("admin/accounts/delete", &json!({"account": "beta", "confirm": "beta"}))["deleted"]
+                == true
+        };
+        let calls: Vec<_> = (0..16).map(|_| scope.spawn(one)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).filter(|deleted| *deleted).count()
+    });
+    assert_eq!(deleted, 1);
+}
+
+#[test]
 fn keys_of_accounts_create_and_delete_none() {
     let world = World::new();
     let before = world.server.ok("admin/accounts/list", "{}");

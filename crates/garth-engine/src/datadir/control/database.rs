@@ -30,7 +30,12 @@ static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a
 
 static FORMAT: Format = Format {
     application_id: 0x6772_7463, // "grtc" in ASCII
-    scripts: &[include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")],
+    scripts: &[
+        include_str!("v1.sql"),
+        include_str!("v2.sql"),
+        include_str!("v3.sql"),
+        include_str!("v4.sql"),
+    ],
 };
 
 fn first_rows(conn: &Connection, env: &Env) -> DbResult<()> {
@@ -138,17 +143,17 @@ impl ControlDb {
     pub(in crate::datadir) fn add_account(&self, id: &str, folder: &str) -> Result<Account> {
         check_account_id(id)?;
         let created = self.env.now();
-        let added = self.write(|conn| {
-            let sql =
-                "INSERT INTO account (id, folder, created) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
-            Ok(conn.execute(sql, (id, folder, created.0))?)
-        })?;
-        if added == 0 {
-            self.check_free(id)?;
-            // Deleted in between.
-            return Err(taken(AccountState::Active));
+        if self.write(|conn| insert(conn, id, folder, created))? {
+            return Ok(Account {
+                id: id.into(),
+                folder: folder.into(),
+                created,
+                state: AccountState::Active,
+            });
         }
-        Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
+        self.check_free(id)?;
+        // Deleted in between.
+        Err(taken(AccountState::Active))
     }
 
     /// Rejects an id that an account has, even one that is being deleted.
@@ -215,15 +220,13 @@ impl ControlDb {
     }
 
     fn find(&self, id: &str) -> Result<Option<Account>> {
-        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1";
-        self.read(|conn| one(conn, sql, [id], account_of))
+        self.read(|conn| find(conn, id))
     }
 
-    /// First step of a deletion: after its commit no process opens the account or accepts its keys.
-    /// Idempotent.
-    pub(in crate::datadir) fn mark_deleted(&self, id: &str) -> Result<Account> {
-        let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 RETURNING id, folder, created, deleted";
-        self.write(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
+    /// First step of a deletion: after its commit no process opens the account or accepts its keys. Returns
+    /// the account, and true for the one call that has taken the step.
+    pub(in crate::datadir) fn mark_deleted(&self, id: &str) -> Result<(Account, bool)> {
+        self.write(|conn| mark(conn, id))?.ok_or_else(no_account)
     }
 
     /// Last step of a deletion, after the folder is removed: deletes the rows, which frees the id. If it came
@@ -260,7 +263,7 @@ pub(super) fn no_account() -> Error {
     Error::new(ErrorKind::NotFound, "there is no account of that name")
 }
 
-fn taken(state: AccountState) -> Error {
+pub(super) fn taken(state: AccountState) -> Error {
     let message = match state {
         AccountState::Active => "an account of that name exists already",
         AccountState::Deleted => "an account of that name is being deleted; its name is free after that",
@@ -268,7 +271,29 @@ fn taken(state: AccountState) -> Error {
     Error::new(ErrorKind::AlreadyExists, message)
 }
 
-fn account_of(row: &Row<'_>) -> rusqlite::Result<Account> {
+/// Records an account. Returns false if there is one of that id, also one that is being deleted.
+pub(super) fn insert(conn: &Connection, id: &str, folder: &str, created: Timestamp) -> DbResult<bool> {
+    let sql = "INSERT INTO account (id, folder, created) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
+    Ok(conn.execute(sql, (id, folder, created.0))? > 0)
+}
+
+/// Returns the account of this id, also one that is being deleted.
+pub(super) fn find(conn: &Connection, id: &str) -> DbResult<Option<Account>> {
+    let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1";
+    one(conn, sql, [id], account_of)
+}
+
+/// Marks an account as being deleted. Returns it, and false if it was marked before.
+pub(super) fn mark(conn: &Connection, id: &str) -> DbResult<Option<(Account, bool)>> {
+    let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 AND deleted = 0
+               RETURNING id, folder, created, deleted";
+    if let Some(account) = one(conn, sql, [id], account_of)? {
+        return Ok(Some((account, true)));
+    }
+    Ok(find(conn, id)?.map(|account| (account, false)))
+}
+
+pub(super) fn account_of(row: &Row<'_>) -> rusqlite::Result<Account> {
     let state = if row.get(3)? { AccountState::Deleted } else { AccountState::Active };
     Ok(Account { id: row.get(0)?, folder: row.get(1)?, created: Timestamp(row.get(2)?), state })
 }

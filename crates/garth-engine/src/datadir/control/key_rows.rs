@@ -2,21 +2,21 @@
 //! token. All calls block, for a point query, one small transaction, or a page.
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 use subtle::ConstantTimeEq as _;
 
-use super::database::{ControlDb, no_account};
+use super::database::{ControlDb, find, no_account};
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::{
-    Admitted, ApiKey, Binding, Issued, KeyOrigin, KeysPage, NewKey, Rotated, Rotation, Secret, SecretHash,
-    scopes_to_text, token_id,
+    AccountState, Admitted, ApiKey, Binding, Issued, KeyOrigin, KeyOwner, KeysPage, NewKey, Rotated,
+    Rotation, Scope, Secret, SecretHash, being_deleted, scopes_to_text, token_id,
 };
 use crate::model::{Listing, Timestamp};
 use crate::sqlite::{DbResult, all, one};
 
 /// Time for which a repeat of a request returns the key that the request has created: as long as the record
 /// of any other write.
-const REPEATABLE: i64 = 24 * 60 * 60;
+pub(super) const REPEATABLE: i64 = 24 * 60 * 60;
 
 /// Writes SQL with the columns that [`key_of`] reads.
 macro_rules! sql {
@@ -38,9 +38,10 @@ impl ControlDb {
             maker: new.maker.as_deref(),
             origin: new.origin.as_ref(),
         };
-        let now = self.env.now();
+        let (owner, now) = (new.owner(), self.env.now());
         self.write(|conn| {
-            let issued = self.issue(conn, row.account, row.origin)?;
+            check_maker(conn, row.maker, &owner, now)?;
+            let issued = self.issue(conn, &owner, row.origin)?;
             if let Some(key) = repeated(conn, &issued, row.origin, now)? {
                 return Ok((key, issued.secret));
             }
@@ -55,14 +56,15 @@ impl ControlDb {
     /// Replaces a key by a new one.
     pub(in crate::datadir) fn rotate_key(
         &self,
-        account: Option<&str>,
+        owner: &KeyOwner,
         id: &str,
         rotation: &Rotation,
     ) -> Result<Rotated> {
-        let now = self.env.now();
+        let (account, now) = (owner.account(), self.env.now());
         self.write(|conn| {
-            let issued = self.issue(conn, account, rotation.origin.as_ref())?;
-            let (old, successor) = key_to_rotate(conn, account, id)?.ok_or_else(|| no_key(account))?;
+            check_maker(conn, rotation.maker.as_deref(), owner, now)?;
+            let issued = self.issue(conn, owner, rotation.origin.as_ref())?;
+            let (old, successor) = key_to_rotate(conn, account, id)?.ok_or_else(|| no_key(owner))?;
             if let Some(key) = repeated(conn, &issued, rotation.origin.as_ref(), now)? {
                 return Ok(Rotated { key, secret: issued.secret, old });
             }
@@ -90,18 +92,10 @@ impl ControlDb {
         })
     }
 
-    /// Returns a token for a key of an account or of the data folder: derived from a request, or random.
-    fn issue(
-        &self,
-        conn: &Connection,
-        account: Option<&str>,
-        origin: Option<&KeyOrigin>,
-    ) -> DbResult<Issued> {
+    /// Returns a token for a key of an owner: derived from a request, or random.
+    fn issue(&self, conn: &Connection, owner: &KeyOwner, origin: Option<&KeyOrigin>) -> DbResult<Issued> {
         // In the transaction: the account may have been deleted in the meantime.
-        let folder = match account {
-            Some(account) => folder_of(conn, account)?,
-            None => String::new(),
-        };
+        let folder = folder_of(conn, owner)?;
         Ok(match origin {
             Some(origin) => self.hasher.derive(origin, &folder),
             None => self.hasher.issue(&self.env)?,
@@ -109,10 +103,7 @@ impl ControlDb {
     }
 
     /// Returns a page of keys, oldest first.
-    pub(in crate::datadir) fn keys(&self, account: Option<&str>, page: &KeysPage) -> Result<Listing<ApiKey>> {
-        if let Some(account) = account {
-            self.account(account)?;
-        }
+    pub(in crate::datadir) fn keys(&self, owner: &KeyOwner, page: &KeysPage) -> Result<Listing<ApiKey>> {
         let sql = match page.revoked {
             true => sql!(
                 "SELECT",
@@ -129,37 +120,47 @@ impl ControlDb {
             page.after.as_ref().map_or((i64::MIN, ""), |(created, id)| (created.0, id.as_str()));
         // One more shows that there are more.
         let limit = i64::try_from(page.limit).unwrap_or(i64::MAX).saturating_add(1);
-        let mut items = self.read(|conn| all(conn, sql, (account, created, id, limit), key_of))?;
+        let mut items =
+            self.read_of(owner, |conn| all(conn, sql, (owner.account(), created, id, limit), listed_key_of))?;
         let more = items.len() > page.limit;
         items.truncate(page.limit);
         Ok(Listing { items, more })
     }
 
     /// Returns the number of keys that are neither revoked nor expired.
-    pub(in crate::datadir) fn count_keys(&self, account: Option<&str>) -> Result<u64> {
-        if let Some(account) = account {
-            self.account(account)?;
-        }
+    pub(in crate::datadir) fn count_keys(&self, owner: &KeyOwner) -> Result<u64> {
         let sql = "SELECT count(*) FROM access_key
                    WHERE account IS ?1 AND revoked IS NULL AND (expires IS NULL OR expires > ?2)";
         let now = self.env.now();
-        let count: i64 =
-            self.read(|conn| Ok(conn.prepare_cached(sql)?.query_row((account, now.0), |row| row.get(0))?))?;
+        let count: i64 = self.read_of(owner, |conn| {
+            Ok(conn.prepare_cached(sql)?.query_row((owner.account(), now.0), |row| row.get(0))?)
+        })?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Revokes a key.
-    pub(in crate::datadir) fn revoke_key(&self, account: Option<&str>, id: &str) -> Result<ApiKey> {
+    /// Reads keys of an owner that exists.
+    fn read_of<T>(&self, owner: &KeyOwner, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.read(|conn| {
+            // In one state: between two, the account may be deleted and another one get its name.
+            let state = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+            folder_of(&state, owner)?;
+            job(&state)
+        })
+    }
+
+    /// Revokes a key, also one that cannot be read.
+    pub(in crate::datadir) fn revoke_key(&self, owner: &KeyOwner, id: &str) -> Result<ApiKey> {
         let now = self.env.now();
-        let key = self.write(|conn| {
+        self.write(|conn| {
+            folder_of(conn, owner)?;
             // A repeat keeps the time of the first revocation.
             let sql = sql!(
                 "UPDATE access_key SET revoked = coalesce(revoked, ?3) WHERE account IS ?1 AND id = ?2 RETURNING",
                 ""
             );
-            one(conn, sql, (account, id, now.0), key_of)
-        })?;
-        key.ok_or_else(|| no_key(account))
+            let revoked = one(conn, sql, (owner.account(), id, now.0), listed_key_of)?;
+            Ok(revoked.ok_or_else(|| no_key(owner))?)
+        })
     }
 
     /// Authenticates a token. Returns its key and the folder of its account.
@@ -277,34 +278,72 @@ fn replace(
     Ok(conn.query_row(sql, (&old.id, successor, expires, revoked), key_of)?)
 }
 
-fn folder_of(conn: &Connection, account: &str) -> DbResult<String> {
-    let sql = "SELECT folder FROM account WHERE id = ?1 AND deleted = 0";
-    Ok(one(conn, sql, [account], |row| row.get(0))?.ok_or_else(no_account)?)
+/// Returns the folder of the account that owns keys; empty for the data folder.
+fn folder_of(conn: &Connection, owner: &KeyOwner) -> DbResult<String> {
+    let Some(id) = owner.account() else { return Ok(String::new()) };
+    let found = find(conn, id)?.filter(|found| owner.tree().is_none_or(|tree| tree == found.folder));
+    match found.ok_or_else(no_account)? {
+        account if account.state == AccountState::Active => Ok(account.folder),
+        _ => Err(being_deleted().into()),
+    }
 }
 
-fn no_key(account: Option<&str>) -> Error {
-    let owner = if account.is_some() { "this account" } else { "the data folder" };
+/// Fails unless a key that creates another one is valid now, and of the data folder or of the same owner.
+fn check_maker(conn: &Connection, maker: Option<&str>, owner: &KeyOwner, now: Timestamp) -> DbResult<()> {
+    let Some(maker) = maker else { return Ok(()) };
+    let sql = "SELECT 1 FROM access_key WHERE id = ?1 AND (account IS NULL OR account IS ?2)
+               AND revoked IS NULL AND (expires IS NULL OR expires > ?3)";
+    let found = one(conn, sql, (maker, owner.account(), now.0), |_| Ok(()))?;
+    let message = "the API key that asks for another one is revoked or expired";
+    Ok(found.ok_or_else(|| Error::new(ErrorKind::AccessDenied, message))?)
+}
+
+fn no_key(owner: &KeyOwner) -> Error {
+    let owner = if owner.account().is_some() { "this account" } else { "the data folder" };
     Error::new(ErrorKind::NotFound, format!("{owner} has no key of that id"))
 }
 
 /// Reads a key from the columns of `sql!`.
 fn key_of(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
-    let scopes: String = row.get(3)?;
-    let binding: Option<String> = row.get(4)?;
+    let (scopes, binding) = (scopes_of(row)?, binding_of(row)?);
+    key_with(
+        row,
+        scopes.into_iter().collect::<Result<_>>().map_err(damaged(3))?,
+        binding.map_err(damaged(4))?,
+    )
+}
+
+/// Reads a key as [`key_of`] does, to show it. One whose scopes or binding cannot be read is marked: it must
+/// neither hide the other keys of a list nor stay valid.
+fn listed_key_of(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
+    let (scopes, binding) = (scopes_of(row)?, binding_of(row)?);
+    let is_damaged = binding.is_err() || scopes.iter().any(Result::is_err);
+    let key = key_with(row, scopes.into_iter().flatten().collect(), binding.unwrap_or_default())?;
+    Ok(ApiKey { is_damaged, ..key })
+}
+
+fn scopes_of(row: &Row<'_>) -> rusqlite::Result<Vec<Result<Scope>>> {
+    Ok(row.get::<_, String>(3)?.split(' ').map(str::parse).collect())
+}
+
+/// Returns the binding. One that cannot be read must not make a free key.
+fn binding_of(row: &Row<'_>) -> rusqlite::Result<serde_json::Result<Binding>> {
+    let json: Option<String> = row.get(4)?;
+    Ok(json.map_or_else(|| Ok(Binding::default()), |json| serde_json::from_str(&json)))
+}
+
+fn key_with(row: &Row<'_>, scopes: Vec<Scope>, binding: Binding) -> rusqlite::Result<ApiKey> {
     Ok(ApiKey {
         id: row.get(0)?,
         account: row.get(1)?,
         label: row.get(2)?,
-        scopes: scopes.split(' ').map(str::parse).collect::<Result<_>>().map_err(damaged(3))?,
-        // A binding that cannot be read must not make a free key.
-        binding: match binding {
-            Some(json) => serde_json::from_str(&json).map_err(damaged(4))?,
-            None => Binding::default(),
-        },
+        scopes,
+        binding,
         created: Timestamp(row.get(5)?),
         expires: row.get::<_, Option<i64>>(6)?.map(Timestamp),
         revoked: row.get::<_, Option<i64>>(7)?.map(Timestamp),
         maker: row.get(8)?,
+        is_damaged: false,
     })
 }
 

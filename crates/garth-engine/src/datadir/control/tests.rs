@@ -59,6 +59,7 @@ fn keys_of_format_2_keep_working() {
         expires: None,
         revoked: revoked.map(Timestamp),
         maker: None,
+        is_damaged: false,
     };
     let (valid, revoked) = (key("00000000000000aa", 5, None), key("00000000000000bb", 6, Some(7)));
     let listed = block_on(data.control().keys(Some("acme"), &KeysPage::with_revoked())).unwrap();
@@ -92,6 +93,28 @@ fn unreadable_binding_is_not_taken_for_none() {
         raw.execute("UPDATE access_key SET binding = ?1", [damaged]).unwrap();
         let error = block_on(data.control().authenticate(&token("00000000000000aa"))).unwrap_err();
         assert!(error.is(ErrorKind::Corrupt), "{error}");
+    }
+}
+
+#[test]
+fn damaged_key_is_listed_and_revoked() {
+    for change in ["scopes = 'memory:read none'", "scopes = ''", "binding = '{'"] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(format_2(folder.path()));
+        let data = open(folder.path()).unwrap();
+        let (sound, _) = block_on(data.control().create_key("acme", "", &[Scope::FilesRead])).unwrap();
+        let raw = Connection::open(folder.path().join("control.db")).unwrap();
+        let damaged = "00000000000000aa";
+        raw.execute(&format!("UPDATE access_key SET {change} WHERE id = ?1"), [damaged]).unwrap();
+        assert!(block_on(data.control().authenticate(&token(damaged))).is_err(), "{change}");
+        let listed = block_on(data.control().keys(Some("acme"), &KeysPage::default())).unwrap().items;
+        let shown: Vec<_> = listed.iter().map(|key| (&*key.id, key.is_damaged)).collect();
+        assert_eq!(shown, [(damaged, true), (&*sound.id, false)], "{change}");
+        let revoked = block_on(data.control().revoke_key(Some("acme"), damaged)).unwrap();
+        assert!(revoked.revoked.is_some() && revoked.is_damaged, "{change}");
+        assert_eq!(block_on(data.control().authenticate(&token(damaged))).unwrap(), None, "{change}");
+        let listed = block_on(data.control().keys(Some("acme"), &KeysPage::default())).unwrap().items;
+        assert_eq!(listed, [sound], "{change}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Accounts over HTTP: their creation, list and deletion by operators, and maintenance of the storage of one.
-//! Maintenance changes nothing that a reader sees, and an account is created and deleted once, so that a
-//! repeat of these calls needs no record.
+//! Maintenance changes nothing that a reader sees, so its repeat needs no record. Creations and deletions
+//! with an idempotency key are recorded: without a record, a repeat could delete another account of the name.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -109,12 +109,15 @@ pub(in crate::routes) async fn create(
     fields: CreateFields<'_>,
 ) -> Result<Value, Refusal> {
     call.by_operator()?;
-    let (account, created) = match call.home.create_account(&fields.account).await {
-        // While an account of the same name is being deleted, there is none to return.
-        Err(exists) if exists.is(ErrorKind::AlreadyExists) => {
-            (call.home.account(&fields.account).await.map_err(|_| exists)?, false)
-        }
-        account => (account?, true),
+    let (account, created) = match call.account_request() {
+        Some(request) => call.home.create_account_once(&fields.account, &request).await?,
+        None => match call.home.create_account(&fields.account).await {
+            // While an account of the same name is being deleted, there is none to return.
+            Err(exists) if exists.is(ErrorKind::AlreadyExists) => {
+                (call.home.account(&fields.account).await.map_err(|_| exists)?, false)
+            }
+            account => (account?, true),
+        },
     };
     Ok(json!({"ok": true, "account": shown(&account), "created": created}))
 }
@@ -131,8 +134,15 @@ pub(in crate::routes) async fn list(
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
     let (after, limit) = (fields.page.cursor.unwrap_or_default(), fields.page.limit);
-    let mut listed = match call.key.account.as_deref() {
-        Some(own) if *own > *after => vec![call.home.account(own).await?],
+    let mut listed = match call.key().account.as_deref() {
+        Some(own) if *own > *after => {
+            let account = call.home.account(own).await?;
+            // Another account may have the name by now.
+            if account.folder != call.admitted.tree() {
+                return Err(Refusal::unauthorized());
+            }
+            vec![account]
+        }
         Some(_) => Vec::new(),
         // One more shows that there are more.
         None => call.home.accounts(&after, limit + 1).await?,
@@ -165,15 +175,18 @@ pub(in crate::routes) async fn delete(
     if fields.confirm != fields.account {
         return Err(Refusal::validation("\"confirm\" must be the name of the account to delete"));
     }
-    let deleted = match call.home.delete_account(&fields.account).await {
-        // An earlier try may have deleted it.
-        Err(error) if error.is(ErrorKind::NotFound) => false,
+    let deleted = match call.account_request() {
+        Some(request) => call.home.delete_account_once(&fields.account, &request).await,
+        None => match call.home.delete_account(&fields.account).await {
+            // There is none, or another call has begun to delete it.
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(false),
+            done => done.map(|()| true),
+        },
+    };
+    let deleted = match deleted {
         // The message is written for clients, whatever kind of failure keeps the files.
         Err(error) if is_being_deleted(&error) => return Err(Refusal::being_deleted(&error)),
-        done => {
-            done?;
-            true
-        }
+        deleted => deleted?,
     };
     Ok(json!({"ok": true, "account": fields.account, "deleted": deleted}))
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, object, string, string_of, strings, time};
-use crate::routes::control::ControlCall;
+use crate::routes::control::{ControlCall, by_valid_key};
 
 /// Longest lifetime in seconds, 200 years: later times would exceed a timestamp.
 const MAX_SPAN: i64 = 200 * 365 * 86_400;
@@ -42,10 +42,10 @@ pub(in crate::routes) async fn create(
     call: &ControlCall<'_>,
     fields: CreateFields<'_>,
 ) -> Result<Value, Refusal> {
-    let account = call.account(fields.account.as_deref())?;
+    let owner = call.owner(fields.account.as_deref())?;
     let scopes =
         fields.scopes.iter().map(|scope| scope.parse()).collect::<garth_engine::Result<Vec<Scope>>>();
-    let mut new = NewKey::new(account, &scopes?);
+    let mut new = NewKey::of(&owner, &scopes?);
     new.expires = expiry(&fields, call.home.env().now())?;
     new.label = fields.label.into_owned();
     if let Some(binding) = fields.binding {
@@ -58,8 +58,8 @@ pub(in crate::routes) async fn create(
         garth_agent::check_binding(&binding)?;
         new.binding = binding;
     }
-    (new.maker, new.origin) = (Some(call.key.id.clone()), call.origin());
-    let (key, secret) = call.home.issue_key(new).await?;
+    (new.maker, new.origin) = (Some(call.key().id.clone()), call.origin());
+    let (key, secret) = by_valid_key(call.home.issue_key(new).await)?;
     Ok(json!({"ok": true, "key": shown(&key), "secret": secret.reveal()}))
 }
 
@@ -94,11 +94,11 @@ pub(in crate::routes) async fn list(
     call: &ControlCall<'_>,
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
-    let account = call.account(fields.account.as_deref())?;
+    let owner = call.owner(fields.account.as_deref())?;
     let first = if fields.revoked { KeysPage::with_revoked() } else { KeysPage::default() };
     let mut page = first.limit(fields.page.limit);
     page.after = fields.page.cursor.as_deref().map(position).transpose()?;
-    let listed = call.home.keys(account, &page).await?;
+    let listed = call.home.keys(&owner, &page).await?;
     let next = listed.items.last().filter(|_| listed.more);
     let next = next.map(|last| format!("{}-{}", last.created.0, last.id));
     let items: Vec<Value> = listed.items.iter().map(shown).collect();
@@ -128,10 +128,10 @@ pub(in crate::routes) async fn rotate(
     call: &ControlCall<'_>,
     fields: RotateFields<'_>,
 ) -> Result<Value, Refusal> {
-    let account = call.account(fields.account.as_deref())?;
+    let owner = call.owner(fields.account.as_deref())?;
     let mut rotation = Rotation::new(Duration::from_secs(fields.grace_seconds));
-    (rotation.maker, rotation.origin) = (Some(call.key.id.clone()), call.origin());
-    let done = call.home.rotate_key(account, checked(&fields.id)?, rotation).await?;
+    (rotation.maker, rotation.origin) = (Some(call.key().id.clone()), call.origin());
+    let done = by_valid_key(call.home.rotate_key(&owner, checked(&fields.id)?, rotation).await)?;
     let (key, old) = (shown(&done.key), shown(&done.old));
     Ok(json!({"ok": true, "key": key, "secret": done.secret.reveal(), "old": old}))
 }
@@ -150,8 +150,8 @@ pub(in crate::routes) async fn revoke(
     call: &ControlCall<'_>,
     fields: RevokeFields<'_>,
 ) -> Result<Value, Refusal> {
-    let account = call.account(fields.account.as_deref())?;
-    let key = call.home.revoke_key(account, checked(&fields.id)?).await?;
+    let owner = call.owner(fields.account.as_deref())?;
+    let key = call.home.revoke_key(&owner, checked(&fields.id)?).await?;
     Ok(json!({"ok": true, "key": shown(&key)}))
 }
 
@@ -168,10 +168,14 @@ fn checked(id: &str) -> Result<&str, Refusal> {
 /// Returns the JSON of a key.
 fn shown(key: &ApiKey) -> Value {
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    json!({
+    let mut shown = json!({
         "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
         "binding": (!key.binding.is_free()).then_some(&key.binding),
         "created_at": key.created.to_rfc3339(), "expires_at": key.expires.map(Timestamp::to_rfc3339),
         "revoked_at": key.revoked.map(Timestamp::to_rfc3339), "maker": key.maker,
-    })
+    });
+    if key.is_damaged {
+        shown["damaged"] = true.into();
+    }
+    shown
 }
