@@ -1,5 +1,5 @@
-//! Authentication and scopes, decided from the head of a request alone, and the delay of refusals after many
-//! wrong keys from one address.
+//! Authentication and scopes, decided from the head of a request alone; the second look at a key before the
+//! work of its request begins; and the delay of refusals after many wrong keys from one address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,13 @@ use garth_engine::Home;
 use garth_engine::home::{Admitted, Scope};
 use garth_engine::model::Timestamp;
 use lru::LruCache;
+use tokio::time::Instant;
 
-use crate::errors::Refusal;
+use crate::errors::{KeyEnded, Refusal};
+
+/// Time for which a key counts as valid after it was found so: the longest that a request may begin its work
+/// after its key has ended. Within it, most bodies arrive and most turns come.
+const TRUSTED: Duration = Duration::from_millis(100);
 
 /// Wrong keys of an address that are refused without a delay, within [`WINDOW`].
 const FREE_TRIES: i64 = 10;
@@ -59,6 +64,48 @@ pub(crate) async fn authorize(
         }
         Some(missing) => Err(Refusal::forbidden(missing.as_str()).into()),
         None => Ok(admitted),
+    }
+}
+
+/// Key of an admitted request. The request is admitted from its head, and its body may arrive much later, so
+/// the key is looked up again before the work begins and before content that was received is committed.
+#[derive(Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    home: &'a dyn Home,
+    headers: &'a HeaderMap,
+    admitted: &'a Admitted,
+    /// Time before the last look-up.
+    looked: Instant,
+}
+
+impl<'a> Standing<'a> {
+    /// Returns the key that the headers of a request carry; `looked` is a time before it was admitted.
+    pub(crate) fn new(
+        home: &'a dyn Home,
+        headers: &'a HeaderMap,
+        admitted: &'a Admitted,
+        looked: Instant,
+    ) -> Self {
+        Self { home, headers, admitted, looked }
+    }
+
+    /// Fails if the key has ended. Looks it up unless that was done within the last 100 ms: then the key was
+    /// valid that recently, and most requests need no second query.
+    ///
+    /// # Errors
+    /// `AccessDenied` with the source [`KeyEnded`]; errors of the storage.
+    pub(crate) async fn renew(&mut self) -> garth_engine::Result<()> {
+        if self.looked.elapsed() < TRUSTED {
+            return Ok(());
+        }
+        // Before the look-up: a revocation during it counts as later.
+        let looked = Instant::now();
+        let found = self.home.admit(bearer(self.headers).unwrap_or_default()).await?;
+        if found.is_none_or(|found| found.tree() != self.admitted.tree()) {
+            return Err(KeyEnded::error());
+        }
+        self.looked = looked;
+        Ok(())
     }
 }
 
@@ -158,6 +205,27 @@ mod tests {
         ] {
             assert_eq!(try_with(authorization).is_wrong_key, is_wrong_key, "{authorization:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn key_is_looked_up_again_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+        data.create_account("acme").await.unwrap();
+        let (key, secret) = data.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, format!("Bearer {}", secret.reveal()).parse().unwrap());
+        let looked = Instant::now();
+        let admitted = authorize(&data, &headers, &[Scope::MemoryRead]).await.unwrap();
+        let mut standing = Standing::new(&data, &headers, &admitted, looked);
+        tokio::time::advance(TRUSTED).await;
+        standing.renew().await.unwrap();
+        data.control().revoke_key(Some("acme"), &key.id).await.unwrap();
+        tokio::time::advance(TRUSTED - Duration::from_millis(1)).await;
+        standing.renew().await.unwrap();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let ended = standing.renew().await.unwrap_err();
+        assert_eq!(Refusal::from(ended).status, 401);
     }
 
     #[test]

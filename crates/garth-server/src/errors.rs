@@ -119,6 +119,26 @@ impl fmt::Display for SlowBody {
 
 impl std::error::Error for SlowBody {}
 
+/// Cause of the failure of a request whose API key has ended after the request was admitted: it was revoked,
+/// it has expired, or its account was deleted.
+#[derive(Debug)]
+pub(crate) struct KeyEnded;
+
+impl KeyEnded {
+    /// Returns the error of such a request.
+    pub(crate) fn error() -> Error {
+        Error::new(ErrorKind::AccessDenied, "the API key is no longer valid").with_source(Self)
+    }
+}
+
+impl fmt::Display for KeyEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the API key ended after the request was admitted")
+    }
+}
+
+impl std::error::Error for KeyEnded {}
+
 /// Request that failed, with the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
@@ -357,6 +377,9 @@ impl From<Error> for Refusal {
         }
         if let Some(SlowBody { limit }) = cause.and_then(|cause| cause.downcast_ref::<SlowBody>()) {
             return Self::slow_body(*limit);
+        }
+        if cause.is_some_and(|cause| cause.is::<KeyEnded>()) {
+            return Self::unauthorized();
         }
         if !error.is(ErrorKind::Corrupt) {
             let path = error.path().cloned().map(Box::new);

@@ -51,7 +51,8 @@ use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
 use garth_engine::home::{Admitted, Scope};
 use garth_engine::{AccountStore, Home};
-use tokio::time::sleep;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
 use tracing::{Instrument as _, Level, Span};
 
 use self::call::{Answering, Call};
@@ -67,7 +68,7 @@ use self::table::{MEDIA_PATH, alias, routes_by_path};
 use self::transfer::check_head;
 use self::tree::Tree;
 use crate::answers::{PAGE, is_long};
-use crate::auth::{Denied, authorize, bearer};
+use crate::auth::{Denied, Standing, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
@@ -133,6 +134,8 @@ async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
 /// Admits a request to a route, and answers it.
 async fn serve(served: Served, route: &'static Route, request: Request) -> Response {
     let (mut head, mut body) = request.into_parts();
+    // Before the look-up, so that its time counts as passed.
+    let looked = Instant::now();
     let admitted = match authorize(&*served.home, &head.headers, route.scopes).await {
         Ok(admitted) => admitted,
         Err(denied) => {
@@ -143,8 +146,8 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
     };
     let answered = match arguments(&mut head).await {
         Ok(arguments) => {
-            let request =
-                Admission { served: &served, admitted: &admitted, route, arguments: &arguments, head: &head };
+            let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
+            let request = Admission { served, admitted, route, arguments, head, looked };
             let answered = request.answer(&mut body).await;
             answered.map_err(|refusal| request.logged(refusal, &Caller::default()))
         }
@@ -182,6 +185,8 @@ struct Admission<'a> {
     route: &'static Route,
     arguments: &'a Arguments,
     head: &'a Parts,
+    /// Time before the key was admitted.
+    looked: Instant,
 }
 
 impl<'a> Admission<'a> {
@@ -229,18 +234,25 @@ impl<'a> Admission<'a> {
         if !self.route.computes() && body.len() <= SMALL_BODY {
             return self.answer_here(&body).await;
         }
-        let route = self.route;
+        let (route, looked) = (self.route, self.looked);
         // The work runs on another thread, so it owns its data.
         let (served, admitted) = (self.served.clone(), self.admitted.clone());
         let (arguments, head, bytes) = (self.arguments.clone(), self.head.clone(), body.len());
         let work = async move {
             let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
-            Admission { served, admitted, route, arguments, head }.answer_here(&body).await
+            Admission { served, admitted, route, arguments, head, looked }.answer_here(&body).await
         };
         compute(self.served.home.env(), self.admitted.key().share(), bytes, work).await?
     }
 
+    /// Returns the key of the request, to look it up again.
+    fn standing(self) -> Standing<'a> {
+        Standing::new(&*self.served.home, &self.head.headers, self.admitted, self.looked)
+    }
+
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
+        // The body may have arrived late, and the turn on the threads that compute may have come late.
+        self.standing().renew().await?;
         if let Run::ReadControl(handler) | Run::WriteControl(handler) = self.route.run {
             return log_within(self.span(&Caller::default()), self.answer_control(handler, body)).await;
         }
@@ -421,6 +433,7 @@ impl<'a> Admission<'a> {
             reach,
             records: None,
             key,
+            standing: self.standing(),
             env: served.home.env(),
             model: served.model.as_ref(),
             embedder: served.embedder.as_ref(),
@@ -452,6 +465,7 @@ impl<'a> Admission<'a> {
         if length == Length::Long {
             // A long answer is built only when there is room for it.
             let room = answers.answer(account, PAGE).await?;
+            self.standing().renew().await?;
             return Ok(room.hold(run().await?));
         }
         let answer = run().await?;
@@ -465,6 +479,7 @@ impl<'a> Admission<'a> {
         // Discarded and read again: answers that wait for room would themselves take memory without a bound.
         drop(answer);
         let room = answers.answer(account, PAGE).await?;
+        self.standing().renew().await?;
         Ok(room.hold(run().await?))
     }
 
@@ -476,6 +491,8 @@ impl<'a> Admission<'a> {
             Length::Long => Some(answers.answer(account, PAGE).await?),
             Length::Passed | Length::Short | Length::Waiting | Length::Model | Length::Own => None,
         };
+        // It may have waited for room, or for its turn among equal requests.
+        self.standing().renew().await?;
         let answer = run.await?;
         // An answer of `Own` is in its room already.
         if length == Length::Own {

@@ -13,6 +13,7 @@ mod it {
     mod chat_model;
     mod connection;
     mod embedder;
+    mod ended_keys;
     mod error_paths;
     mod fairness;
     mod fs;

@@ -18,6 +18,7 @@ use super::retry::Retry;
 use super::tree::Tree;
 use super::twins::{Turn, Twins};
 use crate::answers::Rooms;
+use crate::auth::Standing;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::embedder::ServedEmbedder;
@@ -50,6 +51,8 @@ pub(super) struct Call<'a> {
     /// Key space of the idempotency records, for a call that writes through a view.
     pub(super) records: Option<KeySpace>,
     pub(super) key: &'a ApiKey,
+    /// The key, to be looked up again before received content is committed.
+    pub(super) standing: Standing<'a>,
     pub(super) env: &'a Env,
     /// Language model, if the operator has set one.
     pub(super) model: Option<&'a ServedModel>,

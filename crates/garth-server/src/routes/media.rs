@@ -2,7 +2,6 @@
 //! are read while they are sent.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -73,13 +72,12 @@ pub(super) async fn put(
             // A session without a session key is named by its id.
             let key = session.meta.session_key.as_ref().unwrap_or(&session.meta.id);
             let new = NewMedia::new(key, mime_type).file_name(&*fields.name).session(&session.meta.id);
-            media.put(&new, frames(body, call.limits.stall_time)).await
+            media.put(&new, frames(body, call)).await
         }
         // A repeat is answered even if the session was deleted after the first try.
-        Err(error) if error.is(ErrorKind::NotFound) => media
-            .put_before(frames(body, call.limits.stall_time))
-            .await
-            .and_then(|before| before.ok_or(error)),
+        Err(error) if error.is(ErrorKind::NotFound) => {
+            media.put_before(frames(body, call)).await.and_then(|before| before.ok_or(error))
+        }
         Err(error) => Err(error),
     };
     let stored = stored.map_err(|error| match error.kind() {
@@ -149,15 +147,20 @@ pub(super) fn item(stored: &Stored) -> Value {
     })
 }
 
-/// Returns the frames of a body as a stream. It fails if a frame takes longer than `stall_time`.
-fn frames(
-    body: &mut Body,
-    stall_time: Duration,
-) -> impl Stream<Item = garth_engine::Result<Bytes>> + Send + '_ {
-    let frames = futures::stream::unfold(body, move |body| async move {
+/// Returns the frames of a body as a stream. It fails if a frame takes longer than `stall_time`, or the key
+/// of the request ends before the body does.
+fn frames<'b>(
+    body: &'b mut Body,
+    call: &Call<'b>,
+) -> impl Stream<Item = garth_engine::Result<Bytes>> + Send + use<'b> {
+    let (stall_time, standing) = (call.limits.stall_time, call.standing);
+    let frames = futures::stream::unfold((body, standing), move |(body, mut standing)| async move {
         let frame = timeout(stall_time, body.frame()).await;
+        let valid = standing.renew().await;
         let piece = match frame {
             Err(_) => Err(SlowBody::error(stall_time)),
+            // Also at the end: the content is committed next.
+            Ok(_) if valid.is_err() => valid.map(|()| Bytes::new()),
             Ok(None) => return None,
             Ok(Some(Err(_))) => {
                 Err(Error::new(ErrorKind::InvalidArgument, "the body broke off or is badly encoded"))
@@ -165,7 +168,7 @@ fn frames(
             // Trailers have no data.
             Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
         };
-        Some((piece, body))
+        Some((piece, (body, standing)))
     });
     frames.boxed()
 }

@@ -31,9 +31,10 @@ const RECEIVED: usize = 2 << 20;
 const SENT: u64 = 1 << 20;
 
 /// Returns the body of a request as a stream. It fails with [`SlowBody`] if nothing arrives for `stall_time`,
-/// or less than 1 MiB within `body_time`.
+/// or less than 1 MiB within `body_time`; and if the key of the request ends before the body does, so that
+/// nothing of it is committed.
 pub(super) async fn incoming<'b>(
-    call: &Call<'_>,
+    call: &Call<'b>,
     body: &'b mut Body,
 ) -> Result<BoxStream<'b, garth_engine::Result<Bytes>>, Refusal> {
     let is_short = body.size_hint().upper().is_some_and(|bytes| bytes <= SHORT);
@@ -41,19 +42,23 @@ pub(super) async fn incoming<'b>(
         true => None,
         false => Some(call.transfers.transfer(call.key.share(), RECEIVED).await?),
     };
-    let (pace, limit) = (Pace::new(call.limits), call.limits.body_time);
-    let pieces = stream::unfold((body, pace, room), move |(body, mut pace, room)| async move {
+    let (pace, limit, standing) = (Pace::new(call.limits), call.limits.body_time, call.standing);
+    let state = (body, pace, standing, room);
+    let pieces = stream::unfold(state, move |(body, mut pace, mut standing, room)| async move {
         let began = Instant::now();
         let frame = timeout(pace.wait(), body.frame()).await;
+        let (waited, valid) = (began.elapsed(), standing.renew().await);
         let piece = match frame {
             Err(_) => Err(SlowBody::error(limit)),
+            // Also at the end: the content is committed next.
+            Ok(_) if valid.is_err() => valid.map(|()| Bytes::new()),
             Ok(None) => return None,
             Ok(Some(Err(_))) => Err(Error::invalid("the body broke off or is badly encoded")),
             // Trailers have no data.
             Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
         };
-        pace.took(began.elapsed(), piece.as_ref().map_or(0, Bytes::len));
-        Some((piece, (body, pace, room)))
+        pace.took(waited, piece.as_ref().map_or(0, Bytes::len));
+        Some((piece, (body, pace, standing, room)))
     });
     Ok(pieces.boxed())
 }
