@@ -6,6 +6,7 @@ mod agents;
 mod batch;
 mod call;
 mod control;
+mod cursor_tree;
 mod fs;
 mod header;
 mod identity;
@@ -51,12 +52,12 @@ use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
 use garth_engine::home::{Admitted, Scope};
 use garth_engine::{AccountStore, Home};
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument as _, Level, Span};
 
 use self::call::{Answering, Call};
 use self::control::{ControlCall, ControlHandler};
+use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
 use self::nearest_route::nearest_route;
 use self::query::query;
@@ -294,6 +295,7 @@ impl<'a> Admission<'a> {
         let declared: Vec<&[Field]> = self.route.field_groups().collect();
         let fields = Fields::parse((self.route.path, self.arguments), body, &declared)?;
         let (retry, key) = (self.retry(&fields, body)?, self.admitted.key());
+        let fields = fields.of_tree(Cow::Borrowed(self.admitted.tree()));
         if !key.binding.is_free() {
             // No bound key has the scope `admin`; this holds also if one was stored by other means.
             return Err(Refusal::bound_key());
@@ -417,6 +419,8 @@ impl<'a> Admission<'a> {
         let named = named_account(route.tree, &fields)?.map(Cow::into_owned);
         let account = self.account(own, named.as_deref()).await?;
         let retry = self.retry(&fields, body)?;
+        let tree = tree_of(&*served.home, self.admitted, route.tree, &fields).await?;
+        let fields = fields.of_tree(tree);
         let key = self.admitted.key();
         let mut caller = Caller::read(route.tree, &key.binding, arguments, &fields)?;
         let reach = self.reach(account, &mut caller)?;

@@ -1,5 +1,6 @@
-//! Cursors of pages. Only a cursor that the same request returned is accepted. One of another request would
-//! mix its pages with those of this one, and a truncated or invented one would shift a page.
+//! Cursors of pages. Only a cursor that the same request to the same tree returned is accepted. One of
+//! another request would mix its pages with those of this one, one of a deleted account would skip items of
+//! another account of its name, and a truncated or invented one would shift a page.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -50,6 +51,11 @@ impl RequestHash {
             }
         }
         Self(hash.finalize().into())
+    }
+
+    /// Returns the hash of the request to a tree of this name.
+    pub(super) fn in_tree(self, tree: &str) -> Self {
+        Self(Sha256::new().chain_update(self.0).chain_update(tree).finalize().into())
     }
 
     /// Returns the hash as bytes.
@@ -109,6 +115,10 @@ mod tests {
                 assert!(position(&list, &cursor[..cut]).is_err(), "{cut} of {cursor}");
             }
         }
+        let (one, other) = (list.in_tree("one"), list.in_tree("other"));
+        assert!(
+            position(&one, &encoded(&one, "a")).is_ok() && position(&other, &encoded(&one, "a")).is_err()
+        );
         for made_up in ["", "00", "zzz", "99999999", "\0", "Li4vLi4v", "é"] {
             assert!(position(&list, made_up).is_err(), "{made_up}");
         }

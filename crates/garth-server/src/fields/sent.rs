@@ -39,6 +39,8 @@ pub(crate) struct Fields<'a> {
     path: &'static str,
     /// Arguments of the path, such as `{agent}`, percent-decoded.
     arguments: &'a [(String, String)],
+    /// Name of the tree that the cursors of the request belong to.
+    tree: Cow<'a, str>,
     sent: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
@@ -66,8 +68,13 @@ impl<'a> Fields<'a> {
         }
         match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
             Some((name, _)) => Err(unknown(name, declared)),
-            None => Ok(Self { path, arguments, sent: fields }),
+            None => Ok(Self { path, arguments, tree: Cow::Borrowed(""), sent: fields }),
         }
+    }
+
+    /// Sets the tree that the request reads. Cursors are valid only for requests that read the same one.
+    pub(crate) fn of_tree(self, tree: Cow<'a, str>) -> Self {
+        Self { tree, ..self }
     }
 
     /// Reads a field as its type. `default` is the value of a field that is left out.
@@ -113,7 +120,7 @@ impl<'a> Fields<'a> {
 
     fn hash(&self) -> RequestHash {
         working(self.sorted().map(|(_, json)| json.len()).sum());
-        RequestHash::of(self.path, self.arguments, self.sorted())
+        RequestHash::of(self.path, self.arguments, self.sorted()).in_tree(&self.tree)
     }
 
     /// Returns the name and the JSON of each field, in the order of names.

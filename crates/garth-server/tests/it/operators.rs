@@ -240,7 +240,7 @@ fn deletion_ends_calls_in_progress() {
     let packs = world.server.home.folder().join("accounts").join(folder).join("packs");
     let headers = format!("authorization: Bearer {}\r\n", world.server.key("beta", &[Scope::Admin]));
     let [mut uploading, mut waiting] = [(); 2].map(|()| Connection::open(world.server.address));
-    let wait = json!({"since": 1000, "wait_ms": 20_000}).to_string();
+    let wait = json!({"since": world.heads()[1], "wait_ms": 20_000}).to_string();
     waiting.send(&request("POST", "/v1/tree/wait", &headers, wait.as_bytes()));
     let upload = request("PUT", "/v1/fs/notes/large", &headers, &vec![7_u8; 4 << 20]);
     let (first, rest) = upload.split_at(3 << 20);
@@ -309,6 +309,79 @@ fn concurrent_deletions_have_one_winner() {
         calls.into_iter().map(|call| call.join().unwrap()).filter(|deleted| *deleted).count()
     });
     assert_eq!(deleted, 1);
+}
+
+/// Positions in a deleted account mean nothing in another one of its name.
+#[test]
+fn cursors_end_with_their_account() {
+    let world = World::new();
+    let fill = || {
+        let own = world.server.key("beta", &[Scope::Admin]);
+        for name in ["a", "b", "c"] {
+            let attrs = json!({"tags": ["x"]});
+            let path = format!("/docs/{name}.md");
+            let op = json!({"op": "write", "path": path, "text": "tea\n", "parents": true, "attrs": attrs});
+            let reply = world.server.post_as(&own, "batch", json!({"ops": [op]}).to_string());
+            assert_eq!(reply.status, 200, "{}", reply.text());
+        }
+        own
+    };
+    let calls = |top: &str| {
+        [
+            ("tree/find", json!({"tag": "x", "in": [format!("{top}/docs")]})),
+            ("tree/changes", json!({"within": [format!("{top}/docs")]})),
+            ("tree/list", json!({"path": format!("{top}/docs")})),
+            ("tree/walk", json!({"path": format!("{top}/docs")})),
+            ("tree/glob", json!({"pattern": format!("{top}/docs/*.md")})),
+            ("tree/grep", json!({"expressions": ["tea"], "path": format!("{top}/docs")})),
+        ]
+    };
+    let own = fill();
+    let first = |key: &str, call: &str, body: &Value| {
+        let mut body = body.clone();
+        body["limit"] = json!(1);
+        let reply = world.server.post_as(key, call, body.to_string());
+        assert_eq!(reply.status, 200, "{call} {body}: {}", reply.text());
+        body["cursor"] = reply.json()["next_cursor"].clone();
+        assert!(body["cursor"].is_string(), "{call} {body}: {}", reply.text());
+        body
+    };
+    let of_account: Vec<_> =
+        calls("").into_iter().map(|(call, body)| (call, first(&own, call, &body))).collect();
+    let of_home = calls("/accounts/beta").into_iter();
+    let of_home: Vec<_> = of_home.map(|(call, body)| (call, first(&world.operator, call, &body))).collect();
+    let ask = |key: &str, call: &str, body: &Value| world.server.post_as(key, call, body.to_string());
+    for (key, (call, body)) in
+        of_account.iter().map(|page| (&own, page)).chain(of_home.iter().map(|page| (&world.operator, page)))
+    {
+        assert_eq!(ask(key, call, body).status, 200, "{call} {body}");
+    }
+    block_on(world.server.home.delete_account("beta")).unwrap();
+    block_on(world.server.home.create_account("beta")).unwrap();
+    let own = fill();
+    for (key, (call, body)) in
+        of_account.iter().map(|page| (&own, page)).chain(of_home.iter().map(|page| (&world.operator, page)))
+    {
+        let message = ask(key, call, body).refused(400, "VALIDATION_ERROR");
+        assert!(message.contains("leave \"cursor\" out"), "{call} {body}: {message}");
+    }
+}
+
+#[test]
+fn position_after_the_last_commit_is_refused() {
+    let world = World::new();
+    let [head, _] = world.heads();
+    for (call, body) in [
+        ("tree/changes", json!({"since": head + 1})),
+        ("tree/wait", json!({"since": head + 1, "wait_ms": 30_000})),
+    ] {
+        let message = world.server.post(call, body.to_string()).refused(400, "VALIDATION_ERROR");
+        assert!(message.contains(&format!("the last one is {head}")), "{call}: {message}");
+    }
+    let body = json!({"within": ["/accounts/acme"], "since": head + 1});
+    world.post("tree/changes", &body).refused(400, "VALIDATION_ERROR");
+    let commits = world.server.ok("tree/changes", json!({"since": head}).to_string())["commits"].clone();
+    assert_eq!(commits, json!([]));
 }
 
 #[test]

@@ -109,11 +109,24 @@ pub(in crate::routes) async fn changes(
     let mut asked = ChangesQuery::since(since).limit(fields.page.limit);
     asked.within = tree_paths(&fields.within)?;
     let found = start.fs.changes(&asked).await?;
+    check_since(since.seq, found.head)?;
     let until = found.until;
     let next =
         (until.seq < found.head).then(|| start.cursor(call, &format!("{}-{}", until.seq, until.changes)));
     let answer = Answer::new().with("commits", &found.commits)?;
     answer.with("until", &until)?.with("head", &found.head)?.page(next.as_deref())
+}
+
+/// Refuses a position after the last commit. It is one of another log, such as that of a deleted account of
+/// the same name: without the refusal, the caller would wait for commits that it has missed.
+pub(super) fn check_since(since: Seq, head: Seq) -> Result<(), Refusal> {
+    if since <= head {
+        return Ok(());
+    }
+    Err(Refusal::validation(format!(
+        "the commit {since} does not exist: the last one is {head}; the position is one of another log, so read \
+         the tree again and begin at its last commit"
+    )))
 }
 
 /// Returns the position in the log of a cursor.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::address::Address;
+use super::log::check_since;
 use super::paging::Past;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, fields, integer, string_of, tree_path};
@@ -70,6 +71,7 @@ pub(in crate::routes) async fn wait(
     _: &Call<'_>,
     fields: WaitFields<'_>,
 ) -> Result<Value, Refusal> {
+    check_since(Seq(fields.since), fs.head().await?.seq)?;
     let time = Duration::from_millis(fields.wait_ms);
     let head = match timeout(time, fs.wait(Seq(fields.since))).await {
         Ok(head) => head?,
