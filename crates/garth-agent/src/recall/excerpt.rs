@@ -10,8 +10,8 @@ use unicode_segmentation::UnicodeSegmentation as _;
 /// Bytes of a text whose pieces are compared, 8 KiB. Of a longer one it is the part with the most different
 /// words of the question.
 const COMPARED: usize = 8 << 10;
-/// Share of a neighbour's score that counts for a piece, as in the search.
-const BESIDE: f64 = 0.5;
+/// Bytes of a piece: a line or sentence of this length is not divided. A third of the shortest excerpt.
+const PIECE: usize = 160;
 
 /// Words of a question in a text. They are looked for once, however many excerpts there are.
 #[derive(Debug)]
@@ -43,24 +43,99 @@ impl FoundTerms {
     }
 }
 
-/// Returns a range of at most `most` bytes with the piece of the text that answers the question best, by its
-/// words and its meaning, and with what is around it. It begins and ends with a line, or else with a sentence or
-/// a word.
-pub(super) fn excerpt(text: &str, question: &Question, found: &FoundTerms, most: usize) -> Range<usize> {
-    if text.len() <= most {
-        return 0..text.len();
+/// Pieces of a text, to find the part that answers a question best.
+#[derive(Debug)]
+pub(super) struct Excerpts {
+    /// Ranges of the pieces, which follow each other.
+    pieces: Vec<Range<usize>>,
+    /// Terms of the question in each piece: one bit for each.
+    terms: Vec<u128>,
+    /// Tokens of each piece, and their weights: by rarity in this text, so that no other text decides what is
+    /// shown of it.
+    tokens: Vec<Vec<u32>>,
+    weights: Weights,
+    asked: Embedding,
+}
+
+impl Excerpts {
+    /// Divides a text, in which the words of the question were `found`.
+    pub(super) fn of(text: &str, question: &Question, found: &FoundTerms) -> Self {
+        let tokens_of = |text: &str| {
+            let mut all = Vec::new();
+            tokens(text, &mut all);
+            all
+        };
+        let pieces = pieces(text, compared(text, found));
+        let mut places = found.places.iter().peekable();
+        let mut terms_before = |end: usize| {
+            let mut terms = 0_u128;
+            while let Some((_, term)) = places.next_if(|(at, _)| *at < end) {
+                terms |= 1 << term;
+            }
+            terms
+        };
+        // Those before the first piece belong to none.
+        terms_before(pieces.first().map_or(0, |first| first.start));
+        let terms = pieces.iter().map(|piece| terms_before(piece.end)).collect();
+        let tokens: Vec<Vec<u32>> = pieces.iter().map(|piece| tokens_of(&text[piece.clone()])).collect();
+        let weights = Weights::by_rarity(tokens.iter().map(Vec::as_slice));
+        let words: Vec<&str> = question.terms().iter().map(|term| term.word.as_str()).collect();
+        let asked = Embedding::new(&tokens_of(&words.join(" ")), &weights);
+        Self { pieces, terms, tokens, weights, asked }
     }
-    let pieces = pieces(text, compared(text, found), most / 3);
-    let scores = scores(text, question, found, &pieces);
-    // An answer is often in the piece beside the one that names its subject.
-    let beside = |place: usize| {
-        let others = [place.checked_sub(1), Some(place + 1)].into_iter().flatten();
-        others.filter_map(|other| scores.get(other)).fold(0.0, |most: f64, score| most.max(*score))
-    };
-    let scores = scores.iter().enumerate().map(|(place, score)| score + BESIDE * beside(place));
-    // The first of equals.
-    let best = scores.enumerate().fold((0, f64::MIN), |best, one| if one.1 > best.1 { one } else { best });
-    around(&pieces, best.0, most)
+
+    /// Returns a range of at most `most` bytes: the pieces that answer the question best together, by its words
+    /// and its meaning, in half of the bytes, and those around them. It begins and ends with a line, or else
+    /// with a sentence or a word. Empty if no piece is so short.
+    pub(super) fn best(&self, question: &Question, most: usize) -> Range<usize> {
+        let mut best = (f64::MIN, 0..0);
+        for first in 0..self.pieces.len() {
+            let mut shown = first..first + 1;
+            while shown.end < self.pieces.len() && self.length(&(first..shown.end + 1)) <= most / 2 {
+                shown.end += 1;
+            }
+            let score = self.score(question, shown.clone());
+            // The first of equals.
+            if score > best.0 && self.length(&shown) <= most {
+                best = (score, shown);
+            }
+        }
+        self.around(best.1, most)
+    }
+
+    /// Returns how well some pieces answer the question: the share of its words that they have, and the cosine
+    /// of their meanings.
+    fn score(&self, question: &Question, shown: Range<usize>) -> f64 {
+        let terms = self.terms[shown.clone()].iter().fold(0, |all, terms| all | terms);
+        let meaning = Embedding::new(&self.tokens[shown].concat(), &self.weights).cosine(&self.asked);
+        question.share_of(terms) + f64::from(meaning).max(0.0)
+    }
+
+    /// Returns the range of some pieces with as many of those around them as fit: in turn one before and one
+    /// after. An answer is often beside the words that name its subject.
+    fn around(&self, mut shown: Range<usize>, most: usize) -> Range<usize> {
+        let grown = |shown: &Range<usize>, after: bool| {
+            let grown = match after {
+                true => shown.start..shown.end + 1,
+                false => shown.start.checked_sub(1)?..shown.end,
+            };
+            (grown.end <= self.pieces.len() && self.length(&grown) <= most).then_some(grown)
+        };
+        if shown.is_empty() {
+            return 0..0;
+        }
+        let mut after = false;
+        while let Some(grown) = grown(&shown, after).or_else(|| grown(&shown, !after)) {
+            after = !after;
+            shown = grown;
+        }
+        self.pieces[shown.start].start..self.pieces[shown.end - 1].end
+    }
+
+    /// Returns the bytes of some pieces.
+    fn length(&self, shown: &Range<usize>) -> usize {
+        self.pieces[shown.end - 1].end - self.pieces[shown.start].start
+    }
 }
 
 /// Returns the part of a text whose pieces are compared: all of it, or the part of a long one that has the most
@@ -73,25 +148,23 @@ fn compared(text: &str, found: &FoundTerms) -> Range<usize> {
     start..text.floor_char_boundary((start + COMPARED).min(text.len()))
 }
 
-/// Divides a part of a text into lines, those longer than `most` bytes into sentences, and longer sentences at
+/// Divides a part of a text into lines, those longer than [`PIECE`] into sentences, and longer sentences at
 /// spaces.
-fn pieces(text: &str, part: Range<usize>, most: usize) -> Vec<Range<usize>> {
+fn pieces(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
     let (mut pieces, mut start) = (Vec::new(), part.start);
     let mut add = |piece: &str| {
         pieces.push(start..start + piece.len());
         start += piece.len();
     };
     for line in text[part].split_inclusive('\n') {
-        if line.len() <= most {
+        if line.len() <= PIECE {
             add(line);
             continue;
         }
         for mut sentence in line.split_sentence_bounds() {
-            while sentence.len() > most {
-                let cut = sentence.floor_char_boundary(most).max(1);
+            while sentence.len() > PIECE {
+                let cut = sentence.floor_char_boundary(PIECE);
                 let cut = sentence[..cut].rfind(' ').map_or(cut, |space| space + 1);
-                // A character can be longer than a piece.
-                let cut = sentence.ceil_char_boundary(cut);
                 add(&sentence[..cut]);
                 sentence = &sentence[cut..];
             }
@@ -101,49 +174,6 @@ fn pieces(text: &str, part: Range<usize>, most: usize) -> Vec<Range<usize>> {
         }
     }
     pieces
-}
-
-/// Returns how well each piece answers the question: the share of its words that the piece has, and the cosine
-/// of their meanings.
-fn scores(text: &str, question: &Question, found: &FoundTerms, pieces: &[Range<usize>]) -> Vec<f64> {
-    let tokens_of = |text: &str| {
-        let mut all = Vec::new();
-        tokens(text, &mut all);
-        all
-    };
-    let words: Vec<&str> = question.terms().iter().map(|term| term.word.as_str()).collect();
-    let asked = tokens_of(&words.join(" "));
-    let all: Vec<Vec<u32>> = pieces.iter().map(|piece| tokens_of(&text[piece.clone()])).collect();
-    // By rarity in this text, so that no other text decides what is shown of it.
-    let weights = Weights::by_rarity(all.iter().map(Vec::as_slice));
-    let asked = Embedding::new(&asked, &weights);
-    let mut rest = found.places.iter().peekable();
-    let score = |(piece, tokens): (&Range<usize>, &Vec<u32>)| {
-        let mut terms = 0_u128;
-        while let Some((_, term)) = rest.next_if(|(at, _)| *at < piece.end) {
-            terms |= 1 << term;
-        }
-        question.share_of(terms) + f64::from(Embedding::new(tokens, &weights).cosine(&asked)).max(0.0)
-    };
-    pieces.iter().zip(&all).map(score).collect()
-}
-
-/// Returns the piece at a place with as many of those around it as fit: in turn one before it and one after.
-fn around(pieces: &[Range<usize>], place: usize, most: usize) -> Range<usize> {
-    let (mut shown, mut after) = (place..place + 1, false);
-    let length = |shown: &Range<usize>| pieces[shown.end - 1].end - pieces[shown.start].start;
-    let grown = |shown: &Range<usize>, after: bool| {
-        let grown = match after {
-            true => shown.start..shown.end + 1,
-            false => shown.start.checked_sub(1)?..shown.end,
-        };
-        (grown.end <= pieces.len() && length(&grown) <= most).then_some(grown)
-    };
-    while let Some(grown) = grown(&shown, after).or_else(|| grown(&shown, !after)) {
-        after = !after;
-        shown = grown;
-    }
-    pieces[shown.start].start..pieces[shown.end - 1].end
 }
 
 /// Returns the start of the `length` bytes that have the most different terms.
@@ -182,7 +212,7 @@ mod tests {
 
     fn of(text: &str, asked: &str, most: usize) -> String {
         let question = Question::parse(asked).unwrap();
-        text[excerpt(text, &question, &found(text, asked), most)].to_owned()
+        text[Excerpts::of(text, &question, &found(text, asked)).best(&question, most)].to_owned()
     }
 
     #[test]
@@ -198,7 +228,7 @@ mod tests {
         #[test]
         fn excerpt_is_bounded_and_valid_utf8(text in "(\\PC|[ab \n]){0,80}", most in 1_usize..60) {
             let question = Question::parse("a b").unwrap();
-            let range = excerpt(&text, &question, &found(&text, "a b"), most);
+            let range = Excerpts::of(&text, &question, &found(&text, "a b")).best(&question, most);
             prop_assert!(text.get(range.clone()).is_some() && range.len() <= most, "{range:?}");
         }
     }

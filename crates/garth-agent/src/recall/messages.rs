@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::excerpt::{FoundTerms, excerpt};
+use super::excerpt::{Excerpts, FoundTerms};
 use super::fence::{harmless, word};
 use crate::session::{Block, Message, Role};
 use garth_engine::error::{ErrorKind, Result};
@@ -117,7 +117,10 @@ fn body(text: &str) -> String {
 
 /// Returns the part of a text that answers the question best. `…` stands for what is left out.
 fn part(text: &str, (question, found): (&Question, &FoundTerms), most: usize) -> String {
-    let Range { start, end } = excerpt(text, question, found, most);
+    let Range { start, end } = match text.len() <= most {
+        true => 0..text.len(),
+        false => Excerpts::of(text, question, found).best(question, most),
+    };
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
     format!("{before}{}{after}", text[start..end].trim())
 }

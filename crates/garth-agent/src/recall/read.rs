@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::excerpt::{FoundTerms, excerpt};
+use super::excerpt::{Excerpts, FoundTerms};
 use super::unit::{Form, Parts, SourceFile, Unit, What};
 use crate::memory::{
     ABSTRACT, Layer, Layers, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of,
@@ -321,9 +321,9 @@ impl RegionText<'_> {
         if !shorter.is_empty()
             && let Ok(text) = std::str::from_utf8(&self.bytes[passage.clone()])
         {
-            let found = FoundTerms::of(text, question);
+            let excerpts = Excerpts::of(text, question, &FoundTerms::of(text, question));
             for most in shorter {
-                let best = excerpt(text, question, &found, most);
+                let best = excerpts.best(question, most);
                 let best = passage.start + best.start..passage.start + best.end;
                 forms.extend((!best.is_empty()).then(|| cut(best, What::Excerpt)));
             }

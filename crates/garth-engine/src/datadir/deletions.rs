@@ -214,7 +214,7 @@ mod tests {
     use crate::datadir::DataDir;
     use crate::env::Env;
     use crate::fs::FileSystemExt as _;
-    use crate::home::{AccountState, Home, KeysPage, Scope, is_being_deleted};
+    use crate::home::{AccountState, Home, KeyOwner, KeysPage, Scope, is_being_deleted};
     use crate::model::{At, Ino};
     use crate::path::TreePath;
 
@@ -256,7 +256,7 @@ mod tests {
         for missing in [
             block_on(Home::account(&data, "a")).unwrap_err(),
             block_on(data.account("a")).unwrap_err(),
-            block_on(data.count_keys(Some("a"))).unwrap_err(),
+            block_on(data.count_keys(&KeyOwner::named("a"))).unwrap_err(),
         ] {
             assert!(missing.is(ErrorKind::NotFound) && is_being_deleted(&missing), "{missing}");
         }

@@ -8,7 +8,7 @@ use garth_agent::nearest::nearest;
 use garth_engine::compute::working;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::cursor::{self, RequestHash};
 use super::field::Field;
@@ -107,10 +107,12 @@ impl<'a> Fields<'a> {
 
     /// Returns a page of items. `next` is the position of the next page; the last page names none.
     pub(crate) fn page(&self, items: Vec<Value>, next: Option<&str>) -> Value {
-        match next {
-            Some(next) => json!({"items": items, "has_more": true, "next_cursor": self.cursor_of(next)}),
-            None => json!({"items": items}),
+        let mut page = Map::from_iter([("items".to_owned(), Value::Array(items))]);
+        if let Some(next) = next {
+            page.insert("has_more".to_owned(), true.into());
+            page.insert("next_cursor".to_owned(), self.cursor_of(next).into());
         }
+        Value::Object(page)
     }
 
     /// Returns the hash of this request, without the fields of its page, for a cursor that is sealed.
