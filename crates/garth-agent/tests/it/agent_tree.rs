@@ -256,7 +256,18 @@ async fn tree_hides_the_rest_of_the_account() {
     }
     let link = Op::symlink(p("/out"), "/../../chats/one-more/f");
     tree.commit(link.into()).await.unwrap();
-    for path in ["/../one-more/f", "/out", "/.user/../../../bob/agents/scout/f", "/.garth", "/../.garth"] {
+    tree.commit(Op::symlink(p("/top"), "/").into()).await.unwrap();
+    for path in [
+        "/../one-more/f",
+        "/out",
+        "/.user/../../../bob/agents/scout/f",
+        "/.garth",
+        "/../.garth",
+        "/top/../one-more/f",
+        "/top/../chats/one-more/f",
+        "/top/.user/../../../bob/agents/scout/f",
+        "/top/../../f",
+    ] {
         let resolved =
             garth_engine::fs::resolve::stat(&*tree, path, garth_engine::fs::resolve::Follow::Yes).await;
         assert!(resolved.is_err(), "{path}: {resolved:?}");

@@ -91,8 +91,11 @@ fn links_stay_in_their_account() {
         garth.ok(&["--account", "acme", "ln", "-s", to, &format!("/notes/{name}")]);
     }
     assert_eq!(garth.ok(&["cat", "--operator", "/accounts/acme/notes/own"]), "acme drinks tea\n");
-    let output = garth.run(&["cat", "--operator", "/accounts/acme/notes/other"], b"");
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), String::new()));
+    garth.ok(&["--account", "acme", "ln", "-s", "/", "/notes/top"]);
+    for path in ["/accounts/acme/notes/other", "/accounts/acme/notes/top/../beta/notes/tea.md"] {
+        let output = garth.run(&["cat", "--operator", path], b"");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), String::new()), "{path}");
+    }
 }
 
 #[test]

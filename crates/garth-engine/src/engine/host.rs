@@ -431,4 +431,8 @@ impl ViewBase for HostFs {
             registry: None,
         }))
     }
+
+    fn link_root(&self, _: &TreePath) -> TreePath {
+        TreePath::root()
+    }
 }

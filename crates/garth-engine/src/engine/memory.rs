@@ -459,6 +459,10 @@ impl ViewBase for MemoryFs {
             registry: Some(self.read().registry.clone()),
         }))
     }
+
+    fn link_root(&self, _: &TreePath) -> TreePath {
+        TreePath::root()
+    }
 }
 
 impl State {

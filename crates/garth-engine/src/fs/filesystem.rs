@@ -279,11 +279,12 @@ pub trait ViewBase: FileSystem {
         lowering.raise(lowering.home().id, path).as_ref() == Some(path)
     }
 
-    /// Returns the directory that the target of a symbolic link at `link` cannot leave: an absolute target
-    /// begins there, and `..` in a target stops there.
-    fn link_root(&self, _link: &TreePath) -> TreePath {
-        TreePath::root()
-    }
+    /// Returns the directory that a path cannot leave once it has followed a symbolic link at `link`: an
+    /// absolute target begins there, and `..` stops there, in the target and in the rest of the path. This is
+    /// `/`, or the root of the part that the link is in, for a tree whose parts must not lead to each other.
+    /// A view returns the answer of the filesystem that shows it the link, in its own paths: a view of such a
+    /// tree must not join the parts again.
+    fn link_root(&self, link: &TreePath) -> TreePath;
 
     /// Returns the directories of stores to look in for the paths `within`; none if this filesystem lacks the
     /// ability.

@@ -2,6 +2,12 @@
 //! namespace of the filesystem that is asked: the target of a link is looked up there like any path, and `..`
 //! stops at its root.
 //!
+//! A tree can consist of parts that must not lead to each other, such as accounts. Each link has a
+//! [root](crate::fs::ViewBase::link_root): `/`, or the root of its part. Once a link is followed, neither its
+//! target nor the rest of the path leaves this root, whatever links and `..` follow. So a part cannot lead a
+//! path that a reader writes into another part. In a tree without such parts the root is always `/`, and `..`
+//! after a link is the parent of its target, as in POSIX.
+//!
 //! Engines follow no links. If a link is swapped in after a path was resolved, the engine returns an error
 //! about that link, or the link itself, and the caller resolves again ([`retry`], [`stat`]). No race can lead
 //! outside. The reasons: `docs/decisions/links-above-engines.md`.
@@ -136,14 +142,14 @@ async fn shortcut<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) ->
 }
 
 async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
-    // Segments still to take, the next one last, each with the depth at which its `..` stops.
+    // Segments still to take, the next one last, each with the depth of the directory that it cannot leave.
     let mut todo: Vec<(String, usize)> = segments(path).map(|segment| (segment, 0)).collect();
     let mut done = TreePath::root();
     let mut links = 0;
     while let Some((segment, floor)) = todo.pop() {
         if segment == ".." {
-            // `..` of the root is the root, so nothing outside of the tree is reached, and by a link nothing
-            // outside of the part that its target belongs to.
+            // `..` of the root is the root, so nothing outside of the tree is reached, and after a link
+            // nothing outside of its root.
             if done.segments().count() > floor {
                 done = done.parent().unwrap_or_default();
             }
@@ -170,13 +176,15 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
                         "too many levels of symbolic links",
                     ));
                 }
-                // An absolute target is one of this tree, whose root is that of the view, or of the part of
-                // it that the link is in.
-                let root = fs.view_base().link_root(&here);
+                // An absolute target is one of this tree, or of the part of it that the link is in.
+                let root = link_root(fs, &here, floor);
                 let floor = root.segments().count();
-                if target.starts_with('/') {
+                if target.starts_with('/') || !done.is_within(&root) {
                     done = root;
                 }
+                // Those that follow the link, too: otherwise a link to the root of its part, and a `..` that
+                // the reader wrote after it, would leave the part.
+                todo.iter_mut().for_each(|(_, depth)| *depth = floor.max(*depth));
                 // The segments of the target come before those that follow the link.
                 todo.extend(segments(&target).map(|segment| (segment, floor)));
                 if todo.iter().map(|(segment, _)| segment.len() + 1).sum::<usize>() > 2 * MAX_PATH {
@@ -193,6 +201,16 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
         }
     }
     Ok(done)
+}
+
+/// Returns the directory that the path cannot leave after a link at `link`: the root of the link, but nothing
+/// above the first `floor` segments, which an earlier link has set.
+fn link_root<F: FileSystem + ?Sized>(fs: &F, link: &TreePath, floor: usize) -> TreePath {
+    let root = fs.view_base().link_root(link);
+    if root.segments().count() >= floor {
+        return root;
+    }
+    link.segments().take(floor).fold(TreePath::root(), |dir, name| TreePath::from_row(dir.key(), name))
 }
 
 fn segments(path: &str) -> impl Iterator<Item = String> + '_ {

@@ -335,6 +335,12 @@ impl ViewBase for Scope {
         Box::new(ScopeLowering { scope: self.clone(), base: self.base.view_base().lowering() })
     }
 
+    fn link_root(&self, link: &TreePath) -> TreePath {
+        let root = self.down(link).map(|link| self.base.view_base().link_root(&link));
+        // A limit above the directory is no limit below it.
+        root.ok().and_then(|root| self.up(&root)).unwrap_or_default()
+    }
+
     fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         self.base.view_base().sought(&self.within(within)?, by)
     }

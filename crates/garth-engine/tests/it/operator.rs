@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use futures::executor::block_on;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::home::OperatorTree;
 use garth_engine::model::{
-    At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Kind, Moment, NamesPage, Op, Page,
-    SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
+    At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Kind, Moment, NamesPage, Op, Owner,
+    Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
 };
 use garth_engine::rule::sample;
+use garth_engine::view::{Mount, Overlay, Scope};
 use garth_engine::{DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 
 struct World {
@@ -56,9 +58,14 @@ impl World {
     }
 
     fn read(&self, text: &str) -> Result<String, Error> {
-        let (path, _) = block_on(resolve::stat(&self.all, text, Follow::Yes))?;
-        block_on(self.all.read_to_string(&path))
+        read(&self.all, text)
     }
+}
+
+/// Reads a file at a path as a person writes it.
+fn read(fs: &dyn FileSystem, text: &str) -> Result<String, Error> {
+    let (path, _) = block_on(resolve::stat(fs, text, Follow::Yes))?;
+    block_on(fs.read_to_string(&path))
 }
 
 #[test]
@@ -151,10 +158,14 @@ fn links_stay_in_their_account() {
     link("top", "/");
     link("by-top", "top/../../beta/notes/tea.md");
     link("to-link", "/notes/above");
+    link("here", ".");
     for name in ["absolute", "relative", "top/notes/tea.md"] {
         assert_eq!(world.read(&format!("/accounts/acme/notes/{name}")).unwrap(), "acme drinks tea\n");
     }
-    for name in ["other", "above", "far-above", "by-top", "to-link"] {
+    // A path that a person writes cannot leave the account after a link of it.
+    let written = ["top/../beta/notes/tea.md", "top/../accounts/beta/notes/tea.md"];
+    let further = ["here/../../../beta/notes/tea.md", "here/top/../notes/top/../../beta/notes/tea.md"];
+    for name in ["other", "above", "far-above", "by-top", "to-link"].iter().chain(&written).chain(&further) {
         let error = world.read(&format!("/accounts/acme/notes/{name}")).unwrap_err();
         assert!(error.is(ErrorKind::NotFound), "{name}: {error}");
         assert!(
@@ -162,12 +173,59 @@ fn links_stay_in_their_account() {
             "{name}: {error}"
         );
     }
-    // An account sees its links as before.
+    // In the account, `..` after a link is the parent of its target, as the account itself sees it.
+    world.commit("acme", Op::write(path("/a/b/f"), "of acme").with_parents());
+    link("deep", "/a/b");
+    for within in ["deep/../b/f", "top/../a/b/f", "deep/../../notes/deep/f"] {
+        assert_eq!(world.read(&format!("/accounts/acme/notes/{within}")).unwrap(), "of acme", "{within}");
+        let own = block_on(world.data.account("acme")).unwrap();
+        assert_eq!(read(&*own, &format!("/notes/{within}")).unwrap(), "of acme", "{within}");
+    }
     let own = block_on(world.data.account("acme")).unwrap();
     let (found, _) = block_on(resolve::stat(&*own, "/notes/top/notes/absolute", Follow::Yes)).unwrap();
     assert_eq!(found, path("/notes/tea.md"));
-    // A path that a person writes may lead from one account to another.
+    // Without a link, a path that a person writes may lead from one account to another.
     assert_eq!(world.read("/accounts/acme/../beta/notes/tea.md").unwrap(), "beta drinks tea\n");
+}
+
+#[test]
+fn views_keep_links_in_their_account() {
+    let world = World::new(&["acme", "beta"]);
+    world.commit("acme", Op::symlink(path("/notes/top"), "/"));
+    world.commit("acme", Op::symlink(path("/notes/above"), "../../beta"));
+    let memory = || Arc::new(MemoryFs::new(Env::system(), sample::registry()));
+    let all = || -> Arc<dyn FileSystem> { Arc::new(world.all.clone()) };
+    let base = memory();
+    let links = [("/into", "/all/accounts/acme/notes/top"), ("/accounts", "all/accounts")];
+    let links = links.map(|(name, to)| Op::symlink(path(name), to));
+    block_on(base.commit(Batch::new(links))).unwrap();
+    let mount = Mount::builder(&*base, &TreePath::root(), Owner::new("tree").unwrap());
+    let mount = block_on(mount.mount(path("/all"), all()).open()).unwrap();
+    let overlay = block_on(Overlay::open(all(), memory())).unwrap();
+    let scope = block_on(Scope::open(&*overlay, &path("/accounts"))).unwrap();
+    let places = [(&mount, "/all/accounts"), (&mount, "/accounts"), (&overlay, "/accounts"), (&scope, "")];
+    for (fs, top) in places {
+        let read = |below: &str| read(&**fs, &format!("{top}/{below}"));
+        for inside in ["acme/notes/top/notes/tea.md", "acme/notes/top/../notes/tea.md"] {
+            assert_eq!(read(inside).unwrap(), "acme drinks tea\n", "{top}: {inside}");
+        }
+        for outside in [
+            "acme/notes/above/notes/tea.md",
+            "acme/notes/top/../beta/notes/tea.md",
+            "acme/notes/top/../../accounts/beta/notes/tea.md",
+        ] {
+            let error = read(outside).unwrap_err();
+            assert!(error.is(ErrorKind::NotFound), "{top}: {outside}: {error}");
+        }
+        // Not by a link of an account.
+        assert_eq!(read("acme/../beta/notes/tea.md").unwrap(), "beta drinks tea\n", "{top}");
+    }
+    assert_eq!(read(&*mount, "/into/notes/tea.md").unwrap(), "acme drinks tea\n");
+    assert!(read(&*mount, "/into/../beta/notes/tea.md").unwrap_err().is(ErrorKind::NotFound));
+    // A scope inside of an account has no larger limit than its own root.
+    let inner = block_on(Scope::open(&*overlay, &path("/accounts/acme/notes"))).unwrap();
+    assert!(read(&*inner, "/top/notes/tea.md").unwrap_err().is(ErrorKind::NotFound));
+    assert_eq!(read(&*inner, "/top/../tea.md").unwrap(), "acme drinks tea\n");
 }
 
 #[test]

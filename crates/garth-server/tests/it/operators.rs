@@ -185,6 +185,16 @@ fn links_lead_operators_to_no_other_account() {
         world.send("GET", &path, b"").refused(404, "NOT_FOUND");
         world.post("tree/fetch", &json!({"path": path})).refused(404, "NOT_FOUND");
     }
+    link("top", "/");
+    let written = "/accounts/acme/notes/top/../beta/notes";
+    world.post("tree/grep", &json!({"expressions": ["tea"], "path": written})).refused(404, "NOT_FOUND");
+    let globbed = world.ok("tree/glob", &json!({"pattern": format!("{written}/*.md")}));
+    assert_eq!(globbed, json!({"items": []}));
+    let own = "/accounts/acme/notes/top/../notes/*.md";
+    assert_eq!(
+        names(&world.ok("tree/glob", &json!({"pattern": own})), "path"),
+        ["/accounts/acme/notes/tea.md"]
+    );
 }
 
 #[test]

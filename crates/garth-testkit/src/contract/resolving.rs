@@ -8,7 +8,7 @@ use garth_engine::ErrorKind::{
     InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, SymlinkLoop,
 };
 use garth_engine::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as stat_path};
-use garth_engine::model::{At, Batch, ByteRange, Kind, Remove, RenameMode};
+use garth_engine::model::{At, Batch, ByteRange, Confinement, Kind, Owner, Remove, RenameMode, Within};
 use garth_engine::view::Scope;
 
 use super::suite::checks;
@@ -21,6 +21,7 @@ checks! {
     rejects_invalid_paths
     follows_at_most_40_links
     paths_never_lead_above_root
+    rest_of_path_after_link_stays_in_view [confinement]
     swapped_link_is_resolved_again
     swapped_final_link_is_followed
     unfollowed_final_link_causes_no_retry
@@ -139,6 +140,27 @@ async fn paths_never_lead_above_root(subject: &Subject) {
         let resolved = to(fs, path).await;
         // The path must mean the tree, even if the test runs on a host with `/proc`.
         assert!(!exists(fs, &resolved).await, "{path} is not of the host");
+    }
+}
+
+async fn rest_of_path_after_link_stays_in_view(subject: &Subject) {
+    let whole = &*subject.fs;
+    given(whole, [mkdir_all("/in/a/b"), write("/in/f", "inside"), mkdir("/out"), write("/out/f", "canary")])
+        .await;
+    given(whole, [symlink("/in/root", "/"), symlink("/in/up", "../.."), symlink("/in/deep", "a/b")]).await;
+    let scope = Scope::open(whole, &p("/in")).await.unwrap();
+    let to = Confinement::new(Within::new([p("/in")]), Owner::new("part").unwrap());
+    let part = whole.confined(&to).await.unwrap();
+    for (fs, top) in [(&*scope, ""), (&*part, "/in")] {
+        for path in
+            ["/root/out/f", "/root/../out/f", "/up/../out/f", "/deep/../../../out/f", "/root/in/../../out/f"]
+        {
+            let found = stat_path(fs, &format!("{top}{path}"), Follow::Yes).await;
+            assert!(found.as_ref().is_err_and(|error| error.is(NotFound)), "{top}{path}: {found:?}");
+        }
+        // Inside, `..` after a link is the parent of its target, as in POSIX.
+        let (found, _) = stat_path(fs, &format!("{top}/deep/../b/../../f"), Follow::Yes).await.unwrap();
+        assert_eq!(found, p(&format!("{top}/f")));
     }
 }
 

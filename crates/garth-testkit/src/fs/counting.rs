@@ -156,7 +156,7 @@ impl FileSystem for Counting {
 
 #[async_trait]
 impl ViewBase for Counting {
-    forward_filesystem!(inner: lowering);
+    forward_filesystem!(inner: lowering link_root);
 
     async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
         self.called();

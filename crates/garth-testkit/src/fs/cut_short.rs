@@ -67,5 +67,5 @@ impl FileSystem for CutShort {
 }
 
 impl ViewBase for CutShort {
-    forward_filesystem!(inner: lowering);
+    forward_filesystem!(inner: lowering link_root);
 }

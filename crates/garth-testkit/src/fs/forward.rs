@@ -25,7 +25,7 @@
 /// }
 ///
 /// impl ViewBase for ReadOnly {
-///     forward_filesystem!(inner: lowering);
+///     forward_filesystem!(inner: lowering link_root);
 /// }
 /// ```
 ///
@@ -44,6 +44,11 @@ macro_rules! forward_filesystem {
     (@method $inner:ident lowering) => {
         fn lowering(&self) -> Box<dyn garth_engine::Lowering> {
             self.$inner.view_base().lowering()
+        }
+    };
+    (@method $inner:ident link_root) => {
+        fn link_root(&self, link: &garth_engine::TreePath) -> garth_engine::TreePath {
+            self.$inner.view_base().link_root(link)
         }
     };
     (@method $inner:ident head) => {

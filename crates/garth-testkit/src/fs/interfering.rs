@@ -108,5 +108,5 @@ impl FileSystem for Interfering {
 }
 
 impl ViewBase for Interfering {
-    forward_filesystem!(inner: lowering);
+    forward_filesystem!(inner: lowering link_root);
 }

@@ -276,6 +276,8 @@ impl FileSystem for Leaky {
 }
 
 impl ViewBase for Leaky {
+    forward_filesystem!(inner: link_root);
+
     fn lowering(&self) -> Box<dyn Lowering> {
         // A store of its own: lowered to the inner store, batches would pass by the leak.
         let (id, fs) = (StoreId::of(&self.seen, None), Arc::new(self.clone()));

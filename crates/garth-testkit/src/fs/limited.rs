@@ -217,7 +217,7 @@ impl FileSystem for Limited {
 
 impl ViewBase for Limited {
     // `lowering` is that of `inner`: no view is put on this one.
-    forward_filesystem!(inner: lowering);
+    forward_filesystem!(inner: lowering link_root);
 }
 
 #[derive(Debug)]

@@ -154,5 +154,5 @@ impl FileSystem for Planted {
 }
 
 impl ViewBase for Planted {
-    forward_filesystem!(inner: lowering);
+    forward_filesystem!(inner: lowering link_root);
 }

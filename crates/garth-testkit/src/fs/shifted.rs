@@ -327,7 +327,7 @@ impl FileSystem for Shifted {
 }
 
 impl ViewBase for Shifted {
-    forward_filesystem!(inner: lowering);
+    forward_filesystem!(inner: lowering link_root);
 }
 
 #[derive(Debug)]

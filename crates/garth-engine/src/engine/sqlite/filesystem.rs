@@ -569,6 +569,10 @@ impl ViewBase for SqliteFs {
             registry: Some(self.inner.control.registry().clone()),
         }))
     }
+
+    fn link_root(&self, _: &TreePath) -> TreePath {
+        TreePath::root()
+    }
 }
 
 /// A node held open, now or in the past.

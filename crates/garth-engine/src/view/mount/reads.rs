@@ -453,6 +453,18 @@ impl ViewBase for Mount {
         Box::new(MountLowering::new(self.clone()))
     }
 
+    /// The parts are one tree, so that a link may lead from one to another, unless a part has a limit of its
+    /// own.
+    fn link_root(&self, link: &TreePath) -> TreePath {
+        let part = self.parts.of(link);
+        let (Ok(fs), Ok(below)) = (self.fs(part), part.down(link)) else { return part.at.clone() };
+        match fs.view_base().link_root(&below) {
+            root if root.is_root() => TreePath::root(),
+            // A limit above the part's root, or in another part: the part is narrower.
+            root => part.up(&root).unwrap_or_else(|| part.at.clone()),
+        }
+    }
+
     fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         let Below { base, others } = self.below(&self.within.intersect(within))?;
         let mut sought = match base.is_empty() {

@@ -329,6 +329,11 @@ impl ViewBase for Overlay {
         self.lower.view_base().keeps_path(path)
     }
 
+    /// Links of the upper layer are confined as those that they replace.
+    fn link_root(&self, link: &TreePath) -> TreePath {
+        self.lower.view_base().link_root(link)
+    }
+
     fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());
