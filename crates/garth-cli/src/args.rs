@@ -71,8 +71,8 @@ pub(crate) struct Global {
         long,
         global = true,
         conflicts_with_all = [
-            "overlay", "raw", "override_rules", "user", "session_key", "chat", "class", "session", "skills",
-            "upload_limit",
+            "account", "agent", "overlay", "raw", "override_rules", "user", "session_key", "chat", "class",
+            "session", "skills", "upload_limit",
         ]
     )]
     pub(crate) operator: bool,

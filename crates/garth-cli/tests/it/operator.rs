@@ -1,6 +1,6 @@
 //! `--operator`: reading the files of all accounts as one tree.
 
-use super::garth::{Garth, column, text};
+use super::garth::{Garth, column, finish, text};
 
 /// Data folder with two more accounts, each with a note.
 fn accounts() -> Garth {
@@ -78,9 +78,26 @@ fn other_verbs_refuse_operators() {
         let error = garth.fails(2, &[&["--operator"], verb].concat());
         assert!(error.contains("--operator"), "{error}");
     }
-    for option in [&["--user", "ann"][..], &["--overlay", "draft"], &["--raw"], &["--override-rules"]] {
-        garth.fails(2, &[&["ls", "--operator"], option].concat());
+    for option in [
+        &["--account", "acme"][..],
+        &["--account", "none"],
+        &["--agent", "scout"],
+        &["--user", "ann"],
+        &["--overlay", "draft"],
+        &["--raw"],
+        &["--override-rules"],
+    ] {
+        for args in [["ls", "--operator"], ["--operator", "ls"]] {
+            let error = garth.fails(2, &[&args[..], option].concat());
+            assert!(error.contains(option[0]), "{error}");
+        }
     }
+    garth.fails(2, &["key", "list", "--operator", "--account", "acme"]);
+    // Variables name defaults, which are of no use here.
+    let mut command = garth.command(&["ls", "--operator"]);
+    command.env("GARTH_ACCOUNT", "acme").env("GARTH_AGENT", "scout");
+    let output = finish(command, b"");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "accounts\n".to_owned()));
     assert_eq!(seqs(), before);
 }
 
