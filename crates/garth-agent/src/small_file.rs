@@ -120,7 +120,7 @@ pub(crate) async fn read_with_seq(
         }
         if files.is_empty() {
             // The first answer sets the point in time, as of which the others are read.
-            seq = fetched.seq;
+            seq = fetched.seq.unwrap_or_default();
         }
         for answer in fetched.items {
             files.push(match answer {
@@ -146,8 +146,12 @@ pub(crate) async fn read_with_seq(
             items[files.len()..].iter_mut().for_each(|(_, range)| range.length = 0);
         }
         // The answer had room for some files only. The others are read as of the same commit.
-        if files.len() < items.len() && now.is_none() && fs.capabilities(&paths[0]).history {
-            now = Some(fs.as_of(&Moment::Seq(fetched.seq)).await?);
+        if let Some(seq) = fetched.seq
+            && files.len() < items.len()
+            && now.is_none()
+            && fs.capabilities(&paths[0]).history
+        {
+            now = Some(fs.as_of(&Moment::Seq(seq)).await?);
         }
     }
     Ok((seq, files))

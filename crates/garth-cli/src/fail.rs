@@ -54,7 +54,7 @@ impl Failure {
     pub(crate) fn in_data_dir(self, folder: &Path) -> Self {
         match self {
             // An error with a path is about an entry of the tree, not about the folder.
-            Self::Tree(error) if error.path().is_none() && is_storage(error.kind()) => {
+            Self::Tree(error) if error.path().is_none() && error.is_of_storage() => {
                 Self::DataDir(folder.to_owned(), error)
             }
             other => other,
@@ -177,12 +177,6 @@ pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
     }
     let how = "`garth account create` creates one, `garth account list` lists them";
     Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
-}
-
-/// Returns true if the storage failed, rather than refused a request.
-fn is_storage(kind: ErrorKind) -> bool {
-    use ErrorKind::{Corrupt, Format, Io, NoSpace, Poisoned, Unavailable};
-    matches!(kind, Corrupt | Format | Io | NoSpace | Poisoned | Unavailable)
 }
 
 /// Returns the exit code of an error of the tree.

@@ -224,6 +224,14 @@ impl Error {
         matches!(self.kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
     }
 
+    /// Returns true if the storage failed, rather than refused a request: one store is damaged or cannot be
+    /// read, and others may be sound.
+    #[doc(hidden)]
+    pub fn is_of_storage(&self) -> bool {
+        use ErrorKind::{Corrupt, Format, Io, NoSpace, Poisoned, Unavailable};
+        matches!(self.kind, Corrupt | Format | Io | NoSpace | Poisoned | Unavailable)
+    }
+
     /// Returns the error with its path as a view names it. `map` returns that name, or `None` for a path
     /// outside the view, which leaves the error without a path.
     #[must_use]

@@ -35,6 +35,11 @@ pub use self::operator::OperatorTree;
 pub use self::token::{Hasher, Issued, KeyOrigin, Secret, SecretHash, token_id};
 pub use crate::fs::store::Backup;
 
+/// Owner of the snapshots, commit ids and uploads of calls on the files of an account, by keys that are bound
+/// to nothing. [`OperatorTree`] shows an account as these calls do.
+#[doc(hidden)]
+pub const FILES_OWNER: &str = "files";
+
 /// Accounts with their keys and trees. Any number of threads and processes may use one home. Nothing is
 /// cached that another process may change: a key that one process revokes is rejected by all of them from the
 /// next call on.

@@ -14,13 +14,10 @@ use crate::workspace::Workspace;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
-use garth_engine::home::{Binding, Home, OperatorTree};
+use garth_engine::home::{Binding, FILES_OWNER, Home, OperatorTree};
 use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
 use garth_engine::path::TreePath;
 use garth_engine::view::overlay::StoredOverlay;
-
-/// Owner of the snapshots, commit ids and uploads that free keys make by calls on files of the account.
-const FILES: &str = "files";
 
 /// Kind of call. It decides if a request that names nobody reaches the account itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -377,7 +374,7 @@ impl Grounds {
         }
         let skills = TreePath::from_row("", super::SKILLS);
         let read_only = Within::new((!self.reach.is_admin).then_some(skills));
-        let to = Confinement::new(Within::everything(), Owner::new(FILES)?).read_only(read_only);
+        let to = Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?).read_only(read_only);
         self.reach.account()?.confined(&to.author(Author::key(&*self.reach.key))).await
     }
 

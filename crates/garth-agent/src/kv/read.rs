@@ -143,7 +143,7 @@ impl Kv<'_> {
             };
             values.push(value);
         }
-        Ok(Many { seq: fetched.seq, values })
+        Ok(Many { seq: fetched.seq.unwrap_or_default(), values })
     }
 
     /// Returns the versions of a key's value, newest first, also those before a deletion. At most

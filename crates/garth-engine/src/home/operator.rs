@@ -1,21 +1,25 @@
 //! Files of all accounts of a home as one read-only tree, for operators: `/accounts/{account}` is the root of
 //! an account. `docs/specs/operators.md` describes it.
 
+mod opened;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::Home;
+use self::opened::Opened;
 use super::account::{Account, AccountState};
+use super::{FILES_OWNER, Home};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
+use crate::fs::search_patterns::SearchPatterns;
 use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
 use crate::model::{
-    At, Attributes, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
-    Confinement, Entry, Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Ino, Item, KeyRecord,
-    Kind, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    StagedBody, Timestamp, Version, VersionId, Walk, WalkPage, Within, check_items, check_limit,
+    At, Attributes, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry,
+    Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Ino, Item, KeyRecord, Kind, Listing, Moment,
+    NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp,
+    Version, VersionId, Walk, WalkPage, Within, check_items, check_limit,
 };
 use crate::path::{Name, TreePath};
 
@@ -38,7 +42,11 @@ const INSIDE: Capabilities = Capabilities {
 /// opens no other one; lists of accounts open none. Calls without a path, such as `head`, need a tree of one
 /// account ([`OperatorTree::of_account`]).
 ///
-/// A symbolic link is resolved in its account: no account can lead an operator into another one.
+/// The files of an account are shown as calls on files show them to a key of the account that is bound to
+/// nothing. A symbolic link is resolved in its account: no account can lead an operator into another one.
+///
+/// An account that cannot be read fails the calls on it, with an error about `/accounts/{account}`, and no
+/// others.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -78,12 +86,6 @@ enum Place {
     Accounts,
     /// Path in an account.
     Inside { account: String, path: TreePath },
-}
-
-/// Tree of an account, with its path.
-struct Opened {
-    fs: Arc<dyn FileSystem>,
-    top: TreePath,
 }
 
 impl OperatorTree {
@@ -128,15 +130,39 @@ impl OperatorTree {
         }
     }
 
-    /// Opens the tree of an account, in the state that is shown.
+    /// Opens the files of an account, in the state that is shown.
     async fn open_account(&self, account: &str) -> Result<Opened> {
-        let top = top_of(account);
-        let store = self.home.open(account).await.map_err(|error| missing(&top, error))?;
-        let mut fs: Arc<dyn FileSystem> = store;
+        let (top, to) = (top_of(account), Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?));
+        let store = self.home.open(account).await.map_err(|error| missing(&top, error).about(&top))?;
+        let files = store.confined(&to).await.map_err(|error| error.about(&top))?;
+        let fs = self.in_past(files).await.map_err(|error| error.about(&top))?;
+        Ok(Opened { fs, top })
+    }
+
+    /// Returns a tree of an account in the state that is shown.
+    async fn in_past(&self, mut fs: Arc<dyn FileSystem>) -> Result<Arc<dyn FileSystem>> {
         for moment in &self.past {
             fs = fs.as_of(moment).await?;
         }
-        Ok(Opened { fs, top })
+        Ok(fs)
+    }
+
+    /// Returns the commit of a snapshot of the only account: of one of its files, else of any other.
+    async fn commit_of(&self, snapshot: &Moment) -> Result<Moment> {
+        let Some(account) = &self.only else {
+            let message = "a snapshot is one of an account: name a time or a sequence";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let files = self.open_account(account).await?.fs;
+        let found = match files.as_of(snapshot).await {
+            Err(error) if error.is(ErrorKind::NotFound) => {
+                let store =
+                    self.home.open(account).await.map_err(|error| missing(&top_of(account), error))?;
+                self.in_past(store).await?.as_of(snapshot).await?
+            }
+            found => found?,
+        };
+        Ok(Moment::Seq(found.head().await?.seq))
     }
 
     /// Opens the account of an address. Returns its tree and the address there. `above` is the error for the
@@ -173,9 +199,32 @@ impl OperatorTree {
         Ok((self.open_account(&found.ok_or_else(several)?).await?, below))
     }
 
+    /// Reads files of an account. If that fails, the error is the answer to each of them, so that the caller
+    /// gets past the account.
+    async fn fetch_from(&self, account: &str, asked: &[(At, ByteRange)]) -> Fetched {
+        let read = async {
+            let opened = self.open_account(account).await?;
+            let fetched = opened.told(opened.fs.fetch_many(asked).await)?;
+            let items = fetched.items.into_iter().map(|answer| opened.told(answer)).collect();
+            Ok::<_, Error>(Fetched { seq: fetched.seq, items })
+        };
+        let failed = |error: Error| Fetched::of_no_state(asked.iter().map(|_| Err(error.clone())).collect());
+        read.await.unwrap_or_else(failed)
+    }
+
     /// Returns the record of an account that is shown. Opens no tree.
     async fn record(&self, account: &str) -> Result<Account> {
         self.home.account(account).await.map_err(|error| missing(&top_of(account), error))
+    }
+
+    /// Returns the root of an account, as in the list of accounts. Opens the account only in the past, to
+    /// report an unknown moment.
+    async fn root_of(&self, account: &str) -> Result<Entry> {
+        let record = self.record(account).await?;
+        if !self.past.is_empty() {
+            self.open_account(account).await?;
+        }
+        Ok(directory(record.created))
     }
 
     async fn list_accounts(&self, page: &Page) -> Result<Listing> {
@@ -199,37 +248,6 @@ impl OperatorTree {
                 }
             }
         }
-    }
-}
-
-impl Opened {
-    /// Returns an answer of the account, with the path of an error as the operator sees it.
-    fn told<T>(&self, answer: Result<T>) -> Result<T> {
-        answer.map_err(|error| error.mapped(|path| self.up(path).ok()))
-    }
-
-    fn up(&self, path: &TreePath) -> Result<TreePath> {
-        Ok(self.top.append(path)?)
-    }
-
-    fn down(&self, path: &TreePath) -> Result<TreePath> {
-        if !path.is_within(&self.top) {
-            return Err(Error::invalid("a page continues after a path of the same account"));
-        }
-        Ok(TreePath::from_key(path.key()[self.top.key().len()..].to_owned()))
-    }
-
-    fn after(&self, after: Option<&TreePath>) -> Result<Option<TreePath>> {
-        after.map(|after| self.down(after)).transpose()
-    }
-
-    fn change(&self, change: Change) -> Result<Change> {
-        let paths = change.paths.iter().map(|path| self.up(path)).collect::<Result<_>>()?;
-        let kind = match change.kind {
-            ChangeKind::Renamed { from } => ChangeKind::Renamed { from: self.up(&from)? },
-            kind => kind,
-        };
-        Ok(Change { kind, paths, ..change })
     }
 }
 
@@ -287,6 +305,18 @@ fn several() -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
+fn no_versions() -> Error {
+    let message = "the directories above the files of accounts have no versions: name a path in an account, or \
+                   ask for the changes of the account";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+fn no_commits() -> Error {
+    let message = "the tree of all accounts has no commits of its own, and so no ids of commits: ask with a key \
+                   of the account";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
 fn by_inode() -> Error {
     let message = "the tree of all accounts has no inodes of its own: name a path";
     Error::new(ErrorKind::Unsupported, message)
@@ -317,16 +347,14 @@ impl FileSystem for OperatorTree {
     }
 
     async fn head(&self) -> Result<Head> {
-        self.only_account().await?.fs.head().await
+        let opened = self.only_account().await?;
+        opened.told(opened.fs.head().await)
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         match self.place(at)? {
             Place::Root | Place::Accounts => Ok(directory(Timestamp::default())),
-            // As in the list of accounts, which opens none.
-            Place::Inside { account, path } if path.is_root() => {
-                Ok(directory(self.record(&account).await?.created))
-            }
+            Place::Inside { account, path } if path.is_root() => self.root_of(&account).await,
             Place::Inside { account, path } => {
                 let opened = self.open_account(&account).await?;
                 opened.told(opened.fs.stat(&At::Path(path)).await)
@@ -340,7 +368,8 @@ impl FileSystem for OperatorTree {
             Place::Root => Some(TreePath::root()),
             Place::Accounts => Some(TreePath::from_row("", ACCOUNTS)),
             Place::Inside { account, path } if path.is_root() => {
-                Some(top_of(&self.record(&account).await?.id))
+                self.root_of(&account).await?;
+                Some(top_of(&account))
             }
             Place::Inside { .. } => None,
         };
@@ -389,28 +418,32 @@ impl FileSystem for OperatorTree {
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
-        let (mut of, mut asked) = (None, Vec::new());
+        let (mut of, mut below) = (None, Vec::with_capacity(items.len()));
         for (at, range) in items {
-            match self.place(at) {
+            below.push(match self.place(at) {
                 Ok(Place::Inside { account, path }) if of.as_ref().is_none_or(|of| *of == account) => {
                     of = Some(account);
-                    asked.push((At::Path(path), *range));
+                    Ok((At::Path(path), *range))
                 }
                 // Items of one state only. The caller asks again for those of another account.
-                _ if of.is_some() => break,
-                Ok(_) => return Ok(Fetched::new(Seq(0), vec![Err(is_a_directory(at))])),
-                Err(error) => return Ok(Fetched::new(Seq(0), vec![Err(error)])),
-            }
+                Ok(Place::Inside { .. }) => break,
+                Ok(Place::Root | Place::Accounts) => Err(is_a_directory(at)),
+                Err(error) => Err(error),
+            });
         }
-        let Some(account) = of else { return Ok(Fetched::new(Seq(0), Vec::new())) };
-        let opened = match self.open_account(&account).await {
-            // Of the first item, which is always answered.
-            Err(error) if error.is_absent() => return Ok(Fetched::new(Seq(0), vec![Err(error)])),
-            opened => opened?,
+        let asked: Vec<_> = below.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
+        let fetched = match &of {
+            Some(account) => self.fetch_from(account, &asked).await,
+            None => Fetched::of_no_state(Vec::new()),
         };
-        let fetched = opened.told(opened.fs.fetch_many(&asked).await)?;
-        let answers = fetched.items.into_iter().map(|answer| opened.told(answer));
-        Ok(Fetched::new(fetched.seq, answers.collect()))
+        // The others would be read as of this commit of another account.
+        let seq = fetched.seq.filter(|_| below.len() == items.len());
+        let mut found = fetched.items.into_iter();
+        let answers = below.into_iter().map_while(|item| match item {
+            Ok(_) => found.next(),
+            Err(error) => Some(Err(error)),
+        });
+        Ok(Fetched { seq, items: answers.collect() })
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
@@ -438,8 +471,17 @@ impl FileSystem for OperatorTree {
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
-        let (opened, at) = self.inside(at, several).await?;
-        opened.told(opened.fs.history(&at, page).await)
+        match self.place(at)? {
+            Place::Inside { account, path } if !path.is_root() => {
+                let opened = self.open_account(&account).await?;
+                opened.told(opened.fs.history(&At::Path(path), page).await)
+            }
+            Place::Inside { account, .. } => {
+                self.root_of(&account).await?;
+                Err(no_versions())
+            }
+            Place::Root | Place::Accounts => Err(no_versions()),
+        }
     }
 
     async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
@@ -459,18 +501,20 @@ impl FileSystem for OperatorTree {
     }
 
     async fn wait(&self, since: Seq) -> Result<Head> {
-        self.only_account().await?.fs.wait(since).await
+        let opened = self.only_account().await?;
+        opened.told(opened.fs.wait(since).await)
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let past = self.past.iter().chain([moment]).cloned().collect();
+        let moment = match moment {
+            Moment::Snapshot(_) => self.commit_of(moment).await?,
+            Moment::Seq(_) | Moment::Time(_) => moment.clone(),
+        };
+        let past = self.past.iter().cloned().chain([moment]).collect();
         let then = Self { past, ..self.clone() };
         if self.only.is_some() {
             // Reports an unknown moment.
             then.only_account().await?;
-        } else if matches!(moment, Moment::Snapshot(_)) {
-            let message = "a snapshot is one of an account: name a time or a sequence";
-            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(Arc::new(then))
     }
@@ -480,19 +524,23 @@ impl FileSystem for OperatorTree {
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
-        self.only_account().await?.fs.snapshots(page).await
+        let opened = self.only_account().await?;
+        opened.told(opened.fs.snapshots(page).await)
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         // Patterns alone can name the account, too.
-        let from: Vec<TreePath> = query.patterns.iter().map(|pattern| pattern.from.clone()).collect();
-        let asked: Vec<TreePath> = query.within.iter().chain(&from).cloned().collect();
-        let (opened, mut within) = self.account_with(&asked).await?;
-        let from = within.split_off(query.within.len());
-        let mut query = query.clone().within_any(within);
-        for (pattern, from) in query.patterns.iter_mut().zip(from) {
-            pattern.from = from;
+        let places = match query.within.is_empty() {
+            true => SearchPatterns::of(query)?.places()?,
+            false => Within::new(query.within.iter().cloned()),
+        };
+        let (opened, within) = self.account_with(places.tops()).await?;
+        let patterns = opened.patterns(&query.patterns)?;
+        if patterns.is_empty() && !query.patterns.is_empty() {
+            // They match no path of the account.
+            return Ok(SearchAnswer::default());
         }
+        let query = SearchQuery { patterns, within, ..query.clone() };
         let mut answer = opened.told(opened.fs.search(&query).await)?;
         for hit in &mut answer.hits {
             hit.path = opened.up(&hit.path)?;
@@ -522,12 +570,12 @@ impl FileSystem for OperatorTree {
     }
 
     async fn committed(&self, _: CommitId) -> Result<Option<Commit>> {
-        // Ids belong to the tree that commits under them.
-        Ok(None)
+        // `None` would mean: commit it again.
+        Err(no_commits())
     }
 
     async fn recorded(&self, _: &str) -> Result<Option<KeyRecord>> {
-        Ok(None)
+        Err(no_commits())
     }
 
     async fn sync(&self) -> Result<Seq> {

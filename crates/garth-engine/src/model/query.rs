@@ -263,13 +263,14 @@ impl From<RangeFrom<u64>> for ByteRange {
     }
 }
 
-/// Answer of [`fetch_many`](crate::FileSystem::fetch_many), all of one state.
+/// Answer of [`fetch_many`](crate::FileSystem::fetch_many). The files that could be read are all of one state.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Fetched {
     /// Commit after which the files were read. The remaining items can be read in the same state by `as_of`
-    /// this commit, except for entries that have expired since.
-    pub seq: Seq,
+    /// this commit, except for entries that have expired since. `None` if all items together have no such
+    /// state: in the tree of several accounts, if they are of more than one, or of one that cannot be read.
+    pub seq: Option<Seq>,
     /// One answer for each of the first items asked for, in their order. Fewer than asked for if the answers
     /// would hold more than [`MAX_READ`] bytes of content and attributes; the first item is always answered.
     pub items: Vec<Result<(Entry, Bytes)>>,
@@ -278,7 +279,12 @@ pub struct Fetched {
 impl Fetched {
     /// Returns answers to the first items, as of commit `seq`.
     pub fn new(seq: Seq, items: Vec<Result<(Entry, Bytes)>>) -> Self {
-        Self { seq, items }
+        Self { seq: Some(seq), items }
+    }
+
+    /// Returns answers to the first items, for items without a common state.
+    pub(crate) fn of_no_state(items: Vec<Result<(Entry, Bytes)>>) -> Self {
+        Self { seq: None, items }
     }
 }
 

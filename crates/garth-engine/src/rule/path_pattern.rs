@@ -112,6 +112,19 @@ impl PathPattern {
         }
     }
 
+    /// Returns patterns that match, relative to a directory, the paths below it that this one matches; none if
+    /// there cannot be any. A `**` can match the directory in several ways, so that there can be several.
+    pub(crate) fn relative_to(&self, dir: &TreePath) -> Vec<String> {
+        let Some(Below { here, .. }) = self.below(dir) else { return Vec::new() };
+        let names: Vec<&str> = self.text.split('/').skip(1).collect();
+        // A `**` that remains also matches no directory, and so includes what follows it.
+        let is_included = |place: usize| {
+            place > 0 && here & (1 << (place - 1)) != 0 && matches!(self.segments[place - 1], Segment::Deep)
+        };
+        let remain = (0..names.len()).filter(|place| here & (1 << place) != 0 && !is_included(*place));
+        remain.map(|place| format!("/{}", names[place..].join("/"))).collect()
+    }
+
     /// Returns true if the pattern can match paths in a directory or below.
     pub fn may_have(&self, dir: &TreePath) -> bool {
         self.below(dir).is_some()
@@ -281,6 +294,37 @@ mod tests {
             }
             for outside in outside {
                 assert!(!pattern.has(&path(outside)), "{pattern:?} {outside}");
+            }
+        }
+    }
+
+    #[test]
+    fn relative_patterns_match_the_paths_below_a_directory() {
+        let below = |pattern, dir| PathPattern::built_in(pattern).relative_to(&path(dir));
+        for (pattern, dir, relative) in [
+            ("/accounts/acme/notes/*.md", "/accounts/acme", &["/notes/*.md"][..]),
+            ("/accounts/*/**", "/accounts/acme", &["/**"]),
+            ("/accounts/{acme,beta}/n?", "/accounts/acme", &["/n?"]),
+            ("/**/*.md", "/accounts/acme", &["/**/*.md"]),
+            ("/**/**/a", "/accounts", &["/**/**/a"]),
+            ("/**/acme/*.md", "/accounts/acme", &["/**/acme/*.md", "/*.md"]),
+            ("/**/accounts/**/a", "/accounts/acme", &["/**/accounts/**/a", "/**/a"]),
+            ("/notes/*.md", "/", &["/notes/*.md"]),
+            ("/accounts/acme", "/accounts/acme", &[]),
+            ("/accounts/beta/**", "/accounts/acme", &[]),
+            ("/notes/*.md", "/accounts/acme", &[]),
+        ] {
+            assert_eq!(below(pattern, dir), relative, "{pattern} in {dir}");
+        }
+        let paths = ["/a/b", "/x", "/x/b", "/x/y/b", "/a/x/b", "/b", "/a/a/b", "/x/a/b", "/b/b"];
+        for pattern in ["/**/b", "/a/**/b", "/**/a/b", "/**/x/**", "/*/**/b", "/**/a/**/b", "/{a,x}/**"] {
+            for dir in ["/a", "/x", "/a/x", "/a/a"] {
+                let relative = below(pattern, dir);
+                for inside in paths {
+                    let full = path(&format!("{dir}{inside}"));
+                    let matches = relative.iter().any(|text| PathPattern::built_in(text).has(&path(inside)));
+                    assert_eq!(matches, PathPattern::built_in(pattern).has(&full), "{pattern}: {full}");
+                }
             }
         }
     }

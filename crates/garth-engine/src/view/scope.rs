@@ -181,7 +181,7 @@ impl FileSystem for Scope {
             }),
             Err(error) => Some(Err(error)),
         });
-        Ok(Fetched::new(fetched.seq, answers.collect()))
+        Ok(Fetched { seq: fetched.seq, items: answers.collect() })
     }
 
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {

@@ -6,10 +6,11 @@ use futures::TryStreamExt as _;
 use futures::executor::block_on;
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::home::OperatorTree;
+use garth_engine::home::{FILES_OWNER, OperatorTree};
 use garth_engine::model::{
-    At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Kind, Moment, NamesPage, Op, Owner,
-    Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
+    At, Batch, ByteRange, Change, ChangesQuery, CommitId, Confinement, FindQuery, HistoryPage, Ino, Kind,
+    Moment, NamesPage, Op, Owner, Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
+    Within,
 };
 use garth_engine::rule::sample;
 use garth_engine::view::{Mount, Overlay, Scope};
@@ -18,7 +19,7 @@ use garth_engine::{DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt as 
 struct World {
     data: DataDir,
     all: OperatorTree,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 fn path(text: &str) -> TreePath {
@@ -38,12 +39,26 @@ impl World {
             block_on(data.create_account(account)).unwrap();
         }
         let all = OperatorTree::new(Arc::new(data.clone()));
-        let world = Self { data, all, _folder: folder };
+        let world = Self { data, all, folder };
         for account in accounts {
             let note = Op::write(path("/notes/tea.md"), format!("{account} drinks tea\n"));
             world.commit(account, note.with_parents().with_attrs(SetAttrs::new().tags(["kept"])));
         }
         world
+    }
+
+    /// Replaces the stored tree of an account by a file, or removes it.
+    fn damaged(self, account: &str, database: Option<&[u8]>) -> Self {
+        let accounts = self.folder.path().join("accounts");
+        let stored = accounts.join(block_on(self.data.control().account(account)).unwrap().folder);
+        // Moved, not changed in place: the data folder may still have it open.
+        std::fs::rename(&stored, self.folder.path().join(account)).unwrap();
+        if let Some(bytes) = database {
+            std::fs::create_dir(&stored).unwrap();
+            std::fs::write(stored.join("tree.db"), bytes).unwrap();
+        }
+        let data = DataDir::open(self.folder.path(), Env::system(), sample::registry()).unwrap();
+        Self { all: OperatorTree::new(Arc::new(data.clone())), data, ..self }
     }
 
     fn commit(&self, account: &str, op: Op) {
@@ -261,7 +276,9 @@ fn calls_across_accounts_are_refused() {
     let both = || [path("/accounts/acme"), path("/accounts/beta")];
     let refused = |error: Error| {
         assert!(error.is(ErrorKind::Unsupported), "{error}");
-        assert!(error.message().contains("one account") || error.message().contains("name a"), "{error}");
+        let message = error.message();
+        let hints = ["one account", "name a", "key of the account"];
+        assert!(hints.iter().any(|hint| message.contains(hint)), "{error}");
     };
     refused(block_on(all.search(&SearchQuery::new("tea"))).unwrap_err());
     refused(block_on(all.search(&SearchQuery::new("tea").within_any(both()))).unwrap_err());
@@ -276,6 +293,12 @@ fn calls_across_accounts_are_refused() {
     for dir in ["/", "/accounts"] {
         refused(block_on(all.walk(&at(dir), &WalkPage::default())).unwrap_err());
     }
+    for dir in ["/", "/accounts", "/accounts/acme"] {
+        refused(block_on(all.history(&at(dir), &HistoryPage::default())).unwrap_err());
+    }
+    // `None` would mean: commit it again.
+    refused(block_on(all.committed(CommitId(1))).unwrap_err());
+    refused(block_on(all.recorded("key")).unwrap_err());
     refused(block_on(all.stat(&At::Node(Ino(2)))).unwrap_err());
     assert!(block_on(all.stat(&At::Node(Ino::ROOT))).unwrap().is_dir());
 }
@@ -305,6 +328,133 @@ fn several_files_are_answered_account_by_account() {
 }
 
 #[test]
+fn only_files_of_one_account_have_a_common_state() {
+    let world = World::new(&["acme", "beta"]);
+    world.commit("acme", Op::write(path("/notes/milk.md"), "white"));
+    let of = |account: &str| (at(&format!("/accounts/{account}/notes/tea.md")), ByteRange::ALL);
+    let state = |items: &[(At, ByteRange)]| block_on(world.all.fetch_many(items)).unwrap().seq;
+    let wrong = (at("/none"), ByteRange::ALL);
+    let head = block_on(block_on(world.data.account("acme")).unwrap().head()).unwrap().seq;
+    assert_eq!(state(&[of("acme"), of("acme")]), Some(head));
+    assert_eq!(state(&[wrong.clone(), of("acme")]), Some(head), "the error is one in any state");
+    // The other account has no such commit.
+    assert_eq!(state(&[of("acme"), of("beta")]), None);
+    for stateless in [vec![wrong], vec![of("none"), of("none")], Vec::new()] {
+        assert_eq!(state(&stateless), None, "{stateless:?}");
+    }
+}
+
+#[test]
+fn broken_account_is_named_and_hides_no_other() {
+    let world = World::new(&["acme", "beta", "gamma", "omega", "zeta"]);
+    let world = world.damaged("beta", None).damaged("gamma", Some(b"")).damaged("omega", Some(&[7; 8192]));
+    let (all, broken) = (&world.all, ["beta", "gamma", "omega"]);
+    for account in broken {
+        let (top, file) = (format!("/accounts/{account}"), format!("/accounts/{account}/notes/tea.md"));
+        let search = SearchQuery::new("tea").within_any([path(&top)]);
+        let find = FindQuery::tag("kept").within_any([path(&top)]);
+        for error in [
+            block_on(all.list(&at(&top), &Page::default())).unwrap_err(),
+            block_on(all.walk(&at(&top), &WalkPage::default())).unwrap_err(),
+            block_on(all.stat(&at(&file))).unwrap_err(),
+            block_on(all.fetch(&at(&file), ByteRange::ALL)).unwrap_err(),
+            block_on(all.search(&search)).unwrap_err(),
+            block_on(all.find(&find)).unwrap_err(),
+            block_on(OperatorTree::of_account(Arc::new(world.data.clone()), account).head()).unwrap_err(),
+        ] {
+            assert!(error.is_of_storage() && error.path() == Some(&path(&top)), "{account}: {error:?}");
+        }
+        // As in the list, which opens none.
+        assert!(block_on(all.stat(&at(&top))).unwrap().is_dir());
+    }
+    let accounts = ["acme", "beta", "beta", "gamma", "omega", "zeta"];
+    let items = accounts.map(|account| (at(&format!("/accounts/{account}/notes/tea.md")), ByteRange::ALL));
+    let mut answers = Vec::new();
+    while answers.len() < items.len() {
+        let more = block_on(all.fetch_many(&items[answers.len()..])).unwrap();
+        assert!(!more.items.is_empty(), "the caller gets past each account");
+        answers.extend(more.items);
+    }
+    for (account, answer) in accounts.iter().zip(answers) {
+        match answer {
+            Ok((_, bytes)) => assert_eq!(bytes, format!("{account} drinks tea\n")),
+            Err(error) => assert!(broken.contains(account) && error.is_of_storage(), "{account}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn search_patterns_match_paths_of_all_accounts() {
+    let world = World::new(&["acme", "beta"]);
+    world.commit("acme", Op::write(path("/deep/er/tea.md"), "more tea\n").with_parents());
+    let (tea, deep) = ("/accounts/acme/notes/tea.md", "/accounts/acme/deep/er/tea.md");
+    let found = |query: SearchQuery| {
+        let hits = block_on(world.all.search(&query)).unwrap().hits;
+        let mut paths: Vec<String> = hits.iter().map(|hit| hit.path.to_string()).collect();
+        paths.sort();
+        paths
+    };
+    let search = || SearchQuery::new("tea");
+    // Without `within`, the pattern names the account.
+    assert_eq!(found(search().pattern("/accounts/acme/notes/*.md")), [tea]);
+    assert_eq!(found(search().pattern("/accounts/acme/**")), [deep, tea]);
+    let both = search().pattern("/accounts/acme/deep/**").pattern("/accounts/acme/n*/*");
+    assert_eq!(found(both), [deep, tea]);
+    for (pattern, paths) in [
+        ("/**/*.md", &[deep, tea][..]),
+        ("/accounts/*/notes/*", &[tea]),
+        ("/accounts/{acme,none}/**/er/*", &[deep]),
+        ("/accounts/beta/**", &[]),
+        ("/notes/*.md", &[]),
+    ] {
+        let within = search().within_any([path("/accounts/acme")]).pattern(pattern);
+        assert_eq!(found(within), paths, "{pattern}");
+    }
+    let error = block_on(world.all.search(&search().pattern("/accounts/*/notes/*"))).unwrap_err();
+    assert!(error.is(ErrorKind::Unsupported) && error.message().contains("one account"), "{error}");
+    let malformed = search().within_any([path("/accounts/acme")]).pattern("a//b");
+    assert!(block_on(world.all.search(&malformed)).unwrap_err().is(ErrorKind::InvalidArgument));
+}
+
+#[test]
+fn account_is_shown_as_its_file_calls_show_it() {
+    let world = World::new(&["acme"]);
+    let account = block_on(world.data.account("acme")).unwrap();
+    let of = |owner: &str| {
+        let to = Confinement::new(Within::everything(), Owner::new(owner).unwrap());
+        block_on(account.confined(&to)).unwrap()
+    };
+    let (files, agent) = (of(FILES_OWNER), of("agent"));
+    let snapshot = |fs: &dyn FileSystem, name: &str| {
+        block_on(fs.commit(Batch::new([Op::snapshot(name)]))).unwrap();
+    };
+    snapshot(&*files, "of-files");
+    snapshot(&*agent, "of-agent");
+    snapshot(&*account, "of-account");
+    let changes = |fs: &dyn FileSystem, within: &str| {
+        let mut query = ChangesQuery::since(Seq(0));
+        query.within = vec![path(within)];
+        let commits = block_on(fs.changes(&query)).unwrap().commits.into_iter();
+        let kinds = |changes: Vec<Change>| changes.into_iter().map(|change| change.kind).collect::<Vec<_>>();
+        commits.map(|commit| (commit.commit, kinds(commit.changes))).collect::<Vec<_>>()
+    };
+    let shown = changes(&world.all, "/accounts/acme");
+    assert_eq!(shown, changes(&*files, "/"));
+    let text = format!("{shown:?}");
+    assert!(
+        text.contains("of-files") && !text.contains("of-agent") && !text.contains("of-account"),
+        "{text}"
+    );
+    // As for a key of the account, a moment is also a snapshot of the account itself.
+    let one = OperatorTree::of_account(Arc::new(world.data.clone()), "acme");
+    let named = |name: &str| block_on(one.as_of(&Moment::Snapshot(name.to_owned())));
+    for name in ["of-files", "of-account"] {
+        assert_eq!(named(name).unwrap().path_text("/accounts/acme/notes/tea.md"), "acme drinks tea\n");
+    }
+    assert!(named("of-agent").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
 fn past_is_that_of_each_account() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
@@ -331,6 +481,17 @@ fn past_is_that_of_each_account() {
     assert!(block_on(one.as_of(&Moment::Seq(Seq(head.seq.0 + 1)))).unwrap_err().is(ErrorKind::NotFound));
     assert!(block_on(one.as_of(&Moment::Snapshot("none".to_owned()))).unwrap_err().is(ErrorKind::NotFound));
     assert!(block_on(one.stat(&at("/accounts/beta/f"))).unwrap_err().is(ErrorKind::NotFound));
+    let late = block_on(all.as_of(&Moment::Seq(Seq(99)))).unwrap();
+    let top = at("/accounts/acme");
+    for error in [
+        block_on(late.stat(&top)).unwrap_err(),
+        block_on(late.names(&top, &NamesPage::default())).unwrap_err(),
+        block_on(late.list(&top, &Page::default())).unwrap_err(),
+        block_on(late.hold(&top)).unwrap_err(),
+    ] {
+        assert!(error.is(ErrorKind::NotFound) && error.path() == Some(&path("/accounts/acme")), "{error}");
+    }
+    assert!(block_on(past.stat(&top)).unwrap().is_dir());
     assert!(!block_on(one.changes(&ChangesQuery::since(Seq(0)))).unwrap().commits.is_empty());
     let listed = block_on(one.list(&at("/accounts"), &Page::default())).unwrap();
     assert_eq!(listed.items.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["acme"]);

@@ -143,10 +143,58 @@ fn calls_across_accounts_are_unsupported() {
         ("tree/head", json!({})),
         ("tree/snapshots", json!({})),
         ("tree/stat", json!({"node": 2})),
+        ("tree/history", json!({"path": "/accounts/acme"})),
+        ("tree/committed", json!({"id": "00000000000000000000000000000001"})),
     ] {
         let message = world.post(call, &body).refused(501, "UNSUPPORTED");
-        assert!(message.contains("one account") || message.contains("name a path"), "{call}: {message}");
+        let hints = ["one account", "name a path", "key of the account"];
+        assert!(hints.iter().any(|hint| message.contains(hint)), "{call}: {message}");
     }
+}
+
+#[test]
+fn answers_say_what_several_accounts_share() {
+    let world = World::new();
+    let items = |accounts: &[&str]| {
+        let items =
+            accounts.iter().map(|account| json!({"path": format!("/accounts/{account}/notes/tea.md")}));
+        json!({"items": items.collect::<Vec<_>>()})
+    };
+    let of_one = world.ok("tree/fetch-many", &items(&["acme", "acme"]));
+    assert_eq!(of_one["seq"], world.heads()[0]);
+    let mixed = world.ok("tree/fetch-many", &items(&["acme", "beta"]));
+    assert_eq!((mixed["items"].as_array().unwrap().len(), &mixed["seq"]), (1, &json!(null)));
+    let missing = world.ok("tree/fetch-many", &items(&["none", "none", "beta"]));
+    let codes =
+        missing["items"].as_array().unwrap().iter().map(|item| item["error"]["code"].as_str().unwrap());
+    assert_eq!((codes.collect::<Vec<_>>(), &missing["seq"]), (vec!["NOT_FOUND"; 2], &json!(null)));
+    for call in ["stat", "names", "list"] {
+        let late = json!({"path": "/accounts/acme", "at": "99"});
+        world.post(&format!("tree/{call}"), &late).refused(404, "NOT_FOUND");
+    }
+    for (pattern, hits) in [("/accounts/*/notes/*.md", 1), ("/**/*.md", 1), ("/accounts/beta/**", 0)] {
+        let asked = json!({"query": "tea", "in": ["/accounts/acme"], "patterns": [pattern]});
+        let found = world.ok("tree/search", &asked);
+        assert_eq!(found["hits"].as_array().unwrap().len(), hits, "{pattern}: {found}");
+    }
+    let found = world.ok("tree/search", &json!({"query": "tea", "patterns": ["/accounts/beta/notes/**"]}));
+    assert_eq!(found["hits"][0]["path"], "/accounts/beta/notes/tea.md");
+}
+
+#[test]
+fn operator_sees_snapshots_of_file_calls_only() {
+    let world = World::new();
+    let commit = |fields: Value| {
+        let mut body = json!({"ops": [{"snapshot": {"name": "dawn"}}]});
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let reply = world.server.post("tree/commit", body.to_string());
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    commit(json!({"agent": "scout"}));
+    let changes = || world.ok("tree/changes", &json!({"within": ["/accounts/acme"]}))["commits"].to_string();
+    assert!(!changes().contains("snapshot"), "{}", changes());
+    commit(json!({}));
+    assert!(changes().contains("dawn"), "{}", changes());
 }
 
 #[test]

@@ -201,9 +201,11 @@ impl FileSystem for Shifted {
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         let items: Vec<_> = items.iter().map(|(at, range)| (self.by.at(at), *range)).collect();
-        let found = self.inner.fetch_many(&items).await?;
+        let mut found = self.inner.fetch_many(&items).await?;
         let out = |item: Result<(Entry, Bytes)>| item.map(|(entry, bytes)| (self.by.entry_out(entry), bytes));
-        Ok(Fetched::new(self.by.seq_out(found.seq), found.items.into_iter().map(out).collect()))
+        found.seq = found.seq.map(|seq| self.by.seq_out(seq));
+        found.items = found.items.into_iter().map(out).collect();
+        Ok(found)
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {

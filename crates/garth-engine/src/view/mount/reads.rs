@@ -116,7 +116,7 @@ impl Mount {
             // The sequence number of the base counts. That of another store is the answer only if no file of
             // the base was asked for.
             if part.is_base() || seq.is_none() {
-                seq = Some(fetched.seq);
+                seq = fetched.seq;
             }
             for (n, answer) in here.into_iter().zip(fetched.items) {
                 let place = &places[n].0;
@@ -125,8 +125,8 @@ impl Mount {
             }
         }
         let seq = match seq {
-            Some(seq) => seq,
-            None => self.base.head().await?.seq,
+            None if places.is_empty() => Some(self.base.head().await?.seq),
+            seq => seq,
         };
         let fits = |answer: &Result<(Entry, Bytes)>| {
             // At least one answer, whatever its size, so that the caller gets further.
@@ -135,7 +135,8 @@ impl Mount {
             first || bytes <= MAX_READ
         };
         // A part may answer only its first items. The answer ends before the first item that has none.
-        Ok(Fetched::new(seq, answers.into_iter().map_while(|answer| answer).take_while(fits).collect()))
+        let items = answers.into_iter().map_while(|answer| answer).take_while(fits).collect();
+        Ok(Fetched { seq, items })
     }
 }
 
@@ -220,7 +221,7 @@ impl FileSystem for Mount {
                 },
             }
         }
-        Ok(Fetched::new(fetched.seq, all))
+        Ok(Fetched { seq: fetched.seq, items: all })
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
