@@ -46,6 +46,10 @@ pub(crate) fn begin(verb: &str, global: &Global) -> Result<Span> {
         _ => {}
     }
     let Global { account, agent, chat, .. } = global;
+    if global.operator {
+        // Neither names what an operator works on.
+        return Ok(tracing::error_span!("verb", verb));
+    }
     let key = chat.session_key.as_ref().map(ToString::to_string);
     let (user, session) = (chat.user.as_deref(), chat.session.as_deref().or(key.as_deref()));
     Ok(tracing::error_span!("verb", verb, account, agent, user, session))

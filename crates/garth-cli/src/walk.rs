@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use garth_engine::error::OptionalExt as _;
+use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, Entry, Kind, Page, WalkPage};
 use garth_engine::{Error, FileSystem, Name, Result, TreePath};
 
-use crate::app::stat_path;
-use garth_engine::fs::resolve::Follow;
+use crate::app::{App, stat_path};
+use crate::fail::{self, Failures};
 
 /// Items of one page: enough that paging costs little.
 const PAGE: usize = 1000;
@@ -113,15 +114,21 @@ pub(crate) struct DepthFirst {
     /// Directories on the way down, each with the rest of its page.
     open: Vec<(Lister, VecDeque<(TreePath, Entry)>)>,
     depth: usize,
+    /// Error of a look ahead, for the next call.
+    failed: Option<Error>,
 }
 
 impl DepthFirst {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, top: &TreePath) -> Self {
-        Self { fs, top: top.clone(), open: vec![(Lister::new(top), VecDeque::new())], depth: 0 }
+        let open = vec![(Lister::new(top), VecDeque::new())];
+        Self { fs, top: top.clone(), open, depth: 0, failed: None }
     }
 
-    /// Returns the next path.
+    /// Returns the next path. After an error, the walk goes on after the directory that could not be listed.
     pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         while let Some((lister, ready)) = self.open.last_mut() {
             if let Some((path, entry)) = ready.pop_front() {
                 self.depth = self.open.len();
@@ -130,12 +137,49 @@ impl DepthFirst {
                 }
                 return Ok(Some((path, entry)));
             }
-            ready.extend(lister.page(&*self.fs).await?);
+            match lister.page(&*self.fs).await {
+                Ok(page) => ready.extend(page),
+                Err(error) => {
+                    self.leave(self.open.len() - 1, &error);
+                    return Err(error);
+                }
+            }
             if ready.is_empty() {
                 self.open.pop();
             }
         }
         Ok(None)
+    }
+
+    /// Returns the next path, past parts of the tree that cannot be read, such as an account. Their errors
+    /// are reported.
+    pub(crate) async fn next_readable(
+        &mut self,
+        app: &mut App,
+        failures: &mut Failures,
+    ) -> fail::Result<Option<(TreePath, Entry)>> {
+        loop {
+            match self.next().await {
+                Err(error) if self.passes(&error) => report(app, failures, error)?,
+                found => return Ok(found?),
+            }
+        }
+    }
+
+    /// Returns true if an error is about a part of the tree that cannot be read, so that the walk goes on
+    /// after it.
+    pub(crate) fn passes(&self, error: &Error) -> bool {
+        error.path().is_some_and(|part| error.unreadable_part(&self.top, part).is_some())
+    }
+
+    /// Leaves a directory that could not be listed, everything below it, and those above it that the error is
+    /// about.
+    fn leave(&mut self, level: usize, error: &Error) {
+        self.open.truncate(level + 1);
+        let Some((lister, _)) = self.open.pop() else { return };
+        if let Some(part) = error.unreadable_part(&self.top, &lister.dir) {
+            self.open.retain(|(lister, _)| !lister.dir.is_within(part));
+        }
     }
 
     /// Returns the depth of the last path below the top; 1 for a name in the top.
@@ -149,17 +193,33 @@ impl DepthFirst {
         self.open.truncate(self.depth);
     }
 
-    /// Returns true if the last path is the last name in its directory.
-    pub(crate) async fn is_last(&mut self) -> Result<bool> {
-        let Some((lister, ready)) = self.depth.checked_sub(1).and_then(|at| self.open.get_mut(at)) else {
-            return Ok(true);
-        };
-        // The last name of a page may not be the last of the directory.
-        if ready.is_empty() {
-            ready.extend(lister.page(&*self.fs).await?);
+    /// Returns true if the last path is the last name in its directory. If the rest of the directory cannot
+    /// be read, it is, and the next call of [`Self::next`] returns the error.
+    pub(crate) async fn is_last(&mut self) -> bool {
+        let Some(level) = self.depth.checked_sub(1) else { return true };
+        let Some((lister, ready)) = self.open.get_mut(level) else { return true };
+        if !ready.is_empty() {
+            return false;
         }
-        Ok(ready.is_empty())
+        // The last name of a page may not be the last of the directory.
+        match lister.page(&*self.fs).await {
+            Ok(page) => {
+                ready.extend(page);
+                ready.is_empty()
+            }
+            Err(error) => {
+                self.leave(level, &error);
+                self.failed = Some(error);
+                true
+            }
+        }
     }
+}
+
+/// Reports an error after what was printed before it.
+pub(crate) fn report(app: &mut App, failures: &mut Failures, error: Error) -> fail::Result {
+    app.out.flush()?;
+    failures.add(Err(error.into()), app.global.json)
 }
 
 #[cfg(test)]

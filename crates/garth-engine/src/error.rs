@@ -232,6 +232,14 @@ impl Error {
         matches!(self.kind, Corrupt | Format | Io | NoSpace | Poisoned | Unavailable)
     }
 
+    /// Returns the part of a tree that cannot be read, if a list of everything below `top` can go on after it:
+    /// a directory below `top` that the error names, and that contains `dir`, at which the list has arrived.
+    #[doc(hidden)]
+    pub fn unreadable_part(&self, top: &TreePath, dir: &TreePath) -> Option<&TreePath> {
+        let part = self.path().filter(|_| self.is_of_storage())?;
+        (part != top && part.is_within(top) && dir.is_within(part)).then_some(part)
+    }
+
     /// Returns the error with its path as a view names it. `map` returns that name, or `None` for a path
     /// outside the view, which leaves the error without a path.
     #[must_use]
@@ -371,6 +379,19 @@ mod tests {
             );
         }
         assert!("no_such_kind".parse::<ErrorKind>().is_err());
+    }
+
+    #[test]
+    fn only_storage_below_the_top_is_an_unreadable_part() {
+        let [top, part, dir] =
+            ["/accounts", "/accounts/a", "/accounts/a/b"].map(|path| TreePath::parse(path).expect("a path"));
+        let error = |kind, at: &TreePath| Error::at(kind, at, "no");
+        assert_eq!(error(ErrorKind::Corrupt, &part).unreadable_part(&top, &dir), Some(&part));
+        assert_eq!(error(ErrorKind::Io, &dir).unreadable_part(&top, &dir), Some(&dir));
+        assert_eq!(error(ErrorKind::Io, &dir).unreadable_part(&top, &part), None, "it is elsewhere");
+        assert_eq!(error(ErrorKind::Corrupt, &top).unreadable_part(&top, &dir), None);
+        assert_eq!(error(ErrorKind::NotFound, &part).unreadable_part(&top, &dir), None);
+        assert_eq!(Error::new(ErrorKind::Corrupt, "no").unreadable_part(&top, &dir), None);
     }
 
     #[test]

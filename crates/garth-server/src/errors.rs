@@ -10,7 +10,9 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
+use garth_engine::home::OperatorTree;
 use garth_engine::{Error, ErrorKind, TreePath};
+use tracing::Span;
 
 /// Code of a refusal, by which a client decides what to do. Part of the public API, `docs/specs/kv-api.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,12 +153,14 @@ pub(crate) struct Refusal {
     path: Option<Box<TreePath>>,
     /// Cause, for the log only.
     cause: Option<String>,
+    /// Account that the request of an operator was on, for the log only.
+    account: Option<String>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let (status, message) = (code.parts().1, message.into());
-        Self { status, code, message, header: None, path: None, cause: None }
+        Self { status, code, message, header: None, path: None, cause: None, account: None }
     }
 
     pub(crate) fn validation(message: impl Into<String>) -> Self {
@@ -315,11 +319,19 @@ impl Refusal {
         Self { cause: Some(cause.into()), ..self }
     }
 
+    /// Adds the account that the request of an operator was on, for the log.
+    pub(crate) fn of_account(self, account: &str) -> Self {
+        Self { account: Some(account.to_owned()), ..self }
+    }
+
     /// Logs the cause, if any, in the current span, and removes it so that it is logged once.
     pub(crate) fn log(&mut self) {
-        if let Some(cause) = self.cause.take() {
-            tracing::error!(code = self.code.as_str(), "{cause}");
-        }
+        let Some(cause) = self.cause.take() else { return };
+        // Only the span of an operator's request names no account.
+        let account = self.account.take().filter(|_| !Span::current().has_field("account"));
+        let span = account.map(|account| tracing::error_span!("account", account = account.as_str()));
+        let _entered = span.as_ref().map(Span::enter);
+        tracing::error!(code = self.code.as_str(), "{cause}");
     }
 
     /// Returns true if there is something to log.
@@ -370,7 +382,15 @@ impl From<KvError> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        let cause = std::error::Error::source(&error);
+        // In any other tree, this is a path like any other, and the span of the request names the account.
+        let account = error.path().and_then(OperatorTree::account_of).map(str::to_owned);
+        Self { account, ..Self::of_error(&error) }
+    }
+}
+
+impl Refusal {
+    fn of_error(error: &Error) -> Self {
+        let cause = std::error::Error::source(error);
         if let Some(reason) = cause.and_then(|cause| cause.downcast_ref::<NoAnswer>()) {
             return Self::new(Code::Unavailable, reason.to_string())
                 .because(format!("{}: {reason}", error.kind()));
@@ -383,14 +403,14 @@ impl From<Error> for Refusal {
         }
         if !error.is(ErrorKind::Corrupt) {
             let path = error.path().cloned().map(Box::new);
-            return Self { path, ..of_kind(error.kind(), error.message(), &error) };
+            return Self { path, ..of_kind(error.kind(), error.message(), error) };
         }
         // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {
             Some(path) => format!("{path}: {}", error.message()),
             None => error.message().to_owned(),
         };
-        Self::new(Code::Corrupt, message).because(format!("{}: {}", error.kind(), chain(&error)))
+        Self::new(Code::Corrupt, message).because(format!("{}: {}", error.kind(), chain(error)))
     }
 }
 

@@ -333,11 +333,12 @@ impl<'a> Admission<'a> {
 
     /// Returns the span of the request. Everything logged for it carries its id, account, agent, user and
     /// session, never content or a secret. Its level is `ERROR`, so that every filter that shows an event
-    /// shows its span.
+    /// shows its span. A key of the data folder has no account: failures name the one that was read.
     fn span(self, caller: &Caller<'_>) -> Span {
         let id = self.head.extensions.get::<RequestId>().map(tracing::field::display);
-        // A key of the data folder has none.
-        let account = self.admitted.key().account.as_deref();
+        let Some(account) = self.admitted.key().account.as_deref() else {
+            return tracing::error_span!("request", id);
+        };
         let agent = Some(&*caller.agent).filter(|agent| !agent.is_empty()).or(caller.agent_id.as_deref());
         let (user, session) = (caller.user.as_deref(), caller.session_name());
         let session = session.as_deref();
@@ -399,7 +400,10 @@ impl<'a> Admission<'a> {
     ) -> Result<Option<Arc<dyn AccountStore>>, Refusal> {
         match (&self.admitted.key().account, named) {
             (Some(own), Some(named)) if own != named => Err(Refusal::other_account(own)),
-            (None, Some(named)) => Ok(Some(self.served.home.open(named).await?)),
+            (None, Some(named)) => {
+                let opened = self.served.home.open(named).await;
+                Ok(Some(opened.map_err(|error| Refusal::from(error).of_account(named))?))
+            }
             _ => Ok(own),
         }
     }

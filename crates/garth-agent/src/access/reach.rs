@@ -382,7 +382,7 @@ impl Grounds {
     async fn files_of_overlay(&self, id: &str) -> Result<Arc<dyn FileSystem>> {
         let overlay = StoredOverlay::open(&**self.reach.account()?, id).await?;
         // Uploads and commit ids are those of calls on files, apart from those of the command line.
-        let to = Confinement::new(Within::everything(), Owner::new(FILES)?);
+        let to = Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?);
         overlay.tree().confined(&to.author(Author::key(&*self.reach.key))).await
     }
 

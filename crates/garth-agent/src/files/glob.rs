@@ -1,13 +1,14 @@
 //! Paths by pattern, in pages.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::cursor::{Cursors, moment_json, path_of};
 use super::handle::Files;
 use super::limits::{Budget, Limits};
-use super::matches::Matches;
+use super::matches::{After, Matches, Row};
 use crate::boxed;
-use garth_engine::error::Result;
+use garth_engine::error::{Error, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Entry, MAX_PAGE_BYTES, Moment, Weigh as _};
 use garth_engine::path::TreePath;
@@ -37,6 +38,9 @@ pub struct Glob {
 pub struct GlobPage {
     /// Matches, in the order of [`Matches`].
     pub items: Vec<GlobMatch>,
+    /// Errors of directories that are left out, in the same order, each about the path of one. In a tree of
+    /// several stores, such as that of all accounts, they are those that cannot be read.
+    pub failed: Vec<Error>,
     /// Cursor of the next page; `None` if this is the last one. The next page may be empty.
     pub next: Option<String>,
 }
@@ -49,6 +53,33 @@ pub struct GlobMatch {
     pub path: TreePath,
     /// Node there.
     pub entry: Entry,
+}
+
+/// Position of a page.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Position {
+    /// Key of the last path that was looked at.
+    After(String),
+    /// Key of a directory that is left out.
+    Beyond {
+        /// The key.
+        beyond: String,
+    },
+}
+
+impl Position {
+    fn of(row: &Row) -> Self {
+        let key = row.path.key().to_owned();
+        if row.failed.is_some() { Self::Beyond { beyond: key } } else { Self::After(key) }
+    }
+
+    fn after(&self) -> Result<After> {
+        Ok(match self {
+            Self::After(key) => After { path: path_of(key)?, is_left_out: false },
+            Self::Beyond { beyond } => After { path: path_of(beyond)?, is_left_out: true },
+        })
+    }
 }
 
 impl Glob {
@@ -71,7 +102,7 @@ impl Files<'_> {
     pub async fn glob(&self, asked: &Glob) -> Result<GlobPage> {
         let cursors = Cursors::of(&json!(["glob", asked.pattern, moment_json(asked.at.as_ref())]));
         let after = match &asked.cursor {
-            Some(cursor) => Some(path_of(&cursors.open::<String>(cursor)?)?),
+            Some(cursor) => Some(cursors.open::<Position>(cursor)?.after()?),
             None => None,
         };
         let limits = Limits { bytes: asked.limits.bytes.min(MAX_PAGE_BYTES), ..asked.limits };
@@ -82,13 +113,18 @@ impl Files<'_> {
             Matches::resume(fs, &asked.pattern, asked.top.as_ref(), after, limits.names).await?;
         let mut page = GlobPage::default();
         while let Some(row) = matches.step().await? {
+            let position = Position::of(&row);
             budget.name();
+            if let Some(error) = row.failed {
+                budget.item(row.path.weight() + error.message().len());
+                page.failed.push(error);
+            }
             if let Some(entry) = row.entry {
                 budget.item(row.path.weight() + entry.weight());
-                page.items.push(GlobMatch { path: row.path.clone(), entry });
+                page.items.push(GlobMatch { path: row.path, entry });
             }
             if budget.is_spent() {
-                page.next = Some(cursors.seal(&row.path.key())?);
+                page.next = Some(cursors.seal(&position)?);
                 break;
             }
         }

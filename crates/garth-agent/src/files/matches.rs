@@ -21,9 +21,13 @@ const MAX_LEVELS: usize = 64;
 /// A pattern with `**`, with alternatives of different depths, or with more than 64 segments is compared with
 /// every path below the directory before its first wildcard. Its matches are in the order of a walk, by
 /// directory and then by name.
+///
+/// In a tree of several stores, such as that of all accounts, a store that cannot be read is left out
+/// ([`Matches::take_failed`]).
 pub struct Matches<'a> {
     source: Source<'a>,
     only_directories: bool,
+    failed: Vec<Error>,
 }
 
 enum Source<'a> {
@@ -40,6 +44,15 @@ pub(super) struct Row {
     pub(super) path: TreePath,
     /// Entry of a match.
     pub(super) entry: Option<Entry>,
+    /// Error of a directory that is left out, with everything below it.
+    pub(super) failed: Option<Error>,
+}
+
+/// Path after which a search continues.
+pub(super) struct After {
+    pub(super) path: TreePath,
+    /// True if everything below the path is left out.
+    pub(super) is_left_out: bool,
 }
 
 impl<'a> Matches<'a> {
@@ -58,7 +71,7 @@ impl<'a> Matches<'a> {
         fs: &'a dyn FileSystem,
         pattern: &str,
         top: Option<&TreePath>,
-        after: Option<TreePath>,
+        after: Option<After>,
         names: usize,
     ) -> Result<Self> {
         if !pattern.starts_with('/') {
@@ -74,14 +87,14 @@ impl<'a> Matches<'a> {
             && top.is_within(&base)
         {
             let source = Source::from_above(fs, (&base, top), (rest, whole), after, names).await?;
-            return Ok(Self { source, only_directories });
+            return Ok(Self { source, only_directories, failed: Vec::new() });
         }
         // A link matches as a link, but above wildcards or with a `/` at the end it stands for its directory.
         let follow = if rest.is_empty() && !only_directories { Follow::No } else { Follow::Yes };
         let found = resolve::stat(fs, base, follow).await.optional()?;
         let source = match found {
             Some((top, entry)) if !rest.is_empty() && entry.is_dir() => {
-                if after.as_ref().is_some_and(|after| after == &top || !after.is_within(&top)) {
+                if after.as_ref().is_some_and(|after| after.path == top || !after.path.is_within(&top)) {
                     return Err(unknown_cursor());
                 }
                 match levels(rest) {
@@ -89,7 +102,7 @@ impl<'a> Matches<'a> {
                         Source::Levels(Levels::resume(fs, &top, after.as_ref(), patterns, names)?)
                     }
                     None => {
-                        let walker = Walker::new(fs, &top, after, names);
+                        let walker = Walker::new(fs, &top, after.map(|after| after.path), names);
                         Source::Deep(Deep { first: None, walker, base: top, pattern: whole })
                     }
                 }
@@ -99,7 +112,7 @@ impl<'a> Matches<'a> {
                 Source::Fixed(found.filter(|(path, _)| rest.is_empty() && !path.is_root() && after.is_none()))
             }
         };
-        Ok(Self { source, only_directories })
+        Ok(Self { source, only_directories, failed: Vec::new() })
     }
 
     /// Returns the next match.
@@ -108,6 +121,7 @@ impl<'a> Matches<'a> {
     /// Errors of the filesystem.
     pub async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
         while let Some(row) = self.step().await? {
+            self.failed.extend(row.failed);
             if let Some(entry) = row.entry {
                 return Ok(Some((row.path, entry)));
             }
@@ -115,16 +129,28 @@ impl<'a> Matches<'a> {
         Ok(None)
     }
 
+    /// Returns the errors of directories that [`Matches::next`] left out since the last call, each about the
+    /// path of one.
+    pub fn take_failed(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.failed)
+    }
+
     /// Looks at the next path.
     pub(super) async fn step(&mut self) -> Result<Option<Row>> {
         let row = match &mut self.source {
-            Source::Fixed(found) => found.take().map(|(path, entry)| Row { path, entry: Some(entry) }),
+            Source::Fixed(found) => found.take().map(|(path, entry)| Row::of(path, Some(entry))),
             Source::Levels(levels) => levels.step().await?,
             Source::Deep(deep) => deep.step().await?,
         };
-        let Some(Row { path, entry }) = row else { return Ok(None) };
+        let Some(Row { path, entry, failed }) = row else { return Ok(None) };
         let entry = entry.filter(|entry| !self.only_directories || entry.is_dir());
-        Ok(Some(Row { path, entry }))
+        Ok(Some(Row { path, entry, failed }))
+    }
+}
+
+impl Row {
+    fn of(path: TreePath, entry: Option<Entry>) -> Self {
+        Self { path, entry, failed: None }
     }
 }
 
@@ -135,10 +161,10 @@ impl<'a> Source<'a> {
         fs: &'a dyn FileSystem,
         (base, top): (&TreePath, &TreePath),
         (rest, whole): (&str, GlobPattern),
-        after: Option<TreePath>,
+        after: Option<After>,
         names: usize,
     ) -> Result<Self> {
-        if after.as_ref().is_some_and(|after| !after.is_within(top)) {
+        if after.as_ref().is_some_and(|after| !after.path.is_within(top)) {
             return Err(unknown_cursor());
         }
         let nothing = Self::Fixed(None);
@@ -150,7 +176,8 @@ impl<'a> Source<'a> {
             if !is_dir {
                 return Ok(Self::Fixed(first.filter(|_| whole.is_match(relative(top, base)))));
             }
-            let walker = Walker::new(fs, top, after.filter(|after| after != top), names);
+            let after = after.map(|after| after.path).filter(|after| after != top);
+            let walker = Walker::new(fs, top, after, names);
             return Ok(Self::Deep(Deep { first, walker, base: base.clone(), pattern: whole }));
         };
         let between: Vec<&str> = relative(top, base).split('/').collect();
@@ -163,7 +190,7 @@ impl<'a> Source<'a> {
             (true, _) => Ok(Self::Fixed(first)),
             (false, true) => {
                 // The top is above the rows of these levels.
-                if after.as_ref() == Some(top) {
+                if after.as_ref().is_some_and(|after| &after.path == top) {
                     return Err(unknown_cursor());
                 }
                 Ok(Self::Levels(Levels::resume(fs, top, after.as_ref(), below, names)?))
@@ -195,7 +222,7 @@ impl Deep<'_> {
         };
         let Some((path, entry)) = next else { return Ok(None) };
         let fits = self.pattern.is_match(relative(&path, &self.base));
-        Ok(Some(Row { path, entry: fits.then_some(entry) }))
+        Ok(Some(Row::of(path, fits.then_some(entry))))
     }
 }
 
@@ -220,12 +247,12 @@ impl<'a> Levels<'a> {
     fn resume(
         fs: &'a dyn FileSystem,
         top: &TreePath,
-        after: Option<&TreePath>,
+        after: Option<&After>,
         patterns: Vec<GlobPattern>,
         names: usize,
     ) -> Result<Self> {
         let (mut dir, mut open) = (top.clone(), Vec::new());
-        let below = after.map_or("", |after| &after.key()[top.key().len()..]);
+        let below = after.map_or("", |after| &after.path.key()[top.key().len()..]);
         let names_below: Vec<&str> = below.split('/').skip(1).collect();
         if names_below.len() > patterns.len() {
             return Err(unknown_cursor());
@@ -239,6 +266,7 @@ impl<'a> Levels<'a> {
         // The path itself was looked at, but not what is in it.
         let level = names_below.len();
         let is_open = match names_below.last() {
+            Some(_) if after.is_some_and(|after| after.is_left_out) => false,
             Some(name) => level < patterns.len() && patterns[level - 1].is_match(name),
             None => true,
         };
@@ -253,9 +281,13 @@ impl<'a> Levels<'a> {
             let level = self.open.len();
             let is_last = level == self.patterns.len();
             let Some(dir) = self.open.last_mut() else { return Ok(None) };
-            let Some(item) = dir.next(self.fs, self.page, is_last).await? else {
-                self.open.pop();
-                continue;
+            let item = match dir.next(self.fs, self.page, is_last).await {
+                Ok(Some(item)) => item,
+                Ok(None) => {
+                    self.open.pop();
+                    continue;
+                }
+                Err(error) => return self.leave_out(error).map(Some),
             };
             let path = dir.path.join(&item.name)?;
             let fits = self.patterns[level - 1].is_match(item.name.as_str());
@@ -263,8 +295,18 @@ impl<'a> Levels<'a> {
                 self.open.push(OpenDirectory::new(path.clone(), None));
             }
             let entry = item.entry.filter(|_| fits && is_last);
-            return Ok(Some(Row { path, entry: entry.map(|entry| *entry) }));
+            return Ok(Some(Row::of(path, entry.map(|entry| *entry))));
         }
+    }
+
+    /// Leaves the part of the tree that an error is about, such as an account that cannot be read, so that the
+    /// search goes on after it. Any other error ends the search.
+    fn leave_out(&mut self, error: Error) -> Result<Row> {
+        let (top, dir) = (self.open.first(), self.open.last());
+        let part = top.zip(dir).and_then(|(top, dir)| error.unreadable_part(&top.path, &dir.path)).cloned();
+        let Some(part) = part else { return Err(error) };
+        self.open.retain(|dir| !dir.path.is_within(&part));
+        Ok(Row { path: part, entry: None, failed: Some(error) })
     }
 }
 

@@ -17,10 +17,10 @@ use self::marked::{MarkedPaths, Marks};
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
-use crate::fail::{Failure, Result, usage};
+use crate::fail::{Failure, Failures, Result, usage};
 use crate::size::{parse_count, parse_size};
 use crate::verb::set::parse_pair;
-use crate::walk::DepthFirst;
+use crate::walk::{DepthFirst, report};
 
 /// Find paths by name, kind, size, time, tags and metadata
 ///
@@ -163,18 +163,26 @@ impl Find {
         if entry.kind != Kind::Directory || most == 0 {
             return Ok(());
         }
-        let mut below = DepthFirst::new(Arc::clone(fs), &top);
-        while let Some((path, entry)) = below.next().await? {
+        let (mut below, mut failures) = (DepthFirst::new(Arc::clone(fs), &top), Failures::default());
+        while let Some((path, entry)) = below.next_readable(app, &mut failures).await? {
             let depth = below.depth();
             if depth >= most {
                 // The contents of this directory are deeper than --maxdepth.
                 below.skip();
             }
-            if depth >= self.mindepth {
-                self.consider(app, &**fs, tests, &path, &entry).await?;
+            if depth < self.mindepth {
+                continue;
+            }
+            match self.consider(app, &**fs, tests, &path, &entry).await {
+                // --empty lists the directory, which is then not listed again.
+                Err(Failure::Tree(error)) if below.passes(&error) => {
+                    below.skip();
+                    report(app, &mut failures, error)?;
+                }
+                considered => considered?,
             }
         }
-        Ok(())
+        failures.done()
     }
 
     fn marks(&self) -> Marks<'_> {

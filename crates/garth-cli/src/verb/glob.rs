@@ -7,7 +7,8 @@ use garth_engine::model::Kind;
 use crate::app::App;
 use crate::args::Past;
 use crate::escape::escaped;
-use crate::fail::{Result, usage};
+use crate::fail::{Failures, Result, usage};
+use crate::walk::report;
 
 /// Find paths by pattern
 ///
@@ -38,7 +39,13 @@ impl Glob {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
         let mut matches = Matches::new(&*fs, &self.pattern).await.map_err(usage)?;
-        while let Some((path, entry)) = matches.next().await? {
+        let mut failures = Failures::default();
+        loop {
+            let found = matches.next().await?;
+            for error in matches.take_failed() {
+                report(app, &mut failures, error)?;
+            }
+            let Some((path, entry)) = found else { return failures.done() };
             let wanted = match self.kind {
                 None => true,
                 Some(OnlyKind::File) => entry.kind == Kind::File,
@@ -48,6 +55,5 @@ impl Glob {
                 app.out.entry(&path, &entry, escaped(path.as_str()))?;
             }
         }
-        Ok(())
     }
 }

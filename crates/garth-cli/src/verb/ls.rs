@@ -13,10 +13,10 @@ use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
-use crate::fail::{Failure, Result, usage};
+use crate::fail::{Failure, Failures, Result, usage};
 use crate::out::{mode_text, seconds};
 use crate::size::size_text;
-use crate::walk::Lister;
+use crate::walk::{Lister, report};
 
 /// Limit on the names of one directory that are sorted: they are held in memory.
 const MAX_SORTED: usize = 100_000;
@@ -102,12 +102,22 @@ impl Ls {
     async fn pattern(&self, app: &mut App, fs: &dyn FileSystem, pattern: &str, missing: Error) -> Result {
         let mut matches = Matches::new(fs, pattern).await.map_err(usage)?;
         let (mut found, heading) = (false, Heading { shown: true, first: Cell::new(true) });
-        while let Some((path, entry)) = matches.next().await? {
+        let mut failures = Failures::default();
+        loop {
+            let next = matches.next().await?;
+            for error in matches.take_failed() {
+                found = true;
+                report(app, &mut failures, error)?;
+            }
+            let Some((path, entry)) = next else { break };
             found = true;
-            self.path(app, fs, path, &entry, &heading).await?;
+            let listed = self.path(app, fs, path, &entry, &heading).await;
+            // As for paths that are written out.
+            app.out.flush()?;
+            failures.add(listed, app.global.json)?;
         }
         // Without matches, it is a path that does not exist.
-        if found { Ok(()) } else { Err(missing.into()) }
+        if found { failures.done() } else { Err(missing.into()) }
     }
 
     /// Lists a directory, and with -R the directories below it, parents before children.
@@ -118,7 +128,7 @@ impl Ls {
         top: TreePath,
         heading: &Heading,
     ) -> Result {
-        let mut todo = vec![top.clone()];
+        let (mut todo, mut failures) = (vec![top.clone()], Failures::default());
         while let Some(dir) = todo.pop() {
             if heading.shown {
                 let gap = if heading.first.replace(false) { "" } else { "\n" };
@@ -126,7 +136,13 @@ impl Ls {
             }
             let mut below = Vec::new();
             let mut lister = if dir == top { Lister::new(&dir) } else { Lister::below(&top, &dir) };
-            let mut page = self.sorted(fs, &dir, &mut lister).await?;
+            let mut page = match self.sorted(fs, &dir, &mut lister).await {
+                Err(Failure::Tree(error)) if error.unreadable_part(&top, &dir).is_some() => {
+                    report(app, &mut failures, error)?;
+                    continue;
+                }
+                page => page?,
+            };
             while !page.is_empty() {
                 for (path, entry) in page {
                     self.line(app, &path, path.name().unwrap_or("/"), &entry)?;
@@ -139,7 +155,7 @@ impl Ls {
             // The last one in `todo` is next, so the order is reversed.
             todo.extend(below.into_iter().rev());
         }
-        Ok(())
+        failures.done()
     }
 
     /// Returns the first names to print: a page of them, or all if they are sorted.

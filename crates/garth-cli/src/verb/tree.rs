@@ -7,7 +7,7 @@ use garth_engine::model::{Entry, Kind};
 use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failures, Result};
 use crate::out::counted;
 use crate::size::size_text;
 use crate::walk::DepthFirst;
@@ -47,15 +47,15 @@ impl Tree {
         }
         let most = self.depth.map_or(usize::MAX, |depth| usize::try_from(depth).unwrap_or(usize::MAX));
         let (mut directories, mut others) = (0_u64, 0_u64);
-        let mut below = DepthFirst::new(fs, &top);
+        let (mut below, mut failures) = (DepthFirst::new(fs, &top), Failures::default());
         // Indentation at each depth.
         let mut indents = vec![String::new()];
-        while let Some((path, entry)) = below.next().await? {
+        while let Some((path, entry)) = below.next_readable(app, &mut failures).await? {
             let depth = below.depth();
             // Drops the indentations of directories that the walk has left.
             indents.truncate(depth);
             let (twig, space) =
-                if below.is_last().await? { ("└── ", "    ") } else { ("├── ", "│   ") };
+                if below.is_last().await { ("└── ", "    ") } else { ("├── ", "│   ") };
             let indent = indents.last().map_or("", String::as_str);
             let line = format!("{indent}{twig}{}", self.label(path.name().unwrap_or("/"), &entry));
             app.out.entry(&path, &entry, line)?;
@@ -70,7 +70,8 @@ impl Tree {
             }
         }
         let directories = counted(directories, "directory", "directories");
-        app.out.note(format_args!("\n{directories}, {}", counted(others, "file", "files")))
+        app.out.note(format_args!("\n{directories}, {}", counted(others, "file", "files")))?;
+        failures.done()
     }
 
     fn label(&self, name: &str, entry: &Entry) -> String {

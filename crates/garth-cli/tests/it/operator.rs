@@ -1,5 +1,8 @@
 //! `--operator`: reading the files of all accounts as one tree.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use super::garth::{Garth, column, finish, text};
 
 /// Data folder with two more accounts, each with a note.
@@ -37,6 +40,66 @@ fn reading_verbs_show_all_accounts() {
     assert!(error.contains("one account"), "{error}");
     garth.fails(3, &["cat", "--operator", "/notes/tea.md"]);
     garth.fails(3, &["ls", "--operator", "/accounts/none"]);
+}
+
+/// Data folder of [`accounts`] with two more accounts, whose stored trees are missing.
+fn broken_accounts() -> Garth {
+    let garth = accounts();
+    let stored = || -> BTreeSet<PathBuf> {
+        let entries = std::fs::read_dir(garth.data().join("accounts")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    for account in ["arch", "broken"] {
+        let before = stored();
+        garth.ok(&["account", "create", account]);
+        let made = stored();
+        std::fs::remove_dir_all(made.difference(&before).next().unwrap()).unwrap();
+    }
+    garth
+}
+
+#[test]
+fn lists_pass_accounts_that_cannot_be_read() {
+    let garth = broken_accounts();
+    let (acme, beta) = ("/accounts/acme/notes/tea.md", "/accounts/beta/notes/tea.md");
+    let lines = format!("{acme}\n{beta}\n");
+    for args in [
+        &["find", "--name", "*.md"][..],
+        &["find", "/accounts", "--type", "f"],
+        &["glob", "/accounts/*/notes/*.md"],
+        &["glob", "/accounts/*/*/*.md", "--type", "file"],
+    ] {
+        let output = garth.run(&[args, &["--operator"]].concat(), b"");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(7), lines.clone()), "{args:?}");
+        let errors = text(&output.stderr);
+        let named = ["garth: /accounts/arch: the account's", "garth: /accounts/broken: the account's"];
+        assert_eq!(errors.lines().count(), 2, "{args:?}: {errors}");
+        assert!(errors.lines().zip(named).all(|(line, named)| line.starts_with(named)), "{args:?}: {errors}");
+    }
+    for args in [&["tree"][..], &["ls", "-R", "/accounts"], &["ls", "/accounts/*"]] {
+        let output = garth.run(&[args, &["--operator"]].concat(), b"");
+        assert_eq!(output.status.code(), Some(7), "{args:?}");
+        let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+        assert!(printed.contains("beta") && printed.contains("notes"), "{args:?}: {printed}");
+        for broken in ["/accounts/arch: ", "/accounts/broken: "] {
+            assert_eq!(errors.matches(broken).count(), 1, "{args:?}: {errors}");
+        }
+    }
+    // Directories without entries: the broken accounts are reported once, not listed again.
+    let output = garth.run(&["find", "--operator", "/accounts", "--empty"], b"");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(7), "/accounts/default\n".to_owned()));
+    assert_eq!(text(&output.stderr).lines().count(), 2, "{}", text(&output.stderr));
+    for args in
+        [&["cat", "/accounts/arch/f", acme][..], &["grep", "-h", "tea", "/accounts/arch", "/accounts/acme"]]
+    {
+        let output = garth.run(&[&["--operator"], args].concat(), b"");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(7), "acme drinks tea\n".to_owned()));
+        let errors = text(&output.stderr);
+        assert!(errors.starts_with("garth: /accounts/arch: the account's"), "{args:?}: {errors}");
+    }
+    // The account that a command names is all of its work.
+    let error = garth.fails(7, &["ls", "--operator", "/accounts/arch"]);
+    assert!(error.starts_with("garth: /accounts/arch: the account's"), "{error}");
 }
 
 #[test]

@@ -14,11 +14,11 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 
 use super::call::{Answering, Call};
-use super::methods;
 use super::route::{Length, Method, Route, Run};
 use super::served::Served;
 use super::sessions::CreateFields;
 use super::tree::Tree;
+use super::{methods, router_of};
 use crate::errors::Refusal;
 use crate::fields::FieldGroup as _;
 use crate::limits::Limits;
@@ -59,6 +59,14 @@ async fn post(served: &Served, key: &str, route: &'static Route, body: &Value) {
     let response = TowerToHyperService::new(app).call(request.unwrap()).await;
     let response = response.unwrap_or_else(|never| match never {});
     assert_eq!(response.status(), 500);
+}
+
+async fn post_to(served: &Served, key: &str, path: &str, body: &Value) -> u16 {
+    let request = hyper::Request::post(path)
+        .header("authorization", format!("Bearer {key}"))
+        .body(Body::from(body.to_string()));
+    let response = TowerToHyperService::new(router_of(served.clone())).call(request.unwrap()).await;
+    response.unwrap_or_else(|never| match never {}).status().as_u16()
 }
 
 fn one(text: &str) -> Logged {
@@ -106,5 +114,35 @@ async fn request_log_names_account_agent_user_session() {
     let all = all_text();
     for secret in keys.iter().map(String::as_str).chain([CONTENT]) {
         assert!(!all.contains(secret), "{all}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_names_the_account_that_an_operator_reads() {
+    capture();
+    let folder = tempfile::tempdir().unwrap();
+    let open = || DataDir::open(&folder.path().join("data"), Env::system(), garth_agent::registry()).unwrap();
+    let data: DataDir = open();
+    let accounts = ["unread-one", "unread-two", "unread-three"];
+    for account in accounts {
+        let stored = data.create_account(account).await.unwrap().folder;
+        // Elsewhere, because the data folder may still have it open.
+        std::fs::rename(data.folder().join("accounts").join(stored), folder.path().join(account)).unwrap();
+    }
+    let new = NewKey::new(None, &[Scope::Admin]);
+    let (_, secret) = data.control().issue_key(new).await.unwrap();
+    let served = Served::new(Arc::new(open()), None, Arc::new(Limits::default()));
+    let post = async |call: &str, body: Value| post_to(&served, secret.reveal(), call, &body).await;
+    let of_item = json!({"items": [{"path": "/accounts/unread-two/f"}]});
+    assert_eq!(post("/v1/tree/list", json!({"path": "/accounts/unread-one"})).await, 500);
+    assert_eq!(post("/v1/tree/fetch-many", of_item).await, 200);
+    assert_eq!(post("/v1/admin/rules/list", json!({"account": "unread-three"})).await, 500);
+    for account in accounts {
+        let is_of_it = |event: &Logged| {
+            event.field("account") == Some(account) && event.spans.iter().any(|(name, _)| *name == "request")
+        };
+        let events: Vec<Logged> =
+            logged("the account's database is missing").into_iter().filter(is_of_it).collect();
+        assert_eq!(events.len(), 1, "{account}: {events:?}");
     }
 }

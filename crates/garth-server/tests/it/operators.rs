@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::home::{KeysPage, NewKey, Scope};
-use garth_engine::{Env, FileSystem as _};
+use garth_engine::{DataDir, Env, FileSystem as _};
 use serde_json::{Value, json};
 
 use super::harness::{Connection, Reply, Server, request};
@@ -45,6 +45,14 @@ impl World {
     fn send(&self, method: &str, path: &str, body: &[u8]) -> Reply {
         let headers = format!("authorization: Bearer {}\r\n", self.operator);
         self.server.request(method, &format!("/v1/fs{path}"), &headers, body)
+    }
+
+    /// Creates an account whose stored tree is missing, as another process: this one has never opened it.
+    fn create_broken(&self, account: &str) {
+        let other = DataDir::open(self.server.home.folder(), Env::system(), garth_agent::registry()).unwrap();
+        let stored = block_on(other.create_account(account)).unwrap().folder;
+        let stored = other.folder().join("accounts").join(stored);
+        std::fs::rename(stored, other.folder().join(format!("lost-{account}"))).unwrap();
     }
 
     /// Returns the newest sequence of each account.
@@ -195,6 +203,52 @@ fn operator_sees_snapshots_of_file_calls_only() {
     assert!(!changes().contains("snapshot"), "{}", changes());
     commit(json!({}));
     assert!(changes().contains("dawn"), "{}", changes());
+}
+
+#[test]
+fn account_that_cannot_be_read_hides_no_other() {
+    let world = World::new();
+    world.create_broken("amok");
+    world.create_broken("broken");
+    for call in ["list", "walk"] {
+        let reply = world.post(&format!("tree/{call}"), &json!({"path": "/accounts/amok"}));
+        assert!(reply.refused(500, "CORRUPT").starts_with("/accounts/amok: "), "{}", reply.text());
+    }
+    for limit in [1, 2, 100] {
+        let mut asked = json!({"pattern": "/accounts/*/notes/*.md", "limit": limit});
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        for _ in 0..10 {
+            let page = world.ok("tree/glob", &asked);
+            found.extend(names(&page, "path"));
+            for part in page["failed"].as_array().into_iter().flatten() {
+                assert_eq!(part["error"]["code"], "CORRUPT");
+                failed.push(part["path"].as_str().unwrap().to_owned());
+            }
+            if page.get("has_more").is_none() {
+                break;
+            }
+            asked["cursor"] = page["next_cursor"].clone();
+        }
+        assert_eq!(found, ["/accounts/acme/notes/tea.md", "/accounts/beta/notes/tea.md"], "pages of {limit}");
+        assert_eq!(failed, ["/accounts/amok", "/accounts/broken"], "pages of {limit}");
+    }
+    let paths =
+        ["acme", "amok", "amok", "beta"].map(|of| json!({"path": format!("/accounts/{of}/notes/tea.md")}));
+    let (mut rest, mut answers) = (&paths[..], Vec::new());
+    while !rest.is_empty() {
+        let answer = world.ok("tree/fetch-many", &json!({"items": rest}));
+        let items = answer["items"].as_array().unwrap().clone();
+        rest = &rest[items.len()..];
+        answers.extend(items);
+    }
+    assert_eq!(
+        (&answers[0]["text"], &answers[3]["text"]),
+        (&json!("acme drinks tea\n"), &json!("beta drinks tea\n"))
+    );
+    for failed in &answers[1..3] {
+        assert_eq!(failed["error"]["code"], "CORRUPT");
+        assert!(failed["error"]["message"].as_str().unwrap().starts_with("/accounts/amok: "), "{failed}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use futures::TryStreamExt as _;
 use garth_agent::files::{Glob, GlobPattern, Matches};
+use garth_engine::home::OperatorTree;
 use garth_engine::model::Moment;
 use garth_engine::{ErrorKind, FileSystemExt};
 use garth_testkit::fs::counting::Counting;
@@ -120,6 +121,58 @@ async fn removed_directory_ends_quietly() {
     fs.remove_tree("/a").await.unwrap();
     asked.cursor = page.next;
     assert_eq!(pages(&fs, &asked).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn accounts_that_cannot_be_read_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || garth::builder().open(&folder.path().join("data")).unwrap();
+    let data = open();
+    for account in ["a", "b", "c", "d", "e"] {
+        data.create_account(account).await.unwrap();
+        data.account(account).await.unwrap().write("/f.md", "").await.unwrap();
+    }
+    for broken in ["b", "c", "e"] {
+        let stored = data.control().account(broken).await.unwrap().folder;
+        // Elsewhere, because the data folder may still have it open.
+        std::fs::rename(data.folder().join("accounts").join(stored), folder.path().join(broken)).unwrap();
+    }
+    let fs: Fs = Arc::new(OperatorTree::new(Arc::new(open())));
+    let (found, failed) =
+        (["/accounts/a/f.md", "/accounts/d/f.md"], ["/accounts/b", "/accounts/c", "/accounts/e"]);
+    let paths = |errors: Vec<garth_engine::Error>| {
+        errors.into_iter().map(|error| error.path().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    for (items, names) in [(1, 100_000), (1000, 1), (2, 3), (1000, 100_000)] {
+        let mut asked = Glob::new("/accounts/*/*.md");
+        (asked.limits.items, asked.limits.names) = (items, names);
+        let (mut found_so_far, mut failed_so_far) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            let page = Files::new(&fs).glob(&asked).await.unwrap();
+            found_so_far.extend(page.items.into_iter().map(|item| item.path.to_string()));
+            failed_so_far.extend(paths(page.failed));
+            asked.cursor = page.next;
+            if asked.cursor.is_none() {
+                break;
+            }
+        }
+        assert!(asked.cursor.is_none(), "each page gets further");
+        assert_eq!(found_so_far, found, "pages of {items} items and {names} names");
+        assert_eq!(failed_so_far, failed, "pages of {items} items and {names} names");
+    }
+    let mut matches = Matches::new(&*fs, "/accounts/*/f.md").await.unwrap();
+    let mut matched = Vec::new();
+    while let Some((path, _)) = matches.next().await.unwrap() {
+        matched.push(path.to_string());
+    }
+    assert_eq!(
+        (matched, paths(matches.take_failed())),
+        (found.map(str::to_owned).to_vec(), failed.map(str::to_owned).to_vec())
+    );
+    assert!(matches.take_failed().is_empty());
+    // An account that the pattern names is the whole search.
+    let error = Files::new(&fs).glob(&Glob::new("/accounts/b/*.md")).await.unwrap_err();
+    assert!(error.is(ErrorKind::Corrupt), "{error}");
 }
 
 #[tokio::test]

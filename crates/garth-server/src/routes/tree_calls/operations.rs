@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::answer::Answer;
+use super::content::ItemError;
 use super::paging::{Paged, RawPage, moment_from, moment_text};
 use super::top;
 use crate::errors::Refusal;
@@ -65,8 +66,25 @@ pub(in crate::routes) async fn glob(
     let found = Files::new(&*start.fs).until(&stop).glob(&asked).await?;
     let items: Vec<FoundPath<'_>> =
         found.items.iter().map(|found| FoundPath::of(found, fields.entries)).collect();
+    let failed: Vec<FailedPath> = found.failed.into_iter().map(FailedPath::of).collect();
     let next = found.next.map(|next| start.cursor(call, &next));
-    Answer::new().with("items", &items)?.page(next.as_deref())
+    let answer = Answer::new().with("items", &items)?;
+    let answer = if failed.is_empty() { answer } else { answer.with("failed", &failed)? };
+    answer.page(next.as_deref())
+}
+
+/// Directory that is left out.
+#[derive(Serialize)]
+struct FailedPath {
+    path: Option<TreePath>,
+    error: ItemError,
+}
+
+impl FailedPath {
+    /// Returns the directory that an error is about, and logs the cause.
+    fn of(error: Error) -> Self {
+        Self { path: error.path().cloned(), error: ItemError::of(error.into()) }
+    }
 }
 
 /// Path that matches a pattern.
