@@ -138,15 +138,18 @@ impl DataDir {
     }
 
     /// Writes a copy of everything into `folder`, which must not exist: the control data, and each account at
-    /// a point in time of its own. The copy is a data folder. Commits continue in the meantime. Returns the
-    /// name of each account and its backup. The folder gets its name once everything in it is durable; until
-    /// then it is called `NAME.partial-` and digits, and it is removed if the backup fails.
+    /// a point in time of its own. The copy is a data folder. Commits continue in the meantime. The folder
+    /// gets its name once everything in it is durable; until then it is called `NAME.partial-` and digits,
+    /// and it is removed if the backup fails.
+    ///
+    /// Returns the name of each account and its backup. An account that is damaged has an error (`Corrupt`,
+    /// `Format` or `Poisoned`) in its place: the copy has its name and keys, but no tree.
     ///
     /// # Errors
     /// - `AlreadyExists`: the folder exists.
-    /// - `Corrupt`, `Format` and `Poisoned`: the data to copy.
+    /// - `Corrupt`, `Format` and `Poisoned`: the control data, or all accounts, are damaged.
     /// - Other kinds, mostly from the disk of the copy.
-    pub async fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+    pub async fn backup(&self, folder: &Path) -> Result<Vec<(String, Result<Backup>)>> {
         let (from, to) = (Arc::clone(&self.folder), folder.to_owned());
         self.folder.runtime.maintainers().run(move || from.backup(&to)).await
     }

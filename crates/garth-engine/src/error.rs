@@ -232,8 +232,9 @@ impl Error {
         matches!(self.kind, Corrupt | Format | Io | NoSpace | Poisoned | Unavailable)
     }
 
-    /// Returns the part of a tree that cannot be read, if a list of everything below `top` can go on after it:
-    /// a directory below `top` that the error names, and that contains `dir`, at which the list has arrived.
+    /// Returns the part of a tree that cannot be read, if a list of everything below `top` can go on after
+    /// it: a directory below `top` that the error names, and that contains `dir`, at which the list has
+    /// arrived.
     #[doc(hidden)]
     pub fn unreadable_part(&self, top: &TreePath, dir: &TreePath) -> Option<&TreePath> {
         let part = self.path().filter(|_| self.is_of_storage())?;
@@ -256,6 +257,13 @@ impl Error {
         if of > 1 {
             self.message = format!("{} ({done} of {of} operations were completed and remain)", self.message);
         }
+        self
+    }
+
+    /// Returns the error with words before its message.
+    #[must_use]
+    pub(crate) fn prefixed(mut self, words: &str) -> Self {
+        self.message = format!("{words}: {}", self.message);
         self
     }
 

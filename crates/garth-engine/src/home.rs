@@ -223,11 +223,11 @@ pub trait Home: Send + Sync + fmt::Debug {
     async fn size(&self, account: &Account) -> Result<StoredSize>;
 
     /// Writes a copy of everything into `folder`, which must not exist. Returns the name of each account and
-    /// its backup.
+    /// its backup, or the reason why it cannot be read: then the copy has the account without its tree.
     ///
     /// # Errors
     /// `Unsupported` for a home with tools of its own for that; as [`DataDir::backup`](crate::DataDir::backup).
-    async fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+    async fn backup(&self, folder: &Path) -> Result<Vec<(String, Result<Backup>)>> {
         let _ = folder;
         Err(Error::new(ErrorKind::Unsupported, "this home is backed up with the tools of its database"))
     }

@@ -299,8 +299,8 @@ impl<'a> Levels<'a> {
         }
     }
 
-    /// Leaves the part of the tree that an error is about, such as an account that cannot be read, so that the
-    /// search goes on after it. Any other error ends the search.
+    /// Leaves the part of the tree that an error is about, such as an account that cannot be read, so that
+    /// the search goes on after it. Any other error ends the search.
     fn leave_out(&mut self, error: Error) -> Result<Row> {
         let (top, dir) = (self.open.first(), self.open.last());
         let part = top.zip(dir).and_then(|(top, dir)| error.unreadable_part(&top.path, &dir.path)).cloned();

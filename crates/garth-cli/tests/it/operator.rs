@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::garth::{Garth, column, finish, text};
+use super::garth::{Garth, column, finish, text, utf8};
 
 /// Data folder with two more accounts, each with a note.
 fn accounts() -> Garth {
@@ -100,6 +100,29 @@ fn lists_pass_accounts_that_cannot_be_read() {
     // The account that a command names is all of its work.
     let error = garth.fails(7, &["ls", "--operator", "/accounts/arch"]);
     assert!(error.starts_with("garth: /accounts/arch: the account's"), "{error}");
+}
+
+#[test]
+fn backup_passes_accounts_that_cannot_be_read() {
+    let garth = broken_accounts();
+    let copy = garth.beside("copy");
+    let output = garth.run(&["backup", utf8(&copy), "--json"], b"");
+    assert_eq!(output.status.code(), Some(7));
+    let made: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(column(made["accounts"].as_array().unwrap(), "account"), ["acme", "beta", "default"]);
+    assert_eq!(column(made["failed"].as_array().unwrap(), "account"), ["arch", "broken"]);
+    let again = garth.beside("again");
+    let output = garth.run(&["backup", utf8(&again)], b"");
+    assert!(text(&output.stdout).contains("; 2 accounts without files"), "{}", text(&output.stdout));
+    let errors = text(&output.stderr);
+    let named = ["garth: account arch: the account's database is", "garth: account broken: the"];
+    assert!(errors.lines().zip(named).all(|(line, named)| line.starts_with(named)), "{errors}");
+    assert_eq!(errors.lines().count(), 2, "{errors}");
+    assert_eq!(errors.matches("missing or empty").count(), 2, "each says it once: {errors}");
+    for copy in [copy, again] {
+        let note = &["--operator", "cat", "/accounts/beta/notes/tea.md", "--data", utf8(&copy)];
+        assert_eq!(garth.ok(note), "beta drinks tea\n");
+    }
 }
 
 #[test]

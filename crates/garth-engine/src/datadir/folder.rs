@@ -128,7 +128,7 @@ impl Folder {
         }
     }
 
-    pub(super) fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+    pub(super) fn backup(&self, folder: &Path) -> Result<Vec<(String, Result<Backup>)>> {
         let failed = failed("the backup could not be written");
         if fs::symlink_metadata(folder).is_ok() {
             return Err(Error::new(
@@ -155,7 +155,7 @@ impl Folder {
         copied
     }
 
-    fn backup_to(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+    fn backup_to(&self, folder: &Path) -> Result<Vec<(String, Result<Backup>)>> {
         let failed = failed("the backup could not be written");
         make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
         self.control.backup(folder)?;
@@ -166,10 +166,15 @@ impl Folder {
         for account in copied.accounts()? {
             if account.state == AccountState::Active {
                 let copy = folder.join(ACCOUNTS).join(&account.folder);
-                done.extend(
-                    self.backup_account(&account, &copied, &copy)?.map(|backup| (account.id, backup)),
-                );
+                let backup = self.backup_account(&account, &copied, &copy)?;
+                done.extend(backup.map(|backup| (account.id, backup)));
             }
+        }
+        // A copy of no tree is no backup.
+        if let Some((id, Err(error))) = done.first()
+            && done.iter().all(|(_, backup)| backup.is_err())
+        {
+            return Err(error.clone().prefixed(&format!("account {id}")));
         }
         drop(copied);
         sync_dir(&folder.join(ACCOUNTS)).and_then(|()| sync_dir(folder)).map_err(&failed)?;
@@ -177,11 +182,18 @@ impl Folder {
     }
 
     /// Writes a copy of an account that existed when the control data was `copied`. If it has been deleted in
-    /// the meantime, it is deleted in the copy, too.
-    fn backup_account(&self, account: &Account, copied: &ControlDb, copy: &Path) -> Result<Option<Backup>> {
+    /// the meantime, it is deleted in the copy, too. Of a damaged account, returns the error in its place: it
+    /// must not prevent the backup of the others.
+    fn backup_account(
+        &self,
+        account: &Account,
+        copied: &ControlDb,
+        copy: &Path,
+    ) -> Result<Option<Result<Backup>>> {
+        use ErrorKind::{Corrupt, Format, Poisoned};
         let turn = block_on(self.trees.turn(&account.folder));
         match self.tree(account, turn).and_then(|tree| tree.backup(copy)) {
-            Ok(backup) => Ok(Some(backup)),
+            Ok(backup) => Ok(Some(Ok(backup))),
             Err(_) if self.is_gone(account)? => {
                 // Deleted during the copy: the backup omits it, as if it had begun later.
                 copied.mark_deleted(&account.id)?;
@@ -191,11 +203,14 @@ impl Folder {
                 copied.forget_deleted(account)?;
                 Ok(None)
             }
-            // The error names the account: the other ones may be sound, and can be checked one by one.
-            Err(error) => {
-                let message = format!("account {}: {}", account.id, error.message());
-                Err(Error::new(error.kind(), message).with_source(error))
+            Err(error) if matches!(error.kind(), Corrupt | Format | Poisoned) => {
+                if copy.exists() {
+                    fs::remove_dir_all(copy).map_err(failed("the backup could not be written"))?;
+                }
+                Ok(Some(Err(error)))
             }
+            // Mostly the disk of the copy, on which the other ones would fail as well.
+            Err(error) => Err(error.prefixed(&format!("account {}", account.id))),
         }
     }
 
@@ -323,7 +338,7 @@ mod tests {
         delete(&data, "gone");
         let copied = ControlDb::open(&copy, &data.runtime).unwrap();
         let place = copy.join(ACCOUNTS).join(&account.folder);
-        assert_eq!(data.backup_account(&account, &copied, &place).unwrap(), None);
+        assert!(data.backup_account(&account, &copied, &place).unwrap().is_none());
         assert!(copied.accounts().unwrap().is_empty() && !place.exists());
     }
 

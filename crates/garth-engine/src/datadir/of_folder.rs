@@ -131,7 +131,7 @@ impl Home for DataDir {
         self.folder.runtime.blocking().run(move || Ok(folder.size(&account))).await
     }
 
-    async fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+    async fn backup(&self, folder: &Path) -> Result<Vec<(String, Result<Backup>)>> {
         Self::backup(self, folder).await
     }
 }

@@ -2,7 +2,7 @@
 //! hits of other filesystems.
 
 use crate::error::{Error, Result};
-use crate::model::{SearchQuery, Within};
+use crate::model::{PatternBelow, SearchQuery, Within};
 use crate::path::TreePath;
 use crate::rule::PathPattern;
 
@@ -21,6 +21,25 @@ impl SearchPatterns {
             .iter()
             .map(|pattern| Ok((pattern.from.clone(), PathPattern::parse(&pattern.pattern)?)));
         Ok(Self(patterns.collect::<Result<_>>()?))
+    }
+
+    /// Returns patterns that match in the tree of a directory, whose root is `top`, the paths that `patterns`
+    /// match below it; none if they match nothing there.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a malformed pattern.
+    pub(crate) fn relative_to(top: &TreePath, patterns: &[PatternBelow]) -> Result<Vec<PatternBelow>> {
+        let (root, mut relative) = (TreePath::root(), Vec::with_capacity(patterns.len()));
+        for PatternBelow { from, pattern } in patterns {
+            let parsed = PathPattern::parse(pattern)?;
+            if let Some(from) = from.rebase(top, &root) {
+                relative.push(PatternBelow { from: from?, pattern: pattern.clone() });
+            } else if let Some(dir) = top.rebase(from, &root) {
+                let patterns = parsed.relative_to(&dir?).into_iter();
+                relative.extend(patterns.map(|pattern| PatternBelow { from: root.clone(), pattern }));
+            }
+        }
+        Ok(relative)
     }
 
     /// Returns true if one of the patterns matches a path, or if there are none.
@@ -51,7 +70,6 @@ impl SearchPatterns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::PatternBelow;
 
     #[test]
     fn search_patterns_are_relative_to_their_directory() {
@@ -75,6 +93,10 @@ mod tests {
         let one = SearchPatterns::of(&query(vec![pattern("/a", "/x/**"), pattern("/a", "/b/c")])).unwrap();
         assert_eq!(one.places().unwrap(), Within::new([path("/a/x"), path("/a/b")]));
         assert!(SearchPatterns::of(&query(Vec::new())).unwrap().have(&path("/any")));
+        let all = [pattern("/", "/a/*.md"), pattern("/a/b", "/c/**"), pattern("/b", "/**"), pattern("/", "/c/*")];
+        let inside = [pattern("/", "/*.md"), pattern("/b", "/c/**")];
+        assert_eq!(SearchPatterns::relative_to(&path("/a"), &all).unwrap(), inside);
+        assert!(SearchPatterns::relative_to(&path("/a"), &[pattern("/b", "a//b")]).is_err());
         assert!(SearchPatterns::of(&SearchQuery::new("").pattern("a//b")).is_err());
     }
 }

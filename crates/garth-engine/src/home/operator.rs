@@ -287,10 +287,7 @@ fn directory(created: Timestamp) -> Entry {
 }
 
 fn missing(top: &TreePath, error: Error) -> Error {
-    match error.is(ErrorKind::NotFound) && error.path().is_none() {
-        true => Error::at(ErrorKind::NotFound, top, "there is no such account"),
-        false => error,
-    }
+    if error.is(ErrorKind::NotFound) { error.about(top) } else { error }
 }
 
 fn read_only() -> Error {
@@ -535,7 +532,7 @@ impl FileSystem for OperatorTree {
             false => Within::new(query.within.iter().cloned()),
         };
         let (opened, within) = self.account_with(places.tops()).await?;
-        let patterns = opened.patterns(&query.patterns)?;
+        let patterns = SearchPatterns::relative_to(&opened.top, &query.patterns)?;
         if patterns.is_empty() && !query.patterns.is_empty() {
             // They match no path of the account.
             return Ok(SearchAnswer::default());

@@ -112,8 +112,8 @@ impl PathPattern {
         }
     }
 
-    /// Returns patterns that match, relative to a directory, the paths below it that this one matches; none if
-    /// there cannot be any. A `**` can match the directory in several ways, so that there can be several.
+    /// Returns patterns that match, relative to a directory, the paths below it that this one matches; none
+    /// if there cannot be any. A `**` can match the directory in several ways, so that there can be several.
     pub(crate) fn relative_to(&self, dir: &TreePath) -> Vec<String> {
         let Some(Below { here, .. }) = self.below(dir) else { return Vec::new() };
         let names: Vec<&str> = self.text.split('/').skip(1).collect();

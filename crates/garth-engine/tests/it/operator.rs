@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::TryStreamExt as _;
 use futures::executor::block_on;
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::home::{FILES_OWNER, OperatorTree};
 use garth_engine::model::{
-    At, Batch, ByteRange, Change, ChangesQuery, CommitId, Confinement, FindQuery, HistoryPage, Ino, Kind,
-    Moment, NamesPage, Op, Owner, Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
+    At, Batch, Body, ByteRange, Change, ChangesQuery, CommitId, Confinement, FindQuery, HistoryPage, Ino,
+    Kind, Moment, NamesPage, Op, Owner, Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp, WalkPage,
     Within,
 };
 use garth_engine::rule::sample;
@@ -381,6 +382,48 @@ fn broken_account_is_named_and_hides_no_other() {
             Err(error) => assert!(broken.contains(account) && error.is_of_storage(), "{account}: {error}"),
         }
     }
+}
+
+#[test]
+fn backup_passes_accounts_that_cannot_be_read() {
+    let world = World::new(&["acme", "beta", "gamma", "zeta"]);
+    let world = world.damaged("beta", None).damaged("gamma", Some(&[7; 8192]));
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    let copied = block_on(world.data.backup(&copy)).unwrap();
+    let read = copied.iter().map(|(account, backup)| (account.as_str(), backup.is_ok()));
+    let expected = [("acme", true), ("beta", false), ("gamma", false), ("zeta", true)];
+    assert_eq!(read.collect::<Vec<_>>(), expected);
+    assert!(copied.iter().filter_map(|(_, backup)| backup.as_ref().err()).all(Error::is_of_storage));
+    let copied = DataDir::open(&copy, Env::system(), sample::registry()).unwrap();
+    let all = OperatorTree::new(Arc::new(copied));
+    for (account, is_sound) in expected {
+        let note = read(&all, &format!("/accounts/{account}/notes/tea.md"));
+        match is_sound {
+            true => assert_eq!(note.unwrap(), format!("{account} drinks tea\n")),
+            false => assert!(note.unwrap_err().is(ErrorKind::Corrupt), "{account}"),
+        }
+    }
+    // An account that lacks a pack is damaged, too.
+    let world = World::new(&["acme", "beta"]);
+    let account = block_on(world.data.account("beta")).unwrap();
+    let mut upload = block_on(account.stage(&at("/large"))).unwrap();
+    block_on(upload.write(Bytes::from(vec![7; 3 << 20]))).unwrap();
+    let body = Body::Staged(block_on(upload.finish()).unwrap());
+    world.commit("beta", Op::write(path("/large"), body));
+    let stored = block_on(world.data.control().account("beta")).unwrap().folder;
+    let packs = world.folder.path().join("accounts").join(stored).join("packs");
+    for pack in std::fs::read_dir(packs).unwrap() {
+        std::fs::remove_file(pack.unwrap().path()).unwrap();
+    }
+    let copied = block_on(world.data.backup(&folder.path().join("packs"))).unwrap();
+    assert!(copied[0].1.is_ok() && copied[1].1.as_ref().unwrap_err().is(ErrorKind::Corrupt), "{copied:?}");
+    // A copy without any tree is no backup.
+    let world = World::new(&["acme"]).damaged("acme", None);
+    let copy = folder.path().join("empty");
+    let error = block_on(world.data.backup(&copy)).unwrap_err();
+    assert!(error.is(ErrorKind::Corrupt) && error.message().starts_with("account acme: the"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "{}", copy.display());
 }
 
 #[test]

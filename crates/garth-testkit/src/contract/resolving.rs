@@ -147,13 +147,13 @@ async fn rest_of_path_after_link_stays_in_view(subject: &Subject) {
     let whole = &*subject.fs;
     given(whole, [mkdir_all("/in/a/b"), write("/in/f", "inside"), mkdir("/out"), write("/out/f", "canary")])
         .await;
-    given(whole, [symlink("/in/root", "/"), symlink("/in/up", "../.."), symlink("/in/deep", "a/b")]).await;
+    given(whole, [symlink("/in/top", "/"), symlink("/in/up", "../.."), symlink("/in/deep", "a/b")]).await;
     let scope = Scope::open(whole, &p("/in")).await.unwrap();
     let to = Confinement::new(Within::new([p("/in")]), Owner::new("part").unwrap());
     let part = whole.confined(&to).await.unwrap();
     for (fs, top) in [(&*scope, ""), (&*part, "/in")] {
         for path in
-            ["/root/out/f", "/root/../out/f", "/up/../out/f", "/deep/../../../out/f", "/root/in/../../out/f"]
+            ["/top/out/f", "/top/../out/f", "/up/../out/f", "/deep/../../../out/f", "/top/in/../../out/f"]
         {
             let found = stat_path(fs, &format!("{top}{path}"), Follow::Yes).await;
             assert!(found.as_ref().is_err_and(|error| error.is(NotFound)), "{top}{path}: {found:?}");

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
-use crate::model::{Change, ChangeKind, PatternBelow};
+use crate::model::{Change, ChangeKind};
 use crate::path::TreePath;
-use crate::rule::PathPattern;
 
 /// Files of an account, with the path of the account.
 pub(super) struct Opened {
@@ -50,24 +49,5 @@ impl Opened {
             kind => kind,
         };
         Ok(Change { kind, paths, ..change })
-    }
-
-    /// Returns patterns that match in the account the paths which `patterns` match in the tree of all
-    /// accounts; none if they match nothing there.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a malformed pattern.
-    pub(super) fn patterns(&self, patterns: &[PatternBelow]) -> Result<Vec<PatternBelow>> {
-        let mut inside = Vec::with_capacity(patterns.len());
-        for PatternBelow { from, pattern } in patterns {
-            let parsed = PathPattern::parse(pattern)?;
-            if from.is_within(&self.top) {
-                inside.push(PatternBelow { from: self.down(from)?, pattern: pattern.clone() });
-            } else if let Some(dir) = self.top.rebase(from, &TreePath::root()) {
-                let relative = parsed.relative_to(&dir?).into_iter();
-                inside.extend(relative.map(|pattern| PatternBelow { from: TreePath::root(), pattern }));
-            }
-        }
-        Ok(inside)
     }
 }

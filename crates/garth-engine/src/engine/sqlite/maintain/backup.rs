@@ -11,7 +11,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::chunk_store::PACKS;
 use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
 use crate::engine::sqlite::tables::{chunks, head, packs};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::store::Backup;
 use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
 use crate::sqlite::DbResult;
@@ -21,12 +21,23 @@ fn failed(error: std::io::Error) -> Error {
     disk::failed("the backup could not be written")(error)
 }
 
+/// Returns the error of a pack that cannot be copied. A missing or short one is damage of the account, and
+/// not of the disk of the copy.
+fn failed_pack(error: io::Error) -> Error {
+    if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) {
+        return failed(error);
+    }
+    let message = "a pack file of the account is missing or incomplete; run `garth fsck`";
+    Error::new(ErrorKind::Corrupt, message).with_source(error)
+}
+
 impl SqliteFs {
     /// Writes a copy of the account, in its state of one commit, into `folder`, which must not exist, and
     /// waits until it is durable. Commits go on concurrently. Blocks.
     ///
     /// # Errors
-    /// `AlreadyExists` if the folder exists; errors of the storage.
+    /// `AlreadyExists` if the folder exists; `Corrupt` for a pack that is missing or incomplete; errors of
+    /// the storage.
     pub(crate) fn backup(&self, folder: &Path) -> Result<Backup> {
         new_dir(folder).map_err(failed)?;
         let copy = folder.join(DATABASE);
@@ -44,7 +55,7 @@ impl SqliteFs {
         for pack in packs {
             // A pack that becomes unused meanwhile keeps its file for the grace period of `gc`.
             let from = self.inner.packs.folder().join(&pack.file);
-            bytes += pack.copy(&from, &folder.join(PACKS).join(&pack.file)).map_err(failed)?;
+            bytes += pack.copy(&from, &folder.join(PACKS).join(&pack.file)).map_err(failed_pack)?;
         }
         // Names last: a folder is synced after the files in it, and the folder above after it.
         for dir in [&folder.join(PACKS), folder, dir_of(folder)] {
