@@ -7,6 +7,7 @@ use garth_agent::access::{Credential, Family, Grounds, Reach};
 use garth_agent::media::{Media, NewMedia};
 use garth_agent::session::Create;
 use garth_agent::{Access, Caller, Request};
+use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::home::Binding;
 use garth_engine::model::{At, Batch, HistoryPage, Op};
 use garth_engine::view::overlay::{LowerLayer, StoredOverlay};
@@ -159,6 +160,14 @@ async fn prefix_limits_the_tree_to_a_directory() {
     }
     assert!(tree.write("/new.md", "x").await.is_err());
     assert!(tree.commit(Op::remove_tree(p("/notes")).into()).await.is_err());
+    for (name, to) in [("top", "/"), ("up", "../.."), ("here", ".")] {
+        tree.commit(Op::symlink(p(&format!("/notes/{name}")), to).into()).await.unwrap();
+        for rest in ["secret.md", "../secret.md", "../../secret.md"] {
+            let path = format!("/notes/{name}/{rest}");
+            let found = resolve::stat(&*tree, &path, Follow::Yes).await;
+            assert!(found.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound)), "{path}: {found:?}");
+        }
+    }
     assert_eq!(tree.read_to_string("/notes/plan.md").await.unwrap(), "plan");
 }
 

@@ -93,7 +93,8 @@ mod tests {
         let one = SearchPatterns::of(&query(vec![pattern("/a", "/x/**"), pattern("/a", "/b/c")])).unwrap();
         assert_eq!(one.places().unwrap(), Within::new([path("/a/x"), path("/a/b")]));
         assert!(SearchPatterns::of(&query(Vec::new())).unwrap().have(&path("/any")));
-        let all = [pattern("/", "/a/*.md"), pattern("/a/b", "/c/**"), pattern("/b", "/**"), pattern("/", "/c/*")];
+        let all =
+            [pattern("/", "/a/*.md"), pattern("/a/b", "/c/**"), pattern("/b", "/**"), pattern("/", "/c/*")];
         let inside = [pattern("/", "/*.md"), pattern("/b", "/c/**")];
         assert_eq!(SearchPatterns::relative_to(&path("/a"), &all).unwrap(), inside);
         assert!(SearchPatterns::relative_to(&path("/a"), &[pattern("/b", "a//b")]).is_err());
