@@ -256,18 +256,7 @@ async fn tree_hides_the_rest_of_the_account() {
     }
     let link = Op::symlink(p("/out"), "/../../chats/one-more/f");
     tree.commit(link.into()).await.unwrap();
-    tree.commit(Op::symlink(p("/top"), "/").into()).await.unwrap();
-    for path in [
-        "/../one-more/f",
-        "/out",
-        "/.user/../../../bob/agents/scout/f",
-        "/.garth",
-        "/../.garth",
-        "/top/../one-more/f",
-        "/top/../chats/one-more/f",
-        "/top/.user/../../../bob/agents/scout/f",
-        "/top/../../f",
-    ] {
+    for path in ["/../one-more/f", "/out", "/.user/../../../bob/agents/scout/f", "/.garth", "/../.garth"] {
         let resolved =
             garth_engine::fs::resolve::stat(&*tree, path, garth_engine::fs::resolve::Follow::Yes).await;
         assert!(resolved.is_err(), "{path}: {resolved:?}");

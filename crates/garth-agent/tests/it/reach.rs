@@ -147,6 +147,25 @@ async fn only_free_admin_keys_of_the_home_read_all_accounts() {
 }
 
 #[tokio::test]
+async fn rest_of_path_after_link_stays_in_the_tree() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    for canary in ["/chats/other/f", "/users/bob/agents/scout/f", "/f"] {
+        account.put(canary, "canary").await;
+    }
+    let tree = of_ann(&account).await;
+    tree.commit(Op::symlink(p("/notes/top"), "/").into()).await.unwrap();
+    for rest in
+        ["../other/f", "../chats/other/f", "../../f", "../users/bob/agents/scout/f", ".user/../../bob/f"]
+    {
+        let path = format!("/notes/top/{rest}");
+        let found = resolve::stat(&*tree, &path, Follow::Yes).await;
+        assert!(found.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound)), "{path}: {found:?}");
+    }
+    let (found, _) = resolve::stat(&*tree, "/notes/top/../notes/top/secret.md", Follow::Yes).await.unwrap();
+    assert_eq!(found, p("/secret.md"));
+}
+
+#[tokio::test]
 async fn prefix_limits_the_tree_to_a_directory() {
     let account = Account::new(r#"{"owner":"ann"}"#).await;
     of_ann(&account).await;
