@@ -13,7 +13,7 @@ use crate::errors::Refusal;
 use crate::fields::Fields;
 
 /// Fields with paths, of calls on files that have pages.
-const PATHS: [&str; 4] = ["in", "path", "pattern", "within"];
+const PATHS: [&str; 5] = ["in", "path", "pattern", "patterns", "within"];
 
 /// Returns the name of the tree that a request reads: that of the account of its key, for an operator that of
 /// the account that the request names. Empty if it names none, or one that does not exist.

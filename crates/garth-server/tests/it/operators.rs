@@ -446,6 +446,7 @@ fn cursors_end_with_their_account() {
             ("tree/walk", json!({"path": format!("{top}/docs")})),
             ("tree/glob", json!({"pattern": format!("{top}/docs/*.md")})),
             ("tree/grep", json!({"expressions": ["tea"], "path": format!("{top}/docs")})),
+            ("tree/search", json!({"query": "tea", "patterns": [format!("{top}/docs/*.md")]})),
         ]
     };
     let own = fill();
