@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use serde::{Serialize, Serializer};
 
 use super::author::Author;
-use super::find::Projection;
+use super::projection::Projection;
 use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{Name, TreePath};
