@@ -89,6 +89,12 @@ impl Gates {
         self.directories().any(|dir| path.is_within(dir))
     }
 
+    /// Returns the entries of gated directories that a path is, or is below.
+    pub(crate) fn entries(&self, path: &TreePath) -> Vec<TreePath> {
+        let entry = |gate: &Gate| Some(TreePath::from_row(gate.dir.key(), gate.entry_of(path)?));
+        self.gates.iter().filter_map(entry).collect()
+    }
+
     /// Returns the end of the names in and below the entry that a directory is, or is below: all names after
     /// it are elsewhere. `None` for any other directory.
     pub(crate) fn end_of_entry(&self, dir: &str) -> Option<String> {

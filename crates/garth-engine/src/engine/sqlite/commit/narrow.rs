@@ -20,8 +20,8 @@ const NO_NAME: &str = "\0";
 pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> DbResult<Batch> {
     let gates = reach.gates.for_a_write();
     let left_out = gates.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME)).collect();
-    let mut narrowing =
-        Narrowing { files, places: Within::new(gates.directories().cloned()), gates, left_out };
+    let (places, judged) = (Within::new(gates.directories().cloned()), BTreeSet::new());
+    let mut narrowing = Narrowing { files, places, gates, judged, left_out };
     let mut batch = batch.clone();
     // Garth's own conditions are on what it has read of the account.
     let by_client = !batch.by_garth;
@@ -54,6 +54,8 @@ struct Narrowing<'a> {
     /// Gated directories.
     places: Within,
     gates: Gates,
+    /// Judged entries, each with the commit whose state was judged: most batches address many files of one.
+    judged: BTreeSet<(u64, Vec<TreePath>)>,
     /// Hidden entries that the batch addresses.
     left_out: BTreeSet<TreePath>,
 }
@@ -62,7 +64,10 @@ impl Narrowing<'_> {
     /// Leaves out the hidden entries of an address, as they were after commit `seq`.
     fn address(&mut self, at: &At, seq: u64) -> DbResult<()> {
         for path in self.paths(at, seq)? {
-            self.left_out.extend(self.gates.hiding(self.files, &path, seq)?);
+            let entries = self.gates.entries(&path);
+            if !entries.is_empty() && self.judged.insert((seq, entries)) {
+                self.left_out.extend(self.gates.hiding(self.files, &path, seq)?);
+            }
         }
         Ok(())
     }
