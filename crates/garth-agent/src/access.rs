@@ -327,8 +327,8 @@ impl Access {
 /// Returns the gate of the directory of sessions, which opens for those that at least as many people listen
 /// to as to the identity. `None` for the owner, who sees all of them.
 ///
-/// Each state of a session is judged by the `meta.json` that it has, so an earlier session of the same name is
-/// judged by its own. A directory without one is hidden.
+/// Each state of a session is judged by the `meta.json` that it has, so an earlier session of the same name
+/// is judged by its own. A directory without one is hidden.
 fn gate(who: &Identity) -> Result<Option<Gate>> {
     if who.is_main() {
         return Ok(None);

@@ -24,7 +24,7 @@ pub enum Class {
 
 impl Class {
     /// All classes.
-    pub const ALL: [Self; 3] = [Self::Main, Self::Dm, Self::Group];
+    pub(crate) const ALL: [Self; 3] = [Self::Main, Self::Dm, Self::Group];
 
     /// Returns the class of this name; [`Class::Group`] for any name but `main` and `dm`.
     pub fn named(name: &str) -> Self {

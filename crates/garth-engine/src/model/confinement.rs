@@ -125,8 +125,9 @@ impl Eq for KeySpace {}
 /// Directory whose entries a view sees only if a file in them has one of some keys, such as the sessions of
 /// some classes. The rest of them, and everything below, is out of reach.
 ///
-/// Each state is judged by the file that it has, so the past of an entry is visible if the entry was, whatever
-/// has its name by now. An entry without the file is hidden. A name that does not exist can be created.
+/// Each state is judged by the file that it has, so the past of an entry is visible if the entry was,
+/// whatever has its name by now. An entry without the file is hidden. A name that does not exist can be
+/// created.
 ///
 /// Of the directory itself, the view sees neither how many directories it has nor when they changed: its only
 /// version is that in which it got its name.

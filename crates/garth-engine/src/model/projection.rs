@@ -5,8 +5,8 @@
 /// (see [`Registry`](crate::rule::Registry)).
 ///
 /// Keys compare by their bytes. A key of more than [`MAX_KEY`](super::MAX_KEY) bytes is stored as its first
-/// bytes, up to this limit (fewer, if that would cut a character), followed by the BLAKE3 hash of all of it in
-/// hexadecimal. So it equals only itself, and is next to keys that begin like it.
+/// bytes, up to this limit (fewer, if that would cut a character), followed by the BLAKE3 hash of all of it
+/// in hexadecimal. So it equals only itself, and is next to keys that begin like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Projection(u32);
 

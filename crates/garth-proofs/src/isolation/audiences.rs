@@ -1,8 +1,9 @@
 //! Visibility in an account: owners, session keys, users, classes and chats are drawn, settings change, and
 //! sessions write, reset and spawn. Sessions are removed and their names taken by sessions of other classes,
-//! also while others look, and looks go to the past. No tree, prompt, pack, transcript, archive, media file, child, memory or
-//! source of a session ever has a word of another audience, or of a session with fewer listeners. A main
-//! session sees what others remember as evidence in its prompt, and the archives of its agent.
+//! also while others look, and looks go to the past. No tree, prompt, pack, transcript, archive, media file,
+//! child, memory or source of a session ever has a word of another audience, or of a session with fewer
+//! listeners. A main session sees what others remember as evidence in its prompt, and the archives of its
+//! agent.
 
 mod looks;
 mod moves;
@@ -121,8 +122,8 @@ struct World {
 pub struct Audiences {
     /// Way that leads to data of another audience: a negative control.
     pub leak: Option<Way>,
-    /// Hides sessions in trees by a list of their paths, made before the look: a negative control for sessions
-    /// that are created later or were removed before.
+    /// Hides sessions in trees by a list of their paths, made before the look: a negative control for
+    /// sessions that are created later or were removed before.
     pub by_list: bool,
 }
 

@@ -138,8 +138,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns the sessions of an audience, without those that fewer listen to. They are hidden by their paths
-    /// of now: a negative control.
+    /// Returns the sessions of an audience, without those that fewer listen to. They are hidden by their
+    /// present paths: a negative control.
     async fn listed(&self, asks: &Asks) -> Result<Arc<dyn FileSystem>> {
         let sessions = Sessions::new(&*self.account, &asks.audience, AGENT)?;
         let (all, _) = sessions.list(&List::default()).await?;
