@@ -31,7 +31,7 @@ use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::Binding;
-use garth_engine::model::{Author, Commit, Confinement, FindQuery, Gate, Within};
+use garth_engine::model::{Author, Commit, Confinement, FindQuery, Gate, Seq, Within};
 use garth_engine::path::{TreePath, check_id};
 
 /// Limit on the sessions under a key that one access checks and ends.
@@ -114,7 +114,8 @@ impl Access {
         binding: &Binding,
     ) -> Result<Self> {
         let raw = account.raw();
-        let policy = Arc::new(policy(&**account, env, &request.agent).await?);
+        let (policy, since) = policy(&**account, env, &request.agent).await?;
+        let policy = Arc::new(policy);
         let mut who = Identity::judge(&policy, caller, request)?;
         binding::check_audience(binding, &policy, request, &who)?;
         if !binding.is_free() {
@@ -132,7 +133,7 @@ impl Access {
         }
         // After the class is final, because the owner of a chat depends on it.
         let (who, closed) = chat::choose(&*raw, &policy, who, request.chat.is_some()).await?;
-        let mut hidden = Hidden { gate: gate(&who)?, ..Hidden::default() };
+        let mut hidden = Hidden { gate: gate(&who, since)?, ..Hidden::default() };
         if binding.session.is_some() {
             hidden = all_but_own(&who, own, hidden)?;
         }
@@ -163,7 +164,7 @@ impl Access {
         caller: Caller,
         request: &Request,
     ) -> Result<Identity> {
-        Identity::judge(&policy(&**account, env, &request.agent).await?, caller, request)
+        Identity::judge(&policy(&**account, env, &request.agent).await?.0, caller, request)
     }
 
     /// Sets the API key whose id is recorded as author of commits.
@@ -328,8 +329,9 @@ impl Access {
 /// to as to the identity. `None` for the owner, who sees all of them.
 ///
 /// Each state of a session is judged by the `meta.json` that it has, so an earlier session of the same name
-/// is judged by its own. A directory without one is hidden.
-fn gate(who: &Identity) -> Result<Option<Gate>> {
+/// is judged by its own. A directory without one is hidden, and so are states before commit `since`: sessions
+/// had no class that garth alone could write.
+fn gate(who: &Identity, since: Seq) -> Result<Option<Gate>> {
     if who.is_main() {
         return Ok(None);
     }
@@ -339,6 +341,7 @@ fn gate(who: &Identity) -> Result<Option<Gate>> {
         file: META.parse()?,
         projection: projections::SESSION,
         keys: seen.map(|class| class_key((who.audience(), who.agent()), class)).collect(),
+        since,
     }))
 }
 
@@ -436,18 +439,21 @@ fn confinement(who: &Identity, places: &Places, hidden: &Hidden, binding: &Bindi
     Ok(to.gated(places.gates.clone()))
 }
 
-/// Returns the policy of an agent. The first access to an account upgrades it.
-async fn policy(account: &dyn AccountStore, env: &Env, agent: &str) -> Result<AccessPolicy> {
+/// Returns the policy of an agent, and the commit of the upgrade that judged the sessions of the account: the
+/// last one of all if that is unknown. The first access to an account upgrades it.
+async fn policy(account: &dyn AccountStore, env: &Env, agent: &str) -> Result<(AccessPolicy, Seq)> {
     let raw = account.raw();
     check_id("agent", agent)?;
     let settings = TreePath::parse(&format!("/agents/{agent}/{SETTINGS}"))?;
     let read = [settings.clone(), record()?];
     let read = read_all(&*raw, &read, MAX_RECORD.max(MAX_SETTINGS)).await?;
     let [file, done] = read.try_into().unwrap_or_default();
+    let since = |done: Option<File>| done.map_or(Seq(u64::MAX), |done| done.etag.seq);
     let done: Option<File> = done;
     if Upgrade::is_done(done.as_ref().and_then(|file| file.bytes.as_deref())) {
-        return AccessPolicy::of(&settings, file.as_ref());
+        return Ok((AccessPolicy::of(&settings, file.as_ref())?, since(done)));
     }
     upgrade::upgrade(account, env).await?;
-    policy_of(&*raw, agent).await
+    let done = read_all(&*raw, &[record()?], MAX_RECORD).await?.pop().flatten();
+    Ok((policy_of(&*raw, agent).await?, since(done)))
 }

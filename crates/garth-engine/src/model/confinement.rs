@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use serde::{Serialize, Serializer};
 
 use super::author::Author;
+use super::id::Seq;
 use super::projection::Projection;
 use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
@@ -141,6 +142,9 @@ pub struct Gate {
     pub projection: Projection,
     /// Keys, of which the file has to have one.
     pub keys: Vec<String>,
+    /// First commit whose state is judged. In earlier states, in which anybody may have written the file, all
+    /// entries are hidden.
+    pub since: Seq,
 }
 
 impl Gate {
@@ -232,6 +236,7 @@ mod tests {
             file: Name::parse("f").expect("a name"),
             projection: Projection::TAG,
             keys: Vec::new(),
+            since: Seq(0),
         };
         let of = |dir, at| gate(dir).entry_of(&path(at)).map(str::to_owned);
         for (dir, at, entry) in [

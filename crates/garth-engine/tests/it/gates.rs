@@ -31,7 +31,8 @@ fn to(gates: Vec<Gate>) -> Confinement {
 }
 
 fn gate() -> Gate {
-    Gate { dir: p("/nodes"), file: name(".status"), projection: STATUS, keys: vec![OPEN.to_owned()] }
+    let (file, keys, since) = (name(".status"), vec![OPEN.to_owned()], Seq(0));
+    Gate { dir: p("/nodes"), file, projection: STATUS, keys, since }
 }
 
 /// Returns the operations that create an entry. What is below `sub` can be searched in any entry.
@@ -215,6 +216,23 @@ async fn past_is_judged_by_its_own_file() {
     assert_eq!(changed.iter().filter(|path| path.as_str() == "/nodes/work").count(), 1, "{changed:?}");
     assert_eq!(changed.iter().filter(|path| path.as_str() == "/nodes/gone").count(), 2, "{changed:?}");
     assert!(!changed.iter().any(|path| path.contains("secret")), "{changed:?}");
+}
+
+#[tokio::test]
+async fn states_before_the_gate_are_hidden() {
+    let world = World::new().await;
+    let early = world.put("seen", OPEN, "early").await;
+    let since = world.fs.write("/nodes/seen/log", "later").await.unwrap().seq;
+    world.fs.write("/nodes/seen/log", "now").await.unwrap();
+    let view = world.fs.confined(&to(vec![Gate { since, ..gate() }])).await.unwrap();
+    let text = async |moment: Seq| {
+        let past = view.as_of(&Moment::Seq(moment)).await.unwrap();
+        past.read_to_string("/nodes/seen/log").await.ok()
+    };
+    assert_eq!((text(early).await, text(since).await), (None, Some("later".to_owned())));
+    assert_eq!(view.read_to_string("/nodes/seen/log").await.unwrap(), "now");
+    let copy = Op::copy(p("/nodes/seen/log"), p("/free/copy")).as_of(early);
+    assert!(view.commit(copy.into()).await.unwrap_err().is(ErrorKind::NotFound));
 }
 
 #[tokio::test]

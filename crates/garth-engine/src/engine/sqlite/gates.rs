@@ -142,6 +142,9 @@ impl Gates {
         name: &str,
         seq: u64,
     ) -> DbResult<Judgement> {
+        if seq < gate.since.0.min(MAX) {
+            return Ok(Judgement::Hidden);
+        }
         let entry = TreePath::from_row(gate.dir.key(), name);
         let Some(file) = files.name(entry.key(), gate.file.as_str(), seq)? else {
             // An entry without the file is unknown, and what is not known to be visible is hidden.
@@ -190,7 +193,7 @@ impl GateFiles<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Projection;
+    use crate::model::{Projection, Seq};
     use crate::path::Name;
 
     fn gates(dir: &str) -> Gates {
@@ -199,6 +202,7 @@ mod tests {
             file: Name::parse("meta.json").unwrap(),
             projection: Projection::new(7),
             keys: Vec::new(),
+            since: Seq(0),
         };
         Gates { gates: vec![gate], known: Mutex::default() }
     }
