@@ -22,7 +22,7 @@ use crate::recall::Recaller;
 use crate::registry::projections;
 use crate::registry::projections::sessions::{anyone_key, class_key};
 use crate::search::Searcher;
-use crate::session::{Change, Sessions, State};
+use crate::session::{Change, META, Sessions, State};
 use crate::small_file::{File, read_all};
 use crate::tree::AgentTree;
 use crate::tree::directories::make_missing;
@@ -31,12 +31,8 @@ use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::Binding;
-use garth_engine::model::{Author, Commit, Confinement, FindQuery, Within};
+use garth_engine::model::{Author, Commit, Confinement, FindQuery, Gate, Seq, Within};
 use garth_engine::path::{TreePath, check_id};
-
-/// Limit on the sessions of an audience that are hidden one by one, because they are more private. With more,
-/// a session sees only itself.
-const MAX_HIDDEN: usize = 1000;
 
 /// Limit on the sessions under a key that one access checks and ends.
 const MAX_ENDED: usize = 100;
@@ -118,7 +114,8 @@ impl Access {
         binding: &Binding,
     ) -> Result<Self> {
         let raw = account.raw();
-        let policy = Arc::new(policy(&**account, env, &request.agent).await?);
+        let (policy, since) = policy(&**account, env, &request.agent).await?;
+        let policy = Arc::new(policy);
         let mut who = Identity::judge(&policy, caller, request)?;
         binding::check_audience(binding, &policy, request, &who)?;
         if !binding.is_free() {
@@ -136,10 +133,10 @@ impl Access {
         }
         // After the class is final, because the owner of a chat depends on it.
         let (who, closed) = chat::choose(&*raw, &policy, who, request.chat.is_some()).await?;
-        let mut hidden = match binding.session {
-            Some(_) => all_but_own(&who, own)?,
-            None => hidden(&*raw, &who, own).await?,
-        };
+        let mut hidden = Hidden { gate: gate(&who, since)?, ..Hidden::default() };
+        if binding.session.is_some() {
+            hidden = all_but_own(&who, own, hidden)?;
+        }
         hidden.left_out.extend(closed);
         let places = Arc::new(bounded(Places::of(&who, &policy, &hidden)?, binding)?);
         let inner = raw.confined(&confinement(&who, &places, &hidden, binding)?).await?;
@@ -167,7 +164,7 @@ impl Access {
         caller: Caller,
         request: &Request,
     ) -> Result<Identity> {
-        Identity::judge(&policy(&**account, env, &request.agent).await?, caller, request)
+        Identity::judge(&policy(&**account, env, &request.agent).await?.0, caller, request)
     }
 
     /// Sets the API key whose id is recorded as author of commits.
@@ -328,24 +325,24 @@ impl Access {
     }
 }
 
-/// Returns the sessions of an audience that fewer people listen to than to the identity. `own` is the class
-/// of its own session.
-async fn hidden(raw: &dyn FileSystem, who: &Identity, own: Option<Class>) -> Result<Hidden> {
-    let home = Places::sessions_of(who)?;
-    let mut hidden = Hidden::default();
-    for class in [Class::Main, Class::Dm].into_iter().filter(|class| !who.class().sees(*class)) {
-        let key = class_key((who.audience(), who.agent()), class);
-        let query = FindQuery::new(projections::SESSION).equal(&key).within(home.clone()).limit(MAX_HIDDEN);
-        let found = raw.find(&query).await?;
-        // A list of exclusions of any length would slow down every read. All sessions are hidden instead,
-        // except its own.
-        if found.next.is_some() {
-            let all_but = visible_own(who, own, &home);
-            return Ok(Hidden { left_out: vec![home], all_but });
-        }
-        hidden.left_out.extend(found.items.iter().filter_map(|item| item.path.parent()));
+/// Returns the gate of the directory of sessions, which opens for those that at least as many people listen
+/// to as to the identity. `None` for the owner, who sees all of them.
+///
+/// Each state of a session is judged by the `meta.json` that it has, so an earlier session of the same name
+/// is judged by its own. A directory without one is hidden, and so are states before commit `since`: sessions
+/// had no class that garth alone could write.
+fn gate(who: &Identity, since: Seq) -> Result<Option<Gate>> {
+    if who.is_main() {
+        return Ok(None);
     }
-    Ok(hidden)
+    let seen = Class::ALL.into_iter().filter(|class| who.class().sees(*class));
+    Ok(Some(Gate {
+        dir: Places::sessions_of(who)?,
+        file: META.parse()?,
+        projection: projections::SESSION,
+        keys: seen.map(|class| class_key((who.audience(), who.agent()), class)).collect(),
+        since,
+    }))
 }
 
 /// Returns the directory of the identity's own session, if it exists and is visible. `own` is its class.
@@ -354,12 +351,12 @@ fn visible_own(who: &Identity, own: Option<Class>, home: &TreePath) -> Option<Tr
     Some(TreePath::from_row(home.key(), session))
 }
 
-/// Returns all sessions and archives but the identity's own session, for a key that is bound to it.
-fn all_but_own(who: &Identity, own: Option<Class>) -> Result<Hidden> {
+/// Hides all sessions and archives but the identity's own session, for a key that is bound to it.
+fn all_but_own(who: &Identity, own: Option<Class>, hidden: Hidden) -> Result<Hidden> {
     let home = Places::sessions_of(who)?;
     let all_but = visible_own(who, own, &home);
     let archives = TreePath::parse(&format!("/agents/{}/{ARCHIVES}", who.agent()))?;
-    Ok(Hidden { left_out: vec![home, archives], all_but })
+    Ok(Hidden { left_out: vec![home, archives], all_but, ..hidden })
 }
 
 /// Returns places with the limits of a binding.
@@ -381,6 +378,8 @@ fn bounded(places: Places, binding: &Binding) -> Result<Places> {
         // The directory has the archives of all audiences. Calls on archives, which judge each one, read it
         // outside of the tree.
         let archives = TreePath::from_row(places.agent.key(), ARCHIVES);
+        // Also where `shared` names them: an empty directory would be in their place.
+        places.parts.retain(|part| !part.root.is_within(&archives));
         places.within = places.within.without([archives]);
     }
     let Some(prefix) = &binding.prefix else { return Ok(places) };
@@ -436,21 +435,25 @@ fn confinement(who: &Identity, places: &Places, hidden: &Hidden, binding: &Bindi
         None => within,
     };
     let read_only = if places.bounds.read_only { Within::everything() } else { read_only };
-    Ok(Confinement::new(within, places.owner(who)?).read_only(read_only).author(who.author()))
+    let to = Confinement::new(within, places.owner(who)?).read_only(read_only).author(who.author());
+    Ok(to.gated(places.gates.clone()))
 }
 
-/// Returns the policy of an agent. The first access to an account upgrades it.
-async fn policy(account: &dyn AccountStore, env: &Env, agent: &str) -> Result<AccessPolicy> {
+/// Returns the policy of an agent, and the commit of the upgrade that judged the sessions of the account: the
+/// last one of all if that is unknown. The first access to an account upgrades it.
+async fn policy(account: &dyn AccountStore, env: &Env, agent: &str) -> Result<(AccessPolicy, Seq)> {
     let raw = account.raw();
     check_id("agent", agent)?;
     let settings = TreePath::parse(&format!("/agents/{agent}/{SETTINGS}"))?;
     let read = [settings.clone(), record()?];
     let read = read_all(&*raw, &read, MAX_RECORD.max(MAX_SETTINGS)).await?;
     let [file, done] = read.try_into().unwrap_or_default();
+    let since = |done: Option<File>| done.map_or(Seq(u64::MAX), |done| done.etag.seq);
     let done: Option<File> = done;
     if Upgrade::is_done(done.as_ref().and_then(|file| file.bytes.as_deref())) {
-        return AccessPolicy::of(&settings, file.as_ref());
+        return Ok((AccessPolicy::of(&settings, file.as_ref())?, since(done)));
     }
     upgrade::upgrade(account, env).await?;
-    policy_of(&*raw, agent).await
+    let done = read_all(&*raw, &[record()?], MAX_RECORD).await?.pop().flatten();
+    Ok((policy_of(&*raw, agent).await?, since(done)))
 }

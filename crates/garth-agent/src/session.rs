@@ -49,6 +49,7 @@ pub use self::pack::{
 };
 pub use self::provider::{Format, list as provider_list};
 pub use self::render::{Cut, IMAGE_TOKENS};
+pub(crate) use self::store::files::META;
 pub use self::store::files::{EVENTS, Log, MESSAGES};
 pub use self::store::list::{List, Listed, MAX_LISTED};
 pub use self::store::meta::{MAX_COUNT, MAX_TOKENS_REPORTED, Meta, State, Usage};

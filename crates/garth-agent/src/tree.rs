@@ -143,6 +143,7 @@ impl AgentTree {
         // Confined in the engine as well, not by mounts alone: a hard link to a file leads around a mount.
         let to = Confinement::new(reach(places, &found)?, places.owner(who)?)
             .read_only(self.read_only()?)
+            .gated(places.gates.clone())
             .author(self.author.clone());
         let base = raw.confined(&to).await?;
         let optional: Vec<&TreePath> =

@@ -7,6 +7,7 @@ mod it {
     mod access_chats;
     mod access_family;
     mod access_own;
+    mod access_past;
     mod access_settings;
     mod agent_tree;
     mod compaction;

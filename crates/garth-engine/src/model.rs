@@ -17,6 +17,7 @@ mod json;
 mod json_flaw;
 pub mod moment;
 pub mod op;
+pub mod projection;
 pub mod query;
 pub mod quota;
 pub mod search;
@@ -34,9 +35,9 @@ pub use changes::{
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES, SessionOf,
 };
 pub use commit::{Commit, CommitInfo, KeyRecord, Outcome, Snapshot, SnapshotKey};
-pub use confinement::{Confinement, KeySpace, MAX_OWNER, Owner};
+pub use confinement::{Confinement, Gate, KeySpace, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
-pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY, Projection};
+pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY};
 #[doc(hidden)]
 pub use hex::hex;
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
@@ -46,6 +47,7 @@ pub use op::{
     Access, Body, Create, MAX_ATTRIBUTES, MAX_CUTS, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS,
     MAX_TARGET, Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
+pub use projection::Projection;
 pub use query::{
     ByteRange, Fetched, Filling, Head, HistoryPage, Item, Listing, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ,
     Moment, NamesPage, Page, SnapshotsPage, Version, Walk, WalkItem, WalkPage, Weigh,

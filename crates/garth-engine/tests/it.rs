@@ -8,6 +8,7 @@ mod it {
     mod contract;
     mod control;
     mod cuts;
+    mod gates;
     mod home;
     mod host;
     mod host_odd;

@@ -23,6 +23,9 @@ pub enum Class {
 }
 
 impl Class {
+    /// All classes.
+    pub(crate) const ALL: [Self; 3] = [Self::Main, Self::Dm, Self::Group];
+
     /// Returns the class of this name; [`Class::Group`] for any name but `main` and `dm`.
     pub fn named(name: &str) -> Self {
         // An unknown or misspelt name must not reveal more: it counts as the class that sees least.

@@ -5,7 +5,7 @@ use super::class::Class;
 use super::judge::Identity;
 use super::policy::{AccessPolicy, Sharing};
 use garth_engine::error::Result;
-use garth_engine::model::{Owner, Within};
+use garth_engine::model::{Gate, Owner, Within};
 use garth_engine::path::TreePath;
 
 /// Files of an agent that sessions of the classes `dm` and `group` can read.
@@ -39,6 +39,8 @@ pub(crate) struct Hidden {
     pub(crate) left_out: Vec<TreePath>,
     /// Session that is visible nevertheless.
     pub(crate) all_but: Option<TreePath>,
+    /// Gate of the directory of sessions; `None` if all of them are visible.
+    pub(crate) gate: Option<Gate>,
 }
 
 impl Hidden {
@@ -75,6 +77,8 @@ pub(crate) struct Places {
     pub(crate) parts: Vec<Part>,
     /// Paths of the account that the tree reaches.
     pub(crate) within: Within,
+    /// Directories in `within` of which some entries are hidden by their keys.
+    pub(crate) gates: Vec<Gate>,
     /// Paths in `within` that are read-only.
     pub(crate) read_only: Within,
     /// `chats/{chat}`.
@@ -151,8 +155,8 @@ impl Places {
             parts.push(part(shown, own, false)?);
         }
         let within = hidden.apply(&Within::new(tops).without(without));
-        let bounds = Bounds::default();
-        Ok(Self { parts, within, read_only, chat, agent, user, memories, sessions, bounds })
+        let (gates, bounds) = (hidden.gate.iter().cloned().collect(), Bounds::default());
+        Ok(Self { parts, within, gates, read_only, chat, agent, user, memories, sessions, bounds })
     }
 
     /// Returns the places with the limits of an API key.

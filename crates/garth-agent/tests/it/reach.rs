@@ -27,7 +27,7 @@ fn reach(account: &Account, binding: &Binding, is_admin: bool, asked: Request) -
 }
 
 /// Opens what a bound key reaches without naming anything.
-async fn bound(account: &Account, json: Value) -> Grounds {
+pub(super) async fn bound(account: &Account, json: Value) -> Grounds {
     let reach = reach(account, &binding(json), false, Request::default());
     reach.open(Family::Files).await.unwrap()
 }

@@ -331,6 +331,7 @@ impl FileSystem for MemoryFs {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        to.reject_gates()?;
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
             return Err(Error::new(ErrorKind::NameTooLong, "the path of a view is too long"));
         }

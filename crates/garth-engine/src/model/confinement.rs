@@ -7,9 +7,11 @@ use std::sync::{Arc, Weak};
 use serde::{Serialize, Serializer};
 
 use super::author::Author;
+use super::id::Seq;
+use super::projection::Projection;
 use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::TreePath;
+use crate::path::{Name, TreePath};
 
 /// Longest owner, in bytes: as long as a stored path, so that a view can be named by its path.
 pub const MAX_OWNER: usize = 8192;
@@ -121,6 +123,38 @@ impl PartialEq for KeySpace {
 
 impl Eq for KeySpace {}
 
+/// Directory whose entries a view sees only if a file in them has one of some keys, such as the sessions of
+/// some classes. The rest of them, and everything below, is out of reach.
+///
+/// Each state is judged by the file that it has, so the past of an entry is visible if the entry was,
+/// whatever has its name by now. An entry without the file is hidden. A name that does not exist can be
+/// created.
+///
+/// Of the directory itself, the view sees neither how many directories it has nor when they changed: its only
+/// version is that in which it got its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Directory.
+    pub dir: TreePath,
+    /// Name of the file in each entry.
+    pub file: Name,
+    /// Projection of the keys: one of complete files.
+    pub projection: Projection,
+    /// Keys, of which the file has to have one.
+    pub keys: Vec<String>,
+    /// First commit whose state is judged. In earlier states, in which anybody may have written the file, all
+    /// entries are hidden.
+    pub since: Seq,
+}
+
+impl Gate {
+    /// Returns the name of the entry that a path is, or is below; `None` for any other path.
+    pub(crate) fn entry_of<'p>(&self, path: &'p TreePath) -> Option<&'p str> {
+        // A sibling such as `dir-b` has no `/` behind the key.
+        path.key().strip_prefix(self.dir.key())?.strip_prefix('/')?.split('/').next()
+    }
+}
+
 /// Reach of a view, and the owner and author of its commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
@@ -128,6 +162,8 @@ pub struct Confinement {
     pub within: Within,
     /// Paths among these that the view may only read.
     pub read_only: Within,
+    /// Directories of which the view sees some entries.
+    pub gates: Vec<Gate>,
     /// Owner of its snapshots, commit ids, idempotency keys and staged bodies.
     pub owner: Owner,
     /// Author of its commits, whatever a batch says. A field that is `None` is taken from the batch.
@@ -137,7 +173,8 @@ pub struct Confinement {
 impl Confinement {
     /// Returns a confinement to these paths, without an author.
     pub fn new(within: Within, owner: Owner) -> Self {
-        Self { within, read_only: Within::nothing(), owner, author: Author::default() }
+        let (read_only, gates) = (Within::nothing(), Vec::new());
+        Self { within, read_only, gates, owner, author: Author::default() }
     }
 
     /// Makes these paths and everything below them read-only: a commit through the view that changes their
@@ -147,10 +184,26 @@ impl Confinement {
         Self { read_only, ..self }
     }
 
+    /// Hides the entries of some directories that lack a key. Only the store of an account has this; other
+    /// filesystems fail with `Unsupported`.
+    #[must_use]
+    pub fn gated(self, gates: Vec<Gate>) -> Self {
+        Self { gates, ..self }
+    }
+
     /// Sets the author.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
+    }
+
+    /// Fails with `Unsupported` for a confinement with gates: to ignore them would show what they hide.
+    pub(crate) fn reject_gates(&self) -> Result<()> {
+        if self.gates.is_empty() {
+            return Ok(());
+        }
+        let message = "entries of a directory can be hidden by their keys only in the store of an account";
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 }
 
@@ -173,5 +226,29 @@ mod tests {
             assert!(Owner::new(label).is_err(), "{label:?}");
         }
         assert_eq!(Owner::new(&"x".repeat(MAX_OWNER + 1)).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn gate_names_the_entry_of_a_path() {
+        let path = |text| TreePath::parse(text).expect("a path");
+        let gate = |dir| Gate {
+            dir: path(dir),
+            file: Name::parse("f").expect("a name"),
+            projection: Projection::TAG,
+            keys: Vec::new(),
+            since: Seq(0),
+        };
+        let of = |dir, at| gate(dir).entry_of(&path(at)).map(str::to_owned);
+        for (dir, at, entry) in [
+            ("/s", "/s/a", Some("a")),
+            ("/s", "/s/a/b/c", Some("a")),
+            ("/s", "/s", None),
+            ("/s", "/s-b/a", None),
+            ("/s", "/", None),
+            ("/", "/a/b", Some("a")),
+            ("/", "/", None),
+        ] {
+            assert_eq!(of(dir, at).as_deref(), entry, "{dir} {at}");
+        }
     }
 }

@@ -246,6 +246,7 @@ impl FileSystem for Scope {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        to.reject_gates()?;
         let (within, read_only) = (self.within(&to.within)?, self.within(&to.read_only)?);
         let to = Confinement { within, read_only, ..to.clone() };
         Ok(self.over(self.told(self.base.confined(&to).await)?))

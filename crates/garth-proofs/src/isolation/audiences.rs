@@ -1,7 +1,9 @@
 //! Visibility in an account: owners, session keys, users, classes and chats are drawn, settings change, and
-//! sessions write, reset and spawn. No tree, prompt, pack, transcript, archive, media file, child, memory or
-//! source of a session ever has a word of another audience, or of a session with fewer listeners. A main
-//! session sees what others remember as evidence in its prompt, and the archives of its agent.
+//! sessions write, reset and spawn. Sessions are removed and their names taken by sessions of other classes,
+//! also while others look, and looks go to the past. No tree, prompt, pack, transcript, archive, media file,
+//! child, memory or source of a session ever has a word of another audience, or of a session with fewer
+//! listeners. A main session sees what others remember as evidence in its prompt, and the archives of its
+//! agent.
 
 mod looks;
 mod moves;
@@ -104,6 +106,9 @@ struct World {
     env: Env,
     random: Random,
     leak: Option<Way>,
+    by_list: bool,
+    /// Number of sessions of the class `main` that were created while others looked.
+    interfered: u64,
     /// Labels of the words that were written.
     labels: Vec<Label>,
     /// Sessions: audience, agent, name and id.
@@ -117,6 +122,9 @@ struct World {
 pub struct Audiences {
     /// Way that leads to data of another audience: a negative control.
     pub leak: Option<Way>,
+    /// Hides sessions in trees by a list of their paths, made before the look: a negative control for
+    /// sessions that are created later or were removed before.
+    pub by_list: bool,
 }
 
 impl Proof for Audiences {
@@ -130,19 +138,27 @@ impl Proof for Audiences {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        isolation(setting.folder, setting.size, setting.seed, self.leak)
+        isolation(setting.folder, setting.size, setting.seed, *self)
     }
 }
 
 /// Counts of a run.
-const COUNTS: [&str; 7] =
-    ["looks", "looks that saw words", "tries", "answered", "moves", "moves refused", "identities refused"];
+const COUNTS: [&str; 8] = [
+    "looks",
+    "looks that saw words",
+    "tries",
+    "answered",
+    "moves",
+    "moves refused",
+    "identities refused",
+    "sessions created during looks",
+];
 
 /// Makes `tries` attempts of each way.
 ///
 /// # Errors
 /// A word that was seen, with the seed of its account.
-fn isolation(folder: &Path, tries: u64, seed: u64, leak: Option<Way>) -> Proven<Report> {
+fn isolation(folder: &Path, tries: u64, seed: u64, proof: Audiences) -> Proven<Report> {
     run(async {
         let data = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
         let (mut report, mut round) = (Report::of(COUNTS), 0);
@@ -150,7 +166,7 @@ fn isolation(folder: &Path, tries: u64, seed: u64, leak: Option<Way>) -> Proven<
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(round);
             let id = format!("r{round}");
             data.create_account(&id).await?;
-            let mut world = World::new(data.account(&id).await?, Random::new(seed), leak);
+            let mut world = World::new(data.account(&id).await?, Random::new(seed), proof);
             world.settings().await?;
             for state in 0..STATES_OF_ONE {
                 if next_way(&report).1 >= tries {
@@ -178,9 +194,10 @@ fn next_way(report: &Report) -> (Way, u64) {
 }
 
 impl World {
-    fn new(account: Arc<dyn AccountStore>, random: Random, leak: Option<Way>) -> Self {
-        let env = Env::system();
-        Self { account, env, random, leak, labels: Vec::new(), sessions: Vec::new(), media: Vec::new() }
+    fn new(account: Arc<dyn AccountStore>, random: Random, proof: Audiences) -> Self {
+        let (env, Audiences { leak, by_list }) = (Env::system(), proof);
+        let (labels, sessions, media) = (Vec::new(), Vec::new(), Vec::new());
+        Self { account, env, random, leak, by_list, interfered: 0, labels, sessions, media }
     }
 
     /// Makes some moves, then some looks.
@@ -200,6 +217,7 @@ impl World {
             report.add("tries", seen.calls);
             report.add("answered", seen.answered);
             report.add_in("tries", format!("{way:?}"), seen.calls);
+            report.add("sessions created during looks", std::mem::take(&mut self.interfered));
             self.clean(&asks, way, &seen.text)?;
         }
         Ok(())

@@ -56,6 +56,7 @@ fn session_sees_no_word_of_other_audiences() {
     let report = proven(&Audiences::default(), 1);
     assert!(report["looks that saw words"] > 300 && report["answered"] > 2_000, "{report}");
     assert!(report["moves"] > report["moves refused"] && report["identities refused"] > 50, "{report}");
+    assert!(report["sessions created during looks"] > 50, "{report}");
     for way in Way::ALL {
         assert!(report.in_group("tries", &format!("{way:?}")) >= 800, "{way:?}: {report}");
     }
@@ -65,12 +66,18 @@ fn session_sees_no_word_of_other_audiences() {
 fn proof_detects_leak_between_audiences() {
     for leak in Way::ALL {
         println!("a leak by {leak:?}");
-        let broken = broken_at(&Audiences { leak: Some(leak) }, 1, 600);
+        let broken = broken_at(&Audiences { leak: Some(leak), by_list: false }, 1, 600);
         assert!(
             broken.contains("is seen by") && broken.contains(&format!("way {leak:?}")),
             "{leak:?}: {broken}"
         );
     }
+}
+
+#[test]
+fn proof_detects_sessions_hidden_by_a_list() {
+    let broken = broken_at(&Audiences { leak: None, by_list: true }, 1, 600);
+    assert!(broken.contains("is seen by") && broken.contains("way Tree"), "{broken}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Keys that are bound to an agent, user, session key, chat, class, session or path. Each limit holds for a
 //! call of each family, and for what calls have in common: idempotency keys, snapshots, completed names.
 
+mod hidden_sessions;
 mod prefix;
 
 use futures::executor::block_on;

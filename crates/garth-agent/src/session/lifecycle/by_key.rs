@@ -134,8 +134,9 @@ impl Sessions<'_> {
         // A session that another caller creates meanwhile is a new name in this directory, which fails the
         // commit: of several that find none, one creates.
         let home = self.home()?;
+        // Of the account: a view that hides some sessions does not show when others are created.
         let seen = self
-            .fs
+            .whole()
             .lookup(&home)
             .await?
             .map_or(Precondition::Absent, |home| Precondition::Version(home.version));

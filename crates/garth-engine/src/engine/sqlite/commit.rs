@@ -4,6 +4,7 @@
 pub(crate) mod arriving;
 pub(crate) mod checkpoint;
 pub(crate) mod group;
+pub(crate) mod narrow;
 pub(crate) mod staged_upload;
 pub(crate) mod waiters;
 pub(crate) mod write_delta;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use crate::engine::sqlite::gates::Gates;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Author, Batch, Confinement, Owner, Within};
@@ -15,6 +16,8 @@ use crate::threads::lock::lock;
 pub(crate) struct Reach {
     /// Paths in reach.
     pub(crate) within: Within,
+    /// Directories of which only some entries are in reach.
+    pub(crate) gates: Arc<Gates>,
     /// Paths in reach that its commits must not change.
     read_only: Within,
     /// Owner of snapshots, commit ids, idempotency keys and staged bodies; `None` for the account.
@@ -46,6 +49,7 @@ impl Reach {
         Self {
             overrides: true,
             author: self.author.clone(),
+            gates: Arc::clone(&self.gates),
             read_only: self.read_only.clone(),
             ..Self::of(self.within.clone(), self.owner.clone())
         }
@@ -55,7 +59,7 @@ impl Reach {
         // A confined handle reaches nodes without a name only through its own open handles.
         let held = owner.as_ref().map(|_| Mutex::default());
         let (read_only, author, joined) = (Within::nothing(), Author::default(), Vec::new());
-        Self { within, read_only, owner, author, overrides: false, held, joined }
+        Self { within, gates: Arc::default(), read_only, owner, author, overrides: false, held, joined }
     }
 
     /// Returns the key of the owner; empty for the account.
@@ -79,13 +83,16 @@ impl Reach {
         let (overrides, read_only) = (self.overrides, self.read_only.union(&to.read_only));
         // A view of a view reaches only paths that both reach.
         let within = self.within.intersect(&to.within);
-        Ok(Self { author, overrides, read_only, ..Self::of(within, Some(owner)) })
+        let gates = self.gates.with(&to.gates);
+        Ok(Self { author, overrides, read_only, gates, ..Self::of(within, Some(owner)) })
     }
 
     /// Returns the union of the reaches of two handles, with the owner and author of the first.
     pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
         Self {
             within: self.within.union(&with.within),
+            // Those of both, so that joining opens no gate.
+            gates: self.gates.joined(&with.gates),
             read_only: self.read_only.union(&with.read_only),
             author: self.author.clone(),
             overrides: self.overrides,

@@ -4,6 +4,7 @@
 //! of the tree ([`SqliteFs::reach`]).
 
 use std::any::Any;
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -252,6 +253,7 @@ impl SqliteFs {
             as_of,
             is_past: self.as_of.is_some(),
             time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
+            gated: OnceCell::new(),
         })
     }
 
@@ -365,7 +367,7 @@ impl FileSystem for SqliteFs {
             let node = if known { nodes::version(view.conn, ino, seq)? } else { None };
             let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
             // The version in which a node lost its last name marks its end, and has no content to open.
-            if view.is_end(&node)? || !view.is_shown(&node)? {
+            if !view.may_open(&node)? {
                 return Err(missing().into());
             }
             check_kind(node.kind)?;

@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod blame;
 pub(crate) mod change_feed;
 pub(crate) mod find_by_key;
+pub(crate) mod gated;
 pub(crate) mod path_versions;
 pub(crate) mod read_view;
 pub(crate) mod seek_data;

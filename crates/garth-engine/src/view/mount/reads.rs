@@ -337,6 +337,7 @@ impl FileSystem for Mount {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        to.reject_gates()?;
         let within = self.within.intersect(&to.within);
         let (mut base, mut read_only) = (Within::nothing(), Within::nothing());
         for part in self.parts.all().iter().filter(|part| part.is_base()) {

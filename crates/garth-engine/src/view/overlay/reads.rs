@@ -93,6 +93,7 @@ impl Overlay {
 
     /// Returns the overlay confined to some paths.
     pub(super) async fn part(&self, to: &Confinement) -> Result<Self> {
+        to.reject_gates()?;
         let within = self.within.intersect(&to.within);
         let trees = |paths: &[TreePath]| paths.iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>();
         let own = [&self.places.hidden, &self.places.nodes].map(TreePath::clone);

@@ -11,7 +11,11 @@ use garth_agent::session::{
 };
 use garth_agent::workspace::{PromptOptions, Workspace};
 use garth_agent::{Access, Caller, Class, Request};
-use garth_engine::model::{At, ByteRange, ChangesQuery, HistoryPage, Ino, Moment, SearchQuery, Seq};
+use garth_engine::model::{
+    At, ByteRange, ChangesQuery, Confinement, HistoryPage, Ino, Moment, Owner, SearchQuery, Seq, Within,
+};
+use garth_engine::view::Scope;
+use garth_engine::{FileSystem, Result, TreePath};
 use garth_testkit::proof::{Proven, path};
 use serde_json::json;
 
@@ -86,8 +90,11 @@ impl World {
             n => format!("s{}", n % 3),
         };
         let aim = Aim { of, name, other, is_leak };
+        if self.random.one_in(4) {
+            self.interfere(asks).await?;
+        }
         match way {
-            Way::Tree => self.tree(&mut seen, &access).await?,
+            Way::Tree => self.tree(&mut seen, asks, &access).await?,
             Way::Prompt => self.prompts(&mut seen, &reached.workspace, &aim).await?,
             Way::Session => sessions(&mut seen, &reached.sessions, asks, &aim.name).await,
             Way::Pack => self.pack(&mut seen, &reached.sessions, &aim.name).await,
@@ -102,14 +109,18 @@ impl World {
     }
 
     /// Looks at a complete tree, and makes calls in it.
-    async fn tree(&mut self, seen: &mut Seen, access: &Access) -> Proven<()> {
-        let fs = match access.tree().open().await {
+    async fn tree(&mut self, seen: &mut Seen, asks: &Asks, access: &Access) -> Proven<()> {
+        let opened = if self.by_list { self.listed(asks).await } else { access.tree().open().await };
+        let fs = match opened {
             Ok(tree) => tree,
             Err(error) => {
                 seen.told::<()>(Err(error));
                 return Ok(());
             }
         };
+        if self.random.one_in(3) {
+            self.interfere(asks).await?;
+        }
         let head = self.account.head().await?.seq.0;
         let (seq, number) = (Seq(self.random.below(head + 2)), Ino(self.random.below(4 * head + 20)));
         seen.told(fs.search(&SearchQuery::new("canary note").limit(50).context(3)).await);
@@ -125,6 +136,18 @@ impl World {
             Err(error) => seen.told::<()>(Err(error)),
         }
         Ok(())
+    }
+
+    /// Returns the sessions of an audience, without those that fewer listen to. They are hidden by their
+    /// present paths: a negative control.
+    async fn listed(&self, asks: &Asks) -> Result<Arc<dyn FileSystem>> {
+        let sessions = Sessions::new(&*self.account, &asks.audience, AGENT)?;
+        let (all, _) = sessions.list(&List::default()).await?;
+        let hidden = all.iter().filter(|session| !asks.class.sees(session.meta.class));
+        let hidden = hidden.map(|session| sessions.directory(&session.name)).collect::<Result<Vec<_>>>()?;
+        let home = TreePath::parse(&format!("/users/{}/agents/{AGENT}/session", asks.audience))?;
+        let to = Confinement::new(Within::new([home.clone()]).without(hidden), Owner::new("list")?);
+        Scope::open(&*self.account.raw().confined(&to).await?, &home).await
     }
 
     /// Looks at prompts of the agent, of a session and of the past, and at daily memories.

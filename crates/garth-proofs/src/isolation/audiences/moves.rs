@@ -8,7 +8,7 @@ use garth_agent::media::NewMedia;
 use garth_agent::memory::{Put, Uri};
 use garth_agent::session::{Append, ChildChange, Create, Derive, Draft, Role, Spawn};
 use garth_agent::workspace::Reset;
-use garth_agent::{Access, Class};
+use garth_agent::{Access, Caller, Class};
 use garth_engine::model::{Batch, Op};
 use garth_engine::{Error, Result};
 use garth_testkit::data::random::Random;
@@ -66,7 +66,7 @@ impl World {
     }
 
     async fn move_in(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
-        let way = self.random.below(16);
+        let way = self.random.below(17);
         Ok(match way {
             0..=4 => self.speak(asks, access).await?,
             5 | 6 => {
@@ -98,10 +98,41 @@ impl World {
             }
             12 => self.spawn(asks, access).await?,
             13 => self.put(asks, access).await?,
+            14 => {
+                let name = format!("s{}", self.random.below(3));
+                access.workspace().remove_session(&asks.audience, &name).await.map(drop)
+            }
             // A main session may show what it copies to anybody.
             _ if asks.class == Class::Main => Ok(()),
             _ => self.attack(access).await?,
         })
+    }
+
+    /// Removes sessions of the audience of a request, and creates some of the class `main`, as the holder of
+    /// the folder may. A look that has begun must not see them.
+    pub(super) async fn interfere(&mut self, asks: &Asks) -> Proven<()> {
+        let account = std::sync::Arc::clone(&self.account);
+        let request = asks.request.clone().class(Class::Main);
+        let opened = Access::open(&account, &self.env, Caller::Holder, &request).await;
+        // A chat of another audience.
+        let Ok(access) = opened else { return Ok(()) };
+        if access.make().await.is_err() {
+            return Ok(());
+        }
+        let (audience, class) = (access.identity().audience().to_owned(), access.identity().class());
+        // Seldom a name that others use: they cannot take it afterwards.
+        let letter = if self.random.one_in(4) { 's' } else { 'm' };
+        let name = format!("{letter}{}", self.random.below(3));
+        if self.random.one_in(2) {
+            access.workspace().remove_session(&audience, &name).await.ok();
+        }
+        let sessions = access.sessions();
+        if sessions.create(&Create::new(&*name)).await.is_ok() {
+            let text = self.says(&audience, class);
+            sessions.append(&name, &Append::messages([Draft::user(text)])).await?;
+            self.interfered += 1;
+        }
+        Ok(())
     }
 
     /// Creates a session and says something in it.

@@ -8,11 +8,13 @@ use rusqlite::Connection;
 
 use crate::engine::planner::{HeadRow, Planned, plan};
 use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::narrow::narrowed;
 use crate::engine::sqlite::commit::{write_delta, write_subtrees};
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::fulltext::background::Chores;
 use crate::engine::sqlite::fulltext::changed_files::{self, Edits};
+use crate::engine::sqlite::gates::GateFiles;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::planner_rows::PlannerRows;
 use crate::engine::sqlite::planner_rows::row_cache::RowCache;
@@ -208,6 +210,15 @@ impl GroupContext<'_> {
             // Each batch is judged by the reach of its own handle.
             let rows = PlannerRows { reach, ..*state };
             failpoints.pass("plan")?;
+            let of_gates;
+            let batch = match reach.gates.is_empty() {
+                true => batch,
+                false => {
+                    let files = GateFiles { conn, packs: state.packs, registry };
+                    of_gates = narrowed(&files, reach, batch)?;
+                    &of_gates
+                }
+            };
             match planned(&rows, head, env.now(), batch) {
                 // A repeat of an earlier commit, perhaps one of this group: its rows are written already.
                 Ok(Planned::Replay(commit)) => {

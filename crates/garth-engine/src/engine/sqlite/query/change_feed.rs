@@ -176,6 +176,7 @@ impl Page<'_> {
                 let unnamed =
                     paths.is_empty() && self.whole && (self.own || self.was_shown(ino, commit.seq)?);
                 paths.retain(|path| self.within.contains(path));
+                paths = self.view.open_paths(paths, commit.seq.0)?;
                 let hidden = paths.is_empty() && !unnamed;
                 // After the filter: names out of reach must not take the room.
                 paths.truncate(MAX_CHANGE_PATHS);
@@ -192,18 +193,16 @@ impl Page<'_> {
         let is_rename = matches!(kind, ChangeKind::Renamed { .. });
         let took = is_rename || kind == ChangeKind::Removed;
         let brought = is_rename || whole;
-        let mut shown = Vec::new();
+        let (mut shown, before) = (Vec::new(), Seq(commit.seq.0.saturating_sub(1)));
         if let Some(from) = left.as_ref().filter(|_| took) {
-            let before = Seq(commit.seq.0.saturating_sub(1));
             self.tops(&ChangeKind::Removed, from, before, commit.time, &mut shown)?;
         }
-        let [left, arrived_seen] =
-            [&left, &arrived].map(|path| path.clone().filter(|path| self.within.contains(path)));
+        // What a name was is judged by the last state that had it.
+        let (left, arrived_seen) = (self.reached(left, before)?, self.reached(arrived.clone(), commit.seq)?);
         let both = left.clone().zip(arrived_seen.clone()).filter(|_| is_rename);
         if let Some((from, to)) = &both {
             // The destination excludes paths that the source shows: what moved there was removed for this
             // view.
-            let before = Seq(commit.seq.0.saturating_sub(1));
             self.crossed(&ChangeKind::Removed, (to, from), before, commit.time, &mut shown)?;
         }
         // A rename with only one side in reach is shown as a removal or a creation.
@@ -220,6 +219,12 @@ impl Page<'_> {
             self.tops(&ChangeKind::Created, &to, commit.seq, commit.time, &mut shown)?;
         }
         Ok(shown)
+    }
+
+    /// Returns a path if the query sees what it named after commit `seq`.
+    fn reached(&self, path: Option<TreePath>, seq: Seq) -> DbResult<Option<TreePath>> {
+        let Some(path) = path.filter(|path| self.within.contains(path)) else { return Ok(None) };
+        Ok(self.view.was_open(&path, seq.0)?.then_some(path))
     }
 
     /// Returns true if the version that a commit made of a node without a name is in reach.
@@ -268,8 +273,11 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Returns the node at a path after a commit, unless it had expired.
+    /// Returns the node at a path after a commit, unless it had expired or was hidden.
     fn there(&self, path: &TreePath, seq: Seq, time: Timestamp) -> DbResult<Option<Ino>> {
+        if !self.view.was_open(path, seq.0)? {
+            return Ok(None);
+        }
         let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
         let Some(row) = past_names::get_at(self.view.conn, dir, name, seq.0)? else { return Ok(None) };
         let node = nodes::version(self.view.conn, row.ino, seq.0)?.filter(|node| !node.expired(time.0));

@@ -246,7 +246,8 @@ impl Find<'_> {
                     true => TreePath::root(),
                     false => TreePath::from_row(&after.0, &after.1),
                 };
-                if self.of_content.is_some_and(|one| !one.has(&path)) {
+                let has_other = self.of_content.is_some_and(|one| !one.has(&path));
+                if has_other || !self.view.is_open(&path)? {
                     continue;
                 }
                 let line = self.is_by_line().then(|| FindLine { number: place.line, bytes: off..off + len });

@@ -101,7 +101,10 @@ impl<'a> PathVersions<'a> {
     fn add_span(&mut self, span: &NameSpan) -> DbResult<()> {
         let end = (span.till, span.ino, true);
         // Another node took the path in the same commit, so the path did not end.
-        if self.newer_since != Some(span.till) && (span.till, span.ino) < (self.before.0, self.before.1) {
+        if self.newer_since != Some(span.till)
+            && (span.till, span.ino) < (self.before.0, self.before.1)
+            && self.view.was_open_name((self.dir, self.name), span.till.saturating_sub(1))?
+        {
             self.heads.insert(end);
         }
         if self.seen.insert(span.ino) {

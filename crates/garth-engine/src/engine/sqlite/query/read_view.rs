@@ -1,5 +1,6 @@
 //! Reads of the tree, now or after a past commit, inside one read transaction.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub(crate) struct ReadView<'a> {
     pub(crate) is_past: bool,
     /// The time by which entries have expired.
     pub(crate) time: i64,
+    /// Names of the gated directories, once they were looked up.
+    pub(crate) gated: OnceCell<Vec<NameRow>>,
 }
 
 impl ReadView<'_> {
@@ -47,7 +50,7 @@ impl ReadView<'_> {
         self.as_of.unwrap_or(MAX)
     }
 
-    fn name(&self, dir: &str, name: &str) -> DbResult<Option<NameRow>> {
+    pub(crate) fn name(&self, dir: &str, name: &str) -> DbResult<Option<NameRow>> {
         match self.as_of {
             None => live_names::get(self.conn, dir, name),
             Some(seq) => past_names::get_at(self.conn, dir, name, seq),
@@ -105,7 +108,7 @@ impl ReadView<'_> {
     /// Returns the path that an address names, if it is in reach; `None` for an inode.
     pub(crate) fn path_at(&self, at: &At) -> DbResult<Option<TreePath>> {
         match at {
-            At::Path(path) if self.reach.within.contains(path) => Ok(Some(path.clone())),
+            At::Path(path) if self.reaches(path)? => Ok(Some(path.clone())),
             At::Path(path) => Err(Error::not_found(path).into()),
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
@@ -116,7 +119,7 @@ impl ReadView<'_> {
                     return Err(Error::not_a_directory(&path).into());
                 }
                 let path = path.join(name)?;
-                if !self.reach.within.contains(&path) {
+                if !self.reaches(&path)? {
                     return Err(Error::not_found(&path).into());
                 }
                 Ok(Some(path))
@@ -154,14 +157,17 @@ impl ReadView<'_> {
     /// Returns true if a node has a name in reach, expired or not.
     fn is_named(&self, node: &NodeRow) -> DbResult<bool> {
         let within = &self.reach.within;
-        if node.nlink == 0 || within.is_everything() {
+        if node.nlink == 0 || self.sees_everything() {
             return Ok(node.nlink > 0);
         }
         if node.ino == Ino::ROOT.0 {
             // The root has no name, but a path.
             return Ok(within.contains(&TreePath::root()));
         }
-        Ok(!names_of_node::in_span(self.conn, node.ino, self.span(), within, 1)?.is_empty())
+        // Hidden names must not take the place of the one that is looked for.
+        let limit = if self.is_ungated() { 1 } else { usize::MAX };
+        let names = names_of_node::in_span(self.conn, node.ino, self.span(), within, limit)?;
+        Ok(!self.open_names(names, 1)?.is_empty())
     }
 
     /// Returns the first path of a node that is in reach, in the order of a walk.
@@ -186,14 +192,13 @@ impl ReadView<'_> {
         }
         let after = after.and_then(|after| after.key().rsplit_once('/')).unwrap_or_default();
         let keys = match self.as_of {
-            None => names_of_node::behind(self.conn, node.ino, within, after, limit)?,
+            None => self.names_now(node.ino, within, after, limit)?,
             Some(_) => {
                 // No index has past names in this order: all of them are read.
                 let mut keys = names_of_node::in_span(self.conn, node.ino, self.span(), within, usize::MAX)?;
                 keys.retain(|(dir, name)| (dir.as_str(), name.as_str()) > after);
                 keys.sort_unstable();
-                keys.truncate(limit);
-                keys
+                self.open_names(keys, limit)?
             }
         };
         Ok(keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
@@ -225,7 +230,8 @@ impl ReadView<'_> {
     }
 
     /// Returns a node as `stat` shows it.
-    pub(crate) fn entry(&self, mut node: NodeRow) -> DbResult<Entry> {
+    pub(crate) fn entry(&self, node: NodeRow) -> DbResult<Entry> {
+        let mut node = self.masked(node)?;
         let attributes = self.attributes(&node)?;
         if node.nlink == 0
             && let Some(before) = nodes::version(self.conn, node.ino, node.seq.saturating_sub(1))?
@@ -249,9 +255,11 @@ impl ReadView<'_> {
     }
 
     /// Returns the entry at a path in the newest state, in one statement: the fast path of `stat`. Also
-    /// returns `None` for the root and for paths out of reach, which the caller looks up in the usual way.
+    /// returns `None` for the root, for paths out of reach and for those that have a gate, which the caller
+    /// looks up in the usual way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
-        let reached = self.reach.within.contains(path);
+        // A gate takes more statements, and so a transaction.
+        let reached = self.reach.within.contains(path) && !self.reach.gates.cover(path);
         let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
         let found = nodes::entry_by_name(self.conn, dir, name)?;
         // The caller finds out why an entry is missing.
@@ -343,13 +351,37 @@ impl ReadView<'_> {
         let (mut left, mut wants) = (limit, true);
         // Excluded names are read and dropped, and must not use up the limit.
         let most = limit + span.left_out.len();
-        name_pages::each_now(self.conn, span, nodes, (self.time, most), &mut |row| {
-            if span.has(&row) {
-                left -= 1;
-                wants = each(row)?;
+        let (mut from, mut after) = (span.from.to_owned(), span.after.to_owned());
+        loop {
+            let range = NameRange { from: &from, after: &after, to: span.to, left_out: span.left_out };
+            // Where the next statement begins, if gates hide so much that one does not fill the page.
+            let (mut next, mut read) = (None, 0);
+            name_pages::each_now(self.conn, &range, nodes, (self.time, most), &mut |row| {
+                read += 1;
+                if !self.is_ungated() {
+                    let skipped = span.to.and_then(|_| self.reach.gates.end_of_entry(&row.dir));
+                    let shown = self.shows(&row)?;
+                    if let Some(end) = skipped.filter(|_| !shown) {
+                        // Past everything in the hidden entry, without reading it.
+                        (next, read) = (Some((end, String::new())), most);
+                        return Ok(false);
+                    }
+                    next = Some((row.dir.clone(), row.name.clone()));
+                    if !shown {
+                        return Ok(true);
+                    }
+                }
+                if span.has(&row) {
+                    left -= 1;
+                    wants = each(row)?;
+                }
+                Ok(wants && left > 0)
+            })?;
+            match next.filter(|_| wants && left > 0 && read >= most) {
+                Some(last) => (from, after) = last,
+                None => break,
             }
-            Ok(wants && left > 0)
-        })?;
+        }
         Ok(if wants { left } else { 0 })
     }
 
@@ -380,7 +412,7 @@ impl ReadView<'_> {
                 if left == 0 || complete.as_ref().is_some_and(behind) {
                     break;
                 }
-                if !span.has(&row) {
+                if !span.has(&row) || !self.shows(&row)? {
                     continue;
                 }
                 let node = nodes::version(self.conn, row.ino, seq)?.filter(|node| !node.expired(self.time));

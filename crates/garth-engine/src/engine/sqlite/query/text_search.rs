@@ -38,14 +38,12 @@ impl ReadView<'_> {
     /// Returns the number of files in reach whose text is not indexed yet.
     fn missing(&self) -> DbResult<u64> {
         let inos = unindexed_files(self.conn, MISSING)?;
-        let within = &self.reach.within;
-        if within.is_everything() {
+        if self.sees_everything() {
             return Ok(inos.len() as u64);
         }
         let mut missing = 0;
         for ino in inos {
-            missing +=
-                u64::from(!names_of_node::in_span(self.conn, ino, CommitSpan::NOW, within, 1)?.is_empty());
+            missing += u64::from(self.was_reached(ino, CommitSpan::NOW)?);
         }
         Ok(missing)
     }
@@ -80,7 +78,7 @@ impl Files for ReadView<'_> {
         after: (&str, &str),
         limit: usize,
     ) -> DbResult<Vec<(String, String)>> {
-        names_of_node::behind(self.conn, ino.0, within, after, limit)
+        self.names_now(ino.0, within, after, limit)
     }
 
     fn names(&self, ino: Ino, within: &Within) -> DbResult<Vec<(String, String)>> {

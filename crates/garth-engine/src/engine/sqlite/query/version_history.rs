@@ -3,7 +3,7 @@
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::query::path_versions::PathVersions;
 use crate::engine::sqlite::query::read_view::{ReadView, check_limit};
-use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::names_of_node::CommitSpan;
 use crate::engine::sqlite::tables::{MAX, commit_log, head, nodes, past_names, snapshots};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
@@ -17,6 +17,9 @@ impl ReadView<'_> {
     pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Listing<Version>> {
         check_limit(page.limit)?;
         let path = self.path_at(at)?;
+        if let Some(only) = self.gated_history(at, path.as_ref(), page)? {
+            return Ok(only);
+        }
         let mut versions = match (&path, at) {
             (Some(path), _) => PathVersions::of_path(self, path, page.before)?,
             (None, At::Node(ino)) => {
@@ -24,7 +27,7 @@ impl ReadView<'_> {
                 let all = self.seq().saturating_add(1).min(MAX);
                 // The root exists before its first version.
                 let root = *ino == Ino::ROOT && self.reach.within.contains(&TreePath::root());
-                if !root && !self.reach.within.is_everything() && self.shown_before(ino.0, all)?.is_none() {
+                if !root && !self.sees_everything() && self.shown_before(ino.0, all)?.is_none() {
                     return Err(Error::no_node().into());
                 }
                 PathVersions::of_node(self, ino.0, page.before)?
@@ -37,12 +40,16 @@ impl ReadView<'_> {
                 break;
             }
         }
-        Ok(filling.done())
+        let found = filling.done();
+        if let (Some(path), None) = (&path, page.before) {
+            self.check_any_shown(path, &found)?;
+        }
+        Ok(found)
     }
 
     /// Returns the newest version of a node before `before` that this view shows.
     pub(crate) fn shown_before(&self, ino: u64, before: u64) -> DbResult<Option<u64>> {
-        if self.reach.within.is_everything() {
+        if self.sees_everything() {
             let node = nodes::version(self.conn, ino, before.saturating_sub(1))?;
             return Ok(node.map(|node| node.seq).filter(|seq| *seq > 0));
         }
@@ -63,12 +70,11 @@ impl ReadView<'_> {
     /// Returns true if this version of a node is in reach: the node had a name there while the version was
     /// current, or had no name at all and lost its last one there.
     pub(crate) fn is_shown(&self, version: &NodeRow) -> DbResult<bool> {
-        let within = &self.reach.within;
-        if within.is_everything() {
+        if self.sees_everything() {
             return Ok(true);
         }
         if version.ino == Ino::ROOT.0 {
-            return Ok(within.contains(&TreePath::root()));
+            return Ok(self.reach.within.contains(&TreePath::root()));
         }
         let next = nodes::next_version(self.conn, version)?;
         let to = next.map_or(self.seq(), |next| self.seq().min(next - 1));
@@ -77,7 +83,7 @@ impl ReadView<'_> {
             0 => CommitSpan::at(self.end_of(version)?),
             _ => CommitSpan { from: version.seq, to },
         };
-        Ok(!names_of_node::in_span(self.conn, version.ino, span, within, 1)?.is_empty())
+        self.was_reached(version.ino, span)
     }
 
     /// Returns the last commit after which a node had a name, for a version without one.
@@ -88,6 +94,9 @@ impl ReadView<'_> {
 
     /// Returns the last commit up to `seq` that removed a name in reach from a node.
     fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+        if !self.is_ungated() {
+            return self.last_reached(ino, seq);
+        }
         past_names::last_end_of(self.conn, ino, seq, |dir, name| {
             self.reach.within.contains(&TreePath::from_row(dir, name))
         })
@@ -111,12 +120,10 @@ impl ReadView<'_> {
 
     /// Returns true if a node had no name in reach after a commit.
     pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> DbResult<bool> {
-        let within = &self.reach.within;
         if ino == Ino::ROOT.0 {
-            return Ok(!within.contains(&TreePath::root()));
+            return Ok(!self.reach.within.contains(&TreePath::root()));
         }
-        Ok(!within.is_everything()
-            && names_of_node::in_span(self.conn, ino, CommitSpan::at(seq), within, 1)?.is_empty())
+        Ok(!self.sees_everything() && !self.was_reached(ino, CommitSpan::at(seq))?)
     }
 
     /// Returns true if the node lost its last name in this version. Later versions were written through open

@@ -132,6 +132,26 @@ fn add_past_names(
     Ok(())
 }
 
+/// Returns all paths within some subtrees that a node had after a commit up to `seq`, each with the first and
+/// the last commit of its span.
+pub(crate) fn spans(
+    conn: &Connection,
+    ino: u64,
+    within: &Within,
+    seq: u64,
+) -> DbResult<Vec<(TreePath, u64, u64)>> {
+    // A live name lasts: its span ends with the commit that is asked for.
+    let sql = "SELECT dir, name, since, ?2 FROM name WHERE ino = ?1 AND since <= ?2
+         UNION ALL
+         SELECT dir, name, since, min(till - 1, ?2) FROM name_past WHERE ino = ?1 AND since <= ?2";
+    let mut spans = all(conn, sql, params![ino.min(MAX), seq.min(MAX)], |row| {
+        let (dir, name) = pair(row)?;
+        Ok((TreePath::from_row(&dir, &name), row.get(2)?, row.get(3)?))
+    })?;
+    spans.retain(|(path, ..)| within.contains(path));
+    Ok(spans)
+}
+
 /// Returns the first live name of a node.
 pub(crate) fn first(conn: &Connection, ino: u64) -> DbResult<Option<(String, String)>> {
     Ok(behind(conn, ino, &Within::everything(), ("", ""), 1)?.pop())

@@ -1,0 +1,211 @@
+//! Sessions with fewer listeners: hidden also if they are created while an access is open, and in the past
+//! after they were removed.
+
+use std::sync::Arc;
+
+use garth_agent::session::{Append, Create, Draft};
+use garth_agent::{Access, Class, Request};
+use garth_engine::fs::restore::restore;
+use garth_engine::model::{At, Author, Batch, ChangesQuery, HistoryPage, Moment, Op, SearchQuery, Seq};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
+use serde_json::json;
+
+use super::access::{Account, p, scout, walked};
+use super::reach::bound;
+
+const OWNER: &str = r#"{"owner":"ann"}"#;
+const SECRET: &str = "a canary of main";
+
+/// Returns the paths of a session in the tree.
+fn places(session: &str) -> [String; 2] {
+    [format!("/.user/session/{session}"), format!("/ctx/home/ann/agent/scout/session/{session}")]
+}
+
+/// Returns a request of the owner of the agent, in a class.
+fn ann(class: Class) -> Request {
+    scout().user("ann").class(class)
+}
+
+/// Creates a session with a message, and returns the last commit.
+async fn say(account: &Account, access: &Access, session: &str, text: &str) -> Seq {
+    access.sessions().create(&Create::new(session)).await.unwrap();
+    access.sessions().append(session, &Append::messages([Draft::user(text)])).await.unwrap();
+    account.store.head().await.unwrap().seq
+}
+
+async fn remove(access: &Access, session: &str) -> Seq {
+    access.workspace().remove_session("ann", session).await.unwrap().seq
+}
+
+async fn names(access: &Access) -> Vec<String> {
+    let (listed, _) = access.sessions().list(&Default::default()).await.unwrap();
+    listed.into_iter().map(|session| session.name).collect()
+}
+
+/// Returns the paths in all changes that a tree shows.
+async fn changed(tree: &dyn FileSystem) -> Vec<String> {
+    let (mut query, mut paths) = (ChangesQuery::default(), Vec::new());
+    loop {
+        let page = tree.changes(&query).await.unwrap();
+        let changes = page.commits.iter().flat_map(|commit| &commit.changes);
+        paths.extend(changes.flat_map(|change| &change.paths).map(|path| path.to_string()));
+        if page.until.seq >= page.head {
+            return paths;
+        }
+        query.since = page.until;
+    }
+}
+
+#[track_caller]
+fn assert_none_of(paths: &[String], session: &str) {
+    let found: Vec<_> = paths.iter().filter(|path| path.contains(&format!("/{session}"))).collect();
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn running_access_hides_new_main_sessions() {
+    let account = Account::new(OWNER).await;
+    let (main, dm) = (account.access(&ann(Class::Main)).await, account.access(&ann(Class::Dm)).await);
+    let tree = dm.tree().open().await.unwrap();
+    // The tree, and the handle that features work with, were opened before.
+    say(&account, &main, "late", SECRET).await;
+    say(&account, &dm, "own", "hello").await;
+    assert_none_of(&walked(&*tree).await, "late");
+    assert_none_of(&changed(&*tree).await, "late");
+    let inner = account.store.entry("/users/ann/agents/scout/session/late/messages.jsonl").await.unwrap();
+    for at in places("late")
+        .map(|dir| At::Path(p(&format!("{dir}/messages.jsonl"))))
+        .iter()
+        .chain([&At::Node(inner.ino)])
+    {
+        assert!(tree.stat(at).await.unwrap_err().is(ErrorKind::NotFound), "{at}");
+    }
+    assert!(tree.search(&SearchQuery::new("canary")).await.unwrap().hits.is_empty());
+    assert!(dm.sessions().get("late").await.unwrap_err().is(ErrorKind::NotFound));
+    assert_eq!(names(&dm).await, ["own"]);
+    for dir in places("own") {
+        assert!(tree.read_to_string(&format!("{dir}/messages.jsonl")).await.unwrap().contains("hello"));
+    }
+    // The name of a session that the access has seen gets another one.
+    remove(&dm, "own").await;
+    say(&account, &main, "own", SECRET).await;
+    assert!(names(&dm).await.is_empty());
+    assert_none_of(&walked(&*tree).await, "own");
+    let taken = dm.sessions().create(&Create::new("own")).await.unwrap_err();
+    assert!(taken.is(ErrorKind::AlreadyExists), "{taken}");
+}
+
+#[tokio::test]
+async fn past_of_removed_main_session_stays_hidden() {
+    let account = Account::new(OWNER).await;
+    let main = account.access(&ann(Class::Main)).await;
+    // The directories of the tree exist before.
+    account.tree(&ann(Class::Dm)).await;
+    let then = say(&account, &main, "work", SECRET).await;
+    let at = "/users/ann/agents/scout/session/work/messages.jsonl";
+    let (ino, version) = {
+        let entry = account.store.entry(at).await.unwrap();
+        (entry.ino, entry.version)
+    };
+    remove(&main, "work").await;
+    let tree = account.tree(&ann(Class::Dm)).await;
+    let past = tree.as_of(&Moment::Seq(then)).await.unwrap();
+    assert_none_of(&walked(&*past).await, "work");
+    assert!(past.stat(&At::Node(ino)).await.is_err());
+    assert_none_of(&changed(&*tree).await, "work");
+    let missing = async |path: &str| {
+        let missing = tree.history(&At::Path(p(path)), &HistoryPage::default()).await;
+        missing.unwrap_err().to_string().replace("/work", "/NAME").replace("/never", "/NAME")
+    };
+    for dir in places("work") {
+        let file = format!("{dir}/messages.jsonl");
+        assert!(past.lookup(&file).await.unwrap().is_none(), "{file}");
+        assert_eq!(missing(&file).await, missing(&file.replace("/work", "/never")).await);
+        for from in [p(&file), p(&dir)] {
+            let copy = Op::copy_tree(from, p("/copy")).as_of(then);
+            let error = tree.commit(copy.into()).await.unwrap_err();
+            assert!(error.is(ErrorKind::NotFound), "{dir}: {error}");
+        }
+        let (moment, now) = (Moment::Seq(then), Env::system().now());
+        restore(&*tree, &p(&file), &moment, now, &Batch::default()).await.ok();
+        assert!(!account.store.exists(at).await.unwrap());
+    }
+    assert!(tree.history(&At::Node(ino), &HistoryPage::default()).await.is_err());
+    assert!(tree.open_version(version).await.is_err());
+    let copy = Op::copy(At::Node(ino), p("/copy")).as_of(then);
+    assert!(tree.commit(copy.into()).await.unwrap_err().is(ErrorKind::NotFound));
+    // Nothing is lost for the owner.
+    let past = account.tree(&ann(Class::Main)).await.as_of(&Moment::Seq(then)).await.unwrap();
+    let file = format!("{}/messages.jsonl", places("work")[0]);
+    assert!(past.read_to_string(&file).await.unwrap().contains(SECRET));
+}
+
+#[tokio::test]
+async fn removed_session_stays_visible_to_its_class() {
+    let account = Account::new(OWNER).await;
+    let dm = account.access(&ann(Class::Dm)).await;
+    account.tree(&ann(Class::Dm)).await;
+    let then = say(&account, &dm, "own", "hello").await;
+    remove(&dm, "own").await;
+    let tree = dm.tree().open().await.unwrap();
+    let past = tree.as_of(&Moment::Seq(then)).await.unwrap();
+    let file = format!("{}/messages.jsonl", places("own")[0]);
+    assert!(past.read_to_string(&file).await.unwrap().contains("hello"));
+    let versions = tree.history(&At::Path(p(&file)), &HistoryPage::default()).await.unwrap().items;
+    // Created, appended to, removed.
+    assert_eq!(versions.len(), 3, "{versions:?}");
+    assert!(versions[0].entry.is_none() && versions[1].entry.is_some(), "{versions:?}");
+}
+
+#[tokio::test]
+async fn new_session_of_a_name_shows_no_past_of_another() {
+    let account = Account::new(OWNER).await;
+    let (main, dm) = (account.access(&ann(Class::Main)).await, account.access(&ann(Class::Dm)).await);
+    account.tree(&ann(Class::Dm)).await;
+    let then = say(&account, &main, "work", SECRET).await;
+    let removed = remove(&main, "work").await;
+    say(&account, &dm, "work", "hello").await;
+    let own = json!({"agent": "scout", "user": "ann", "class": "dm", "session": "work"});
+    let of_session = bound(&account, own).await.tree(false).await.unwrap();
+    let trees: [Arc<dyn FileSystem>; 2] = [dm.tree().open().await.unwrap(), of_session];
+    for tree in trees {
+        let past = tree.as_of(&Moment::Seq(then)).await.unwrap();
+        assert_none_of(&walked(&*past).await, "work/");
+        let file = format!("{}/messages.jsonl", places("work")[1]);
+        assert!(tree.read_to_string(&file).await.unwrap().contains("hello"));
+        assert!(past.lookup(&file).await.unwrap().is_none());
+        let versions = tree.history(&At::Path(p(&file)), &HistoryPage::default()).await.unwrap().items;
+        assert!(versions.iter().all(|version| version.id.seq > removed), "{versions:?}");
+        let copy = Op::copy(p(&file), p("/copy")).as_of(then);
+        assert!(tree.commit(copy.into()).await.unwrap_err().is(ErrorKind::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn directory_of_sessions_tells_of_no_hidden_one() {
+    let account = Account::new(OWNER).await;
+    let main = account.access(&ann(Class::Main)).await;
+    let tree = account.tree(&ann(Class::Dm)).await;
+    let (dir, page) = (At::Path(p("/.user/session")), HistoryPage::default());
+    let seen = async || (tree.stat(&dir).await.unwrap(), tree.history(&dir, &page).await.unwrap().items);
+    let before = seen().await;
+    say(&account, &main, "work", SECRET).await;
+    say(&account, &main, "other", SECRET).await;
+    remove(&main, "other").await;
+    assert_eq!(seen().await, before);
+    let [only] = &*before.1 else { panic!("{before:?}") };
+    assert_eq!(only.commit.author, Author::default());
+    // One session for each key, although the versions of the directory do not show it.
+    let key: garth_agent::session::SessionKey = "agent:scout:slack:channel:C1".parse().unwrap();
+    let group = scout().key(key.clone());
+    let calls = (0..4).map(|_| {
+        let (account, group, key) = (&account, group.clone(), key.clone());
+        async move {
+            let access = account.access(&group).await;
+            let (session, created) = access.sessions().by_key(&key, &Create::new("")).await.unwrap();
+            (session.name, created)
+        }
+    });
+    let found = futures::future::join_all(calls).await;
+    assert_eq!(found.iter().filter(|(_, created)| *created).count(), 1, "{found:?}");
+}

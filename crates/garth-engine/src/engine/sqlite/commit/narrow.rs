@@ -1,0 +1,128 @@
+//! Batches through gates. Before a batch is planned, the entries that it addresses are judged on the state
+//! that it finds, and the hidden ones are left out of its reach. The planner knows nothing of gates.
+
+use std::collections::BTreeSet;
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::gates::{GateFiles, Gates};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, live_names, nodes};
+use crate::model::{Access, At, Batch, Ino, Op, Precondition, Seq, VersionId, Within};
+use crate::path::TreePath;
+use crate::sqlite::DbResult;
+
+/// Name that no entry has. Left out of each gated directory, so that a batch cannot move, remove or copy the
+/// directory, with hidden entries in it.
+const NO_NAME: &str = "\0";
+
+/// Returns a batch of a handle with gates, without the entries that they hide from it.
+pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> DbResult<Batch> {
+    let gates = reach.gates.for_a_write();
+    let left_out = gates.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME)).collect();
+    let (places, judged) = (Within::new(gates.directories().cloned()), BTreeSet::new());
+    let mut narrowing = Narrowing { files, places, gates, judged, left_out };
+    let mut batch = batch.clone();
+    // Garth's own conditions are on what it has read of the account.
+    let by_client = !batch.by_garth;
+    for op in &mut batch.ops {
+        let as_of = if let Op::Copy { as_of: Some(Seq(seq)), .. } = op { *seq } else { MAX };
+        for (at, access) in op.addresses() {
+            // What is hidden now may have been visible then, and the other way round.
+            narrowing.address(at, if access == Access::ReadPast { as_of } else { MAX })?;
+        }
+        if let Op::Check { at, that } = op
+            && by_client
+        {
+            narrowing.condition(at, that)?;
+        }
+    }
+    for (at, that) in batch.assumptions.iter_mut().chain(&mut batch.preconditions) {
+        narrowing.address(at, MAX)?;
+        if by_client {
+            narrowing.condition(at, that)?;
+        }
+    }
+    let narrow = |within: Within| within.without(narrowing.left_out.iter().cloned());
+    batch.within = Some(narrow(batch.within.take().unwrap_or_else(|| reach.within.clone())));
+    batch.added.within = batch.added.within.take().map(narrow);
+    Ok(batch)
+}
+
+struct Narrowing<'a> {
+    files: &'a GateFiles<'a>,
+    /// Gated directories.
+    places: Within,
+    gates: Gates,
+    /// Judged entries, each with the commit whose state was judged: most batches address many files of one.
+    judged: BTreeSet<(u64, Vec<TreePath>)>,
+    /// Hidden entries that the batch addresses.
+    left_out: BTreeSet<TreePath>,
+}
+
+impl Narrowing<'_> {
+    /// Leaves out the hidden entries of an address, as they were after commit `seq`.
+    fn address(&mut self, at: &At, seq: u64) -> DbResult<()> {
+        for path in self.paths(at, seq)? {
+            let entries = self.gates.entries(&path);
+            if !entries.is_empty() && self.judged.insert((seq, entries)) {
+                self.left_out.extend(self.gates.hiding(self.files, &path, seq)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of an address, as far as they may be in a gated directory.
+    fn paths(&self, at: &At, seq: u64) -> DbResult<Vec<TreePath>> {
+        let mut paths = Vec::new();
+        match at {
+            At::Path(path) => paths.push(path.clone()),
+            At::Node(ino) => paths = self.paths_of(*ino, seq)?,
+            // Not checked: a path that is too long names nothing, and is refused by the plan.
+            At::Child(Ino::ROOT, name) => paths.push(TreePath::from_row("", name.as_str())),
+            At::Child(dir, name) => {
+                let dirs = self.paths_of(*dir, seq)?;
+                paths.extend(dirs.iter().map(|dir| TreePath::from_row(dir.key(), name.as_str())));
+            }
+        }
+        Ok(paths)
+    }
+
+    fn paths_of(&self, ino: Ino, seq: u64) -> DbResult<Vec<TreePath>> {
+        let span = if seq < MAX { CommitSpan::at(seq) } else { CommitSpan::NOW };
+        let names = names_of_node::in_span(self.files.conn, ino.0, span, &self.places, usize::MAX)?;
+        Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
+    }
+
+    /// Translates a condition on the version of a gated directory, of which the caller knows only one.
+    fn condition(&self, at: &At, that: &mut Precondition) -> DbResult<()> {
+        for path in self.paths(at, MAX)? {
+            let is_gated = self.gates.directories().any(|dir| *dir == path);
+            let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| is_gated) else { continue };
+            let Some(row) = live_names::get(self.files.conn, dir, name)? else { continue };
+            if let Some(node) = nodes::version(self.files.conn, row.ino, MAX)? {
+                unmask(that, row.since, &node);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces the version that a view shows of a gated directory by that of its node, and every other version
+/// by one that no node has.
+fn unmask(that: &mut Precondition, shown: u64, node: &NodeRow) {
+    let ino = Ino(node.ino);
+    let replace = |version: &mut VersionId, seq: u64| {
+        let is_shown = *version == VersionId { seq: Seq(shown), ino };
+        *version = VersionId { seq: if is_shown { Seq(seq) } else { Seq(0) }, ino };
+    };
+    match that {
+        Precondition::Version(version) => replace(version, node.seq),
+        Precondition::Etag(version) => replace(version, node.content_seq),
+        Precondition::EtagIn(versions) => {
+            versions.iter_mut().for_each(|version| replace(version, node.content_seq));
+        }
+        Precondition::Not(that) => unmask(that, shown, node),
+        Precondition::Absent | Precondition::Exists | Precondition::Sha256(_) => {}
+    }
+}

@@ -1,0 +1,216 @@
+//! Reads through gates: the entries of a directory that a handle sees, in each state that a read is about,
+//! and the directory itself, which does not show what is hidden in it.
+
+use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::sqlite::gates::GateFiles;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::name_pages::PageRow;
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::error::Error;
+use crate::model::{At, Filling, HistoryPage, Ino, Kind, Listing, Version, VersionId, Within};
+use crate::path::TreePath;
+use crate::sqlite::DbResult;
+
+/// Directory and name of a row.
+type Key = (String, String);
+
+impl ReadView<'_> {
+    /// Returns true if no entry of a directory is hidden by its keys.
+    pub(crate) fn is_ungated(&self) -> bool {
+        self.reach.gates.is_empty()
+    }
+
+    /// Returns true if every path is in reach, in each state.
+    pub(crate) fn sees_everything(&self) -> bool {
+        self.reach.within.is_everything() && self.is_ungated()
+    }
+
+    /// Returns true if a path is in reach in the state of this view.
+    pub(crate) fn reaches(&self, path: &TreePath) -> DbResult<bool> {
+        Ok(self.reach.within.contains(path) && self.is_open(path)?)
+    }
+
+    fn gate_files(&self) -> GateFiles<'_> {
+        GateFiles { conn: self.conn, packs: self.packs, registry: self.control.registry() }
+    }
+
+    /// Returns true if no gate hides a path in the state of this view. Where nothing exists, nothing is
+    /// hidden.
+    pub(crate) fn is_open(&self, path: &TreePath) -> DbResult<bool> {
+        Ok(self.is_ungated() || self.reach.gates.hiding(&self.gate_files(), path, self.seq())?.is_none())
+    }
+
+    /// Returns true if no gate hid what a path named after commit `seq`.
+    pub(crate) fn was_open(&self, path: &TreePath, seq: u64) -> DbResult<bool> {
+        Ok(self.is_ungated() || self.reach.gates.opened(&self.gate_files(), path, seq)?)
+    }
+
+    /// Returns true if no gate hides a name in the state of this view.
+    fn is_open_name(&self, dir: &str, name: &str) -> DbResult<bool> {
+        Ok(self.is_ungated() || self.is_open(&TreePath::from_row(dir, name))?)
+    }
+
+    /// Returns true if no gate hid what a name was of after commit `seq`.
+    pub(crate) fn was_open_name(&self, (dir, name): (&str, &str), seq: u64) -> DbResult<bool> {
+        Ok(self.is_ungated() || self.was_open(&TreePath::from_row(dir, name), seq)?)
+    }
+
+    /// Returns true if no gate hides a row of a page.
+    pub(crate) fn shows(&self, row: &PageRow) -> DbResult<bool> {
+        self.is_open_name(&row.dir, &row.name)
+    }
+
+    /// Returns at most `limit` names that a node has in the newest state within some subtrees, after a
+    /// directory and name, in that order.
+    pub(crate) fn names_now(
+        &self,
+        ino: u64,
+        within: &Within,
+        after: (&str, &str),
+        limit: usize,
+    ) -> DbResult<Vec<Key>> {
+        if self.is_ungated() {
+            return names_of_node::behind(self.conn, ino, within, after, limit);
+        }
+        // Hidden names must not take the place of others, so all of them are read.
+        self.open_names(names_of_node::behind(self.conn, ino, within, after, usize::MAX)?, limit)
+    }
+
+    /// Returns the first `limit` of some names of this state that no gate hides.
+    pub(crate) fn open_names(&self, keys: Vec<Key>, limit: usize) -> DbResult<Vec<Key>> {
+        let mut open = Vec::new();
+        for (dir, name) in keys {
+            if open.len() == limit {
+                break;
+            }
+            if self.is_open_name(&dir, &name)? {
+                open.push((dir, name));
+            }
+        }
+        Ok(open)
+    }
+
+    /// Returns the paths among these of which no gate hid what they named after commit `seq`.
+    pub(crate) fn open_paths(&self, paths: Vec<TreePath>, seq: u64) -> DbResult<Vec<TreePath>> {
+        if self.is_ungated() {
+            return Ok(paths);
+        }
+        let mut open = Vec::with_capacity(paths.len());
+        for path in paths {
+            if self.was_open(&path, seq)? {
+                open.push(path);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Returns the spans of commits in which a node had a name in reach, each by its first and last commit. A
+    /// name is judged by the last state that has it: what was said in a session before it got its file is of
+    /// the session.
+    fn open_spans(&self, ino: u64) -> DbResult<Vec<(u64, u64)>> {
+        let mut open = Vec::new();
+        for (path, first, last) in names_of_node::spans(self.conn, ino, &self.reach.within, self.seq())? {
+            if self.was_open(&path, last)? {
+                open.push((first, last));
+            }
+        }
+        Ok(open)
+    }
+
+    /// Returns true if a node had a name in reach in a span of commits.
+    pub(crate) fn was_reached(&self, ino: u64, span: CommitSpan) -> DbResult<bool> {
+        if self.is_ungated() {
+            return Ok(!names_of_node::in_span(self.conn, ino, span, &self.reach.within, 1)?.is_empty());
+        }
+        let open = self.open_spans(ino)?;
+        Ok(open.iter().any(|(first, last)| *first <= span.to && span.from <= *last))
+    }
+
+    /// Returns the last commit up to `seq` that took a name in reach from a node.
+    pub(crate) fn last_reached(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+        let ends = self.open_spans(ino)?.into_iter().map(|(_, last)| last.saturating_add(1));
+        Ok(ends.filter(|till| *till <= seq).max())
+    }
+
+    /// Returns the commit that gave a gated directory its name, for its inode; `None` for any other node.
+    pub(crate) fn gated_since(&self, ino: u64) -> DbResult<Option<u64>> {
+        if self.is_ungated() {
+            return Ok(None);
+        }
+        let known = match self.gated.get() {
+            Some(known) => known,
+            None => {
+                let read = self.gated_directories()?;
+                self.gated.get_or_init(|| read)
+            }
+        };
+        Ok(known.iter().find(|row| row.ino == ino).map(|row| row.since))
+    }
+
+    fn gated_directories(&self) -> DbResult<Vec<NameRow>> {
+        let mut rows = Vec::new();
+        for path in self.reach.gates.directories() {
+            let Some((dir, name)) = path.key().rsplit_once('/') else { continue };
+            rows.extend(self.name(dir, name)?);
+        }
+        Ok(rows)
+    }
+
+    /// Returns a node as the view sees it. A gated directory is as it was created: its versions, times and
+    /// links count entries that are hidden.
+    pub(crate) fn masked(&self, node: NodeRow) -> DbResult<NodeRow> {
+        if node.kind != Kind::Directory {
+            return Ok(node);
+        }
+        let Some(since) = self.gated_since(node.ino)? else { return Ok(node) };
+        let made = node.birthtime;
+        // As some file systems have it: with one link, it is unknown how many directories there are.
+        let nlink = node.nlink.min(1);
+        Ok(NodeRow { nlink, seq: since, content_seq: since, mtime: made, ctime: made, ..node })
+    }
+
+    /// Returns the only version of a gated directory that the view sees; `None` for any other address. The
+    /// author of its commit is another session than those that the view sees.
+    pub(crate) fn gated_history(
+        &self,
+        at: &At,
+        path: Option<&TreePath>,
+        page: &HistoryPage,
+    ) -> DbResult<Option<Listing<Version>>> {
+        let is_gated = match (path, at) {
+            (Some(path), _) => self.reach.gates.directories().any(|dir| dir == path),
+            (None, At::Node(ino)) => self.gated_since(ino.0)?.is_some(),
+            (None, _) => false,
+        };
+        if !is_gated {
+            return Ok(None);
+        }
+        let node = match path {
+            Some(path) => self.find(path)?,
+            None => self.at(at)?,
+        };
+        let ino = Ino(node.ino);
+        let entry = self.entry(node)?;
+        let id = VersionId { seq: entry.version.seq, ino };
+        let commit = self.commit(id.seq.0)?.unsigned();
+        let mut filling = Filling::new(page.limit);
+        if page.before.is_none_or(|before| (id.seq, id.ino) < (before.seq, before.ino)) {
+            filling.push(Version { id, commit, entry: Some(Box::new(entry)) });
+        }
+        Ok(Some(filling.done()))
+    }
+
+    /// Returns true if a version of a node exists and may be opened by its id.
+    pub(crate) fn may_open(&self, version: &NodeRow) -> DbResult<bool> {
+        // The versions of a gated directory tell when hidden entries were created.
+        Ok(self.gated_since(version.ino)?.is_none() && !self.is_end(version)? && self.is_shown(version)?)
+    }
+
+    /// Fails with the error of a path that never named anything, if a view with gates finds no version of it.
+    pub(crate) fn check_any_shown(&self, path: &TreePath, versions: &Listing<Version>) -> DbResult<()> {
+        match versions.items.is_empty() && self.reach.gates.cover(path) {
+            true => Err(Error::not_found(path).into()),
+            false => Ok(()),
+        }
+    }
+}
