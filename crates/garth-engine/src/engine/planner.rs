@@ -20,7 +20,6 @@
 mod attrs;
 mod content;
 mod copy;
-mod copy_totals;
 mod delta;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
@@ -35,6 +34,7 @@ mod state;
 mod subtrees;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use sha2::{Digest, Sha256};
 

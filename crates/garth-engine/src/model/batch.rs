@@ -37,6 +37,13 @@
 //! [`MAX_COPIED_PIECES`] as each file in it, in the order of a walk, is given its content. Beyond:
 //! `TooLarge`, with the path that was copied to.
 //!
+//! # New names and their paths
+//! An operation with `parents` can create thousands of directories, and a path takes memory and disk for each
+//! of them. So a batch has limits for the names that all of its operations give, in their order:
+//! [`MAX_NEW_NAMES`], and [`MAX_NEW_PATH_BYTES`] for the bytes of their paths. Beyond: `TooLarge`, with the
+//! path of the name that was one too many. An engine may also count the paths of names that are taken away,
+//! and of those that an operation moves with their directory after another one has given them.
+//!
 //! Every batch that succeeds takes one sequence number, even if it changed nothing.
 
 use std::any::Any;
@@ -59,6 +66,16 @@ pub const MAX_INLINE_BODY: usize = 16 << 20;
 
 /// Limit on the operations of one batch, and on its preconditions.
 pub const MAX_OPS: usize = 100_000;
+
+/// Limit on the names that one batch gives: to new nodes, missing parents and copies included, and by links
+/// and renames. It is the limit of the operations and that of the copies together, so that operations which
+/// give one name each never reach it.
+pub const MAX_NEW_NAMES: usize = MAX_OPS + MAX_COPIED_NAMES;
+
+/// Limit on the bytes of the paths of these names, and of the names that the batch takes away, 32 MiB. A path
+/// with 2,000 missing parents takes 4 MiB of it. Paths are held several times while a
+/// batch is planned and written: at the limit it takes about 250 MB of memory, and 150 MB of disk space.
+pub const MAX_NEW_PATH_BYTES: usize = 32 << 20;
 
 /// Limit on the names that the copies of one batch create: each costs as much as an operation that creates
 /// it. Expired entries are not copied and do not count.

@@ -203,7 +203,7 @@ impl Scratch<'_> {
                 Ok(self.changed(ino))
             }
             (None, Some(slot)) if create != Create::Never => {
-                let ino = self.make(&slot, Kind::File, 0o644);
+                let ino = self.make(&slot, Kind::File, 0o644)?;
                 self.note(ChangeKind::Created, ino, &slot.path);
                 Ok(self.created(ino))
             }

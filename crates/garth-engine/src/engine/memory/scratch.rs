@@ -7,7 +7,10 @@ use std::sync::Arc;
 use super::state::{LogEntry, Node, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
+use crate::model::{
+    Batch, ChangeKind, Ino, Kind, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, Owner, Seq, Snapshot, Timestamp,
+    VersionId, Within,
+};
 use crate::path::{Name, TreePath};
 
 /// Place where an operation creates or removes a name; never the root.
@@ -39,6 +42,8 @@ pub(super) struct Scratch<'a> {
     pub(super) hashed: u64,
     /// Names and pieces of content that copies have created.
     pub(super) copied: (usize, usize),
+    /// Names that operations have given, and the bytes of their paths.
+    given: (usize, usize),
 }
 
 /// Changes on top of the state.
@@ -119,7 +124,8 @@ impl<'a> Scratch<'a> {
         let laid = PendingChanges { next_ino: state.next_ino, ..PendingChanges::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
         let (owner, restores) = (batch.owner.clone(), batch.own_attributes);
-        Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied: (0, 0) }
+        let (copied, given) = Default::default();
+        Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied, given }
     }
 
     /// Returns a node, to change it.
@@ -153,13 +159,24 @@ impl<'a> Scratch<'a> {
         *known = first.min(*known);
     }
 
+    /// Counts a name that is about to be given against the limits of a batch.
+    pub(super) fn count_name(&mut self, path: &TreePath) -> Result<()> {
+        let (names, bytes) = (self.given.0 + 1, self.given.1 + path.key().len());
+        if names > MAX_NEW_NAMES || bytes > MAX_NEW_PATH_BYTES {
+            return Err(Error::at(ErrorKind::TooLarge, path, "more names than one batch may give"));
+        }
+        self.given = (names, bytes);
+        Ok(())
+    }
+
     /// Creates a node under a free name.
-    pub(super) fn make(&mut self, slot: &Slot, kind: Kind, mode: u32) -> Ino {
+    pub(super) fn make(&mut self, slot: &Slot, kind: Kind, mode: u32) -> Result<Ino> {
+        self.count_name(&slot.path)?;
         let ino = Ino(self.laid.next_ino);
         self.laid.next_ino += 1;
         self.laid.nodes.insert(ino, Node::new(ino, kind, mode, self.seq, self.time));
         self.give_name(slot.dir, &slot.name, ino);
-        ino
+        Ok(ino)
     }
 
     pub(super) fn give_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
@@ -235,7 +252,7 @@ impl<'a> Scratch<'a> {
                 None => {
                     let name = Name::parse(segment)?;
                     let slot = Slot { path: here.clone(), dir, name, taken: None };
-                    let ino = self.make(&slot, Kind::Directory, 0o755);
+                    let ino = self.make(&slot, Kind::Directory, 0o755)?;
                     self.note(ChangeKind::Created, ino, &here);
                     ino
                 }

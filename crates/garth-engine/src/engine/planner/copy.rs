@@ -206,7 +206,7 @@ impl<R: Rows> Planner<'_, R> {
             let sources = self.sources(below, source.as_of)?;
             let names = 1 + sources.len();
             if all || names > MAX_COPIED_NAMES {
-                return self.copied.names(names).map(|()| sources).map_err(|error| error.about(to));
+                return self.totals.copied_names(names).map(|()| sources).map_err(|error| error.about(to));
             }
             // Expired names count for `limit`, but not for the copy: list more.
             limit *= 2;
@@ -319,7 +319,7 @@ impl<R: Rows> Planner<'_, R> {
             }
             _ => Vec::new(),
         };
-        self.copied.pieces(extents.len()).map_err(|error| error.about(top))?;
+        self.totals.copied_pieces(extents.len()).map_err(|error| error.about(top))?;
         Ok(extents)
     }
 

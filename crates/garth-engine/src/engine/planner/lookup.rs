@@ -196,7 +196,10 @@ impl<R: Rows> Planner<'_, R> {
                 if node.kind != Kind::Directory {
                     return Err(Error::not_a_directory(&path));
                 }
-                Ok(path.join(name)?)
+                let path = path.join(name)?;
+                // Unlike a path, such an address may be much shorter than the path that it leads to.
+                self.count_path(&path)?;
+                Ok(path)
             }
             At::Node(_) => Err(no_name()),
         }
@@ -374,7 +377,10 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.prefetch_expired(std::slice::from_ref(node))?;
         // Under all of its names, also those that the batch does not reach: expiry is of the node.
-        for (dir, name) in self.names_within(node.ino, &Within::everything())? {
+        let names = self.names_within(node.ino, &Within::everything())?;
+        let bytes: usize = names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).sum();
+        self.totals.expired_names(names.len(), bytes)?;
+        for (dir, name) in names {
             self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));
             self.set_name((dir.clone(), name), None)?;
             self.touch_dir(&dir, 0)?;

@@ -58,9 +58,20 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
+    /// Counts a name that is about to be given. Fails with `TooLarge` beyond the limits of a batch.
+    fn count_name(&mut self, path: &TreePath) -> Result<()> {
+        self.totals.name(path.key().len()).map_err(|error| error.about(path))
+    }
+
+    /// Counts the path of a name that is about to be taken away, as [`Self::count_name`] does.
+    pub(super) fn count_path(&mut self, path: &TreePath) -> Result<()> {
+        self.totals.path(path.key().len()).map_err(|error| error.about(path))
+    }
+
     /// Creates a node and its name. The directory must exist, and the name must be free.
     pub(super) fn make(&mut self, path: &TreePath, kind: Kind, mode: u32) -> Result<NodeRow> {
         let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
+        self.count_name(path)?;
         let (directory, time) = (kind == Kind::Directory, self.time);
         let node = NodeRow {
             ino: self.next_ino,
@@ -180,6 +191,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Gives a node that is not a directory one more name, which must be free.
     pub(super) fn add_name(&mut self, mut node: NodeRow, path: &TreePath) -> Result<()> {
         let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
+        self.count_name(path)?;
         self.touch_dir(&key.0, 0)?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         node.nlink += 1;
@@ -229,6 +241,7 @@ impl<R: Rows> Planner<'_, R> {
         // Again: the end of an expired entry has changed the directory.
         let node = self.node(node.ino)?;
         let outcome = self.outcome(node.ino, false);
+        self.count_path(&path)?;
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
         match what {
             Remove::Tree => self.drop_tree(&path, node)?,
@@ -428,6 +441,7 @@ impl<R: Rows> Planner<'_, R> {
                 (true, true) if !self.is_empty(&to)? => return Err(Error::not_empty(&to)),
                 _ => {}
             }
+            self.count_path(&to)?;
             self.delta.log(ChangeKind::Removed, other.ino, Some(to.clone()));
             self.drop_name(&to, other)?;
         }
@@ -499,6 +513,7 @@ impl<R: Rows> Planner<'_, R> {
     fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<MovedContent> {
         let mut taken = MovedContent::default();
         let Some(key) = key_of(path) else { return Ok(taken) };
+        self.count_path(path)?;
         let directory = node.kind == Kind::Directory;
         if directory {
             taken.names = self.delta.names_in(path.key());
@@ -518,6 +533,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Puts a name that was taken at `from` to `to`, with everything that was below it.
     fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, taken: MovedContent) -> Result<()> {
         let Some(key) = key_of(to) else { return Ok(()) };
+        self.count_name(to)?;
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         if let Some(content) = taken.content {
@@ -529,6 +545,9 @@ impl<R: Rows> Planner<'_, R> {
         for ((dir, name), row) in taken.names {
             // No `TreePath` is built: a name that was removed may be too long for this place.
             let dir = format!("{}{}", to.key(), &dir[from.key().len()..]);
+            // These are rows of the delta, and not part of a range: a few renames could make thousands of
+            // short names long, again and again.
+            self.totals.path(dir.len() + 1 + name.len()).map_err(|error| error.about(to))?;
             self.set_name((dir, name), row.map(|row| NameRow { since: self.seq, ..row }))?;
         }
         Ok(())

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::copy_totals::CopyTotals;
 use super::delta::Delta;
 use super::rows::{HeadRow, NodeRow, Rows};
 use super::subtrees::Key;
+use super::totals::Totals;
 use crate::error::Result;
 use crate::model::{Ino, Outcome, Seq, Timestamp, VersionId, Within};
 use crate::rule::Rules;
@@ -37,8 +37,8 @@ pub(super) struct Planner<'a, R> {
     pub(super) staged: HashSet<u128>,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
-    /// Names and extents that copies have created.
-    pub(super) copied: CopyTotals,
+    /// Counts of what the operations have done together, against their limits.
+    pub(super) totals: Totals,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     pub(super) dirs: HashMap<String, u64>,
     /// Name by which each existing file was written to: often its only one.
@@ -65,7 +65,7 @@ impl<'a, R: Rows> Planner<'a, R> {
             delta: Delta::default(),
             staged: HashSet::new(),
             hashed: 0,
-            copied: CopyTotals::default(),
+            totals: Totals::default(),
             dirs: HashMap::new(),
             addressed: HashMap::new(),
             settled: HashMap::new(),

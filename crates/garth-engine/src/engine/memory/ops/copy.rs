@@ -113,6 +113,7 @@ impl<'a> Scratch<'a> {
             let (dir, _) = directories[&found.dir];
             // Names of one node become names of one copy.
             if let Some(copy) = files.get(&node.ino) {
+                self.count_name(&path)?;
                 self.give_name(dir, &found.name, *copy);
                 continue;
             }
@@ -134,7 +135,7 @@ impl<'a> Scratch<'a> {
     /// Copies one node, as a part of the copy to `top`.
     fn copy_node(&mut self, node: &Node, slot: &Slot, top: &TreePath) -> Result<Ino> {
         self.count_copied(0, &node.content).map_err(|error| error.about(top))?;
-        let ino = self.make(slot, node.kind, node.mode);
+        let ino = self.make(slot, node.kind, node.mode)?;
         let content = node.content.written(self.seq);
         let copy = self.edit(ino);
         copy.rdev = node.rdev;
