@@ -44,6 +44,11 @@
 //! path of the name that was one too many. An engine may also count the paths of names that are taken away,
 //! and of those that an operation moves with their directory after another one has given them.
 //!
+//! # Attributes
+//! A copy of a node, and a change of one of its attributes, writes all of them, up to
+//! [`MAX_ATTRIBUTES`](super::MAX_ATTRIBUTES) bytes. So the attributes that the operations of a batch set and
+//! copy have a limit together, [`MAX_SET_ATTRIBUTES`]. Beyond: `TooLarge`.
+//!
 //! Every batch that succeeds takes one sequence number, even if it changed nothing.
 
 use std::any::Any;
@@ -76,6 +81,10 @@ pub const MAX_NEW_NAMES: usize = MAX_OPS + MAX_COPIED_NAMES;
 /// with 2,000 missing parents takes 4 MiB of it. Paths are held several times while a
 /// batch is planned and written: at the limit it takes about 250 MB of memory, and 150 MB of disk space.
 pub const MAX_NEW_PATH_BYTES: usize = 32 << 20;
+
+/// Limit on the attributes that the operations of one batch set and copy, 64 MiB: the bytes of their texts, and
+/// 64 for each tag and each entry of metadata. A target of a symbolic link that is copied counts as well.
+pub const MAX_SET_ATTRIBUTES: usize = 64 << 20;
 
 /// Limit on the names that the copies of one batch create: each costs as much as an operation that creates
 /// it. Expired entries are not copied and do not count.

@@ -92,6 +92,12 @@ impl Attributes {
         let xattrs: usize = self.xattrs.iter().map(|(key, value)| key.len() + value.len()).sum();
         self.content_type.as_ref().map_or(0, String::len) + tags + metadata + xattrs
     }
+
+    /// Returns about the bytes of memory that these attributes take: texts may be short and many.
+    pub(crate) fn weight(&self) -> usize {
+        const OF_TEXT: usize = 64;
+        self.bytes() + OF_TEXT * (self.tags.len() + self.metadata.len() + self.xattrs.len())
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // the shape serde asks for

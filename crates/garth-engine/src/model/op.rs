@@ -537,6 +537,13 @@ impl SetAttrs {
         Ok(())
     }
 
+    /// Returns true if there are changes beyond mode, owner, times and expiry.
+    pub(crate) fn has_attributes(&self) -> bool {
+        let Self { content_type, tags, importance, searchable, metadata, xattrs, .. } = self;
+        let is_empty = metadata.is_empty() && xattrs.is_empty();
+        content_type.is_some() || tags.is_some() || importance.is_some() || searchable.is_some() || !is_empty
+    }
+
     /// Applies everything but mode, owner, times and expiry. Engines share it, so that there is one limit.
     ///
     /// # Errors

@@ -328,10 +328,13 @@ impl Scratch<'_> {
         if attrs.expires_at.is_some() && self.is_directory(ino) {
             return Err(self.about(ErrorKind::NotPermitted, ino, "a directory does not expire"));
         }
+        if attrs.has_attributes() {
+            let mut attributes = self.get(ino).attributes.as_ref().clone();
+            attrs.apply(&mut attributes)?;
+            self.count_attributes(&attributes, 0)?;
+            self.edit(ino).attributes = attributes.into();
+        }
         let node = self.edit(ino);
-        let mut attributes = node.attributes.as_ref().clone();
-        attrs.apply(&mut attributes)?;
-        node.attributes = attributes.into();
         node.mode = attrs.mode.unwrap_or(node.mode);
         node.uid = attrs.uid.unwrap_or(node.uid);
         node.gid = attrs.gid.unwrap_or(node.gid);

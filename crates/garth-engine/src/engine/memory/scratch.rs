@@ -8,8 +8,8 @@ use super::state::{LogEntry, Node, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Batch, ChangeKind, Ino, Kind, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, Owner, Seq, Snapshot, Timestamp,
-    VersionId, Within,
+    Attributes, Batch, ChangeKind, Ino, Kind, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_SET_ATTRIBUTES, Owner,
+    Seq, Snapshot, Timestamp, VersionId, Within,
 };
 use crate::path::{Name, TreePath};
 
@@ -44,6 +44,8 @@ pub(super) struct Scratch<'a> {
     pub(super) copied: (usize, usize),
     /// Names that operations have given, and the bytes of their paths.
     given: (usize, usize),
+    /// Weight of the attributes that operations have set and copied.
+    weight: usize,
 }
 
 /// Changes on top of the state.
@@ -124,8 +126,22 @@ impl<'a> Scratch<'a> {
         let laid = PendingChanges { next_ino: state.next_ino, ..PendingChanges::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
         let (owner, restores) = (batch.owner.clone(), batch.own_attributes);
-        let (copied, given) = Default::default();
-        Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied, given }
+        let (hashed, copied, given, weight) = Default::default();
+        Self {
+            state,
+            seq,
+            time,
+            within,
+            holders,
+            owner,
+            stagers,
+            restores,
+            laid,
+            hashed,
+            copied,
+            given,
+            weight,
+        }
     }
 
     /// Returns a node, to change it.
@@ -166,6 +182,17 @@ impl<'a> Scratch<'a> {
             return Err(Error::at(ErrorKind::TooLarge, path, "more names than one batch may give"));
         }
         self.given = (names, bytes);
+        Ok(())
+    }
+
+    /// Counts attributes that are about to be set or copied, with the target of a link, against the limit of
+    /// a batch.
+    pub(super) fn count_attributes(&mut self, attributes: &Attributes, target: usize) -> Result<()> {
+        let weight = self.weight + attributes.weight() + target;
+        if weight > MAX_SET_ATTRIBUTES {
+            return Err(Error::new(ErrorKind::TooLarge, "more attributes than one batch may set and copy"));
+        }
+        self.weight = weight;
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 //! them, a batch of a few operations could create any number of rows in one commit.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES};
+use crate::model::{
+    Attributes, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_SET_ATTRIBUTES,
+};
 
 /// Limit on the names of expired entries that one commit ends. Small in tests, which need the names.
 const MAX_EXPIRED_NAMES: usize = if cfg!(test) { 1000 } else { MAX_NEW_NAMES };
@@ -18,6 +20,8 @@ pub(super) struct Totals {
     expired_names: usize,
     /// Bytes of the paths of these names.
     expired_bytes: usize,
+    /// Weight of the attributes that operations have set and copied.
+    attributes: usize,
     /// Names that copies have created.
     copied_names: usize,
     /// Extents that copies have created.
@@ -55,6 +59,14 @@ impl Totals {
                 "the paths of the names that a batch gives and takes have at most {most} bytes; split it, or \
                  use shorter paths"
             )
+        })
+    }
+
+    /// Counts attributes that are about to be set or copied, with the target of a symbolic link.
+    pub(super) fn attributes(&mut self, attributes: &Attributes, target: Option<&str>) -> Result<()> {
+        let weight = attributes.weight() + target.map_or(0, str::len);
+        count((&mut self.attributes, MAX_SET_ATTRIBUTES), weight, |most| {
+            format!("the attributes that a batch sets and copies have at most {most} bytes; split it")
         })
     }
 
