@@ -21,6 +21,7 @@ mod attrs;
 mod content;
 mod copy;
 mod delta;
+mod extents;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
 mod judged;

@@ -286,6 +286,7 @@ impl<R: Rows> Planner<'_, R> {
             // An extent of this batch is just dropped: the database has no row of it to end.
             if change.added.remove(&extent.off).is_none() {
                 change.closed.insert(extent.off, extent);
+                self.live.get_mut().end(ino, extent.off);
             }
             if extent.off < from {
                 change.added.insert(extent.off, ExtentRow { since: seq, ..extent.cut(extent.off, from) });

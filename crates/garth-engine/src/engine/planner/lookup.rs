@@ -1,6 +1,7 @@
 //! Lookup of names and nodes in the state that the batch has reached, with its errors; and expiry, which a
 //! batch records when it meets an expired node. Why: `docs/decisions/lazy-expiry.md`.
 
+use super::extents::overlapping;
 use super::rows::{ExtentRow, NameRow, NodeRow, RowKey, Rows};
 use super::state::Planner;
 use super::subtrees::{Key, key_of};
@@ -136,13 +137,44 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Returns the live extents that overlap `from..to`, as the batch sees them.
     pub(super) fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        let mut found = if ino < self.first_ino { self.rows.extents(ino, from, to)? } else { Vec::new() };
-        if let Some(change) = self.delta.extents.get(&ino) {
-            found.retain(|row| !change.closed.contains_key(&row.off));
-            found.extend(change.added.values().filter(|row| row.off < to && row.end() > from));
-            found.sort_unstable_by_key(|row| row.off);
+        // The database has none of a file that the batch created.
+        let unread = match ino < self.first_ino {
+            true => self.live.borrow().unread(ino, from, to),
+            false => Vec::new(),
+        };
+        for (start, end) in unread {
+            let mut rows = self.rows.extents(ino, start, end)?;
+            self.retain_live(ino, &mut rows);
+            self.live.borrow_mut().add(ino, (start, end), rows);
         }
-        Ok(found)
+        Ok(self.with_added(ino, (from, to), self.live.borrow().overlapping(ino, from, to)))
+    }
+
+    /// Returns the extents of a range whose bytes are read. Those of the database are not kept: a rule may
+    /// read millions of them, piece by piece, and each piece once.
+    pub(super) fn extents_to_read(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        if ino >= self.first_ino || self.live.borrow().unread(ino, from, to).is_empty() {
+            return self.extents(ino, from, to);
+        }
+        let mut rows = self.rows.extents(ino, from, to)?;
+        self.retain_live(ino, &mut rows);
+        Ok(self.with_added(ino, (from, to), rows))
+    }
+
+    /// Removes the extents of the database that the batch has ended.
+    fn retain_live(&self, ino: u64, rows: &mut Vec<ExtentRow>) {
+        if let Some(change) = self.delta.extents.get(&ino) {
+            rows.retain(|row| !change.closed.contains_key(&row.off));
+        }
+    }
+
+    /// Adds the extents that the batch has added, in order of their offsets.
+    fn with_added(&self, ino: u64, (from, to): (u64, u64), mut rows: Vec<ExtentRow>) -> Vec<ExtentRow> {
+        if let Some(change) = self.delta.extents.get(&ino) {
+            rows.extend(overlapping(&change.added, from, to));
+            rows.sort_unstable_by_key(|row| row.off);
+        }
+        rows
     }
 
     /// Reads bytes of a file as the batch sees them; holes are zeros. `from + length` must lie within the
@@ -150,7 +182,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn read(&self, ino: u64, from: u64, length: u64) -> Result<Vec<u8>> {
         // Zeros first: holes have no extent.
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        for extent in self.extents(ino, from, from + length)? {
+        for extent in self.extents_to_read(ino, from, from + length)? {
             let part = extent.cut(from, from + length);
             let chunk = match self.delta.chunks.get(&part.chunk) {
                 Some(chunk) => chunk.data.clone(),

@@ -1,9 +1,11 @@
 //! State of a batch while it is planned: what it reads, what it has changed so far, and what it has found
 //! out on the way. Each kind of operation has its own file, which adds methods to [`Planner`].
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::delta::Delta;
+use super::extents::LiveExtents;
 use super::rows::{HeadRow, NodeRow, Rows};
 use super::subtrees::Key;
 use super::totals::Totals;
@@ -33,6 +35,8 @@ pub(super) struct Planner<'a, R> {
     pub(super) next_ino: u64,
     pub(super) next_chunk: u64,
     pub(super) delta: Delta,
+    /// Extents of the database that have been read and are live.
+    pub(super) live: RefCell<LiveExtents>,
     /// Staged bodies that operations of this batch have used.
     pub(super) staged: HashSet<u128>,
     /// Bytes that conditions have hashed.
@@ -63,6 +67,7 @@ impl<'a, R: Rows> Planner<'a, R> {
             next_ino: head.next_ino,
             next_chunk: head.next_chunk,
             delta: Delta::default(),
+            live: RefCell::default(),
             staged: HashSet::new(),
             hashed: 0,
             totals: Totals::default(),

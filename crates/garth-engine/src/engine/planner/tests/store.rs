@@ -57,8 +57,8 @@ pub(super) struct Store {
     pub(super) quotas: Arc<Quotas>,
     /// Nodes that are held open.
     pub(super) open: BTreeSet<u64>,
-    /// Number of queries for names and nodes, of the ranges that they name, and of the rows that they
-    /// return.
+    /// Number of queries for names, nodes and extents, of the ranges that they name, and of the rows that
+    /// they return.
     pub(super) asked: AtomicUsize,
     /// Error for every read of a chunk.
     pub(super) unreadable: Option<ErrorKind>,
@@ -403,7 +403,7 @@ impl Rows for Store {
     }
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        self.extents_at(ino, NOW, from, to)
+        self.gives(self.extents_at(ino, NOW, from, to)?)
     }
 
     fn rules(&self) -> &Rules {
