@@ -161,6 +161,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn op(&mut self, op: &Op) -> Result<Outcome> {
+        self.totals.begin();
         // `perform` leaves the size of a changed node at 0. It is known only now.
         let outcome = self.perform(op)?;
         match self.delta.nodes.get(&outcome.ino.0) {

@@ -86,6 +86,11 @@ pub const MAX_NEW_PATH_BYTES: usize = 32 << 20;
 /// 64 for each tag and each entry of metadata. A target of a symbolic link that is copied counts as well.
 pub const MAX_SET_ATTRIBUTES: usize = 64 << 20;
 
+/// Limit on the names that the operations of one batch go through: those below directories that are moved to a
+/// longer path, those that the batch has changed below directories that it moves and removes, and those of
+/// nodes with many names. The operation that reaches the limit is still done.
+pub const MAX_EXAMINED: usize = 1_000_000;
+
 /// Limit on the names that the copies of one batch create: each costs as much as an operation that creates
 /// it. Expired entries are not copied and do not count.
 pub const MAX_COPIED_NAMES: usize = MAX_OPS;

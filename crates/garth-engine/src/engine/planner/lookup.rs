@@ -61,7 +61,11 @@ impl<R: Rows> Planner<'_, R> {
         if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
             return Ok(false);
         }
-        let names = self.rows.names_of(node.ino, &self.places_of_removed_names(node, from), usize::MAX)?;
+        let places = self.places_of_removed_names(node, from);
+        let asked = if places.is_everything() { 0 } else { lost.len() };
+        let names = self.rows.names_of(node.ino, &places, usize::MAX)?;
+        // Nodes with one name, or few, cost no more than any other look-up.
+        self.totals.examine(asked + names.len().saturating_sub(1))?;
         let losses = self.delta.subtrees.losses(&names, from);
         for names in &losses {
             node.lose_names(*names, (self.seq, self.time));
@@ -307,12 +311,14 @@ impl<R: Rows> Planner<'_, R> {
                 // `within` is about where a name is now, so the names of the database are filtered after
                 // they are moved.
                 let all = self.rows.names_of(ino, &Within::everything(), usize::MAX)?;
+                self.totals.examine(all.len())?;
                 let now = |(dir, name): Key| Some((self.delta.subtrees.now(&dir)?, name));
                 let all = all.into_iter().filter_map(now);
                 all.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).collect()
             }
             false => Vec::new(),
         };
+        self.totals.examine(keys.len())?;
         keys.retain(|key| {
             self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
         });

@@ -250,6 +250,13 @@ impl<R: Rows> Planner<'_, R> {
         Ok(outcome)
     }
 
+    /// Returns the names in and below a directory that the batch has changed.
+    fn changed_below(&self, dir: &TreePath) -> Result<Vec<(Key, Option<NameRow>)>> {
+        let changed = self.delta.names_in(dir.key());
+        self.totals.examine(changed.len() + self.delta.subtrees.places_below(dir.key()))?;
+        Ok(changed)
+    }
+
     /// Returns nodes below a directory that may have expired.
     fn expired_below(&self, dir: &TreePath) -> Result<Vec<u64>> {
         let mut inos = Vec::new();
@@ -257,7 +264,7 @@ impl<R: Rows> Planner<'_, R> {
             inos.extend(self.rows.expired_in(&region, self.time)?);
         }
         // The ranges of the database do not have the names that the batch gave.
-        let changed = self.delta.names_in(dir.key());
+        let changed = self.changed_below(dir)?;
         inos.extend(changed.into_iter().filter_map(|(_, row)| Some(row?.ino)));
         Ok(inos)
     }
@@ -269,7 +276,7 @@ impl<R: Rows> Planner<'_, R> {
             // counting the rows of the database that they replaced.
             let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
             let mut ended = BTreeSet::new();
-            for ((dir, name), row) in self.delta.names_in(path.key()) {
+            for ((dir, name), row) in self.changed_below(path)? {
                 // By the path in the database, which `remove` works on.
                 ended.extend(self.delta.subtrees.source(&dir).map(|source| (source, name.clone())));
                 if let Some(row) = row {
@@ -330,6 +337,7 @@ impl<R: Rows> Planner<'_, R> {
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
             // Fewer rows than asked for: there are no more.
             let last = rows.len() < limit;
+            self.totals.examine(rows.len())?;
             self.prefetch_nodes(rows.iter().map(|(_, row)| row.ino))?;
             for (name, _) in rows {
                 if self.lookup(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
@@ -341,15 +349,10 @@ impl<R: Rows> Planner<'_, R> {
             }
         }
         // The entries that the batch has added are not in the database.
-        let from = (dir.key().to_owned(), String::new());
-        let given: Vec<u64> = self
-            .delta
-            .names
-            .range(from..)
-            .take_while(|(key, _)| key.0 == dir.key())
-            .filter_map(|(_, change)| change.after.map(|row| row.ino))
-            .collect();
-        for ino in given {
+        let changed: Vec<Option<NameRow>> =
+            self.delta.changed_in(dir.key()).map(|(_, after)| after).collect();
+        self.totals.examine(changed.len())?;
+        for NameRow { ino, .. } in changed.into_iter().flatten() {
             let node = self.node(ino)?;
             if !self.expire_if_due(&node)? {
                 return Ok(false);
@@ -365,6 +368,7 @@ impl<R: Rows> Planner<'_, R> {
         let mut whole = true;
         for (at, region) in self.delta.subtrees.parts(dir.key()) {
             let rows = self.rows.names_below(&region, limit)?;
+            self.totals.examine(rows.len())?;
             whole = rows.len() < limit && all.len() < limit;
             for (from, name, row) in rows {
                 all.insert((format!("{at}{}", &from[region.dir.len()..]), name), row);
@@ -373,7 +377,7 @@ impl<R: Rows> Planner<'_, R> {
                 break;
             }
         }
-        for (key, row) in self.delta.names_in(dir.key()) {
+        for (key, row) in self.changed_below(dir)? {
             match row {
                 Some(row) => all.insert(key, row),
                 None => all.remove(&key),
@@ -475,21 +479,22 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Refuses a move that would give paths that are too long to store.
-    fn check_lengths(&self, (from, node): (&TreePath, &NodeRow), to: &TreePath) -> Result<()> {
-        let (from, to) = (from.key(), to.key());
+    fn check_lengths(&self, (top, node): (&TreePath, &NodeRow), to: &TreePath) -> Result<()> {
+        let (from, to) = (top.key(), to.key());
         if node.kind != Kind::Directory || to.len() <= from.len() {
             return Ok(());
         }
         // All paths below grow by the same number of bytes.
         let too_long = |bytes: usize| bytes + (to.len() - from.len()) > MAX_STORED_PATH;
-        let changed = self.delta.names_in(from);
+        let changed = self.changed_below(top)?;
         let mut given = changed.iter().filter(|(_, row)| row.is_some());
         if given.any(|((dir, name), _)| too_long(dir.len() + 1 + name.len())) {
             return Err(PathError::StoredPathTooLong.into());
         }
         for (at, mut region) in self.delta.subtrees.parts(from) {
             let is_long = |region: &Region| {
-                let longest = self.rows.longest_path(region)?;
+                let (longest, names) = self.rows.longest_path(region)?;
+                self.totals.examine(names)?;
                 Ok::<_, Error>(longest > 0 && too_long(at.len() + (longest - region.dir.len())))
             };
             if !is_long(&region)? {
@@ -516,7 +521,7 @@ impl<R: Rows> Planner<'_, R> {
         self.count_path(path)?;
         let directory = node.kind == Kind::Directory;
         if directory {
-            taken.names = self.delta.names_in(path.key());
+            taken.names = self.changed_below(path)?;
             // Taken one by one: the ranges only hold names of the database.
             for (key, _) in &taken.names {
                 self.set_name(key.clone(), None)?;

@@ -1,9 +1,12 @@
 //! Limits on what the operations of a batch do together, for work that their length does not show. Without
-//! them, a batch of a few operations could create any number of rows in one commit.
+//! them, a batch of a few operations could create any number of rows in one commit, or take hours.
+
+use std::cell::Cell;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Attributes, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_SET_ATTRIBUTES,
+    Attributes, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_EXAMINED, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES,
+    MAX_SET_ATTRIBUTES,
 };
 
 /// Limit on the names of expired entries that one commit ends. Small in tests, which need the names.
@@ -26,6 +29,10 @@ pub(super) struct Totals {
     copied_names: usize,
     /// Extents that copies have created.
     copied_pieces: usize,
+    /// Names that operations have gone through.
+    examined: Cell<usize>,
+    /// Those that the operations before this one have gone through.
+    examined_before: usize,
 }
 
 impl Totals {
@@ -68,6 +75,32 @@ impl Totals {
         count((&mut self.attributes, MAX_SET_ATTRIBUTES), weight, |most| {
             format!("the attributes that a batch sets and copies have at most {most} bytes; split it")
         })
+    }
+
+    /// Begins the next operation.
+    pub(super) fn begin(&mut self) {
+        self.examined_before = self.examined.get();
+    }
+
+    /// Counts names that an operation goes through, of the database or of the batch. Once the operations
+    /// before it have gone through too many, it is refused. Alone it never is: a directory of any size can be
+    /// moved.
+    pub(super) fn examine(&self, names: usize) -> Result<()> {
+        if names > 0 && self.examined_before >= MAX_EXAMINED {
+            let message = format!(
+                "the moves and removals of a batch, and its operations on nodes with many names, go through at \
+                 most {MAX_EXAMINED} names; split it"
+            );
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        self.examined.set(self.examined.get().saturating_add(names));
+        Ok(())
+    }
+
+    /// Returns the number of names that operations have gone through.
+    #[cfg(test)]
+    pub(super) fn examined(&self) -> usize {
+        self.examined.get()
     }
 
     /// Counts names that a copy is about to create.

@@ -374,11 +374,12 @@ impl Rows for Store {
         self.gives(names.map(|((dir, name), row)| (dir, name, row)).take(limit).collect())
     }
 
-    fn longest_path(&self, region: &Region) -> Result<usize> {
+    fn longest_path(&self, region: &Region) -> Result<(usize, usize)> {
         self.asked.fetch_add(region.ranges().len(), Relaxed);
         let names = self.names(NOW).into_keys().filter(|(dir, name)| region.contains(dir, name));
         let names = self.gives(names.collect())?;
-        Ok(names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).max().unwrap_or_default())
+        let longest = names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).max();
+        Ok((longest.unwrap_or_default(), names.len()))
     }
 
     fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>> {

@@ -93,3 +93,61 @@ fn expired_names_of_a_commit_are_limited() {
     // One that exceeds the limit alone ends nonetheless.
     assert!(plan(&store, store.head, Timestamp(1000), &Batch::new([gone("/a")])).is_ok());
 }
+
+/// Returns the number of names that operations go through.
+fn examined(store: &Store, ops: &[Op]) -> usize {
+    let batch = Batch { within: Some(Within::new([at("/t")])), ..Batch::new(ops.to_vec()) };
+    let reaches = batch.reaches();
+    let mut planner = Planner::on(store, store.head, Timestamp(1000), &reaches.own);
+    planner.ops(&batch.ops, &reaches).unwrap();
+    planner.totals.examined()
+}
+
+#[test]
+fn names_that_operations_go_through_are_counted() {
+    let (names, times) = (50, 20);
+    let mut store = tree([Op::mkdir_all(at("/t/full")), Op::write(at("/t/f"), "")]);
+    let file = Ino(store.node_of("/t/f").ino);
+    store.name_often(file.0, "/t/full", 0..names);
+    let given = || (0..names).map(|number| Op::mkdir_all(at(&format!("/t/d/{number}"))));
+    let there_and_back = [Op::rename(at("/t/d"), at("/t/e")), Op::rename(at("/t/e"), at("/t/d"))];
+    let longer = |number: usize| at(&format!("/t/full{}", "l".repeat(number)));
+    let batches: [(&str, Vec<Op>); 4] = [
+        ("moves of given names", given().chain(there_and_back.into_iter().cycle().take(times)).collect()),
+        (
+            "removals of a directory that had names",
+            given()
+                .chain([Op::remove_tree(at("/t/d"))])
+                .chain((0..times).flat_map(|_| [Op::mkdir(at("/t/d")), Op::remove_dir(at("/t/d"))]))
+                .collect(),
+        ),
+        (
+            "moves to longer paths",
+            (0..times).map(|number| Op::rename(longer(number), longer(number + 1))).collect(),
+        ),
+        (
+            "changes of a node with many names",
+            // Where something has moved, all of its names are looked at.
+            [Op::mkdir(at("/t/d")), Op::rename(at("/t/d"), at("/t/e"))]
+                .into_iter()
+                .chain((0..times).map(|_| Op::set_attrs(file, SetAttrs::new().mode(0o600))))
+                .collect(),
+        ),
+    ];
+    for (what, ops) in batches {
+        let counted = examined(&store, &ops);
+        assert!((names * times..10 * names * times).contains(&counted), "{what}: {counted}");
+    }
+}
+
+#[test]
+fn operations_after_a_million_names_are_refused() {
+    let names = 60_000;
+    let mut store = tree([Op::mkdir(at("/d")), Op::write(at("/f"), "")]);
+    let file = store.node_of("/f").ino;
+    store.name_often(file, "/d", 0..names);
+    let longer = |number: usize| at(&format!("/d{}", "l".repeat(number)));
+    let moves = (0..30).map(|number| Op::rename(longer(number), longer(number + 1)));
+    let (error, _) = refused(&store, moves);
+    assert!(error.is(ErrorKind::TooLarge) && error.message().contains("1000000 names"), "{error}");
+}
