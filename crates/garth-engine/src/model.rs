@@ -6,6 +6,7 @@ pub mod at;
 pub mod author;
 pub mod batch;
 pub mod blame;
+mod bounded;
 pub mod changes;
 pub mod commit;
 pub mod confinement;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::home::Scope;
-use garth_engine::model::{At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition};
-use garth_engine::{FileSystem, FileSystemExt as _};
+use garth_engine::model::{
+    At, Batch, Commit, CommitId, Idempotency, MAX_OPS, MAX_SET_ATTRIBUTES, Op, Outcome, Precondition,
+};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -45,7 +47,7 @@ pub(in crate::routes) async fn commit(
     call: &Call<'_>,
     fields: CommitFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let ops: Vec<Op> = parsed("ops", "operations", &fields.ops)?;
+    let ops: Vec<Op> = parsed("ops", "operations", &fields.ops, Op::weight)?;
     let preconditions = fields.preconditions.map(conditions).transpose()?.unwrap_or_default();
     let may_read = call.key.allows(Scope::FilesRead);
     if !may_read {
@@ -95,15 +97,32 @@ fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Parses the items of an array.
-fn parsed<T: DeserializeOwned>(name: &str, of: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
-    let item = |(at, item): (usize, &&RawValue)| {
+/// Parses the items of an array. `weight` returns the bytes of memory that the attributes of an item take.
+fn parsed<T: DeserializeOwned>(
+    name: &str,
+    of: &str,
+    items: &[&RawValue],
+    weight: impl Fn(&T) -> usize,
+) -> Result<Vec<T>, Refusal> {
+    let (mut parsed, mut sum) = (Vec::with_capacity(items.len()), 0);
+    for (at, item) in items.iter().enumerate() {
         working(item.get().len());
-        serde_json::from_str(item.get()).map_err(|error| {
+        let item = serde_json::from_str(item.get()).map_err(|error| {
             Refusal::validation(format!("\"{name}\" must be an array of {of}: number {}: {error}", at + 1))
-        })
-    };
-    items.iter().enumerate().map(item).collect()
+        })?;
+        // Now and not when all are parsed: tags of two bytes take thirty times as much.
+        sum += weight(&item);
+        if sum > MAX_SET_ATTRIBUTES {
+            let message = format!(
+                "the attributes that a batch sets have at most {MAX_SET_ATTRIBUTES} bytes, and number {} of \
+                 \"{name}\" exceeds that; send it in parts",
+                at + 1
+            );
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
+        parsed.push(item);
+    }
+    Ok(parsed)
 }
 
 /// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which
@@ -147,7 +166,7 @@ fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
     let pairs: Vec<&RawValue> = items(sent.get(), MAX_OPS).map_err(|error| {
         Refusal::validation(format!("\"preconditions\" must be an array of {of}: {error}"))
     })?;
-    parsed("preconditions", of, &pairs)
+    parsed("preconditions", of, &pairs, |_| 0)
 }
 
 /// Refuses operations and conditions by which a key that may only write would learn what is stored: each
