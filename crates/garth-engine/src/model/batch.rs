@@ -127,7 +127,7 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// ```
 ///
 /// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules` and the fields of views
-/// (`within`, `owner`, `joined`, `added`, `assumptions`, `answers`) are not part of it: interfaces and views
+/// (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of it: interfaces and views
 /// set them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -202,6 +202,11 @@ pub struct Batch {
     #[serde(skip)]
     #[doc(hidden)]
     pub assumptions: Vec<(At, Precondition)>,
+    /// Node that the outcomes of operations on snapshots are about: the root of the view that was asked.
+    /// `None`: the top of the first subtree that the batch reaches.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub root: Option<At>,
     /// Operations that the outcomes are about, for views that add others to those of the caller. `None`: one
     /// outcome for each, in order.
     #[serde(skip)]

@@ -401,11 +401,13 @@ impl Scratch<'_> {
         Ok(self.snapshot_outcome())
     }
 
-    /// Returns the outcome for the first top that exists.
+    /// Returns the outcome for the root, or for the first top that exists.
     fn snapshot_outcome(&mut self) -> Outcome {
-        let tops = self.within.tops();
-        let told = tops.iter().find_map(|top| self.find_path(top).ok()).unwrap_or(Ino::NONE);
-        Outcome { changed: true, ..self.unchanged(told) }
+        let told = match self.root.clone() {
+            Some(root) => self.find(&root).ok(),
+            None => self.within.tops().iter().find_map(|top| self.find_path(top).ok()),
+        };
+        Outcome { changed: true, ..self.unchanged(told.unwrap_or(Ino::NONE)) }
     }
 
     /// Refuses the top of what the batch reaches.

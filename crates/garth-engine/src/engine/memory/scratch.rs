@@ -8,8 +8,8 @@ use super::state::{LogEntry, Node, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Attributes, Batch, ChangeKind, Ino, Kind, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_SET_ATTRIBUTES, Owner,
-    Seq, Snapshot, Timestamp, VersionId, Within,
+    At, Attributes, Batch, ChangeKind, Ino, Kind, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_SET_ATTRIBUTES,
+    Owner, Seq, Snapshot, Timestamp, VersionId, Within,
 };
 use crate::path::{Name, TreePath};
 
@@ -32,6 +32,8 @@ pub(super) struct Scratch<'a> {
     pub(super) within: &'a Within,
     /// Holders whose open handles the batch reaches.
     holders: &'a [u64],
+    /// Node that the outcomes of operations on snapshots are about; `None` for the first top.
+    pub(super) root: Option<At>,
     /// Owner of the snapshots and staged bodies that the batch uses.
     pub(super) owner: Option<Owner>,
     pub(super) stagers: Vec<String>,
@@ -125,7 +127,7 @@ impl<'a> Scratch<'a> {
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = PendingChanges { next_ino: state.next_ino, ..PendingChanges::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
-        let (owner, restores) = (batch.owner.clone(), batch.own_attributes);
+        let (root, owner, restores) = (batch.root.clone(), batch.owner.clone(), batch.own_attributes);
         let (hashed, copied, given, weight) = Default::default();
         Self {
             state,
@@ -133,6 +135,7 @@ impl<'a> Scratch<'a> {
             time,
             within,
             holders,
+            root,
             owner,
             stagers,
             restores,

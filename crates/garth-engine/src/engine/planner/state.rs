@@ -10,7 +10,7 @@ use super::rows::{HeadRow, NodeRow, Rows};
 use super::subtrees::Key;
 use super::totals::Totals;
 use crate::error::Result;
-use crate::model::{Ino, Outcome, Seq, Timestamp, VersionId, Within};
+use crate::model::{At, Ino, Outcome, Seq, Timestamp, VersionId, Within};
 use crate::rule::Rules;
 
 /// A batch being planned.
@@ -24,6 +24,8 @@ pub(super) struct Planner<'a, R> {
     pub(super) owner: &'a str,
     /// Owners of the staged bodies that the batch may use.
     pub(super) stagers: Vec<&'a str>,
+    /// Node that the outcomes of operations on snapshots are about; `None` for the first top.
+    pub(super) root: Option<&'a At>,
     /// True if copies bring back what nodes were, with garth's own attributes.
     pub(super) restores: bool,
     /// Sequence of this commit.
@@ -60,6 +62,7 @@ impl<'a, R: Rows> Planner<'a, R> {
             within,
             owner: "",
             stagers: Vec::new(),
+            root: None,
             restores: false,
             seq: head.seq + 1,
             time: now.0.max(head.time.saturating_add(1)),
