@@ -1,6 +1,6 @@
 //! Uploads that must not replace a file. They get a free name if the requested one is taken.
 
-use crate::retry::ATTEMPTS_AT_NAMES;
+use crate::retry::ATTEMPTS;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, Commit};
@@ -39,7 +39,9 @@ pub(crate) async fn at_free_name<T, F: Future<Output = Result<T>>>(
     mut write: impl FnMut(TreePath) -> F,
 ) -> Result<T> {
     let mut free = path.clone();
-    for _ in 0..ATTEMPTS_AT_NAMES {
+    // Of writers that ask for one name at the same time, each takes a number that the others have tried as
+    // well, so that the last one fails as often as there are others.
+    for _ in 0..ATTEMPTS {
         match write(free).await {
             // Another writer may have taken the name since the last lookup.
             Err(error) if error.is(ErrorKind::AlreadyExists) => free = numbered(fs, path).await?,
@@ -88,4 +90,36 @@ fn with_number(path: &TreePath, number: u64) -> Result<TreePath> {
     let room = MAX_NAME.saturating_sub(number.len() + extension.len());
     let cut = (0..=stem.len().min(room)).rev().find(|end| stem.is_char_boundary(*end)).unwrap_or(0);
     Ok(dir.join(&Name::parse(&format!("{}{number}{extension}", &stem[..cut]))?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use garth_engine::Env;
+    use garth_engine::engine::memory::MemoryFs;
+    use garth_engine::model::Op;
+    use garth_engine::rule::Registry;
+
+    use super::*;
+
+    #[test]
+    fn name_is_found_whenever_others_were_faster() {
+        for others in [16, 160] {
+            let memory = MemoryFs::new(Env::system(), Registry::empty());
+            let fs: &dyn FileSystem = &memory;
+            let mut faster = 0;
+            let free = block_on(at_free_name(fs, &TreePath::parse("/notes.md").unwrap(), |free| {
+                faster += 1;
+                let theirs = (faster <= others).then(|| Op::write(&free, "theirs").create_new());
+                async move {
+                    if let Some(theirs) = theirs {
+                        fs.commit(theirs.into()).await?;
+                    }
+                    fs.commit(Op::write(&free, "ours").create_new().into()).await?;
+                    Ok(free)
+                }
+            }));
+            assert_eq!(free.unwrap().as_str(), format!("/notes ({}).md", others + 1));
+        }
+    }
 }

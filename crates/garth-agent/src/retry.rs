@@ -7,7 +7,7 @@ use garth_engine::error::{Error, ErrorKind, Result};
 
 /// Limit on the attempts of a change. Each failed attempt is one in which another writer succeeded, so only
 /// many writers of one file can reach it.
-const ATTEMPTS: usize = 1000;
+pub(crate) const ATTEMPTS: usize = 1000;
 
 /// Limit on the attempts of a change that fails because other writers create or remove names concurrently.
 pub(crate) const ATTEMPTS_AT_NAMES: usize = 8;

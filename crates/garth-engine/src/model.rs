@@ -6,6 +6,7 @@ pub mod at;
 pub mod author;
 pub mod batch;
 pub mod blame;
+mod bounded;
 pub mod changes;
 pub mod commit;
 pub mod confinement;
@@ -26,8 +27,8 @@ pub mod within;
 pub use at::{At, IntoAt};
 pub use author::Author;
 pub use batch::{
-    AddedOps, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY,
-    MAX_NOTE, MAX_OPS,
+    AddedOps, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_EXAMINED,
+    MAX_INLINE_BODY, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_NOTE, MAX_OPS, MAX_SET_ATTRIBUTES,
 };
 pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use changes::{

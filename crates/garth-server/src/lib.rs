@@ -30,6 +30,7 @@ mod resets;
 mod routes;
 mod seal;
 mod serve;
+mod stopping;
 mod wire;
 
 pub use self::collect::Collecting;

@@ -78,6 +78,7 @@ use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::request::{Peer, RequestId, StoredBytes};
+use crate::stopping::Stopping;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -86,9 +87,9 @@ type Arguments = Vec<(String, String)>;
 pub(crate) fn router(
     home: Arc<dyn Home>,
     (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
-    limits: Arc<Limits>,
+    (limits, stopping): (Arc<Limits>, Stopping),
 ) -> Router {
-    router_of(Served { embedder, ..Served::new(home, model, limits) })
+    router_of(Served { embedder, stopping, ..Served::new(home, model, limits) })
 }
 
 fn router_of(served: Served) -> Router {
@@ -453,6 +454,7 @@ impl<'a> Admission<'a> {
             compactions: &served.compactions,
             maintenance: &served.maintenance,
             limits: &served.limits,
+            stopping: &served.stopping,
             hydrator: &served.hydrator,
             prompts: &served.prompts,
             sealing_key: &served.sealing_key,

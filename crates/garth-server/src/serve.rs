@@ -19,6 +19,7 @@ use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
 use crate::request::{Context, Peer};
 use crate::routes::router;
+use crate::stopping::Stopping;
 
 /// Pause when the system cannot accept a connection, for lack of files or memory.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -81,7 +82,7 @@ pub async fn serve(
     let context = Context { env, access_log, limits: Arc::clone(&limits) };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(home, (options.model, options.embedder), limits);
+    let app = router(home, (options.model, options.embedder), (limits, Stopping::new(stopping.clone())));
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }

@@ -8,6 +8,7 @@ mod lifetime;
 mod line;
 mod lines;
 mod operation;
+mod value;
 
 pub use self::attributes::parse_mode;
 pub use self::commit::{BatchRequest, BatchResult, CommittedBatch};

@@ -201,8 +201,9 @@ impl Folder {
         let tree = Tree { root: &self.root, within: &reaches.own };
         let (scratch, uploads, fault) = (&scratch, &*self.uploads, self.fault);
         let stagers = batch.stagers();
+        let (hashed, copied, given) = Default::default();
         let mut writer =
-            Writer { tree, scratch, uploads, stagers, seq, time, durable, fault, hashed: 0, copied: 0 };
+            Writer { tree, scratch, uploads, stagers, seq, time, durable, fault, hashed, copied, given };
         let done = writer.run(batch, &reaches, unsynced);
         let mut state = lock(&self.state);
         // Operations before the one that failed stay done, durable or not.

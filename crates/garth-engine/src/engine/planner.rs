@@ -20,8 +20,8 @@
 mod attrs;
 mod content;
 mod copy;
-mod copy_totals;
 mod delta;
+mod extents;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
 mod judged;
@@ -35,6 +35,7 @@ mod state;
 mod subtrees;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use sha2::{Digest, Sha256};
 
@@ -79,7 +80,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     let reaches = batch.reaches();
     let mut planner = Planner::on(rows, head, now, &reaches.own);
     (planner.owner, planner.stagers) = (batch.owner_key(), batch.stagers());
-    planner.restores = batch.own_attributes;
+    (planner.restores, planner.root) = (batch.own_attributes, batch.root.as_ref());
     let time = planner.time;
     // Its error waits until after `committed`: a retry returns its commit, whatever has become of the rows
     // that its addresses lead to.
@@ -160,6 +161,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn op(&mut self, op: &Op) -> Result<Outcome> {
+        self.totals.begin();
         // `perform` leaves the size of a changed node at 0. It is known only now.
         let outcome = self.perform(op)?;
         match self.delta.nodes.get(&outcome.ino.0) {
@@ -281,15 +283,22 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     /// Returns the outcome of a snapshot operation: something has changed, but not the node that the
-    /// outcome names, the root. A batch that does not reach the root gets the first top that exists.
+    /// outcome names, the root. A batch that does not reach the root, and comes through no view, gets the
+    /// first top that exists.
     fn snapshot_outcome(&mut self) -> Result<Outcome> {
-        let mut told = self.nothing();
-        for top in self.within.tops() {
-            if let Some(node) = self.lookup(top)? {
-                told = self.unchanged(&node)?;
-                break;
+        let mut node = None;
+        match self.root {
+            Some(root) => node = self.node_at(root).optional()?,
+            None => {
+                for top in self.within.tops() {
+                    node = self.lookup(top)?;
+                    if node.is_some() {
+                        break;
+                    }
+                }
             }
         }
+        let told = node.map_or_else(|| Ok(self.nothing()), |node| self.unchanged(&node))?;
         Ok(Outcome { changed: true, ..told })
     }
 }

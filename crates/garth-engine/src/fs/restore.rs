@@ -64,8 +64,9 @@ pub struct RestoreResult {
 /// - `NotFound`: the path did not exist at that time.
 /// - `NotADirectory`: a path above is a file now.
 /// - `TooLarge`: the restore takes more operations than a batch has ([`crate::model::MAX_OPS`]), or copies
-///   more than a batch may ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
-///   [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES)). Restore the directories below one by one.
+///   or names more than a batch may ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
+///   [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES),
+///   [`MAX_NEW_PATH_BYTES`](crate::model::MAX_NEW_PATH_BYTES)). Restore the directories below one by one.
 /// - `Conflict`: the tree changes before each attempt to commit. Then further commits are not made.
 /// - As [`FileSystem::as_of`] and [`FileSystem::commit`].
 pub async fn restore<F: FileSystem + ?Sized>(

@@ -20,8 +20,8 @@ use crate::rule::{FileViolation, PathPattern, Rule};
 /// Attribute of [`SYSTEM`] if garth created it.
 pub const SYSTEM_MARK: &str = "garth.system";
 
-/// Complete tree of an account, with its storage. A long call takes no thread of the caller, and runs to its
-/// end even if the future is dropped after it was polled.
+/// Complete tree of an account, with its storage. A long call takes no thread of the caller. Unless it says
+/// otherwise, it runs to its end even if the future is dropped after it was polled.
 #[async_trait]
 pub trait AccountStore: FileSystem {
     /// Returns the tree including [`SYSTEM`]: for administrators, and for garth's own data. If somebody
@@ -41,7 +41,10 @@ pub trait AccountStore: FileSystem {
 
     /// Sets a rule, replacing the one with the same pattern and kind of constraint. It is in force from the
     /// next commit on, in every process. A rule that existing files violate is only set with `force`: those
-    /// files stay as they are until they are changed.
+    /// files stay as they are until they are changed. A file that is too long to be checked, with more than
+    /// 16 GiB without its holes, counts as one that violates it.
+    ///
+    /// If the future is dropped while files are checked, the check ends and the rule is not set.
     ///
     /// # Errors
     /// `TooLarge` for more than [`MAX_RULES`](crate::rule::MAX_RULES); `AlreadyExists` if every tree has such

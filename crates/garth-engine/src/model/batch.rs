@@ -37,6 +37,18 @@
 //! [`MAX_COPIED_PIECES`] as each file in it, in the order of a walk, is given its content. Beyond:
 //! `TooLarge`, with the path that was copied to.
 //!
+//! # New names and their paths
+//! An operation with `parents` can create thousands of directories, and a path takes memory and disk for each
+//! of them. So a batch has limits for the names that all of its operations give, in their order:
+//! [`MAX_NEW_NAMES`], and [`MAX_NEW_PATH_BYTES`] for the bytes of their paths. Beyond: `TooLarge`, with the
+//! path of the name that was one too many. An engine may also count the paths of names that are taken away,
+//! and of those that an operation moves with their directory after another one has given them.
+//!
+//! # Attributes
+//! A copy of a node, and a change of one of its attributes, writes all of them, up to
+//! [`MAX_ATTRIBUTES`](super::MAX_ATTRIBUTES) bytes. So the attributes that the operations of a batch set and
+//! copy have a limit together, [`MAX_SET_ATTRIBUTES`]. Beyond: `TooLarge`.
+//!
 //! Every batch that succeeds takes one sequence number, even if it changed nothing.
 
 use std::any::Any;
@@ -59,6 +71,25 @@ pub const MAX_INLINE_BODY: usize = 16 << 20;
 
 /// Limit on the operations of one batch, and on its preconditions.
 pub const MAX_OPS: usize = 100_000;
+
+/// Limit on the names that one batch gives: to new nodes, missing parents and copies included, and by links
+/// and renames. It is the limit of the operations and that of the copies together, so that operations which
+/// give one name each never reach it.
+pub const MAX_NEW_NAMES: usize = MAX_OPS + MAX_COPIED_NAMES;
+
+/// Limit on the bytes of the paths of these names, and of the names that the batch takes away, 32 MiB. A path
+/// with 2,000 missing parents takes 4 MiB of it. Paths are held several times while a
+/// batch is planned and written: at the limit it takes about 250 MB of memory, and 150 MB of disk space.
+pub const MAX_NEW_PATH_BYTES: usize = 32 << 20;
+
+/// Limit on the attributes that the operations of one batch set and copy, 64 MiB: the bytes of their texts, and
+/// 64 for each tag and each entry of metadata. A target of a symbolic link that is copied counts as well.
+pub const MAX_SET_ATTRIBUTES: usize = 64 << 20;
+
+/// Limit on the names that the operations of one batch go through: those below directories that are moved to a
+/// longer path, those that the batch has changed below directories that it moves and removes, and those of
+/// nodes with many names. The operation that reaches the limit is still done.
+pub const MAX_EXAMINED: usize = 1_000_000;
 
 /// Limit on the names that the copies of one batch create: each costs as much as an operation that creates
 /// it. Expired entries are not copied and do not count.
@@ -96,7 +127,7 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// ```
 ///
 /// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules` and the fields of views
-/// (`within`, `owner`, `joined`, `added`, `assumptions`, `answers`) are not part of it: interfaces and views
+/// (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of it: interfaces and views
 /// set them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -171,6 +202,11 @@ pub struct Batch {
     #[serde(skip)]
     #[doc(hidden)]
     pub assumptions: Vec<(At, Precondition)>,
+    /// Node that the outcomes of operations on snapshots are about: the root of the view that was asked.
+    /// `None`: the top of the first subtree that the batch reaches.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub root: Option<At>,
     /// Operations that the outcomes are about, for views that add others to those of the caller. `None`: one
     /// outcome for each, in order.
     #[serde(skip)]

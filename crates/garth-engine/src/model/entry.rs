@@ -62,6 +62,9 @@ pub(crate) fn is_own(name: &str) -> bool {
     name.starts_with(OWN_ATTRIBUTES)
 }
 
+/// Bytes of memory that a text takes besides its own, about.
+pub(super) const OF_TEXT: usize = 64;
+
 impl Attributes {
     /// Returns the attributes of a copy of these that replaces a node with `node`, or with default ones.
     #[must_use]
@@ -91,6 +94,11 @@ impl Attributes {
         let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
         let xattrs: usize = self.xattrs.iter().map(|(key, value)| key.len() + value.len()).sum();
         self.content_type.as_ref().map_or(0, String::len) + tags + metadata + xattrs
+    }
+
+    /// Returns about the bytes of memory that these attributes take: texts may be short and many.
+    pub(crate) fn weight(&self) -> usize {
+        self.bytes() + OF_TEXT * (self.tags.len() + self.metadata.len() + self.xattrs.len())
     }
 }
 

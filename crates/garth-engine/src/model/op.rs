@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
-use super::entry::{Attributes, OWN_ATTRIBUTES, is_own};
+use super::entry::{Attributes, OF_TEXT, OWN_ATTRIBUTES, is_own};
 use super::id::{Seq, Timestamp, VersionId};
 use super::query::Moment;
 use crate::error::{Error, ErrorKind, Result};
@@ -56,7 +56,7 @@ pub enum Precondition {
     Etag(VersionId),
     /// The node exists, and its last change of content was one of these versions, at most [`MAX_ETAGS`].
     /// Never holds for an empty list.
-    EtagIn(Vec<VersionId>),
+    EtagIn(#[serde(deserialize_with = "crate::model::bounded::items")] Vec<VersionId>),
     /// The node is a file whose content has this SHA-256. Over [`MAX_HASHED`]: `TooLarge`; ask for the etag
     /// instead.
     Sha256(#[serde(with = "crate::model::json::hash")] [u8; 32]),
@@ -166,7 +166,11 @@ pub enum Op {
         /// Offsets in the body at which pieces begin or end, in increasing order, from 0 to its size. More
         /// than [`MAX_CUTS`]: `TooLarge`. Offsets out of order or range: `InvalidArgument`, and also any
         /// offset for a staged body, which was cut when it was uploaded.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(
+            default,
+            deserialize_with = "crate::model::bounded::items",
+            skip_serializing_if = "Vec::is_empty"
+        )]
         cuts: Vec<u64>,
     },
     /// Operation of [`Op::patch`].
@@ -418,7 +422,10 @@ pub struct SetAttrs {
     #[doc(hidden)]
     pub content_type: Option<Option<String>>,
     /// Labels, replacing all existing ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::model::bounded::items_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[doc(hidden)]
     pub tags: Option<Vec<String>>,
     /// Weight; finite.
@@ -430,11 +437,11 @@ pub struct SetAttrs {
     #[doc(hidden)]
     pub searchable: Option<Option<bool>>,
     /// Custom metadata to set or remove.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "crate::model::bounded::entries", skip_serializing_if = "BTreeMap::is_empty")]
     #[doc(hidden)]
     pub metadata: BTreeMap<String, Option<String>>,
     /// Extended attributes to set or remove.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "crate::model::bounded::entries", skip_serializing_if = "BTreeMap::is_empty")]
     #[doc(hidden)]
     pub xattrs: BTreeMap<String, Option<Vec<u8>>>,
     /// Time from which the entry is absent. A time in the past removes it at once.
@@ -464,6 +471,33 @@ impl Op {
             | Self::Snapshot { .. }
             | Self::DropSnapshot { .. }
             | Self::Misused { .. } => None,
+        }
+    }
+
+    /// Returns about the bytes of memory that its attributes and cut points take, which may be ten times those
+    /// of their JSON. [`MAX_SET_ATTRIBUTES`](super::MAX_SET_ATTRIBUTES) limits the sum of a batch; whoever reads
+    /// one operation after the other checks it meanwhile.
+    #[doc(hidden)]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Write { attrs, .. }
+            | Self::Mkdir { attrs, .. }
+            | Self::Symlink { attrs, .. }
+            | Self::Mknod { attrs, .. }
+            | Self::SetAttrs { attrs, .. } => attrs.weight(),
+            Self::Append { cuts, .. } => size_of::<u64>() * cuts.len(),
+            Self::Patch { .. }
+            | Self::Truncate { .. }
+            | Self::Punch { .. }
+            | Self::CopyRange { .. }
+            | Self::Link { .. }
+            | Self::Remove { .. }
+            | Self::Rename { .. }
+            | Self::Copy { .. }
+            | Self::Check { .. }
+            | Self::Snapshot { .. }
+            | Self::DropSnapshot { .. }
+            | Self::Misused { .. } => 0,
         }
     }
 
@@ -524,6 +558,20 @@ impl Op {
 }
 
 impl SetAttrs {
+    /// Returns about the bytes of memory that they take.
+    #[doc(hidden)]
+    pub fn weight(&self) -> usize {
+        let tags = self.tags.iter().flatten().map(|tag| OF_TEXT + tag.len());
+        let value = |value: Option<usize>| value.unwrap_or_default();
+        let metadata = self
+            .metadata
+            .iter()
+            .map(|(key, text)| OF_TEXT + key.len() + value(text.as_ref().map(String::len)));
+        let xattrs =
+            self.xattrs.iter().map(|(key, bytes)| OF_TEXT + key.len() + value(bytes.as_ref().map(Vec::len)));
+        tags.chain(metadata).chain(xattrs).sum()
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         if self.mode.is_some_and(|mode| mode > 0o7777) {
             return Err(Error::invalid("a mode is at most 0o7777"));
@@ -535,6 +583,13 @@ impl SetAttrs {
             return Err(Error::invalid("the name of an attribute has 1 to 255 bytes"));
         }
         Ok(())
+    }
+
+    /// Returns true if there are changes beyond mode, owner, times and expiry.
+    pub(crate) fn has_attributes(&self) -> bool {
+        let Self { content_type, tags, importance, searchable, metadata, xattrs, .. } = self;
+        let is_empty = metadata.is_empty() && xattrs.is_empty();
+        content_type.is_some() || tags.is_some() || importance.is_some() || searchable.is_some() || !is_empty
     }
 
     /// Applies everything but mode, owner, times and expiry. Engines share it, so that there is one limit.

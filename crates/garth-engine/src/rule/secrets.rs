@@ -55,6 +55,16 @@ impl Secrets {
         Ok(())
     }
 
+    /// Takes the zero bytes of a hole. So many of them are searched that the bytes before have all their
+    /// context, and the bytes after as well; the others cannot be part of a secret.
+    pub(super) fn skip(&mut self, length: u64) -> Result<(), String> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        self.feed(&vec![0; length.min(HELD)])?;
+        // Only zeros are held by now.
+        self.dropped = self.dropped.saturating_add(length.saturating_sub(HELD));
+        Ok(())
+    }
+
     /// Judges the rest. Returns the place where appended bytes start.
     pub(super) fn finish(self) -> Result<Place, String> {
         self.judge(self.held.len())?;

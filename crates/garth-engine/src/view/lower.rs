@@ -18,7 +18,7 @@ use crate::path::TreePath;
 pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch: &Batch) -> Result<Commit> {
     batch.check()?;
     for _ in 0..ATTEMPTS {
-        let mut descent = BatchLowering::new(begin());
+        let mut descent = BatchLowering::new(begin(), batch);
         // Assumptions of the batch itself are those of a view above, which has to look again.
         let overtaken = |error: &Error| error.is(ErrorKind::Stale) && batch.assumptions.is_empty();
         let lowered = match descent.batch(batch).await {
@@ -48,10 +48,14 @@ struct BatchLowering {
     /// Operations that views have added, and what these may reach.
     added: AddedOps,
     assumptions: Vec<(At, Precondition)>,
+    /// Node that the outcomes of operations on snapshots are about, as the view addresses it.
+    asked_root: At,
+    /// The same node in the store, once there is such an operation.
+    root: Option<At>,
 }
 
 impl BatchLowering {
-    fn new(lowering: Box<dyn Lowering>) -> Self {
+    fn new(lowering: Box<dyn Lowering>, batch: &Batch) -> Self {
         Self {
             lowering,
             store: None,
@@ -59,6 +63,8 @@ impl BatchLowering {
             within: Within::nothing(),
             added: AddedOps::default(),
             assumptions: Vec::new(),
+            asked_root: batch.root.clone().unwrap_or_else(|| At::Path(TreePath::root())),
+            root: None,
         }
     }
 
@@ -88,6 +94,7 @@ impl BatchLowering {
             assumptions: assumed,
             within: Some(within),
             added: std::mem::take(&mut self.added),
+            root: self.root.take(),
             answers: Some(answers),
             ..batch.clone()
         })
@@ -101,7 +108,9 @@ impl BatchLowering {
         let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), ShownNode::default());
         // An operation without an address (on snapshots) is one on the root, so that a view can refuse it.
         if op.addresses().is_empty() {
-            shown = self.address(&At::Path(TreePath::root()), Access::Snapshot).await?.shown;
+            let root = self.asked_root.clone();
+            let lowered = self.address(&root, Access::Snapshot).await?;
+            (shown, self.root) = (lowered.shown, Some(lowered.at));
         }
         let mut places = Vec::new();
         // A check is a condition, which the view may judge itself or turn into another one.

@@ -81,6 +81,21 @@ async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
 }
 
 #[tokio::test]
+async fn snapshot_of_a_mount_reports_its_root() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/b.md", "b").await.unwrap();
+    // In the account, the directory of the agent comes first. It changes after that of the chat.
+    account.fs.write("/agents/a/later", "x").await.unwrap();
+    for op in [Op::snapshot("s"), Op::drop_snapshot("s")] {
+        let outcome = tree.commit(op.into()).await.unwrap().outcomes[0];
+        let root = tree.entry("/").await.unwrap();
+        assert_eq!((outcome.ino, outcome.version, outcome.size), (root.ino, root.version, root.size));
+        assert!(outcome.changed && !outcome.created);
+    }
+}
+
+#[tokio::test]
 async fn mount_shows_parts_and_directories_above_them() {
     let account = Account::new().await;
     let tree = account.tree().await;

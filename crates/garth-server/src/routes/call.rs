@@ -27,6 +27,7 @@ use crate::fields::Fields;
 use crate::limits::Limits;
 use crate::maintenance::Maintenance;
 use crate::seal::SealingKey;
+use crate::stopping::Stopping;
 
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
@@ -71,6 +72,8 @@ pub(super) struct Call<'a> {
     pub(super) compactions: &'a Compactions,
     pub(super) maintenance: &'a Maintenance,
     pub(super) limits: &'a Limits,
+    /// Signal that the server stops, for work that takes minutes.
+    pub(super) stopping: &'a Stopping,
     /// Cache of media that messages refer to.
     pub(super) hydrator: &'a Hydrator,
     /// Cache of texts that recent prompts contain.

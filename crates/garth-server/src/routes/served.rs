@@ -18,6 +18,7 @@ use crate::errors::Refusal;
 use crate::limits::Limits;
 use crate::maintenance::Maintenance;
 use crate::seal::SealingKey;
+use crate::stopping::Stopping;
 
 #[derive(Clone)]
 pub(super) struct Served {
@@ -38,6 +39,7 @@ pub(super) struct Served {
     pub(super) tries: Arc<Tries>,
     pub(super) sealing_key: Arc<SealingKey>,
     pub(super) limits: Arc<Limits>,
+    pub(super) stopping: Stopping,
 }
 
 impl Served {
@@ -62,6 +64,7 @@ impl Served {
             tries: Arc::default(),
             sealing_key,
             limits,
+            stopping: Stopping::default(),
         }
     }
 

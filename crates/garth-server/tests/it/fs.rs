@@ -469,6 +469,24 @@ fn new_files_take_free_names_on_request() {
 }
 
 #[test]
+fn new_files_at_the_same_time_take_free_names() {
+    let server = Server::start();
+    let put = || send(&server, "PUT", "/notes.md?free_name=true", "", b"x");
+    let mut paths = std::thread::scope(|scope| {
+        let puts: Vec<_> = (0..16).map(|_| scope.spawn(put)).collect();
+        let replies = puts.into_iter().map(|put| put.join().unwrap());
+        let path = |reply: Reply| {
+            assert_eq!(reply.status, 201, "{}", reply.text());
+            reply.json()["path"].as_str().unwrap().to_owned()
+        };
+        replies.map(path).collect::<Vec<_>>()
+    });
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), 16);
+}
+
+#[test]
 fn agents_have_trees_and_upload_limits_of_their_own() {
     let server = Server::start();
     server.own("scout", "ann");

@@ -16,6 +16,7 @@ checks! {
     attributes_exist_on_every_kind_of_node [attributes special]
     rejects_invalid_attribute_values [attributes expiry nodes]
     attributes_have_a_maximum_size [attributes]
+    attributes_of_a_batch_are_limited_together [attributes]
 }
 
 fn everything() -> SetAttrs {
@@ -136,4 +137,22 @@ async fn attributes_have_a_maximum_size(subject: &Subject) {
     let error = fs.commit(Batch::new([set("/f", metadata("b", 1000))])).await.unwrap_err();
     assert_eq!(error.kind(), TooLarge);
     assert_eq!(stat(fs, "/f").await.attributes.metadata.len(), 1);
+}
+
+async fn attributes_of_a_batch_are_limited_together(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write_with("/f", "x", SetAttrs::new().metadata("a", "m".repeat(200 << 10)))]).await;
+    // Each of these short operations writes 200 KiB.
+    let copies = |count| (0..count).map(|number| Op::copy(at("/f"), at(&format!("/copy-{number}"))));
+    let changes = (0..400).map(|number| set("/f", SetAttrs::new().importance(f64::from(number))));
+    for batch in [Batch::new(copies(400)), Batch::new(changes)] {
+        let error = fs.commit(batch).await.unwrap_err();
+        assert!(error.is(TooLarge), "{:?}: {}", error.kind(), error.message());
+    }
+    if can(fs).atomic {
+        assert_eq!(paths_below(fs, "/").await, ["/f"]);
+    }
+    // Changes of modes and times write none of them.
+    let modes = (0..400).map(|_| set("/f", SetAttrs::new().mode(0o600)));
+    fs.commit(Batch::new(modes.chain(copies(2)))).await.unwrap();
 }

@@ -30,6 +30,7 @@ checks! {
     batch_is_judged_in_documented_order [log]
     commit_stores_author_and_message [history]
     batch_size_is_limited
+    paths_of_new_names_are_limited
     concurrent_appends_lose_no_line
     concurrent_version_writers_have_one_winner
     acknowledged_commits_survive_reopening [links snapshots history]
@@ -410,6 +411,20 @@ async fn batch_size_is_limited(subject: &Subject) {
     let many = (0..5_000).map(|number| append("/f", format!("{number}\n")));
     assert_eq!(fs.commit(Batch::new(many)).await.unwrap().outcomes.len(), 5_000);
     assert_eq!(text(fs, "/f").await.lines().count(), 5_000);
+}
+
+async fn paths_of_new_names_are_limited(subject: &Subject) {
+    let fs = &*subject.fs;
+    // Each creates 17 directories, whose paths have 34 KB together.
+    let deep = |number: usize| mkdir_all(&format!("/{number}{}", format!("/{}", "n".repeat(249)).repeat(16)));
+    let before = fs.head().await.unwrap();
+    let error = fs.commit(Batch::new((0..1200).map(deep)).visible()).await.unwrap_err();
+    assert!(error.is(TooLarge), "{:?}: {}", error.kind(), error.message());
+    assert_eq!(fs.head().await.unwrap(), before);
+    if can(fs).atomic {
+        assert_eq!(paths_below(fs, "/").await, [""; 0]);
+    }
+    apply(fs, deep(1200)).await;
 }
 
 async fn concurrent_appends_lose_no_line(subject: &Subject) {

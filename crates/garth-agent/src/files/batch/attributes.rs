@@ -52,6 +52,11 @@ impl LineAttributes {
         Ok(Some(Self { set, ttl }))
     }
 
+    /// Returns about the bytes of memory that they take.
+    pub(super) fn weight(&self) -> usize {
+        self.set.weight()
+    }
+
     /// Returns the attributes to set. A time to live counts from `now`.
     pub(super) fn resolve(&self, now: Timestamp) -> SetAttrs {
         SetAttrs { expires_at: self.ttl.map(|ttl| ttl.end(now)), ..self.set.clone() }

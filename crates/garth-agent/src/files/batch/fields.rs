@@ -1,13 +1,16 @@
 //! Fields of a line of a batch, a JSON object. They are taken one by one, so that an error names the field
 //! and its JSON type.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 
 use garth_engine::model::json_flaw;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
+
+use super::value::{Counting, MAX_VALUES};
 
 /// Result of parsing; an error is a message about the line.
 pub(super) type Result<T, E = String> = std::result::Result<T, E>;
@@ -26,8 +29,12 @@ impl Fields {
         if !text.trim_start().starts_with('{') {
             return Err(r#"expected a JSON object, such as {"op":"mkdir","path":"/notes"}"#.into());
         }
-        match serde_json::from_str(text) {
-            Ok(Object(values)) => Ok(Self { within: "", values }),
+        let count = Cell::new(0);
+        let mut from = serde_json::Deserializer::from_str(text);
+        let read = Object(&count).deserialize(&mut from);
+        match read.and_then(|values| from.end().map(|()| values)) {
+            Ok(values) => Ok(Self { within: "", values }),
+            Err(_) if count.get() > MAX_VALUES => Err(format!("has more than {MAX_VALUES} values")),
             // serde's own words for a text that begins with no value name its functions.
             Err(error) => {
                 let why = error.to_string().replace("expected ident", "expected a value");
@@ -145,18 +152,18 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T> 
     read(&json).map_err(|error| json_flaw(name, &json, &error, &|json: &str| read(json).err()))
 }
 
-/// Object in which no field occurs twice.
-struct Object(BTreeMap<String, Value>);
+/// Reads an object in which no field occurs twice, and counts its values.
+struct Object<'n>(&'n Cell<usize>);
 
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        from.deserialize_map(ObjectVisitor).map(Self)
+impl<'de> DeserializeSeed<'de> for Object<'_> {
+    type Value = BTreeMap<String, Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Self::Value, D::Error> {
+        from.deserialize_map(self)
     }
 }
 
-struct ObjectVisitor;
-
-impl<'de> Visitor<'de> for ObjectVisitor {
+impl<'de> Visitor<'de> for Object<'_> {
     type Value = BTreeMap<String, Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,7 +172,8 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
         let mut values = BTreeMap::new();
-        while let Some((name, value)) = map.next_entry()? {
+        while let Some(name) = map.next_key()? {
+            let value = map.next_value_seed(Counting(self.0))?;
             match values.entry(name) {
                 Entry::Vacant(place) => drop(place.insert(value)),
                 Entry::Occupied(twice) => {

@@ -88,6 +88,11 @@ impl BatchLine {
         }
     }
 
+    /// Returns about the bytes of memory that the attributes take.
+    pub(super) fn weight(&self) -> usize {
+        self.operation.weight()
+    }
+
     /// Sets the content.
     #[must_use]
     pub fn with_body(self, body: Body) -> Self {

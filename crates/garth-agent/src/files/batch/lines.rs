@@ -3,7 +3,7 @@
 use std::fmt;
 
 use garth_engine::compute::working;
-use garth_engine::model::MAX_OPS;
+use garth_engine::model::{MAX_OPS, MAX_SET_ATTRIBUTES};
 
 use super::line::{BatchLine, ContentForm};
 
@@ -31,6 +31,8 @@ pub struct BatchLines {
     read: u64,
     /// Number of operations.
     operations: usize,
+    /// Bytes of memory that the attributes of the operations take.
+    weight: usize,
 }
 
 /// Reason why a line is refused.
@@ -46,14 +48,14 @@ pub struct LineError {
 impl BatchLines {
     /// Returns the parser of a batch whose content may have a third form.
     pub fn new(form: ContentForm) -> Self {
-        Self { form, read: 0, operations: 0 }
+        Self { form, read: 0, operations: 0, weight: 0 }
     }
 
     /// Parses the next line; `None` for an empty one.
     ///
     /// # Errors
-    /// For a line of more than [`MAX_BATCH_LINE`] bytes, for more operations than a commit has, and as
-    /// [`BatchLine::parse`].
+    /// For a line of more than [`MAX_BATCH_LINE`] bytes, for more operations than a commit has or more
+    /// attributes than it sets, and as [`BatchLine::parse`].
     pub fn parse(&mut self, text: &[u8]) -> Result<Option<BatchLine>, LineError> {
         self.read += 1;
         let line = self.read;
@@ -79,7 +81,16 @@ impl BatchLines {
             return Err(refuse(format!("a commit may have at most {MAX_OPS} operations")));
         }
         self.operations += 1;
-        BatchLine::parse(text, self.form).map(Some).map_err(refuse)
+        let line = BatchLine::parse(text, self.form).map_err(refuse)?;
+        // Before the next line is read: they take more memory than their text.
+        self.weight += line.weight();
+        if self.weight > MAX_SET_ATTRIBUTES {
+            let most = MAX_SET_ATTRIBUTES;
+            return Err(refuse(format!(
+                "the attributes that a commit sets have at most {most} bytes; split it"
+            )));
+        }
+        Ok(Some(line))
     }
 }
 

@@ -40,6 +40,20 @@ impl Operation {
         }
     }
 
+    /// Returns about the bytes of memory that its attributes take.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::Write { attrs, .. } | Self::Mkdir { attrs, .. } | Self::Set { attrs, .. } => attrs.weight(),
+            Self::Append { .. }
+            | Self::Rm { .. }
+            | Self::Mv { .. }
+            | Self::Cp { .. }
+            | Self::Ln { .. }
+            | Self::Symlink { .. }
+            | Self::Check { .. } => 0,
+        }
+    }
+
     /// Returns true if the operation can be the first one in a tree. Others need an existing path.
     pub(super) fn creates(&self) -> bool {
         match self {

@@ -143,6 +143,20 @@ fn batch_is_bounded() {
     assert_eq!(block_on(fs.head()).unwrap().seq.0, 0);
 }
 
+#[test]
+fn attributes_of_lines_are_bounded_while_they_are_read() {
+    let line = |tags: usize| {
+        let tags = vec!["\"\""; tags].join(",");
+        format!(r#"{{"op":"set","path":"/a","attrs":{{"tags":[{tags}]}}}}"#)
+    };
+    let error = BatchLine::parse(line(1_000_000).as_bytes(), ContentForm::Inline).unwrap_err();
+    assert_eq!(error, "has more than 250000 values");
+    // Each tag counts as 64 bytes. Eleven lines have less than 64 MiB.
+    let (mut lines, line) = (BatchLines::new(ContentForm::Inline), line(90_000));
+    let error = (0..20).find_map(|_| lines.parse(line.as_bytes()).err()).unwrap();
+    assert!(error.line == 12 && error.reason.contains("at most 67108864 bytes"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_applies_all_operations_or_none() {
     each(async |fs: Fs| {

@@ -2,6 +2,7 @@
 //! safe on disk before the next one begins. This file has what they share: finding the place of a name, and
 //! moving something to it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +19,9 @@ use super::lookup::{Tree, is_reserved};
 use super::node::{Node, open_dir};
 use super::scratch::{SCRATCH, Scratch};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Ino, Outcome, Seq, SetAttrs, StagedBody, Timestamp, VersionId};
+use crate::model::{
+    Ino, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, Outcome, Seq, SetAttrs, StagedBody, Timestamp, VersionId,
+};
 use crate::path::{Name, TreePath};
 use crate::runtime::fault_injection::Fault;
 use crate::threads::lock::lock;
@@ -40,6 +43,8 @@ pub(super) struct Writer<'a> {
     pub(super) hashed: u64,
     /// Names that copies have created.
     pub(super) copied: usize,
+    /// Free names that operations have asked for, missing parents included, and the bytes of their paths.
+    pub(super) given: Cell<(usize, usize)>,
 }
 
 /// Place where a name is created or replaced; never the top of what the batch reaches.
@@ -124,7 +129,22 @@ impl Writer<'_> {
             true => self.tree.child(&dir, name.as_str(), path)?,
             false => None,
         };
+        if taken.is_none() {
+            // Before any of them is created: a folder cannot undo that.
+            missing.iter().rev().chain([path]).try_for_each(|path| self.count_name(path))?;
+        }
         Ok(Some(Slot { path: path.clone(), name, dir, missing, taken }))
+    }
+
+    /// Counts a new name against the limits of a batch.
+    fn count_name(&self, path: &TreePath) -> Result<()> {
+        let (names, bytes) = self.given.get();
+        let (names, bytes) = (names + 1, bytes + path.key().len());
+        if names > MAX_NEW_NAMES || bytes > MAX_NEW_PATH_BYTES {
+            return Err(Error::at(ErrorKind::TooLarge, path, "more names than one batch may give; split it"));
+        }
+        self.given.set((names, bytes));
+        Ok(())
     }
 
     /// Returns a free place for a new name.

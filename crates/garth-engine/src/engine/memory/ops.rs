@@ -203,7 +203,7 @@ impl Scratch<'_> {
                 Ok(self.changed(ino))
             }
             (None, Some(slot)) if create != Create::Never => {
-                let ino = self.make(&slot, Kind::File, 0o644);
+                let ino = self.make(&slot, Kind::File, 0o644)?;
                 self.note(ChangeKind::Created, ino, &slot.path);
                 Ok(self.created(ino))
             }
@@ -328,10 +328,13 @@ impl Scratch<'_> {
         if attrs.expires_at.is_some() && self.is_directory(ino) {
             return Err(self.about(ErrorKind::NotPermitted, ino, "a directory does not expire"));
         }
+        if attrs.has_attributes() {
+            let mut attributes = self.get(ino).attributes.as_ref().clone();
+            attrs.apply(&mut attributes)?;
+            self.count_attributes(&attributes, 0)?;
+            self.edit(ino).attributes = attributes.into();
+        }
         let node = self.edit(ino);
-        let mut attributes = node.attributes.as_ref().clone();
-        attrs.apply(&mut attributes)?;
-        node.attributes = attributes.into();
         node.mode = attrs.mode.unwrap_or(node.mode);
         node.uid = attrs.uid.unwrap_or(node.uid);
         node.gid = attrs.gid.unwrap_or(node.gid);
@@ -398,11 +401,13 @@ impl Scratch<'_> {
         Ok(self.snapshot_outcome())
     }
 
-    /// Returns the outcome for the first top that exists.
+    /// Returns the outcome for the root, or for the first top that exists.
     fn snapshot_outcome(&mut self) -> Outcome {
-        let tops = self.within.tops();
-        let told = tops.iter().find_map(|top| self.find_path(top).ok()).unwrap_or(Ino::NONE);
-        Outcome { changed: true, ..self.unchanged(told) }
+        let told = match self.root.clone() {
+            Some(root) => self.find(&root).ok(),
+            None => self.within.tops().iter().find_map(|top| self.find_path(top).ok()),
+        };
+        Outcome { changed: true, ..self.unchanged(told.unwrap_or(Ino::NONE)) }
     }
 
     /// Refuses the top of what the batch reaches.

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use super::state::{LogEntry, Node, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
+use crate::model::{
+    At, Attributes, Batch, ChangeKind, Ino, Kind, MAX_NEW_NAMES, MAX_NEW_PATH_BYTES, MAX_SET_ATTRIBUTES,
+    Owner, Seq, Snapshot, Timestamp, VersionId, Within,
+};
 use crate::path::{Name, TreePath};
 
 /// Place where an operation creates or removes a name; never the root.
@@ -29,6 +32,8 @@ pub(super) struct Scratch<'a> {
     pub(super) within: &'a Within,
     /// Holders whose open handles the batch reaches.
     holders: &'a [u64],
+    /// Node that the outcomes of operations on snapshots are about; `None` for the first top.
+    pub(super) root: Option<At>,
     /// Owner of the snapshots and staged bodies that the batch uses.
     pub(super) owner: Option<Owner>,
     pub(super) stagers: Vec<String>,
@@ -39,6 +44,10 @@ pub(super) struct Scratch<'a> {
     pub(super) hashed: u64,
     /// Names and pieces of content that copies have created.
     pub(super) copied: (usize, usize),
+    /// Names that operations have given, and the bytes of their paths.
+    given: (usize, usize),
+    /// Weight of the attributes that operations have set and copied.
+    weight: usize,
 }
 
 /// Changes on top of the state.
@@ -118,8 +127,24 @@ impl<'a> Scratch<'a> {
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = PendingChanges { next_ino: state.next_ino, ..PendingChanges::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
-        let (owner, restores) = (batch.owner.clone(), batch.own_attributes);
-        Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied: (0, 0) }
+        let (root, owner, restores) = (batch.root.clone(), batch.owner.clone(), batch.own_attributes);
+        let (hashed, copied, given, weight) = Default::default();
+        Self {
+            state,
+            seq,
+            time,
+            within,
+            holders,
+            root,
+            owner,
+            stagers,
+            restores,
+            laid,
+            hashed,
+            copied,
+            given,
+            weight,
+        }
     }
 
     /// Returns a node, to change it.
@@ -153,13 +178,35 @@ impl<'a> Scratch<'a> {
         *known = first.min(*known);
     }
 
+    /// Counts a name that is about to be given against the limits of a batch.
+    pub(super) fn count_name(&mut self, path: &TreePath) -> Result<()> {
+        let (names, bytes) = (self.given.0 + 1, self.given.1 + path.key().len());
+        if names > MAX_NEW_NAMES || bytes > MAX_NEW_PATH_BYTES {
+            return Err(Error::at(ErrorKind::TooLarge, path, "more names than one batch may give"));
+        }
+        self.given = (names, bytes);
+        Ok(())
+    }
+
+    /// Counts attributes that are about to be set or copied, with the target of a link, against the limit of
+    /// a batch.
+    pub(super) fn count_attributes(&mut self, attributes: &Attributes, target: usize) -> Result<()> {
+        let weight = self.weight + attributes.weight() + target;
+        if weight > MAX_SET_ATTRIBUTES {
+            return Err(Error::new(ErrorKind::TooLarge, "more attributes than one batch may set and copy"));
+        }
+        self.weight = weight;
+        Ok(())
+    }
+
     /// Creates a node under a free name.
-    pub(super) fn make(&mut self, slot: &Slot, kind: Kind, mode: u32) -> Ino {
+    pub(super) fn make(&mut self, slot: &Slot, kind: Kind, mode: u32) -> Result<Ino> {
+        self.count_name(&slot.path)?;
         let ino = Ino(self.laid.next_ino);
         self.laid.next_ino += 1;
         self.laid.nodes.insert(ino, Node::new(ino, kind, mode, self.seq, self.time));
         self.give_name(slot.dir, &slot.name, ino);
-        ino
+        Ok(ino)
     }
 
     pub(super) fn give_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
@@ -235,7 +282,7 @@ impl<'a> Scratch<'a> {
                 None => {
                     let name = Name::parse(segment)?;
                     let slot = Slot { path: here.clone(), dir, name, taken: None };
-                    let ino = self.make(&slot, Kind::Directory, 0o755);
+                    let ino = self.make(&slot, Kind::Directory, 0o755)?;
                     self.note(ChangeKind::Created, ino, &here);
                     ino
                 }

@@ -72,12 +72,15 @@ impl<R: Rows> Planner<'_, R> {
             }
             self.put_expiry(node, expires_at.map(|at| at.0));
         }
-        let before = self.attributes(node)?;
-        let mut after = before.clone();
-        attrs.apply(&mut after)?;
-        // Unchanged attributes write no row.
-        if after != before {
-            self.put_attributes(node, after)?;
+        if attrs.has_attributes() {
+            let before = self.attributes(node)?;
+            let mut after = before.clone();
+            attrs.apply(&mut after)?;
+            self.totals.attributes(&after, None)?;
+            // Unchanged attributes write no row.
+            if after != before {
+                self.put_attributes(node, after)?;
+            }
         }
         node.mode = attrs.mode.unwrap_or(node.mode);
         node.uid = attrs.uid.unwrap_or(node.uid);

@@ -156,7 +156,7 @@ impl<R: Rows> Planner<'_, R> {
         self.check_size(to, end)?;
         // Before `clear`: source and target may be one file, and one extent may hold bytes of both ranges.
         let extents = self.extents(source.ino, from_offset, from_end)?;
-        if let Err(error) = self.copied.pieces(extents.len()) {
+        if let Err(error) = self.totals.copied_pieces(extents.len()) {
             return Err(self.about(error, to));
         }
         self.clear(node.ino, to_offset, end)?;
@@ -286,6 +286,7 @@ impl<R: Rows> Planner<'_, R> {
             // An extent of this batch is just dropped: the database has no row of it to end.
             if change.added.remove(&extent.off).is_none() {
                 change.closed.insert(extent.off, extent);
+                self.live.get_mut().end(ino, extent.off);
             }
             if extent.off < from {
                 change.added.insert(extent.off, ExtentRow { since: seq, ..extent.cut(extent.off, from) });

@@ -206,7 +206,7 @@ impl<R: Rows> Planner<'_, R> {
             let sources = self.sources(below, source.as_of)?;
             let names = 1 + sources.len();
             if all || names > MAX_COPIED_NAMES {
-                return self.copied.names(names).map(|()| sources).map_err(|error| error.about(to));
+                return self.totals.copied_names(names).map(|()| sources).map_err(|error| error.about(to));
             }
             // Expired names count for `limit`, but not for the copy: list more.
             limit *= 2;
@@ -278,6 +278,7 @@ impl<R: Rows> Planner<'_, R> {
         let made = self.make(to, source.node.kind, source.node.mode)?;
         let extents = self.source_extents(source, top)?;
         let attributes = self.source_attributes(source)?;
+        self.count_attributes(source, &attributes, top)?;
         let mut node = self.carry(source, made, attributes)?;
         if node.kind == Kind::File {
             for extent in extents {
@@ -295,6 +296,7 @@ impl<R: Rows> Planner<'_, R> {
     fn copy_onto(&mut self, source: &Source, mut node: NodeRow, to: &TreePath) -> Result<()> {
         let extents = self.source_extents(source, to)?;
         let attributes = self.source_attributes(source)?;
+        self.count_attributes(source, &attributes, to)?;
         self.clear(node.ino, 0, u64::MAX)?;
         for extent in extents {
             self.add_extent(node.ino, ExtentRow { since: self.seq, written: self.seq, ..extent });
@@ -319,7 +321,7 @@ impl<R: Rows> Planner<'_, R> {
             }
             _ => Vec::new(),
         };
-        self.copied.pieces(extents.len()).map_err(|error| error.about(top))?;
+        self.totals.copied_pieces(extents.len()).map_err(|error| error.about(top))?;
         Ok(extents)
     }
 
@@ -329,6 +331,13 @@ impl<R: Rows> Planner<'_, R> {
             (seq, Some(_)) => self.rows.attributes(source.node.ino, seq),
             (_, None) => self.attributes(&source.node),
         }
+    }
+
+    /// Counts what a copy to `top` takes over besides content. Fails with `TooLarge` if that is too much for
+    /// the batch.
+    fn count_attributes(&mut self, source: &Source, attributes: &Attributes, top: &TreePath) -> Result<()> {
+        let counted = self.totals.attributes(attributes, source.node.target.as_deref());
+        counted.map_err(|error| error.about(top))
     }
 
     /// Gives a copy the mode, owner, modification time, expiry and attributes of the source.

@@ -37,7 +37,7 @@ pub struct Delta {
     pub names: BTreeMap<Key, NameChange>,
     /// Subtrees that were moved or removed. Names in them that the batch did not touch are not in `names`.
     pub subtrees: Subtrees,
-    /// Keys that this batch gave to each node, also those that it has taken away again.
+    /// Keys that this batch gave to each node and has not taken away again.
     given: HashMap<u64, BTreeSet<Key>>,
     /// New versions of nodes, by inode.
     pub nodes: BTreeMap<u64, NodeRow>,
@@ -75,12 +75,21 @@ pub struct Delta {
 impl Delta {
     /// Sets a name. `before` is the row of the database.
     pub(super) fn set_name(&mut self, key: Key, before: Option<NameRow>, after: Option<NameRow>) {
+        // Or each look at the names of a node would go through all that it ever had in this batch.
+        if let Some(taken) = self.names.get(&key).and_then(|change| change.after) {
+            self.ungive(taken.ino, &key);
+        }
         if let Some(row) = after {
-            // Keys are not removed from `given`: its readers compare with `names`.
             self.given.entry(row.ino).or_default().insert(key.clone());
         }
         // If the name was changed before in this batch, `before` stays the row of the database.
         self.names.entry(key).or_insert(NameChange { before, after: None }).after = after;
+    }
+
+    fn ungive(&mut self, ino: u64, key: &Key) {
+        if let Some(keys) = self.given.get_mut(&ino) {
+            keys.remove(key);
+        }
     }
 
     /// Returns the names in and below a directory that this batch changed, with their present row.
@@ -95,8 +104,11 @@ impl Delta {
 
     /// Forgets the changes of this batch to names in and below a directory.
     pub(crate) fn forget_names_in(&mut self, dir: &str) {
-        for (key, _) in self.names_in(dir) {
+        for (key, row) in self.names_in(dir) {
             self.names.remove(&key);
+            if let Some(row) = row {
+                self.ungive(row.ino, &key);
+            }
         }
     }
 
@@ -105,7 +117,6 @@ impl Delta {
         let has = move |key: &&Key| {
             self.names.get(*key).and_then(|change| change.after).is_some_and(|row| row.ino == ino)
         };
-        // `given` also has keys that were taken away again, or went to another node.
         self.given.get(&ino).into_iter().flatten().filter(has)
     }
 
@@ -197,5 +208,28 @@ impl Delta {
             .collect();
         self.chunks.retain(|id, _| live.contains(id));
         self.extents.retain(|_, change| !change.closed.is_empty() || !change.added.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Kind;
+
+    #[test]
+    fn names_taken_again_are_forgotten() {
+        for count in [20, 2000] {
+            let mut delta = Delta::default();
+            let row = |ino| Some(NameRow { ino, since: 1, kind: Kind::File });
+            let key = |number: u64| ("/d".to_owned(), number.to_string());
+            for number in 0..count {
+                delta.set_name(key(number), None, row(7));
+                // Half of them go to another node.
+                delta.set_name(key(number), None, row(8).filter(|_| number % 2 == 0));
+            }
+            assert_eq!((delta.given[&7].len(), delta.given(8).count() as u64), (0, count / 2));
+            delta.forget_names_in("/d");
+            assert_eq!(delta.given[&8].len(), 0);
+        }
     }
 }

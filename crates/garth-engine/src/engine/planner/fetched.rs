@@ -167,7 +167,7 @@ impl<R: Rows> Rows for FetchedRows<'_, R> {
         self.get(RowKey::NamesBelow(region.clone(), limit), |store| store.names_below(region, limit))
     }
 
-    fn longest_path(&self, region: &Region) -> Result<usize> {
+    fn longest_path(&self, region: &Region) -> Result<(usize, usize)> {
         self.get(RowKey::LongestPath(region.clone()), |store| store.longest_path(region))
     }
 

@@ -181,7 +181,7 @@ impl<R: Rows> JudgedState for StateAfter<'_, '_, R> {
         // All chunks in one round instead of one round for each.
         if R::PREFETCHES {
             let stored = |chunk: &u64| !self.planner.delta.chunks.contains_key(chunk);
-            let extents = self.planner.extents(ino.0, from, from + length)?;
+            let extents = self.planner.extents_to_read(ino.0, from, from + length)?;
             let chunks = extents.into_iter().map(|extent| extent.chunk);
             self.planner.prefetch(chunks.filter(stored).map(RowKey::Chunk));
         }

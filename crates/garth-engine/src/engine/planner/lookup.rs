@@ -1,6 +1,7 @@
 //! Lookup of names and nodes in the state that the batch has reached, with its errors; and expiry, which a
 //! batch records when it meets an expired node. Why: `docs/decisions/lazy-expiry.md`.
 
+use super::extents::overlapping;
 use super::rows::{ExtentRow, NameRow, NodeRow, RowKey, Rows};
 use super::state::Planner;
 use super::subtrees::{Key, key_of};
@@ -60,7 +61,11 @@ impl<R: Rows> Planner<'_, R> {
         if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
             return Ok(false);
         }
-        let names = self.rows.names_of(node.ino, &self.places_of_removed_names(node, from), usize::MAX)?;
+        let places = self.places_of_removed_names(node, from);
+        let asked = if places.is_everything() { 0 } else { lost.len() };
+        let names = self.rows.names_of(node.ino, &places, usize::MAX)?;
+        // Nodes with one name, or few, cost no more than any other look-up.
+        self.totals.examine(asked + names.len().saturating_sub(1))?;
         let losses = self.delta.subtrees.losses(&names, from);
         for names in &losses {
             node.lose_names(*names, (self.seq, self.time));
@@ -136,13 +141,44 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Returns the live extents that overlap `from..to`, as the batch sees them.
     pub(super) fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        let mut found = if ino < self.first_ino { self.rows.extents(ino, from, to)? } else { Vec::new() };
-        if let Some(change) = self.delta.extents.get(&ino) {
-            found.retain(|row| !change.closed.contains_key(&row.off));
-            found.extend(change.added.values().filter(|row| row.off < to && row.end() > from));
-            found.sort_unstable_by_key(|row| row.off);
+        // The database has none of a file that the batch created.
+        let unread = match ino < self.first_ino {
+            true => self.live.borrow().unread(ino, from, to),
+            false => Vec::new(),
+        };
+        for (start, end) in unread {
+            let mut rows = self.rows.extents(ino, start, end)?;
+            self.retain_live(ino, &mut rows);
+            self.live.borrow_mut().add(ino, (start, end), rows);
         }
-        Ok(found)
+        Ok(self.with_added(ino, (from, to), self.live.borrow().overlapping(ino, from, to)))
+    }
+
+    /// Returns the extents of a range whose bytes are read. Those of the database are not kept: a rule may
+    /// read millions of them, piece by piece, and each piece once.
+    pub(super) fn extents_to_read(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        if ino >= self.first_ino || self.live.borrow().unread(ino, from, to).is_empty() {
+            return self.extents(ino, from, to);
+        }
+        let mut rows = self.rows.extents(ino, from, to)?;
+        self.retain_live(ino, &mut rows);
+        Ok(self.with_added(ino, (from, to), rows))
+    }
+
+    /// Removes the extents of the database that the batch has ended.
+    fn retain_live(&self, ino: u64, rows: &mut Vec<ExtentRow>) {
+        if let Some(change) = self.delta.extents.get(&ino) {
+            rows.retain(|row| !change.closed.contains_key(&row.off));
+        }
+    }
+
+    /// Adds the extents that the batch has added, in order of their offsets.
+    fn with_added(&self, ino: u64, (from, to): (u64, u64), mut rows: Vec<ExtentRow>) -> Vec<ExtentRow> {
+        if let Some(change) = self.delta.extents.get(&ino) {
+            rows.extend(overlapping(&change.added, from, to));
+            rows.sort_unstable_by_key(|row| row.off);
+        }
+        rows
     }
 
     /// Reads bytes of a file as the batch sees them; holes are zeros. `from + length` must lie within the
@@ -150,7 +186,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn read(&self, ino: u64, from: u64, length: u64) -> Result<Vec<u8>> {
         // Zeros first: holes have no extent.
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        for extent in self.extents(ino, from, from + length)? {
+        for extent in self.extents_to_read(ino, from, from + length)? {
             let part = extent.cut(from, from + length);
             let chunk = match self.delta.chunks.get(&part.chunk) {
                 Some(chunk) => chunk.data.clone(),
@@ -196,7 +232,10 @@ impl<R: Rows> Planner<'_, R> {
                 if node.kind != Kind::Directory {
                     return Err(Error::not_a_directory(&path));
                 }
-                Ok(path.join(name)?)
+                let path = path.join(name)?;
+                // Unlike a path, such an address may be much shorter than the path that it leads to.
+                self.count_path(&path)?;
+                Ok(path)
             }
             At::Node(_) => Err(no_name()),
         }
@@ -272,12 +311,14 @@ impl<R: Rows> Planner<'_, R> {
                 // `within` is about where a name is now, so the names of the database are filtered after
                 // they are moved.
                 let all = self.rows.names_of(ino, &Within::everything(), usize::MAX)?;
+                self.totals.examine(all.len())?;
                 let now = |(dir, name): Key| Some((self.delta.subtrees.now(&dir)?, name));
                 let all = all.into_iter().filter_map(now);
                 all.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).collect()
             }
             false => Vec::new(),
         };
+        self.totals.examine(keys.len())?;
         keys.retain(|key| {
             self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
         });
@@ -374,7 +415,10 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.prefetch_expired(std::slice::from_ref(node))?;
         // Under all of its names, also those that the batch does not reach: expiry is of the node.
-        for (dir, name) in self.names_within(node.ino, &Within::everything())? {
+        let names = self.names_within(node.ino, &Within::everything())?;
+        let bytes: usize = names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).sum();
+        self.totals.expired_names(names.len(), bytes)?;
+        for (dir, name) in names {
             self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));
             self.set_name((dir.clone(), name), None)?;
             self.touch_dir(&dir, 0)?;

@@ -58,9 +58,20 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
+    /// Counts a name that is about to be given. Fails with `TooLarge` beyond the limits of a batch.
+    fn count_name(&mut self, path: &TreePath) -> Result<()> {
+        self.totals.name(path.key().len()).map_err(|error| error.about(path))
+    }
+
+    /// Counts the path of a name that is about to be taken away, as [`Self::count_name`] does.
+    pub(super) fn count_path(&mut self, path: &TreePath) -> Result<()> {
+        self.totals.path(path.key().len()).map_err(|error| error.about(path))
+    }
+
     /// Creates a node and its name. The directory must exist, and the name must be free.
     pub(super) fn make(&mut self, path: &TreePath, kind: Kind, mode: u32) -> Result<NodeRow> {
         let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
+        self.count_name(path)?;
         let (directory, time) = (kind == Kind::Directory, self.time);
         let node = NodeRow {
             ino: self.next_ino,
@@ -180,6 +191,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Gives a node that is not a directory one more name, which must be free.
     pub(super) fn add_name(&mut self, mut node: NodeRow, path: &TreePath) -> Result<()> {
         let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
+        self.count_name(path)?;
         self.touch_dir(&key.0, 0)?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         node.nlink += 1;
@@ -229,12 +241,20 @@ impl<R: Rows> Planner<'_, R> {
         // Again: the end of an expired entry has changed the directory.
         let node = self.node(node.ino)?;
         let outcome = self.outcome(node.ino, false);
+        self.count_path(&path)?;
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
         match what {
             Remove::Tree => self.drop_tree(&path, node)?,
             _ => self.drop_name(&path, node)?,
         }
         Ok(outcome)
+    }
+
+    /// Returns the names in and below a directory that the batch has changed.
+    fn changed_below(&self, dir: &TreePath) -> Result<Vec<(Key, Option<NameRow>)>> {
+        let changed = self.delta.names_in(dir.key());
+        self.totals.examine(changed.len() + self.delta.subtrees.places_below(dir.key()))?;
+        Ok(changed)
     }
 
     /// Returns nodes below a directory that may have expired.
@@ -244,7 +264,7 @@ impl<R: Rows> Planner<'_, R> {
             inos.extend(self.rows.expired_in(&region, self.time)?);
         }
         // The ranges of the database do not have the names that the batch gave.
-        let changed = self.delta.names_in(dir.key());
+        let changed = self.changed_below(dir)?;
         inos.extend(changed.into_iter().filter_map(|(_, row)| Some(row?.ino)));
         Ok(inos)
     }
@@ -256,7 +276,7 @@ impl<R: Rows> Planner<'_, R> {
             // counting the rows of the database that they replaced.
             let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
             let mut ended = BTreeSet::new();
-            for ((dir, name), row) in self.delta.names_in(path.key()) {
+            for ((dir, name), row) in self.changed_below(path)? {
                 // By the path in the database, which `remove` works on.
                 ended.extend(self.delta.subtrees.source(&dir).map(|source| (source, name.clone())));
                 if let Some(row) = row {
@@ -317,6 +337,7 @@ impl<R: Rows> Planner<'_, R> {
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
             // Fewer rows than asked for: there are no more.
             let last = rows.len() < limit;
+            self.totals.examine(rows.len())?;
             self.prefetch_nodes(rows.iter().map(|(_, row)| row.ino))?;
             for (name, _) in rows {
                 if self.lookup(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
@@ -328,15 +349,10 @@ impl<R: Rows> Planner<'_, R> {
             }
         }
         // The entries that the batch has added are not in the database.
-        let from = (dir.key().to_owned(), String::new());
-        let given: Vec<u64> = self
-            .delta
-            .names
-            .range(from..)
-            .take_while(|(key, _)| key.0 == dir.key())
-            .filter_map(|(_, change)| change.after.map(|row| row.ino))
-            .collect();
-        for ino in given {
+        let changed: Vec<Option<NameRow>> =
+            self.delta.changed_in(dir.key()).map(|(_, after)| after).collect();
+        self.totals.examine(changed.len())?;
+        for NameRow { ino, .. } in changed.into_iter().flatten() {
             let node = self.node(ino)?;
             if !self.expire_if_due(&node)? {
                 return Ok(false);
@@ -352,6 +368,7 @@ impl<R: Rows> Planner<'_, R> {
         let mut whole = true;
         for (at, region) in self.delta.subtrees.parts(dir.key()) {
             let rows = self.rows.names_below(&region, limit)?;
+            self.totals.examine(rows.len())?;
             whole = rows.len() < limit && all.len() < limit;
             for (from, name, row) in rows {
                 all.insert((format!("{at}{}", &from[region.dir.len()..]), name), row);
@@ -360,7 +377,7 @@ impl<R: Rows> Planner<'_, R> {
                 break;
             }
         }
-        for (key, row) in self.delta.names_in(dir.key()) {
+        for (key, row) in self.changed_below(dir)? {
             match row {
                 Some(row) => all.insert(key, row),
                 None => all.remove(&key),
@@ -428,6 +445,7 @@ impl<R: Rows> Planner<'_, R> {
                 (true, true) if !self.is_empty(&to)? => return Err(Error::not_empty(&to)),
                 _ => {}
             }
+            self.count_path(&to)?;
             self.delta.log(ChangeKind::Removed, other.ino, Some(to.clone()));
             self.drop_name(&to, other)?;
         }
@@ -461,21 +479,22 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Refuses a move that would give paths that are too long to store.
-    fn check_lengths(&self, (from, node): (&TreePath, &NodeRow), to: &TreePath) -> Result<()> {
-        let (from, to) = (from.key(), to.key());
+    fn check_lengths(&self, (top, node): (&TreePath, &NodeRow), to: &TreePath) -> Result<()> {
+        let (from, to) = (top.key(), to.key());
         if node.kind != Kind::Directory || to.len() <= from.len() {
             return Ok(());
         }
         // All paths below grow by the same number of bytes.
         let too_long = |bytes: usize| bytes + (to.len() - from.len()) > MAX_STORED_PATH;
-        let changed = self.delta.names_in(from);
+        let changed = self.changed_below(top)?;
         let mut given = changed.iter().filter(|(_, row)| row.is_some());
         if given.any(|((dir, name), _)| too_long(dir.len() + 1 + name.len())) {
             return Err(PathError::StoredPathTooLong.into());
         }
         for (at, mut region) in self.delta.subtrees.parts(from) {
             let is_long = |region: &Region| {
-                let longest = self.rows.longest_path(region)?;
+                let (longest, names) = self.rows.longest_path(region)?;
+                self.totals.examine(names)?;
                 Ok::<_, Error>(longest > 0 && too_long(at.len() + (longest - region.dir.len())))
             };
             if !is_long(&region)? {
@@ -499,9 +518,10 @@ impl<R: Rows> Planner<'_, R> {
     fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<MovedContent> {
         let mut taken = MovedContent::default();
         let Some(key) = key_of(path) else { return Ok(taken) };
+        self.count_path(path)?;
         let directory = node.kind == Kind::Directory;
         if directory {
-            taken.names = self.delta.names_in(path.key());
+            taken.names = self.changed_below(path)?;
             // Taken one by one: the ranges only hold names of the database.
             for (key, _) in &taken.names {
                 self.set_name(key.clone(), None)?;
@@ -518,6 +538,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Puts a name that was taken at `from` to `to`, with everything that was below it.
     fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, taken: MovedContent) -> Result<()> {
         let Some(key) = key_of(to) else { return Ok(()) };
+        self.count_name(to)?;
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         if let Some(content) = taken.content {
@@ -529,6 +550,9 @@ impl<R: Rows> Planner<'_, R> {
         for ((dir, name), row) in taken.names {
             // No `TreePath` is built: a name that was removed may be too long for this place.
             let dir = format!("{}{}", to.key(), &dir[from.key().len()..]);
+            // These are rows of the delta, and not part of a range: a few renames could make thousands of
+            // short names long, again and again.
+            self.totals.path(dir.len() + 1 + name.len()).map_err(|error| error.about(to))?;
             self.set_name((dir, name), row.map(|row| NameRow { since: self.seq, ..row }))?;
         }
         Ok(())

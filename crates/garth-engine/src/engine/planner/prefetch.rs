@@ -186,10 +186,15 @@ impl<R: Rows> Planner<'_, R> {
                 read = read.and(self.walk_past(from, *seq, *recursive));
             }
         }
-        // The outcome of these operations contains the version of the first existing top.
+        // The outcome of these operations contains the version of the root, or of the first existing top.
         if batch.ops.iter().any(|op| matches!(op, Op::Snapshot { .. } | Op::DropSnapshot { .. })) {
-            for top in self.within.tops() {
-                read = read.and(self.walk_names(top).map(drop));
+            match self.root {
+                Some(root) => read = read.and(self.walk(root, Need::default(), &mut hashed)),
+                None => {
+                    for top in self.within.tops() {
+                        read = read.and(self.walk_names(top).map(drop));
+                    }
+                }
             }
         }
         read

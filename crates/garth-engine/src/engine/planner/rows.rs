@@ -332,8 +332,8 @@ pub trait Rows {
     /// them if there are more.
     fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>>;
     /// Returns the length in bytes of the longest path of a live name in a region, which leaves out
-    /// [`Region::names`]; 0 if there is none.
-    fn longest_path(&self, region: &Region) -> Result<usize>;
+    /// [`Region::names`], or 0 if there is none; and the number of names that it took to find out.
+    fn longest_path(&self, region: &Region) -> Result<(usize, usize)>;
     /// Returns the nodes that have expired at `time` and have a live name in a region of directories.
     fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>>;
     /// Returns the live names of a node within some subtrees, up to `limit`, in any order. The cost is in

@@ -1,14 +1,16 @@
 //! State of a batch while it is planned: what it reads, what it has changed so far, and what it has found
 //! out on the way. Each kind of operation has its own file, which adds methods to [`Planner`].
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::copy_totals::CopyTotals;
 use super::delta::Delta;
+use super::extents::LiveExtents;
 use super::rows::{HeadRow, NodeRow, Rows};
 use super::subtrees::Key;
+use super::totals::Totals;
 use crate::error::Result;
-use crate::model::{Ino, Outcome, Seq, Timestamp, VersionId, Within};
+use crate::model::{At, Ino, Outcome, Seq, Timestamp, VersionId, Within};
 use crate::rule::Rules;
 
 /// A batch being planned.
@@ -22,6 +24,8 @@ pub(super) struct Planner<'a, R> {
     pub(super) owner: &'a str,
     /// Owners of the staged bodies that the batch may use.
     pub(super) stagers: Vec<&'a str>,
+    /// Node that the outcomes of operations on snapshots are about; `None` for the first top.
+    pub(super) root: Option<&'a At>,
     /// True if copies bring back what nodes were, with garth's own attributes.
     pub(super) restores: bool,
     /// Sequence of this commit.
@@ -33,12 +37,14 @@ pub(super) struct Planner<'a, R> {
     pub(super) next_ino: u64,
     pub(super) next_chunk: u64,
     pub(super) delta: Delta,
+    /// Extents of the database that have been read and are live.
+    pub(super) live: RefCell<LiveExtents>,
     /// Staged bodies that operations of this batch have used.
     pub(super) staged: HashSet<u128>,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
-    /// Names and extents that copies have created.
-    pub(super) copied: CopyTotals,
+    /// Counts of what the operations have done together, against their limits.
+    pub(super) totals: Totals,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     pub(super) dirs: HashMap<String, u64>,
     /// Name by which each existing file was written to: often its only one.
@@ -56,6 +62,7 @@ impl<'a, R: Rows> Planner<'a, R> {
             within,
             owner: "",
             stagers: Vec::new(),
+            root: None,
             restores: false,
             seq: head.seq + 1,
             time: now.0.max(head.time.saturating_add(1)),
@@ -63,9 +70,10 @@ impl<'a, R: Rows> Planner<'a, R> {
             next_ino: head.next_ino,
             next_chunk: head.next_chunk,
             delta: Delta::default(),
+            live: RefCell::default(),
             staged: HashSet::new(),
             hashed: 0,
-            copied: CopyTotals::default(),
+            totals: Totals::default(),
             dirs: HashMap::new(),
             addressed: HashMap::new(),
             settled: HashMap::new(),

@@ -218,6 +218,11 @@ impl Subtrees {
         self.places.range(range).map(|(at, place)| (at.clone(), place.clone()))
     }
 
+    /// Returns the number of directories below `dir` that are elsewhere in the database.
+    pub(super) fn places_below(&self, dir: &str) -> usize {
+        if self.places.is_empty() { 0 } else { self.below(dir).count() }
+    }
+
     /// Sets a place, unless the entry above implies it.
     fn set(&mut self, dir: &str, place: Option<String>) {
         self.unset(dir);

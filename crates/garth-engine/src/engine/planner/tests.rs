@@ -7,6 +7,7 @@ mod names;
 mod order;
 mod rounds;
 mod store;
+mod totals;
 
 use self::store::{Applied, Store};
 use super::*;

@@ -52,7 +52,13 @@ impl AccountStore for SqliteFs {
     }
 
     async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRuleResult> {
-        self.maintaining(move |fs| fs.set_rule_now(&rule, force)).await
+        let caller = Arc::new(());
+        let waits = Arc::downgrade(&caller);
+        let go_on = move || set_rule::still_waits(&waits);
+        let set = self.maintaining(move |fs| fs.set_rule_now(&rule, force, &go_on)).await;
+        // Dropped with this future, if nobody waits for it any more: the check may take minutes.
+        drop(caller);
+        set
     }
 
     async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {

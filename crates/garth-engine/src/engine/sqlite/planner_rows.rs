@@ -55,7 +55,7 @@ impl Rows for PlannerRows<'_> {
         described(live_names::in_region(self.conn, region, limit))
     }
 
-    fn longest_path(&self, region: &Region) -> Result<usize> {
+    fn longest_path(&self, region: &Region) -> Result<(usize, usize)> {
         described(live_names::longest_path(self.conn, region))
     }
 

@@ -128,7 +128,10 @@ pub(in crate::routes) async fn set(
     let record = batch(call, &format!("set a rule `{}`", fields.constraint));
     let setting = async {
         check_pattern(&**account, rule.pattern().as_str()).await?;
-        let SetRuleResult { set, violations, more } = account.set_rule(rule.clone(), fields.force).await?;
+        // All files of the pattern are read.
+        let setting = account.set_rule(rule.clone(), fields.force);
+        let set = call.stopping.unless_stopped(setting, "look whether the rule is set, and set it again");
+        let SetRuleResult { set, violations, more } = set.await?;
         let violation =
             |FileViolation { path, reason }: &FileViolation| json!({"path": path.as_str(), "reason": reason});
         let violations: Vec<Value> = violations.iter().map(violation).collect();

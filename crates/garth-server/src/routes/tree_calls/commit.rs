@@ -7,9 +7,10 @@ use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::home::Scope;
 use garth_engine::model::{
-    At, Batch, Commit, CommitId, Idempotency, MAX_OPS, Op, Outcome, Precondition, json_flaw,
+    At, Batch, Commit, CommitId, Idempotency, MAX_OPS, MAX_SET_ATTRIBUTES, Op, Outcome, Precondition,
+    json_flaw,
 };
-use garth_engine::{FileSystem, FileSystemExt as _};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -47,7 +48,7 @@ pub(in crate::routes) async fn commit(
     call: &Call<'_>,
     fields: CommitFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let ops: Vec<Op> = parsed("ops", &fields.ops)?;
+    let ops: Vec<Op> = parsed("ops", &fields.ops, Op::weight)?;
     let preconditions = fields.preconditions.map(conditions).transpose()?.unwrap_or_default();
     let may_read = call.key.allows(Scope::FilesRead);
     if !may_read {
@@ -97,17 +98,33 @@ fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Parses the items of an array. `name` is its field.
-fn parsed<T: DeserializeOwned>(name: &str, items: &[&RawValue]) -> Result<Vec<T>, Refusal> {
+/// Parses the items of an array. `name` is its field, `weight` returns the bytes of memory that the attributes
+/// of an item take.
+fn parsed<T: DeserializeOwned>(
+    name: &str,
+    items: &[&RawValue],
+    weight: impl Fn(&T) -> usize,
+) -> Result<Vec<T>, Refusal> {
     let read = |json: &str| serde_json::from_str::<T>(json);
-    let item = |(at, item): (usize, &&RawValue)| {
+    let (mut parsed, mut sum) = (Vec::with_capacity(items.len()), 0);
+    for (at, item) in items.iter().enumerate() {
         working(item.get().len());
-        read(item.get()).map_err(|error| {
+        let item = read(item.get()).map_err(|error| {
             let again = |json: &str| read(json).err();
             Refusal::validation(json_flaw(&format!("{name}[{at}]"), item.get(), &error, &again))
-        })
-    };
-    items.iter().enumerate().map(item).collect()
+        })?;
+        // Now and not when all are parsed: tags of two bytes take thirty times as much.
+        sum += weight(&item);
+        if sum > MAX_SET_ATTRIBUTES {
+            let message = format!(
+                "the attributes that a batch sets have at most {MAX_SET_ATTRIBUTES} bytes, and \"{name}[{at}]\" \
+                 exceeds that; send it in parts"
+            );
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
+        parsed.push(item);
+    }
+    Ok(parsed)
 }
 
 /// Records of idempotency keys, and that of the request. The tree of a call has a key space of its own, which
@@ -151,7 +168,7 @@ fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
         let of = "pairs of an address and a condition";
         Refusal::validation(format!("\"preconditions\" must be an array of at most {MAX_OPS} {of}"))
     })?;
-    parsed("preconditions", &pairs)
+    parsed("preconditions", &pairs, |_| 0)
 }
 
 /// Refuses operations and conditions by which a key that may only write would learn what is stored: each

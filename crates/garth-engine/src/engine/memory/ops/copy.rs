@@ -66,7 +66,7 @@ impl<'a> Scratch<'a> {
         self.count_copied(0, &source.node.content).map_err(|error| error.about(&to))?;
         self.edited(old, 0);
         self.modify(old).content = source.node.content.written(self.seq);
-        self.copy_attributes(&source.node, old);
+        self.copy_attributes(&source.node, old).map_err(|error| error.about(&to))?;
         self.log_node(ChangeKind::Modified, old);
         Ok(self.changed(old))
     }
@@ -113,6 +113,7 @@ impl<'a> Scratch<'a> {
             let (dir, _) = directories[&found.dir];
             // Names of one node become names of one copy.
             if let Some(copy) = files.get(&node.ino) {
+                self.count_name(&path)?;
                 self.give_name(dir, &found.name, *copy);
                 continue;
             }
@@ -134,18 +135,19 @@ impl<'a> Scratch<'a> {
     /// Copies one node, as a part of the copy to `top`.
     fn copy_node(&mut self, node: &Node, slot: &Slot, top: &TreePath) -> Result<Ino> {
         self.count_copied(0, &node.content).map_err(|error| error.about(top))?;
-        let ino = self.make(slot, node.kind, node.mode);
+        let ino = self.make(slot, node.kind, node.mode)?;
         let content = node.content.written(self.seq);
         let copy = self.edit(ino);
         copy.rdev = node.rdev;
         copy.target.clone_from(&node.target);
         copy.content = content;
-        self.copy_attributes(node, ino);
+        self.copy_attributes(node, ino).map_err(|error| error.about(top))?;
         Ok(ino)
     }
 
     /// Copies everything but content to a node.
-    fn copy_attributes(&mut self, node: &Node, to: Ino) {
+    fn copy_attributes(&mut self, node: &Node, to: Ino) -> Result<()> {
+        self.count_attributes(&node.attributes, node.target.as_ref().map_or(0, String::len))?;
         let (time, restores) = (self.time, self.restores);
         let copy = self.edit(to);
         copy.mode = node.mode;
@@ -159,6 +161,7 @@ impl<'a> Scratch<'a> {
         };
         // An expiry in the past is dropped, or the copy would be absent at once.
         copy.expires_at = node.expires_at.filter(|end| *end > time);
+        Ok(())
     }
 }
 

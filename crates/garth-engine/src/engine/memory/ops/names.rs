@@ -23,7 +23,7 @@ impl Scratch<'_> {
         let path = self.creatable_path(at)?;
         let taken = match self.slot(&path, parents)? {
             Some(slot) if slot.taken.is_none() => {
-                let ino = self.make(&slot, Kind::Directory, 0o755);
+                let ino = self.make(&slot, Kind::Directory, 0o755)?;
                 self.note(ChangeKind::Created, ino, &path);
                 self.set_attrs(ino, attrs)?;
                 return Ok(self.created(ino));
@@ -46,7 +46,7 @@ impl Scratch<'_> {
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
         let slot = self.find_free_slot(at, parents)?;
-        let ino = self.make(&slot, Kind::Symlink, 0o777);
+        let ino = self.make(&slot, Kind::Symlink, 0o777)?;
         self.edit(ino).target = Some(target.to_owned());
         self.note(ChangeKind::Created, ino, &slot.path);
         self.set_attrs(ino, attrs)?;
@@ -68,7 +68,7 @@ impl Scratch<'_> {
             Special::Whiteout => (Kind::Whiteout, 0),
         };
         let slot = self.find_free_slot(at, parents)?;
-        let ino = self.make(&slot, kind, 0o644);
+        let ino = self.make(&slot, kind, 0o644)?;
         self.edit(ino).rdev = rdev;
         self.note(ChangeKind::Created, ino, &slot.path);
         self.set_attrs(ino, attrs)?;
@@ -89,6 +89,7 @@ impl Scratch<'_> {
         if self.get(ino).names.len() as u64 >= MAX_LINKS {
             return Err(self.about_at(ErrorKind::TooManyLinks, from, "a node has at most 65,000 names"));
         }
+        self.count_name(&slot.path)?;
         self.give_name(slot.dir, &slot.name, ino);
         self.touch(ino);
         self.note(ChangeKind::Linked, ino, &slot.path);
@@ -185,7 +186,9 @@ impl Scratch<'_> {
         self.check_path_lengths(ino, &from, &to)?;
         if let Some(other) = new.taken.filter(|_| exchange) {
             self.check_path_lengths(other, &to, &from)?;
+            self.count_name(&from)?;
         }
+        self.count_name(&to)?;
         let old = self.find_existing_slot(&from)?;
         self.take_name(old.dir, &old.name, ino);
         match new.taken {

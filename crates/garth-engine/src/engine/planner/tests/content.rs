@@ -51,6 +51,33 @@ fn append_adds_its_bytes_and_ends_no_extent() {
 }
 
 #[test]
+fn batch_reads_each_extent_once() {
+    let f = || at("/f");
+    let ops: [(&str, fn(u64) -> Op); 6] = [
+        ("write", |_| Op::write(at("/f"), "y")),
+        ("patch", |count| Op::patch(at("/f"), 0, vec![b'y'; 2 * count as usize])),
+        ("truncate", |_| Op::truncate(at("/f"), 1)),
+        ("punch", |_| Op::punch(at("/f"), 0, u64::MAX)),
+        ("copy", |_| Op::copy(at("/f"), at("/g")).replace()),
+        ("copy range", |_| Op::copy_range(at("/f"), 0, u64::MAX, at("/g"), 0)),
+    ];
+    let stores = [20, 40].map(|count| {
+        let mut store = tree([Op::write(f(), ""), Op::write(at("/g"), "")]);
+        store.run((0..count).map(|byte| Op::patch(f(), 2 * byte, "x")));
+        (count, store)
+    });
+    for (what, op) in ops {
+        let [one, twice] = [&stores[0], &stores[1]].map(|(count, store)| {
+            // Copies are of the one extent that is left.
+            let repeated = (0..*count).map(|_| op(*count));
+            store.work(&Batch::new([Op::write(f(), "y")].into_iter().chain(repeated)))
+        });
+        // Linear, and not in the number of extents for each operation.
+        assert!(twice < 2 * one + one / 10, "{what}: {one}, of twice as many {twice}");
+    }
+}
+
+#[test]
 fn patch_splits_the_extents_it_overlaps() {
     let mut store = file("0123456789");
     let Applied { delta, .. } = store.run([Op::patch(at("/f"), 3, "xy")]);

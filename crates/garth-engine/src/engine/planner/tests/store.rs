@@ -57,8 +57,8 @@ pub(super) struct Store {
     pub(super) quotas: Arc<Quotas>,
     /// Nodes that are held open.
     pub(super) open: BTreeSet<u64>,
-    /// Number of queries for names and nodes, of the ranges that they name, and of the rows that they
-    /// return.
+    /// Number of queries for names, nodes and extents, of the ranges that they name, and of the rows that
+    /// they return.
     pub(super) asked: AtomicUsize,
     /// Error for every read of a chunk.
     pub(super) unreadable: Option<ErrorKind>,
@@ -374,11 +374,12 @@ impl Rows for Store {
         self.gives(names.map(|((dir, name), row)| (dir, name, row)).take(limit).collect())
     }
 
-    fn longest_path(&self, region: &Region) -> Result<usize> {
+    fn longest_path(&self, region: &Region) -> Result<(usize, usize)> {
         self.asked.fetch_add(region.ranges().len(), Relaxed);
         let names = self.names(NOW).into_keys().filter(|(dir, name)| region.contains(dir, name));
         let names = self.gives(names.collect())?;
-        Ok(names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).max().unwrap_or_default())
+        let longest = names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).max();
+        Ok((longest.unwrap_or_default(), names.len()))
     }
 
     fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>> {
@@ -403,7 +404,7 @@ impl Rows for Store {
     }
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        self.extents_at(ino, NOW, from, to)
+        self.gives(self.extents_at(ino, NOW, from, to)?)
     }
 
     fn rules(&self) -> &Rules {

@@ -3,6 +3,7 @@
 //! rule.
 
 use std::collections::BTreeSet;
+use std::sync::Weak;
 
 use futures::executor::block_on;
 use rusqlite::Connection;
@@ -16,7 +17,7 @@ use crate::engine::sqlite::{SqliteFs, control};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
-use crate::fs::violation_search::{ViolationSearch, look};
+use crate::fs::violation_search::{ViolationSearch, look_while};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
 use crate::rule::{FileViolation, PathPattern, Place, Rule, Rules};
 use crate::sqlite::DbResult;
@@ -37,6 +38,14 @@ enum ChangesVerdict {
     Much,
 }
 
+/// Fails once the caller, the owner of `waits`, has been dropped.
+pub(super) fn still_waits(waits: &Weak<()>) -> Result<()> {
+    match waits.strong_count() {
+        0 => Err(Error::new(ErrorKind::TimedOut, "the caller no longer waits for the check of the files")),
+        _ => Ok(()),
+    }
+}
+
 impl SqliteFs {
     /// Returns the rules in force.
     pub(crate) fn rules_now(&self) -> Result<Rules> {
@@ -46,13 +55,21 @@ impl SqliteFs {
         })
     }
 
-    pub(crate) fn set_rule_now(&self, rule: &Rule, force: bool) -> Result<SetRuleResult> {
+    /// Sets a rule, see [`AccountStore::set_rule`](crate::AccountStore::set_rule). `go_on` fails once the check
+    /// of the files has to end.
+    pub(crate) fn set_rule_now(
+        &self,
+        rule: &Rule,
+        force: bool,
+        go_on: &(dyn Fn() -> Result<()> + Sync),
+    ) -> Result<SetRuleResult> {
         // An impossible rule is refused before the tree is checked.
         self.rules_now()?.with(rule.clone())?;
         for _ in 0..TRIES {
             // Read before the tree: all later commits are checked in the transaction below.
             let since = block_on(self.head())?.seq;
-            let ViolationSearch { violations, more, good } = block_on(look(self, rule, MAX_VIOLATIONS))?;
+            let looked = block_on(look_while(self, rule, MAX_VIOLATIONS, go_on))?;
+            let ViolationSearch { violations, more, good } = looked;
             if !force && !violations.is_empty() {
                 return Ok(SetRuleResult { set: false, violations, more });
             }
@@ -148,8 +165,11 @@ impl SqliteFs {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::env::Env;
+    use crate::fs::violation_search::look;
     use crate::model::{At, Op};
     use crate::path::TreePath;
     use crate::rule::Constraint;
@@ -175,5 +195,23 @@ mod tests {
         let known = block_on(fs.inner.writer.transact(true, task)).unwrap().unwrap();
         assert_eq!((known.etag, known.until.offset), (last.seq.0, (2 << 20) + 2));
         assert!(fs.rules_now().unwrap().all().any(|known| *known == rule));
+    }
+
+    #[test]
+    fn ended_check_sets_no_rule() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let path = At::Path(TreePath::parse("/a").unwrap());
+        block_on(fs.commit(Op::write(path, "text").into())).unwrap();
+        let rule = Rule::new(PathPattern::parse("/*").unwrap(), Constraint::MaxSize(9));
+        for force in [false, true] {
+            let caller = Arc::new(());
+            let waits = Arc::downgrade(&caller);
+            drop(caller);
+            let error = fs.set_rule_now(&rule, force, &|| still_waits(&waits)).unwrap_err();
+            assert!(error.is(ErrorKind::TimedOut), "{error}");
+            assert!(!fs.rules_now().unwrap().all().any(|known| *known == rule));
+        }
+        assert!(block_on(crate::AccountStore::set_rule(&*fs, rule, false)).unwrap().set);
     }
 }

@@ -97,32 +97,36 @@ pub(crate) fn after(
     all(conn, sql, params![dir, name, end, limit], below_row)
 }
 
-/// Returns the length in bytes of the longest path of a name in a region; 0 if there is none.
-pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<usize> {
+/// Returns the length in bytes of the longest path of a name in a region, 0 if there is none, and the number of
+/// names that were read.
+pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<(usize, usize)> {
     // The limit of a path counts bytes, `length` of SQL counts characters.
-    let sql = "SELECT max(octet_length(dir) + 1 + octet_length(name)) FROM name WHERE dir >= ?1 AND dir < ?2";
-    let mut longest = 0;
+    let sql = "SELECT max(octet_length(dir) + 1 + octet_length(name)), count(*) FROM name
+         WHERE dir >= ?1 AND dir < ?2";
+    let (mut longest, mut read) = (0, 0);
     for (from, to) in region.ranges() {
-        let found: Option<usize> = match region.names.is_empty() {
-            true => conn.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?,
+        let (found, names): (Option<usize>, usize) = match region.names.is_empty() {
+            true => conn.prepare_cached(sql)?.query_row([from, to], |row| Ok((row.get(0)?, row.get(1)?)))?,
             false => longest_but(conn, (&from, &to), &region.names)?,
         };
-        longest = longest.max(found.unwrap_or_default());
+        (longest, read) = (longest.max(found.unwrap_or_default()), read + names);
     }
-    Ok(longest)
+    Ok((longest, read))
 }
 
-/// Returns the length in bytes of the longest path in a range of directories, `names` excluded.
+/// Returns the length of the longest path in a range of directories, `names` excluded, and the number of names
+/// that were returned to find it.
 fn longest_but(
     conn: &Connection,
     (from, to): (&str, &str),
     names: &BTreeSet<Key>,
-) -> DbResult<Option<usize>> {
+) -> DbResult<(Option<usize>, usize)> {
     // One more than are excluded: at least one of them counts.
     let sql = "SELECT dir, name FROM name WHERE dir >= ?1 AND dir < ?2
          ORDER BY octet_length(dir) + octet_length(name) DESC LIMIT ?3";
     let found: Vec<Key> = all(conn, sql, params![from, to, names.len() + 1], pair)?;
-    Ok(found.iter().find(|key| !names.contains(key)).map(|(dir, name)| dir.len() + 1 + name.len()))
+    let longest = found.iter().find(|key| !names.contains(key));
+    Ok((longest.map(|(dir, name)| dir.len() + 1 + name.len()), found.len()))
 }
 
 /// Calls `take` for each name in ranges of directories: with inode, link count and size for a file, with
