@@ -154,7 +154,7 @@ pub(crate) struct Refusal {
     /// Cause, for the log only.
     cause: Option<String>,
     /// Account that the request of an operator was on, for the log only.
-    account: Option<String>,
+    account: Option<Box<str>>,
 }
 
 impl Refusal {
@@ -321,7 +321,7 @@ impl Refusal {
 
     /// Adds the account that the request of an operator was on, for the log.
     pub(crate) fn of_account(self, account: &str) -> Self {
-        Self { account: Some(account.to_owned()), ..self }
+        Self { account: Some(account.into()), ..self }
     }
 
     /// Logs the cause, if any, in the current span, and removes it so that it is logged once.
@@ -329,7 +329,7 @@ impl Refusal {
         let Some(cause) = self.cause.take() else { return };
         // Only the span of an operator's request names no account.
         let account = self.account.take().filter(|_| !Span::current().has_field("account"));
-        let span = account.map(|account| tracing::error_span!("account", account = account.as_str()));
+        let span = account.map(|account| tracing::error_span!("account", account = &*account));
         let _entered = span.as_ref().map(Span::enter);
         tracing::error!(code = self.code.as_str(), "{cause}");
     }
@@ -383,7 +383,7 @@ impl From<KvError> for Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         // In any other tree, this is a path like any other, and the span of the request names the account.
-        let account = error.path().and_then(OperatorTree::account_of).map(str::to_owned);
+        let account = error.path().and_then(OperatorTree::account_of).map(Box::from);
         Self { account, ..Self::of_error(&error) }
     }
 }

@@ -46,14 +46,15 @@ fn reading_verbs_show_all_accounts() {
 fn broken_accounts() -> Garth {
     let garth = accounts();
     let stored = || -> BTreeSet<PathBuf> {
-        let entries = std::fs::read_dir(garth.data().join("accounts")).unwrap();
-        entries.map(|entry| entry.unwrap().path()).collect()
+        let entries = std::fs::read_dir(garth.data().join("accounts")).expect("the folder of accounts");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
     };
     for account in ["arch", "broken"] {
         let before = stored();
         garth.ok(&["account", "create", account]);
         let made = stored();
-        std::fs::remove_dir_all(made.difference(&before).next().unwrap()).unwrap();
+        let own = made.difference(&before).next().expect("a folder of its own");
+        std::fs::remove_dir_all(own).expect("a folder that can be removed");
     }
     garth
 }

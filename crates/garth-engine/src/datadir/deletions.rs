@@ -282,7 +282,9 @@ mod tests {
         let made: Vec<Account> = made.collect();
         block_on(data.create_account("kept")).unwrap();
         let (go_on, told) = mpsc::channel::<()>();
-        data.folder.runtime.deleter().run_later(move || drop(told.recv()));
+        data.folder.runtime.deleter().run_later(move || {
+            told.recv().ok();
+        });
         let mut deleting = join_all(names.iter().map(|name| data.delete_account(name))).boxed();
         assert!((&mut deleting).now_or_never().is_none());
         wait_until(|| made.iter().all(|account| data.folder.folder_aside(account).exists()));

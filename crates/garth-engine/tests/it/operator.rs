@@ -391,9 +391,9 @@ fn backup_passes_accounts_that_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
     let copied = block_on(world.data.backup(&copy)).unwrap();
-    let read = copied.iter().map(|(account, backup)| (account.as_str(), backup.is_ok()));
+    let copies = copied.iter().map(|(account, backup)| (account.as_str(), backup.is_ok()));
     let expected = [("acme", true), ("beta", false), ("gamma", false), ("zeta", true)];
-    assert_eq!(read.collect::<Vec<_>>(), expected);
+    assert_eq!(copies.collect::<Vec<_>>(), expected);
     assert!(copied.iter().filter_map(|(_, backup)| backup.as_ref().err()).all(Error::is_of_storage));
     let copied = DataDir::open(&copy, Env::system(), sample::registry()).unwrap();
     let all = OperatorTree::new(Arc::new(copied));

@@ -50,10 +50,13 @@ fn append_adds_its_bytes_and_ends_no_extent() {
     assert_eq!(commit.outcomes[0].version.seq, Seq(2));
 }
 
+/// Returns an operation whose size depends on a number.
+type Operation = fn(u64) -> Op;
+
 #[test]
 fn batch_reads_each_extent_once() {
     let f = || at("/f");
-    let ops: [(&str, fn(u64) -> Op); 6] = [
+    let ops: [(&str, Operation); 6] = [
         ("write", |_| Op::write(at("/f"), "y")),
         ("patch", |count| Op::patch(at("/f"), 0, vec![b'y'; 2 * count as usize])),
         ("truncate", |_| Op::truncate(at("/f"), 1)),
