@@ -22,8 +22,8 @@ type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Number of different words. In English texts of this size about as many words occur more than once.
 const WORDS: u64 = 100_000;
-/// Texts whose words are the most frequent ones, in their order: about two thirds of all words. The others are
-/// made up.
+/// Texts whose words are the most frequent ones, in their order: about two thirds of all words. The others
+/// are made up.
 const TEXTS: [&str; 2] = [
     include_str!("../../garth-testkit/data/recall/paraphrases.jsonl"),
     include_str!("../../garth-testkit/data/recall/facts.jsonl"),

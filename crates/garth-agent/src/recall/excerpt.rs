@@ -84,9 +84,9 @@ impl Excerpts {
         Self { pieces, terms, tokens, weights, asked }
     }
 
-    /// Returns a range of at most `most` bytes: the pieces that answer the question best together, by its words
-    /// and its meaning, in half of the bytes, and those around them. It begins and ends with a line, or else
-    /// with a sentence or a word. Empty if no piece is so short.
+    /// Returns a range of at most `most` bytes: the pieces that answer the question best together, by its
+    /// words and its meaning, in half of the bytes, and those around them. It begins and ends with a line, or
+    /// else with a sentence or a word. Empty if no piece is so short.
     pub(super) fn best(&self, question: &Question, most: usize) -> Range<usize> {
         let mut best = (f64::MIN, 0..0);
         for first in 0..self.pieces.len() {
@@ -103,8 +103,8 @@ impl Excerpts {
         self.around(best.1, most)
     }
 
-    /// Returns how well some pieces answer the question: the share of its words that they have, and the cosine
-    /// of their meanings.
+    /// Returns how well some pieces answer the question: the share of its words that they have, and the
+    /// cosine of their meanings.
     fn score(&self, question: &Question, shown: Range<usize>) -> f64 {
         let terms = self.terms[shown.clone()].iter().fold(0, |all, terms| all | terms);
         let meaning = Embedding::new(&self.tokens[shown].concat(), &self.weights).cosine(&self.asked);
@@ -138,8 +138,8 @@ impl Excerpts {
     }
 }
 
-/// Returns the part of a text whose pieces are compared: all of it, or the part of a long one that has the most
-/// different words of the question.
+/// Returns the part of a text whose pieces are compared: all of it, or the part of a long one that has the
+/// most different words of the question.
 fn compared(text: &str, found: &FoundTerms) -> Range<usize> {
     if text.len() <= COMPARED {
         return 0..text.len();

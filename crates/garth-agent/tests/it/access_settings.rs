@@ -1,9 +1,9 @@
-//! Settings of an agent: invalid ones are rejected, sessions cannot write them, and changes of them end
-//! sessions.
+//! Settings of an agent, and ids: invalid ones are rejected, sessions cannot write settings, and changes of
+//! them end sessions.
 
 use garth_agent::session::{Create, SessionKey, Sessions, State};
 use garth_agent::workspace::Workspace;
-use garth_agent::{Caller, Request};
+use garth_agent::{AccessPolicy, Caller, Identity, Request, Skill};
 use garth_engine::model::{Batch, Op};
 use garth_engine::{ErrorKind, FileSystemExt};
 
@@ -142,4 +142,15 @@ async fn sessions_cannot_write_agent_settings() {
     assert_eq!(workspace.settings().await.unwrap().owner, None);
     account.settings(r#"{"owner":"ann"}"#).await;
     assert_eq!(workspace.settings().await.unwrap().owner.as_deref(), Some("ann"));
+}
+
+#[test]
+fn identity_rejects_invalid_ids() {
+    let judged = |request: Request| Identity::judge(&AccessPolicy::default(), Caller::Holder, &request);
+    for bad in ["", ".", "..", "a/b", "a\nb", &"x".repeat(129), ":a"] {
+        let own = Request::new("scout");
+        assert!(judged(own.clone().user(bad)).is_err() && judged(own.clone().chat(bad)).is_err(), "{bad}");
+        assert!(judged(own.session(bad)).is_err(), "{bad}");
+        assert!(bad == ":a" || (judged(Request::new(bad)).is_err() && Skill::overriding(bad).is_err()));
+    }
 }

@@ -43,8 +43,8 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Viol
     look_while(fs, rule, limit, &|| Ok(())).await
 }
 
-/// Checks the files of a rule as [`look`] does, and asks before each file, and before each piece that is read,
-/// whether to go on.
+/// Checks the files of a rule as [`look`] does, and asks before each file, and before each piece that is
+/// read, whether to go on.
 ///
 /// # Errors
 /// Errors of `go_on` and of the filesystem.

@@ -82,12 +82,12 @@ pub const MAX_NEW_NAMES: usize = MAX_OPS + MAX_COPIED_NAMES;
 /// batch is planned and written: at the limit it takes about 250 MB of memory, and 150 MB of disk space.
 pub const MAX_NEW_PATH_BYTES: usize = 32 << 20;
 
-/// Limit on the attributes that the operations of one batch set and copy, 64 MiB: the bytes of their texts, and
-/// 64 for each tag and each entry of metadata. A target of a symbolic link that is copied counts as well.
+/// Limit on the attributes that the operations of one batch set and copy, 64 MiB: the bytes of their texts,
+/// and 64 for each tag and each entry of metadata. A target of a symbolic link that is copied counts as well.
 pub const MAX_SET_ATTRIBUTES: usize = 64 << 20;
 
-/// Limit on the names that the operations of one batch go through: those below directories that are moved to a
-/// longer path, those that the batch has changed below directories that it moves and removes, and those of
+/// Limit on the names that the operations of one batch go through: those below directories that are moved to
+/// a longer path, those that the batch has changed below directories that it moves and removes, and those of
 /// nodes with many names. The operation that reaches the limit is still done.
 pub const MAX_EXAMINED: usize = 1_000_000;
 
@@ -127,8 +127,8 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// ```
 ///
 /// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules` and the fields of views
-/// (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of it: interfaces and views
-/// set them, never a request.
+/// (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of it: interfaces
+/// and views set them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {

@@ -1,5 +1,5 @@
-//! Arrays and objects of operations in JSON, with a limit on their items. Reading stops at the limit: collected
-//! first and counted after, the items of a long text would take many times its bytes.
+//! Arrays and objects of operations in JSON, with a limit on their items. Reading stops at the limit:
+//! collected first and counted after, the items of a long text would take many times its bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// Limit on the items. More than any of these arrays and objects may have: the tags and metadata of a node are
-/// at most 256 KiB of JSON.
+/// Limit on the items. More than any of these arrays and objects may have: the tags and metadata of a node
+/// are at most 256 KiB of JSON.
 const MAX_ITEMS: usize = 100_000;
 
 /// Reads an array. For `#[serde(deserialize_with)]`.

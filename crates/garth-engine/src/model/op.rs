@@ -474,9 +474,9 @@ impl Op {
         }
     }
 
-    /// Returns about the bytes of memory that its attributes and cut points take, which may be ten times those
-    /// of their JSON. [`MAX_SET_ATTRIBUTES`](super::MAX_SET_ATTRIBUTES) limits the sum of a batch; whoever reads
-    /// one operation after the other checks it meanwhile.
+    /// Returns about the bytes of memory that its attributes and cut points take, which may be ten times
+    /// those of their JSON. [`MAX_SET_ATTRIBUTES`](super::MAX_SET_ATTRIBUTES) limits the sum of a batch;
+    /// whoever reads one operation after the other checks it meanwhile.
     #[doc(hidden)]
     pub fn weight(&self) -> usize {
         match self {

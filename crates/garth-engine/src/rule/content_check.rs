@@ -46,8 +46,8 @@ impl ContentCheck<'_> {
         }
     }
 
-    /// Takes the next piece of the content, `length` zero bytes of a hole. Takes time in proportion to 16 MiB at
-    /// most: values and lines are no longer, and a hole has no secret.
+    /// Takes the next piece of the content, `length` zero bytes of a hole. Takes time in proportion to 16 MiB
+    /// at most: values and lines are no longer, and a hole has no secret.
     ///
     /// # Errors
     /// The flaw, in words.

@@ -50,7 +50,7 @@ struct BatchLowering {
     assumptions: Vec<(At, Precondition)>,
     /// Node that the outcomes of operations on snapshots are about, as the view addresses it.
     asked_root: At,
-    /// The same node in the store, once there is such an operation.
+    /// That node in the store, once there is such an operation.
     root: Option<At>,
 }
 

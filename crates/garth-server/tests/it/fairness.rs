@@ -386,8 +386,8 @@ fn made(before: Computed, after: Computed) -> [u64; 3] {
     [after.pieces - before.pieces, steps, after.steps_in_place - before.steps_in_place]
 }
 
-/// Takes the share of `acme` of the threads that compute. It is given back once the gates are dropped, and the
-/// future then ends.
+/// Takes the share of `acme` of the threads that compute. It is given back once the gates are dropped, and
+/// the future then ends.
 fn taken(env: &Env) -> (Vec<mpsc::Sender<()>>, impl Future<Output = Vec<garth_engine::Result<()>>> + Unpin) {
     let (gates, held): (Vec<_>, Vec<_>) = (0..20)
         .map(|_| {

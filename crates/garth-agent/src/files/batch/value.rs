@@ -1,5 +1,5 @@
-//! JSON values of a line, counted while they are read. Collected first and counted after, the values of a long
-//! line would take many times its bytes.
+//! JSON values of a line, counted while they are read. Collected first and counted after, the values of a
+//! long line would take many times its bytes.
 
 use std::cell::Cell;
 use std::fmt;

@@ -44,8 +44,8 @@ impl ControlDb {
     /// first attempt, or one that has come in between, if there is any; it has another folder.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id ([`check_account_id`]); `AlreadyExists` while an account of that id
-    /// is being deleted.
+    /// `InvalidArgument` for an invalid id ([`check_account_id`]); `AlreadyExists` while an account of that
+    /// id is being deleted.
     pub(in crate::datadir) fn add_account_once(
         &self,
         id: &str,

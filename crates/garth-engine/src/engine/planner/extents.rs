@@ -1,5 +1,5 @@
-//! Live extents of the files of a batch, found in time that does not depend on how many there are: a batch may
-//! write to one file 100,000 times.
+//! Live extents of the files of a batch, found in time that does not depend on how many there are: a batch
+//! may write to one file 100,000 times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -76,8 +76,8 @@ pub(super) fn overlapping(
     rows.filter(move |row| row.off < to && row.end() > from)
 }
 
-/// Returns the ranges that may overlap `from..to`, of a map of ranges by their start that do not overlap: those
-/// that begin in it, and the last one that begins before.
+/// Returns the ranges that may overlap `from..to`, of a map of ranges by their start that do not overlap:
+/// those that begin in it, and the last one that begins before.
 fn near<V>(ranges: &BTreeMap<u64, V>, from: u64, to: u64) -> impl Iterator<Item = (&u64, &V)> {
     let before = ranges.range(..from).next_back();
     // A start after the end would panic.

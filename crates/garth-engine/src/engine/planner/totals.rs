@@ -31,7 +31,7 @@ pub(super) struct Totals {
     copied_pieces: usize,
     /// Names that operations have gone through.
     examined: Cell<usize>,
-    /// Those that the operations before this one have gone through.
+    /// Names that the operations before this one have gone through.
     examined_before: usize,
 }
 

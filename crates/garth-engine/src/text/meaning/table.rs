@@ -23,7 +23,7 @@ pub(super) struct Table {
     rows: &'static [[u8; DIMENSIONS]],
     /// Tokens that begin a word, in the order of their numbers.
     beginnings: Vec<Letters>,
-    /// The same tokens by their letters. Most words are tokens, so one look-up finds them.
+    /// Numbers of these tokens by their letters. Most words are tokens, so one look-up finds them.
     words: HashMap<&'static str, u32, BuildHasherDefault<LetterHash>>,
     first: Prefixes,
     later: Prefixes,

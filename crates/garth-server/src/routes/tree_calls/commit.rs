@@ -98,8 +98,8 @@ fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
     raw(&json!({"ok": true, "commit": commit}))
 }
 
-/// Parses the items of an array. `name` is its field, `weight` returns the bytes of memory that the attributes
-/// of an item take.
+/// Parses the items of an array. `name` is its field, `weight` returns the bytes of memory that the
+/// attributes of an item take.
 fn parsed<T: DeserializeOwned>(
     name: &str,
     items: &[&RawValue],

@@ -97,8 +97,8 @@ pub(crate) fn after(
     all(conn, sql, params![dir, name, end, limit], below_row)
 }
 
-/// Returns the length in bytes of the longest path of a name in a region, 0 if there is none, and the number of
-/// names that were read.
+/// Returns the length in bytes of the longest path of a name in a region, 0 if there is none, and the number
+/// of names that were read.
 pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<(usize, usize)> {
     // The limit of a path counts bytes, `length` of SQL counts characters.
     let sql = "SELECT max(octet_length(dir) + 1 + octet_length(name)), count(*) FROM name
@@ -114,8 +114,8 @@ pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<(usiz
     Ok((longest, read))
 }
 
-/// Returns the length of the longest path in a range of directories, `names` excluded, and the number of names
-/// that were returned to find it.
+/// Returns the length of the longest path in a range of directories, `names` excluded, and the number of
+/// names that were returned to find it.
 fn longest_but(
     conn: &Connection,
     (from, to): (&str, &str),
