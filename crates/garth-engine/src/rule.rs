@@ -21,6 +21,7 @@ pub mod registry;
 pub mod sample;
 pub mod schema;
 mod secrets;
+mod unread;
 
 pub use check::{Check, FileViolation};
 pub use constraint::{Constraint, MAX_WHOLE, Policy};

@@ -44,6 +44,8 @@ pub struct Files<'a> {
     /// Request that the next edit, batch or restore carries out.
     pub(super) once: Once,
     pub(super) expected: Expected,
+    /// True for a caller who may write files and not read them.
+    pub(super) writes_only: bool,
 }
 
 impl<'a> Files<'a> {
@@ -56,6 +58,7 @@ impl<'a> Files<'a> {
             message: String::new(),
             once: Once::default(),
             expected: Expected::default(),
+            writes_only: false,
         }
     }
 
@@ -90,6 +93,14 @@ impl<'a> Files<'a> {
     #[must_use]
     pub fn expecting(self, expected: Expected) -> Self {
         Self { expected, ..self }
+    }
+
+    /// Sets whether the caller may write files and not read them. Rules then refuse writes and batches where
+    /// their answer would tell about stored content.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn writes_only(self, writes_only: bool) -> Self {
+        Self { writes_only, ..self }
     }
 
     /// Returns the tree at a time; `None` for now.

@@ -43,18 +43,24 @@ enum Use {
 struct Place {
     at: At,
     of: Use,
+    /// True for a caller who may write files and not read them.
+    writes_only: bool,
 }
 
 impl Place {
     /// Returns content of `length` bytes for this place, as it is judged.
     fn incoming(&self, length: u64, room: u64) -> Incoming {
-        let (size, before) = match self.of {
-            Use::Later => return Incoming { length, size: length, growth: 0, room },
-            Use::File(Part::Whole | Part::FreeName, before) => (length, before),
-            Use::File(Part::End, before) => (before.saturating_add(length), before),
-            Use::File(Part::From(offset), before) => (before.max(offset.saturating_add(length)), before),
+        let Use::File(part, before) = self.of else {
+            return Incoming { length, size: length, growth: 0, room };
         };
-        Incoming { length, size, growth: size.saturating_sub(before), room }
+        let size_after = |before: u64| match part {
+            Part::Whole | Part::FreeName => length,
+            Part::End => before.saturating_add(length),
+            Part::From(offset) => before.max(offset.saturating_add(length)),
+        };
+        // A refusal by size would tell who only writes how long the file was.
+        let size = size_after(if self.writes_only { 0 } else { before });
+        Incoming { length, size, growth: size_after(before).saturating_sub(before), room }
     }
 }
 
@@ -274,7 +280,7 @@ impl Files<'_> {
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<Uploaded> {
         let prepare = async {
-            let place = Place { at: At::from(at), of: Use::Later };
+            let place = Place { at: At::from(at), of: Use::Later, writes_only: self.writes_only };
             self.admit_expected(&place).await?;
             Ok::<_, Error>(place)
         };
@@ -342,7 +348,7 @@ impl Files<'_> {
     ) -> Result<FileWritten> {
         let commit = |path: TreePath| {
             let batch = write.batch(&path, body.clone()).author(self.author.clone());
-            let batch = batch.message(self.message.clone());
+            let batch = batch.message(self.message.clone()).writes_only(self.writes_only);
             async move { once.commit(self.fs, batch, FileWritten::pending(path)).await }
         };
         if write.part == Part::FreeName {
@@ -421,7 +427,8 @@ impl Files<'_> {
             (Part::FreeName, _) | (_, None) => 0,
             (_, Some(entry)) => entry.size,
         };
-        Ok(Place { at: At::from(&place), of: Use::File(write.part, before) })
+        let of = Use::File(write.part, before);
+        Ok(Place { at: At::from(&place), of, writes_only: self.writes_only })
     }
 
     /// Fails for content that the tree would refuse at its expected length.

@@ -27,8 +27,9 @@
 //! 4. Operations in their order, each on the state that the ones before it left. The first error is that of
 //!    the batch.
 //! 5. Rules, on the state after the last operation: `RuleViolation`, about the smallest path that violates
-//!    one. A file is judged by the rules for all of its names when its content changes, and by those for a
-//!    path that it gets, from a name of its own or from the move of a directory above it.
+//!    one; `AccessDenied` where the answer would tell an author who only writes about stored content. A file
+//!    is judged by the rules for all of its names when its content changes, and by those for a path that it
+//!    gets, from a name of its own or from the move of a directory above it.
 //!
 //! # Copies
 //! `Copy` and `CopyRange` refer to stored bytes and read none, so that a few of them, each doubling a tree,
@@ -126,9 +127,9 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
 ///
-/// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules` and the fields of views
-/// (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of it: interfaces
-/// and views set them, never a request.
+/// In JSON, all fields except `ops` may be left out. `author`, `overrides_rules`, `writes_only` and the
+/// fields of views (`within`, `owner`, `joined`, `added`, `assumptions`, `root`, `answers`) are not part of
+/// it: interfaces and views set them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
@@ -184,6 +185,11 @@ pub struct Batch {
     #[serde(skip)]
     #[doc(hidden)]
     pub own_attributes: bool,
+    /// True if the author may write files and not read them. Rules then refuse the batch where their answer
+    /// would depend on content that it does not write: `AccessDenied`.
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub writes_only: bool,
     /// Owner of the snapshots, id, idempotency key and staged bodies, inside the owner of the filesystem.
     #[serde(skip)]
     #[doc(hidden)]
@@ -392,6 +398,14 @@ impl Batch {
     #[doc(hidden)]
     pub fn by_garth(self) -> Self {
         Self { by_garth: true, ..self }
+    }
+
+    /// Sets whether the author may write files and not read them: no rule then tells about content that the
+    /// batch does not write.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn writes_only(self, writes_only: bool) -> Self {
+        Self { writes_only, ..self }
     }
 
     /// Returns the paths that each part may reach.

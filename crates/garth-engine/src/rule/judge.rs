@@ -9,6 +9,7 @@ use super::json_check::JsonCheck;
 use super::lines::Place;
 use super::lines_check::LinesCheck;
 use super::schema::{Budget, MAX_STEPS};
+use super::unread::{self, FileChange};
 use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Ino, Kind, Within};
@@ -42,6 +43,8 @@ pub struct Caller<'a> {
     pub overrides: bool,
     /// True if garth itself made the commit.
     pub by_garth: bool,
+    /// True if the author may write files and not read them.
+    pub writes_only: bool,
     /// Paths that the commit must not change.
     pub read_only: Option<&'a Within>,
 }
@@ -52,7 +55,8 @@ impl<'a> Caller<'a> {
         let author = &batch.author;
         let (key, class) = (author.key.as_deref(), author.class.as_deref());
         let (overrides, by_garth) = (batch.overrides_rules, batch.by_garth);
-        Self { key, class, overrides, by_garth, read_only: batch.read_only.as_ref() }
+        let (writes_only, read_only) = (batch.writes_only, batch.read_only.as_ref());
+        Self { key, class, overrides, by_garth, writes_only, read_only }
     }
 
     /// Returns true if a rule applies to commits of this origin.
@@ -70,6 +74,10 @@ pub struct CommitEffects {
     /// Files whose content changed, each with the first byte that may differ. They are judged under all of
     /// their names.
     pub written: BTreeMap<Ino, u64>,
+    /// Files whose complete content the commit brings.
+    pub own: BTreeSet<Ino>,
+    /// Files whose content the commit changes otherwise than by appends. They may be among `own`.
+    pub rewritten: BTreeSet<Ino>,
     /// Nodes whose attributes changed.
     pub attributes: BTreeSet<Ino>,
     /// Names that were given, including those of directories.
@@ -130,7 +138,8 @@ pub trait JudgedState {
 /// the caller's reach is not named.
 ///
 /// # Errors
-/// `RuleViolation`; `TooLarge` for a commit with too much to judge; errors of `left`.
+/// `RuleViolation`; `AccessDenied` where the answer would tell an author who only writes about stored
+/// content; `TooLarge` for a commit with too much to judge; errors of `left`.
 pub fn judge<L: JudgedState>(
     rules: &Rules,
     caller: Caller<'_>,
@@ -259,7 +268,11 @@ impl<'a, L: JudgedState> Judging<'a, L> {
     fn path(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
         // `fate` is looked up once, and only if a rule needs it.
         let (rules, caller, mut fate) = (self.rules, self.caller, None);
+        let change = self.unread_change(path, now)?;
         for rule in rules.of(path).filter(|rule| caller.is_bound(rule)) {
+            if change.is_some_and(|change| change.asks(&rule.constraint)) {
+                return Err(unread::refusal(self.within, path));
+            }
             let reason = match (self.touched, now) {
                 (Some(touched), _) if rule.constraint.is_about_change() => {
                     let fate = match &fate {
@@ -283,6 +296,16 @@ impl<'a, L: JudgedState> Judging<'a, L> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the change of a file for an author who may not read it; `None` for any other author.
+    fn unread_change(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<Option<FileChange>> {
+        match (self.touched, now) {
+            (Some(touched), Some((ino, Kind::File))) if self.caller.writes_only => {
+                Ok(Some(FileChange::of(touched, ino, self.left.entry_before(path)?)))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn fate(&mut self, path: &TreePath) -> Result<Fate> {

@@ -48,8 +48,9 @@ pub(super) async fn batch(
     fields: BatchFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let lines = lines(&fields.ops)?;
-    // Without reading, each check would tell something about content.
-    if lines.iter().any(BatchLine::is_check) && !call.key.allows(Scope::FilesRead) {
+    let may_read = call.key.allows(Scope::FilesRead);
+    // Without reading, each check and copy would tell something about content.
+    if !may_read && lines.iter().any(BatchLine::reads) {
         return Err(Refusal::forbidden("files:read"));
     }
     let mut request = BatchRequest::new(lines, call.env.now());
@@ -65,7 +66,7 @@ pub(super) async fn batch(
     // Before the commit: once it is made, it must be answered.
     let length: usize = request.lines.iter().map(result_length).sum();
     let room = call.answers.answer_if_long(call.key.share(), length).await?;
-    let files = Files::new(&**fs).message(fields.message).once(call.once.clone());
+    let files = Files::new(&**fs).message(fields.message).once(call.once.clone()).writes_only(!may_read);
     let done = files.batch(&request).await?;
     let results = done.results(&request);
     let (seq, time) = (done.commit.seq, done.commit.time.to_rfc3339());

@@ -238,6 +238,7 @@ async fn store(
     let write = conditions.preconditions().into_iter().fold(write, FileWrite::require);
     let fs = files(call, true).await?;
     let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
+    let files = files.writes_only(!call.key.allows(Scope::FilesRead));
     let content = incoming(call, body).await?;
     let written = files.write(&path, &write, content).await;
     let written = written.map_err(|error| match error.kind() {

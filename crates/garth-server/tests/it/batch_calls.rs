@@ -147,7 +147,7 @@ fn version_condition_conflicts_with_the_current_version() {
 }
 
 #[test]
-fn key_without_read_scope_cannot_check() {
+fn key_without_read_scope_cannot_check_or_copy() {
     let server = Server::start();
     let (blind, both) = (
         server.key("acme", &[Scope::FilesWrite]),
@@ -163,6 +163,9 @@ fn key_without_read_scope_cannot_check() {
         assert!(message.contains("files:read"), "{message}");
         assert_eq!(server.post_as(&both, "batch", &body).status, 200);
     }
+    let copy = json!({"ops": [{"op": "cp", "from": "/a", "to": "/copy"}]}).to_string();
+    assert!(server.post_as(&blind, "batch", &copy).refused(403, "FORBIDDEN").contains("files:read"));
+    assert_eq!(server.post_as(&both, "batch", &copy).status, 200);
     let write = json!({"ops": [{"op": "write", "path": "/b", "text": "x"}]}).to_string();
     assert_eq!(server.post_as(&blind, "batch", &write).status, 200);
 }
@@ -180,8 +183,54 @@ fn rules_quote_no_content_to_write_only_keys() {
     let body = json!({"ops": [make, copy]}).to_string();
     let message = server.post("batch", &body).refused(400, "RULE_VIOLATION");
     assert!(message.contains("canary"), "the rule quotes the value: {message}");
+    let message = server.post_as(&blind, "batch", &body).refused(403, "FORBIDDEN");
+    assert!(!message.contains("canary"), "{message}");
+    let write = json!({"op": "write", "path": "/data/own.json", "text": r#"{"token":"canary"}"#});
+    let body = json!({"ops": [make, write]}).to_string();
     let message = server.post_as(&blind, "batch", &body).refused(400, "RULE_VIOLATION");
     assert!(!message.contains("canary"), "{message}");
+}
+
+#[test]
+fn rules_judge_only_what_write_only_keys_write() {
+    let server = Server::start();
+    let blind = server.key("acme", &[Scope::FilesWrite]);
+    block_on(account(&server).mkdir_all("/data")).unwrap();
+    for path in ["/secret", "/data/a.json"] {
+        block_on(account(&server).write(path, "12")).unwrap();
+    }
+    let rule = json!({"pattern": "/data/**", "constraint": "json", "terms": {}});
+    server.ok("admin/rules/set", rule.to_string());
+    let send = |ops: &Value| server.post_as(&blind, "batch", json!({"ops": ops}).to_string());
+    for ops in [
+        json!([{"op": "append", "path": "/data/a.json", "text": "3"}]),
+        json!([{"op": "append", "path": "/data/a.json", "text": "x"}]),
+        json!([{"op": "mv", "from": "/secret", "to": "/data/b.json"}]),
+        json!([{"op": "ln", "from": "/secret", "to": "/data/b.json"}]),
+        json!([
+            {"op": "ln", "from": "/data/a.json", "to": "/out"},
+            {"op": "append", "path": "/out", "text": "3"},
+        ]),
+    ] {
+        let message = send(&ops).refused(403, "FORBIDDEN");
+        assert!(message.contains("files:read") && !message.contains("/data"), "{ops}: {message}");
+    }
+    for ops in [
+        json!([
+            {"op": "write", "path": "/data/a.json", "text": "1"},
+            {"op": "append", "path": "/data/a.json", "text": "3"},
+        ]),
+        json!([
+            {"op": "write", "path": "/new", "text": "1"},
+            {"op": "mv", "from": "/new", "to": "/data/b.json"},
+        ]),
+        json!([{"op": "append", "path": "/data/c.json", "text": "1"}]),
+        json!([{"op": "rm", "path": "/data/a.json"}]),
+    ] {
+        let done = send(&ops);
+        assert_eq!(done.status, 200, "{ops}: {}", done.text());
+    }
+    send(&json!([{"op": "write", "path": "/data/b.json", "text": "x"}])).refused(400, "RULE_VIOLATION");
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl Files<'_> {
 
     async fn attempt(&self, request: &BatchRequest) -> Result<Committed> {
         let mut batch = Batch::new([]).author(self.author.clone()).message(self.message.clone());
+        batch = batch.writes_only(self.writes_only);
         for (path, version) in &request.if_version {
             let path = find(self.fs, path, Follow::Yes).await?;
             batch.preconditions.push((At::Path(path), Precondition::Version(*version)));

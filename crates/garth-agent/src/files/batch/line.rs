@@ -109,6 +109,13 @@ impl BatchLine {
         matches!(self.operation, Operation::Check { .. })
     }
 
+    /// Returns true for an operation whose answer depends on content that it does not write: a `check` or a
+    /// `cp`.
+    #[doc(hidden)]
+    pub fn reads(&self) -> bool {
+        matches!(self.operation, Operation::Check { .. } | Operation::Cp { .. })
+    }
+
     /// Returns true for `rm`.
     pub fn removes(&self) -> bool {
         matches!(self.operation, Operation::Rm { .. })

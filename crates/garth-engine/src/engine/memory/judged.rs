@@ -53,6 +53,7 @@ impl Scratch<'_> {
         let attributes =
             self.laid.changes.iter().filter(|change| matches!(change.kind, ChangeKind::Attributes));
         touched.attributes = attributes.map(|change| change.ino).collect();
+        (touched.own, touched.rewritten) = (self.laid.own.clone(), self.laid.rewritten.clone());
         touched
     }
 }

@@ -240,6 +240,7 @@ impl Scratch<'_> {
         self.check_size(at, Some(body.size()))?;
         let content = self.take_body(body)?.written(self.seq);
         self.set_content(file, 0, content);
+        self.laid.own.insert(file.ino);
         self.set_attrs(file.ino, attrs)?;
         Ok(file)
     }
@@ -249,6 +250,9 @@ impl Scratch<'_> {
         let size = self.get(file.ino).content.size().checked_add(body.size());
         self.check_size(at, size)?;
         let bytes = self.take_body(body)?.written(self.seq);
+        if file.created {
+            self.laid.own.insert(file.ino);
+        }
         if bytes.size() == 0 {
             return Ok(if file.created { file } else { self.unchanged(file.ino) });
         }
@@ -269,6 +273,7 @@ impl Scratch<'_> {
         let before = &self.get(ino).content;
         let (first, content) = (offset.min(before.size()), before.patch(offset, &bytes));
         let file = self.changed(ino);
+        self.laid.rewritten.insert(ino);
         self.set_content(file, first, content);
         Ok(file)
     }
@@ -279,6 +284,7 @@ impl Scratch<'_> {
         let before = &self.get(ino).content;
         let (first, content) = (size.min(before.size()), before.resize(size));
         let file = self.changed(ino);
+        self.laid.rewritten.insert(ino);
         self.set_content(file, first, content);
         Ok(file)
     }
@@ -292,6 +298,7 @@ impl Scratch<'_> {
             return Ok(self.unchanged(ino));
         }
         let file = self.changed(ino);
+        self.laid.rewritten.insert(ino);
         self.set_content(file, offset, content.patch(offset, &Content::zeros(length)));
         Ok(file)
     }
@@ -313,6 +320,8 @@ impl Scratch<'_> {
         }
         let bytes = bytes.written(self.seq);
         let file = self.changed(ino);
+        self.laid.own.remove(&ino);
+        self.laid.rewritten.insert(ino);
         let before = &self.get(ino).content;
         let (first, content) = (place.min(before.size()), before.patch(place, &bytes));
         self.set_content(file, first, content);

@@ -59,6 +59,10 @@ pub(super) struct PendingChanges {
     pub(super) snapshots: BTreeMap<(String, String), Option<Snapshot>>,
     /// First byte that may differ, for each file whose content changed.
     pub(super) edited: BTreeMap<Ino, u64>,
+    /// Files whose complete content the commit brings.
+    pub(super) own: BTreeSet<Ino>,
+    /// Files with a change of content that is not an append.
+    pub(super) rewritten: BTreeSet<Ino>,
     /// Staged bodies that were used.
     pub(super) used: BTreeSet<u128>,
     /// Log entries. A change of a node itself gets its paths at the end of the commit.

@@ -66,6 +66,7 @@ impl<R: Rows> Planner<'_, R> {
         self.add_pieces(node.ino, 0, &pieces);
         let edit = Edit::replace(node.size, body.size());
         self.changed(&mut node, created, edit);
+        self.delta.own.insert(node.ino);
         // After `changed`, so that a given `mtime` wins.
         if let Err(error) = self.apply_attrs(&mut node, attrs) {
             return Err(self.about_expiry(error, at));
@@ -92,6 +93,9 @@ impl<R: Rows> Planner<'_, R> {
         self.add_pieces(node.ino, from, &pieces);
         let edit = Edit::write(from, body.size(), from);
         self.changed(&mut node, created, edit);
+        if created {
+            self.delta.own.insert(node.ino);
+        }
         self.finish_content(node, created)
     }
 
@@ -108,6 +112,7 @@ impl<R: Rows> Planner<'_, R> {
         self.add_pieces(node.ino, offset, &pieces);
         let edit = Edit::write(offset, body.size(), node.size);
         self.changed(&mut node, false, edit);
+        self.delta.rewritten.insert(node.ino);
         self.finish_content(node, false)
     }
 
@@ -120,6 +125,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let edit = Edit::truncate(node.size, size);
         self.changed(&mut node, false, edit);
+        self.delta.rewritten.insert(node.ino);
         self.finish_content(node, false)
     }
 
@@ -133,6 +139,7 @@ impl<R: Rows> Planner<'_, R> {
         self.clear(node.ino, offset, end)?;
         let edit = Edit::write(offset, end - offset, node.size);
         self.changed(&mut node, false, edit);
+        self.delta.rewritten.insert(node.ino);
         self.finish_content(node, false)
     }
 
@@ -167,6 +174,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let edit = Edit::write(to_offset, length, node.size);
         self.changed(&mut node, false, edit);
+        self.delta.copy_content(node.ino);
         self.finish_content(node, false)
     }
 

@@ -303,6 +303,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let edit = Edit::replace(node.size, source.node.size);
         self.changed(&mut node, false, edit);
+        self.delta.copy_content(node.ino);
         let node = self.carry(source, node, attributes)?;
         self.put(node);
         Ok(())

@@ -59,6 +59,10 @@ pub struct Delta {
     pub index: BTreeMap<u64, Edit>,
     /// First byte that may differ, for each file whose content changed.
     pub(super) edited: HashMap<u64, u64>,
+    /// Files that the batch gave all of their content.
+    pub(super) own: BTreeSet<u64>,
+    /// Files whose content the batch changed otherwise than by an append.
+    pub(super) rewritten: BTreeSet<u64>,
     /// Progress of checks: how far each file satisfies a constraint.
     pub judged: BTreeMap<(u64, Digest), JudgedRow>,
     /// Nodes whose attributes changed, and nodes with attributes that have ended: keys that are derived
@@ -147,6 +151,12 @@ impl Delta {
     /// Records the first byte of a file that an edit may have changed.
     pub(super) fn edit(&mut self, ino: u64, first: u64) {
         self.edited.entry(ino).and_modify(|known| *known = first.min(*known)).or_insert(first);
+    }
+
+    /// Records that a file has content that was stored elsewhere before.
+    pub(super) fn copy_content(&mut self, ino: u64) {
+        self.own.remove(&ino);
+        self.rewritten.insert(ino);
     }
 
     /// Returns by how much the number of references to each chunk changes; chunks for which it stays the

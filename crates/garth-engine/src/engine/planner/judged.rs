@@ -31,6 +31,8 @@ impl<R: Rows> Planner<'_, R> {
                     .insert(Ino(node.ino), delta.edited.get(&node.ino).copied().unwrap_or_default());
             }
         }
+        touched.own = delta.own.iter().copied().map(Ino).collect();
+        touched.rewritten = delta.rewritten.iter().copied().map(Ino).collect();
         let attributes = delta.log.iter().filter(|change| matches!(change.kind, ChangeKind::Attributes));
         touched.attributes = attributes.map(|change| Ino(change.ino)).collect();
         let mut moved = Vec::new();

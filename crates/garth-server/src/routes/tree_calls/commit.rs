@@ -58,7 +58,7 @@ pub(in crate::routes) async fn commit(
     let (account, asked) = (call.key.share(), ops.len());
     let mut room = call.answers.answer_if_long(account, asked * OUTCOME).await?;
     let is_durable = fields.durability == "durable";
-    let mut batch = Batch::new(ops).message(fields.message);
+    let mut batch = Batch::new(ops).message(fields.message).writes_only(!may_read);
     batch.preconditions = preconditions;
     batch.id = fields.id.map(|id| id.parse::<CommitId>()).transpose()?;
     let records = Records::of(call).await?;
@@ -172,16 +172,40 @@ fn conditions(sent: &RawValue) -> Result<Vec<(At, Precondition)>, Refusal> {
 }
 
 /// Refuses operations and conditions by which a key that may only write would learn what is stored: each
-/// answers a question about content with success or a conflict.
+/// answers a question about content, with success or a conflict, or with a new version or none.
 fn refuse_questions(ops: &[Op], conditions: &[(At, Precondition)]) -> Result<(), Refusal> {
-    let asks = ops.iter().any(|op| matches!(op, Op::Check { .. }));
-    if asks || conditions.iter().any(|(_, condition)| hashes(condition)) {
+    if ops.iter().any(asks) || conditions.iter().any(|(_, condition)| hashes(condition)) {
         let scope = Scope::FilesRead.as_str();
-        let message =
-            format!("operations `check` and conditions `sha256` need an API key with the scope `{scope}`");
+        let message = format!(
+            "operations `check`, `copy`, `copy_range` and `punch` and conditions `sha256` need an API key with the \
+             scope `{scope}`"
+        );
         return Err(Refusal::new(Code::Forbidden, message));
     }
     Ok(())
+}
+
+/// Returns true if the outcome of an operation depends on content or a size.
+fn asks(op: &Op) -> bool {
+    match op {
+        // A copy ends where its source ends, and counts against limits and quotas. A hole, and what is beyond
+        // the end, cannot be punched.
+        Op::Check { .. } | Op::Copy { .. } | Op::CopyRange { .. } | Op::Punch { .. } => true,
+        Op::Write { .. }
+        | Op::Append { .. }
+        | Op::Patch { .. }
+        | Op::Truncate { .. }
+        | Op::Mkdir { .. }
+        | Op::Symlink { .. }
+        | Op::Mknod { .. }
+        | Op::Link { .. }
+        | Op::Remove { .. }
+        | Op::Rename { .. }
+        | Op::SetAttrs { .. }
+        | Op::Snapshot { .. }
+        | Op::DropSnapshot { .. }
+        | Op::Misused { .. } => false,
+    }
 }
 
 fn hashes(condition: &Precondition) -> bool {
@@ -225,8 +249,14 @@ mod tests {
         assert!(hashes(&hash) && hashes(&hash.clone().negated()));
         assert!(!hashes(&Precondition::Exists.negated()));
         let at = At::Path(TreePath::root());
-        let check = Op::check(at.clone(), Precondition::Exists);
-        assert!(refuse_questions(&[check], &[]).is_err());
+        for op in [
+            Op::check(at.clone(), Precondition::Exists),
+            Op::copy(at.clone(), at.clone()),
+            Op::copy_range(at.clone(), 0, 1, at.clone(), 0),
+            Op::punch(at.clone(), 0, 1),
+        ] {
+            assert!(refuse_questions(&[op], &[]).is_err());
+        }
         assert!(refuse_questions(&[], &[(at.clone(), hash.negated())]).is_err());
         assert!(refuse_questions(&[Op::mkdir(at.clone())], &[(at, Precondition::Absent)]).is_ok());
     }

@@ -66,14 +66,17 @@ fn refusals_hide_content_from_write_only_keys() {
     let write = |path: &str, text: &str| json!({"ops": [{"op": "write", "path": path, "text": text}]});
     let part = |path: &str| (format!("/v1/fs{path}?offset=17"), b"x".to_vec());
     let batch = |ops: Value| ("/v1/batch".to_owned(), ops.to_string().into_bytes());
-    for (method, (target, body), code) in [
-        ("PATCH", part("/data/a.json"), "RULE_VIOLATION"),
-        ("PATCH", part("/link"), "RULE_VIOLATION"),
-        ("POST", batch(write("/link", r#"{"token":"canary"}"#)), "RULE_VIOLATION"),
-        ("POST", batch(write("/full/b", &"x".repeat(12_345))), "QUOTA_EXCEEDED"),
-        ("PUT", (target("/full/b"), vec![b'x'; 12_345]), "QUOTA_EXCEEDED"),
+    let (rule, quota) = (["RULE_VIOLATION"; 2], ["QUOTA_EXCEEDED"; 2]);
+    // The rule would judge content that the writer does not know.
+    let unread = ["FORBIDDEN", "RULE_VIOLATION"];
+    for (method, (target, body), codes) in [
+        ("PATCH", part("/data/a.json"), unread),
+        ("PATCH", part("/link"), unread),
+        ("POST", batch(write("/link", r#"{"token":"canary"}"#)), rule),
+        ("POST", batch(write("/full/b", &"x".repeat(12_345))), quota),
+        ("PUT", (target("/full/b"), vec![b'x'; 12_345]), quota),
     ] {
-        let told = [&writer, &both].map(|key| {
+        let told = [(&writer, codes[0]), (&both, codes[1])].map(|(key, code)| {
             let reply = server.request(method, &target, &headers(key, ""), &body);
             reply.refused(reply.status, code)
         });
@@ -82,6 +85,38 @@ fn refusals_hide_content_from_write_only_keys() {
         assert!(!tells(&told[0]) && told[0].contains("files:read"), "{target}: {}", told[0]);
         assert!(tells(&told[1]), "{target}: {}", told[1]);
     }
+}
+
+#[test]
+fn parts_tell_write_only_keys_no_size() {
+    let server = Server::start();
+    let rule = |pattern: &str, constraint: &str, terms: Value| {
+        let rule = json!({"pattern": pattern, "constraint": constraint, "terms": terms});
+        server.ok("admin/rules/set", rule.to_string());
+    };
+    rule("/small/**", "max-size", json!({"bytes": 400_000}));
+    rule("/logs/**", "append-only", json!({}));
+    put(&server, "/small/a", &bytes(3, 300_000));
+    put(&server, "/logs/a", b"canary");
+    let writer = server.key("acme", &[Scope::FilesWrite]);
+    let send = |method: &str, path: &str, body: &[u8]| {
+        server.request(method, &format!("/v1/fs{path}"), &headers(&writer, ""), body)
+    };
+    // Short content is part of the commit, long content is judged before it arrives. The answer is the same
+    // whether the file would become too long or not.
+    for size in [1, 90_000, 110_000, 300_000] {
+        send("PATCH", "/small/a", &bytes(4, size)).refused(403, "FORBIDDEN");
+        send("PATCH", "/small/a?offset=1", &bytes(4, size)).refused(403, "FORBIDDEN");
+    }
+    for offset in [0, 5, 6, 7] {
+        send("PATCH", &format!("/logs/a?offset={offset}"), b"x").refused(403, "FORBIDDEN");
+    }
+    // What is judged without stored content is allowed.
+    assert_eq!(send("PATCH", "/logs/a", b"x").status, 200);
+    assert_eq!(send("PATCH", "/small/new", b"x").status, 201);
+    assert_eq!(send("PUT", "/small/a", b"x").status, 200);
+    send("PUT", "/small/a", &bytes(4, 400_001)).refused(400, "RULE_VIOLATION");
+    assert_eq!(get(&server, "/logs/a").body, b"canaryx");
 }
 
 #[test]

@@ -158,6 +158,10 @@ fn key_that_only_writes_learns_nothing_of_content() {
         json!({"ops": [append], "preconditions": [[{"path": "/notes/a.md"}, hash]]}),
         json!({"ops": [append], "preconditions": [[{"path": "/notes/a.md"}, {"not": hash}]]}),
         json!({"ops": [append, {"check": {"at": {"path": "/notes/a.md"}, "that": "exists"}}]}),
+        // The answers would tell how long the file is, and which part of it is a hole.
+        body(&Batch::new([Op::copy_range(path("/notes/a.md"), 9, 1, path("/bin"), 0)])),
+        body(&Batch::new([Op::copy(path("/notes/a.md"), path("/copy"))])),
+        body(&Batch::new([Op::punch(path("/bin"), 9, 1)])),
     ] {
         assert!(post(batch).refused(403, "FORBIDDEN").contains("files:read"));
     }
@@ -177,4 +181,25 @@ fn key_that_only_writes_learns_nothing_of_content() {
     }
     let edit = json!({"path": "/notes/a.md", "old": "one", "new": "1"}).to_string();
     world.server.post_as(&key, "tree/edit", edit).refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn rules_tell_write_only_keys_nothing_through_views() {
+    let world = World::empty();
+    world.server.own("scout", "ann");
+    world.commit([Op::write(path("/agents/scout/kv/o.json"), "12").with_parents()]);
+    let key = world.server.key("acme", &[Scope::FilesWrite]);
+    let post = |name: &str, bytes: &str| {
+        let at = json!({"path": "/.agent/kv/o.json"});
+        let op = json!({name: {"at": at, "body": {"bytes": bytes}}});
+        let batch = json!({"agent": "scout", "user": "ann", "ops": [op]});
+        world.server.post_as(&key, "tree/commit", batch.to_string())
+    };
+    // `3` and `x`: one would be a value, the other one not.
+    for bytes in ["Mw==", "eA=="] {
+        let message = post("append", bytes).refused(403, "FORBIDDEN");
+        assert!(message.contains("files:read") && !message.contains("/kv"), "{message}");
+    }
+    assert_eq!(post("write", "Mw==").status, 200);
+    post("write", "eA==").refused(400, "RULE_VIOLATION");
 }

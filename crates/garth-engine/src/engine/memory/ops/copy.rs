@@ -65,6 +65,8 @@ impl<'a> Scratch<'a> {
         }
         self.count_copied(0, &source.node.content).map_err(|error| error.about(&to))?;
         self.edited(old, 0);
+        self.laid.own.remove(&old);
+        self.laid.rewritten.insert(old);
         self.modify(old).content = source.node.content.written(self.seq);
         self.copy_attributes(&source.node, old).map_err(|error| error.about(&to))?;
         self.log_node(ChangeKind::Modified, old);
