@@ -30,6 +30,9 @@ pub const UPLOAD_LIFETIME: i64 = 24 * 60 * 60;
 /// Bytes after which content that arrives is judged again.
 const STEP: u64 = 64 << 20;
 
+/// Bytes after which content of unknown length is judged again. As many are counted ahead.
+const UNKNOWN_STEP: u64 = 1 << 20;
+
 /// Use of content that arrives, by which it is judged.
 #[derive(Clone, Copy, Debug)]
 enum Use {
@@ -48,11 +51,10 @@ struct Place {
 }
 
 impl Place {
-    /// Returns content of `length` bytes for this place, as it is judged.
+    /// Returns content of `length` bytes for this place, as it is judged, without what it takes of the room.
     fn incoming(&self, length: u64, room: u64) -> Incoming {
-        let Use::File(part, before) = self.of else {
-            return Incoming { length, size: length, growth: 0, room };
-        };
+        let content = Incoming { length, size: length, room, ..Incoming::default() };
+        let Use::File(part, before) = self.of else { return content };
         let size_after = |before: u64| match part {
             Part::Whole | Part::FreeName => length,
             Part::End => before.saturating_add(length),
@@ -60,15 +62,23 @@ impl Place {
         };
         // A refusal by size would tell who only writes how long the file was.
         let size = size_after(if self.writes_only { 0 } else { before });
-        Incoming { length, size, growth: size_after(before).saturating_sub(before), room }
+        Incoming { size, growth: size_after(before).saturating_sub(before), ..content }
     }
+}
+
+/// Upload in progress.
+struct UploadProgress {
+    upload: Box<dyn Upload>,
+    /// Bytes that have arrived.
+    arrived: u64,
+    /// Number of bytes up to which the tree has admitted them.
+    admitted: u64,
 }
 
 /// Content that has arrived.
 enum Received {
     Short(Bytes),
-    /// Content with its length.
-    Long(Box<dyn Upload>, u64),
+    Long(UploadProgress),
 }
 
 /// Write of a file, without its content.
@@ -249,10 +259,7 @@ impl Files<'_> {
         let written = once.run(async {
             let upload = match received {
                 Received::Short(bytes) => return self.written(&once, path, write, Body::Bytes(bytes)).await,
-                Received::Long(upload, length) => {
-                    self.admit(&place, length, self.expected.room).await?;
-                    upload
-                }
+                Received::Long(begun) => self.all_of(&place, begun).await?,
             };
             // The tree may have changed while the content arrived. What is refused now is not stored at all.
             self.foresee(path, write).await?;
@@ -282,25 +289,23 @@ impl Files<'_> {
         let prepare = async {
             let place = Place { at: At::from(at), of: Use::Later, writes_only: self.writes_only };
             self.admit_expected(&place).await?;
-            Ok::<_, Error>(place)
+            let begun = self.begin(&place).await?;
+            Ok::<_, Error>((place, begun))
         };
-        let Some(place) = self.unless_known(prepare).await? else {
+        let Some((place, mut begun)) = self.unless_known(prepare).await? else {
             return self.repeated(content).await;
         };
-        let (mut upload, mut hash, mut arrived) = (self.fs.stage(&place.at).await?, Sha256::new(), 0);
-        let mut content = std::pin::pin!(content);
+        let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
         while let Some(piece) = content.next().await {
             let piece = piece?;
             if self.once.records() {
                 hash.update(&piece);
             }
-            self.admit_piece(&place, &mut arrived, piece.len()).await?;
-            add(&mut upload, piece).await?;
+            self.add(&place, &mut begun, piece).await?;
         }
         let once = self.once.with_body(&hash.finalize().into()).await?;
         let finished = async {
-            self.admit(&place, arrived, self.expected.room).await?;
-            let staged = upload.finish().await?;
+            let staged = self.all_of(&place, begun).await?.finish().await?;
             let uploaded =
                 Uploaded { staged: staged.clone(), expires_at: env.now().plus_seconds(UPLOAD_LIFETIME) };
             let batch = Batch::new([]).author(self.author.clone()).message(self.message.clone());
@@ -360,7 +365,7 @@ impl Files<'_> {
 
     /// Prepares the first attempt of a request; returns `None` for a repeat, which is answered even if the
     /// first attempt has made its conditions false.
-    async fn unless_known(&self, prepare: impl Future<Output = Result<Place>>) -> Result<Option<Place>> {
+    async fn unless_known<T>(&self, prepare: impl Future<Output = Result<T>>) -> Result<Option<T>> {
         if self.once.is_known().await? {
             return Ok(None);
         }
@@ -439,22 +444,51 @@ impl Files<'_> {
             return Ok(());
         }
         let length = length.unwrap_or(0);
-        let rest = room.checked_sub(length).ok_or_else(|| too_long(room))?;
-        self.admit(place, length, rest).await
-    }
-
-    /// Counts a piece of content that arrives, and fails if the tree refuses as much.
-    async fn admit_piece(&self, place: &Place, arrived: &mut u64, piece: usize) -> Result<()> {
-        let before = *arrived;
-        *arrived = before.saturating_add(piece as u64);
-        if before / STEP == *arrived / STEP {
-            return Ok(());
+        if length > room {
+            return Err(too_long(room));
         }
-        self.admit(place, *arrived, self.expected.room).await
+        let content = Incoming { arrives: length, ..place.incoming(length, room) };
+        self.fs.admit(&place.at, &content).await
     }
 
-    async fn admit(&self, place: &Place, length: u64, room: u64) -> Result<()> {
-        self.fs.admit(&place.at, &place.incoming(length, room)).await
+    /// Begins an upload. It is admitted again, because others may have been admitted at the same time: from
+    /// now on each of them counts the others.
+    async fn begin(&self, place: &Place) -> Result<UploadProgress> {
+        let mut begun = UploadProgress { upload: self.fs.stage(&place.at).await?, arrived: 0, admitted: 0 };
+        self.admit_more(place, &mut begun).await?;
+        Ok(begun)
+    }
+
+    /// Adds a piece of content, which may be empty, and fails if the tree refuses as much.
+    async fn add(&self, place: &Place, begun: &mut UploadProgress, piece: Bytes) -> Result<()> {
+        begun.arrived = begun.arrived.saturating_add(piece.len() as u64);
+        if begun.arrived > begun.admitted {
+            self.admit_more(place, begun).await?;
+        }
+        if piece.is_empty() { Ok(()) } else { begun.upload.write(piece).await }
+    }
+
+    /// Returns an upload whose content has arrived, unless the tree refuses it.
+    async fn all_of(&self, place: &Place, mut begun: UploadProgress) -> Result<Box<dyn Upload>> {
+        begun.upload.expects(begun.arrived);
+        self.admit(place, begun.arrived).await?;
+        Ok(begun.upload)
+    }
+
+    async fn admit_more(&self, place: &Place, begun: &mut UploadProgress) -> Result<()> {
+        let Expected { length, room } = self.expected;
+        let step = if length.is_some() { STEP } else { UNKNOWN_STEP };
+        begun.admitted = begun.arrived.saturating_add(step);
+        // Content that fills the room is not refused for bytes that may not follow.
+        let ahead = begun.admitted.min(room).max(begun.arrived);
+        begun.upload.expects(length.unwrap_or(ahead));
+        self.admit(place, begun.arrived.max(length.unwrap_or(0))).await
+    }
+
+    /// Fails if the tree refuses content of this length, whose upload counts already.
+    async fn admit(&self, place: &Place, length: u64) -> Result<()> {
+        let content = Incoming { has_begun: true, ..place.incoming(length, self.expected.room) };
+        self.fs.admit(&place.at, &content).await
     }
 
     /// Receives the content of a file, and returns it with its hash.
@@ -464,28 +498,26 @@ impl Files<'_> {
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<(Received, [u8; 32])> {
         let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
-        let (mut held, mut upload): (BytesMut, Option<Box<dyn Upload>>) = (BytesMut::new(), None);
-        let mut arrived = 0;
+        let (mut held, mut begun): (BytesMut, Option<UploadProgress>) = (BytesMut::new(), None);
         while let Some(piece) = content.next().await {
             let piece = piece?;
             // The hash is part of the recorded request, so that a repeat with other content is noticed.
             if self.once.records() {
                 hash.update(&piece);
             }
-            self.admit_piece(place, &mut arrived, piece.len()).await?;
-            if let Some(upload) = &mut upload {
-                add(upload, piece).await?;
+            if let Some(begun) = &mut begun {
+                self.add(place, begun, piece).await?;
             } else if held.len() + piece.len() <= INLINE {
                 held.extend_from_slice(&piece);
             } else {
-                let mut begun = self.fs.stage(&place.at).await?;
-                add(&mut begun, std::mem::take(&mut held).freeze()).await?;
-                add(&mut begun, piece).await?;
-                upload = Some(begun);
+                let mut long = self.begin(place).await?;
+                self.add(place, &mut long, std::mem::take(&mut held).freeze()).await?;
+                self.add(place, &mut long, piece).await?;
+                begun = Some(long);
             }
         }
-        let received = match upload {
-            Some(upload) => Received::Long(upload, arrived),
+        let received = match begun {
+            Some(begun) => Received::Long(begun),
             None => Received::Short(held.freeze()),
         };
         Ok((received, hash.finalize().into()))
@@ -495,11 +527,6 @@ impl Files<'_> {
 fn too_long(room: u64) -> Error {
     let message = format!("the content of one request may have at most {room} bytes");
     Error::new(ErrorKind::QuotaExceeded, message)
-}
-
-/// Adds a piece, which may be empty, to an upload.
-async fn add(upload: &mut Box<dyn Upload>, piece: Bytes) -> Result<()> {
-    if piece.is_empty() { Ok(()) } else { upload.write(piece).await }
 }
 
 /// Returns false if a condition does not hold for a node, or for a missing one. A hash is left to the commit.

@@ -414,7 +414,7 @@ async fn uploads_are_bounded_and_get_free_names() {
     upload.write(most.into()).await.unwrap();
     assert!(upload.write("x".into()).await.unwrap_err().is(ErrorKind::TooLarge));
     // A service asks before it receives content: the limit is one on the content, not on the file.
-    let added = Incoming { length: 1, size: (1 << 20) + 1, growth: 1, room: u64::MAX };
+    let added = Incoming { length: 1, size: (1 << 20) + 1, growth: 1, room: u64::MAX, ..Incoming::default() };
     tree.admit(&At::Path(p("/most")), &added).await.unwrap();
     let longer = Incoming { length: (1 << 20) + 1, ..added };
     assert!(tree.admit(&At::Path(p("/most")), &longer).await.unwrap_err().is(ErrorKind::TooLarge));

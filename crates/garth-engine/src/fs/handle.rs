@@ -66,6 +66,10 @@ pub trait OpenFile: OpenNode {
 /// An upload in progress. Dropped before `finish`, it is abandoned.
 #[async_trait]
 pub trait Upload: Send + fmt::Debug {
+    /// Says how many bytes the upload will have, as far as that is known. From then on they count as uploads
+    /// of its owner, before they arrive. A later number replaces it.
+    fn expects(&mut self, _length: u64) {}
+
     /// Adds bytes at the end.
     async fn write(&mut self, bytes: Bytes) -> Result<()>;
 
@@ -82,11 +86,16 @@ pub struct Incoming {
     pub size: u64,
     /// Least number of bytes by which the content below the path will grow.
     pub growth: u64,
-    /// Limit on the bytes of uploads that no commit has used, or of those given up and not yet removed.
+    /// Limit on the bytes of uploads that arrive, that no commit has used, or that were given up and are not
+    /// yet removed.
     pub room: u64,
+    /// Bytes that take room as well: those that the upload of this content does not expect yet.
+    pub arrives: u64,
+    /// True if the upload of this content has begun. It is counted with the others then.
+    pub has_begun: bool,
 }
 
-/// Limit on the uploads of one owner that no commit has used, for content that is admitted.
+/// Limit on the uploads of one owner that arrive or that no commit has used, for content that is admitted.
 pub const MAX_UPLOADS: u64 = 1000;
 
 /// Bytes that one step of [`OpenFile::stream`] reads: the size of the largest extent.

@@ -71,6 +71,10 @@ pub(super) struct LimitedUpload {
 
 #[async_trait]
 impl Upload for LimitedUpload {
+    fn expects(&mut self, length: u64) {
+        self.inner.expects(length);
+    }
+
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         self.size += bytes.len() as u64;
         // Before the bytes are stored.

@@ -218,6 +218,28 @@ fn parts_of_long_files_are_joined_by_a_batch() {
 }
 
 #[test]
+fn uploads_that_arrive_at_once_share_their_room() {
+    let server = Server::start_with(Options::default().limits(Limits::default().upload_room(16 * MIB)));
+    let upload = |body: &[u8]| server.request("POST", "/v1/uploads", &headers(&server.key, ""), body);
+    let head = format!(
+        "POST /v1/uploads HTTP/1.1\r\nhost: x\r\n{}expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        headers(&server.key, ""),
+        9 * MIB
+    );
+    let mut connection = Connection::open(server.address);
+    connection.send(head.as_bytes());
+    // The server asks for the content once its room is taken.
+    assert_eq!(connection.reply().status, 100);
+    let message = upload(&bytes(2, 9 * MIB)).refused(403, "QUOTA_EXCEEDED");
+    assert!(message.contains("16777216"), "{message}");
+    send(&server, "PUT", "/b", "", &bytes(2, 9 * MIB)).refused(403, "QUOTA_EXCEEDED");
+    assert_eq!(upload(&bytes(3, 7 * MIB)).status, 200);
+    connection.send(&bytes(1, 9 * MIB));
+    assert_eq!(connection.reply().status, 200);
+    upload(&bytes(4, MIB)).refused(403, "QUOTA_EXCEEDED");
+}
+
+#[test]
 fn stalled_uploads_end() {
     let server = Server::start_impatient();
     let head = format!(

@@ -46,6 +46,8 @@ pub(crate) struct SqliteUpload {
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<PlacedChunk>,
+    /// Bytes with which it is counted as arriving: those of the pack, or as many as are expected.
+    counted: u64,
     /// True once the pack may exist.
     begun: bool,
     /// True if a step failed or its future was dropped: the content of the pack is unknown.
@@ -78,6 +80,7 @@ fn failed(error: std::io::Error) -> Error {
 impl SqliteUpload {
     pub(crate) fn new(writer: Arc<Writer>, owner: String) -> Result<Self> {
         let id = u128::from_be_bytes(writer.runtime().env().random()?);
+        writer.arriving().begin(&owner);
         Ok(Self {
             writer,
             id,
@@ -85,6 +88,7 @@ impl SqliteUpload {
             held: BytesMut::new(),
             pack: None,
             placed: Vec::new(),
+            counted: 0,
             begun: false,
             broken: false,
             finished: false,
@@ -174,9 +178,15 @@ impl SqliteUpload {
         let pack = self.begin_pack().await?;
         let placed = PlacedChunk { sum, pos: pack.size, len: length as u64 };
         pack.size += length as u64;
+        let size = pack.size;
         self.placed.push(placed);
-        self.writer.arriving().add(&self.owner, length as u64);
+        self.count(self.counted.max(size));
         Ok(())
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.writer.arriving().count(&self.owner, self.counted, bytes);
+        self.counted = bytes;
     }
 
     fn size(&self) -> u64 {
@@ -186,6 +196,11 @@ impl SqliteUpload {
 
 #[async_trait]
 impl Upload for SqliteUpload {
+    fn expects(&mut self, length: u64) {
+        let arrived = self.pack.as_ref().map_or(0, |pack| pack.size);
+        self.count(length.min(MAX_FILE).max(arrived));
+    }
+
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         // Before `step`: a refused write leaves the upload usable.
         if self.size() + bytes.len() as u64 > MAX_FILE {
@@ -255,7 +270,7 @@ impl Upload for SqliteUpload {
 
 impl Drop for SqliteUpload {
     fn drop(&mut self) {
-        self.writer.arriving().take(&self.owner, self.pack.as_ref().map_or(0, |pack| pack.size));
+        self.writer.arriving().end(&self.owner, self.counted);
         if self.finished || !self.begun {
             return;
         }

@@ -191,7 +191,7 @@ impl Writer {
         &self.packs
     }
 
-    /// Returns the bytes of uploads in progress.
+    /// Returns the uploads in progress.
     pub(crate) fn arriving(&self) -> &Arriving {
         &self.arriving
     }

@@ -184,16 +184,52 @@ mod tests {
     }
 
     #[test]
+    fn uploads_that_arrive_count_as_they_are_expected() {
+        let account = account();
+        let room = LONG as u64;
+        let content = |arrives| Incoming { room, arrives, ..Incoming::default() };
+        let own = Incoming { has_begun: true, ..content(0) };
+        let admits = |content| match account.admit("/a", content) {
+            Ok(()) => true,
+            Err(error) => {
+                assert!(error.is(ErrorKind::QuotaExceeded), "{error}");
+                assert!(error.message().contains(&room.to_string()), "{error}");
+                false
+            }
+        };
+        assert!(admits(content(room)) && !admits(content(room + 1)));
+        let mut arriving = block_on(account.fs.stage(&at("/a"))).unwrap();
+        arriving.expects(room - 1);
+        assert!(admits(content(1)) && admits(own) && !admits(content(2)));
+        // Bytes that were expected count once, and those beyond as well.
+        block_on(arriving.write(vec![2; LONG].into())).unwrap();
+        assert!(admits(content(1)) && !admits(content(2)));
+        block_on(arriving.finish()).unwrap();
+        assert!(admits(content(0)) && !admits(content(1)));
+        let mut others: Vec<_> =
+            (1..MAX_UPLOADS).map(|_| block_on(account.fs.stage(&at("/a"))).unwrap()).collect();
+        assert!(admits(own) && !admits(content(0)), "one is finished");
+        others.pop();
+        assert!(admits(content(0)));
+        let mut larger = others.pop().unwrap();
+        larger.expects(u64::MAX);
+        assert!(!admits(content(0)));
+        drop((larger, others));
+        assert!(admits(content(0)));
+    }
+
+    #[test]
     fn quota_refuses_growth_before_content() {
         let account = account();
         let limits = Limits { bytes: Some(100), entries: None };
         let path = TreePath::parse("/q").unwrap();
         block_on(crate::fs::store::AccountStore::set_quota(&*account.fs, &path, limits)).unwrap();
-        let content = |growth| Incoming { length: growth, size: growth, growth, room: u64::MAX };
+        let content =
+            |growth| Incoming { length: growth, size: growth, growth, room: u64::MAX, ..Incoming::default() };
         account.admit("/q/a", content(100)).unwrap();
         account.admit("/other", content(101)).unwrap();
         assert!(account.admit("/q/a", content(101)).unwrap_err().is(ErrorKind::QuotaExceeded));
-        let larger = Incoming { length: 101, size: 101, growth: 0, room: u64::MAX };
+        let larger = Incoming { growth: 0, ..content(101) };
         assert!(account.admit("/q/a", larger).unwrap_err().is(ErrorKind::QuotaExceeded));
     }
 }

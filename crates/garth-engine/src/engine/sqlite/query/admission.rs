@@ -9,9 +9,10 @@ use crate::rule::quota::{Count, refuse};
 use crate::sqlite::DbResult;
 
 impl ReadView<'_> {
-    /// Implements `FileSystem::admit`. `arriving` are the bytes of the owner's uploads in progress.
-    pub(crate) fn admit(&self, at: &At, content: &Incoming, arriving: u64) -> DbResult<()> {
-        self.check_room(content.room, arriving)?;
+    /// Implements `FileSystem::admit`. `arriving` are the owner's uploads in progress. They were counted
+    /// before this view began: one that has finished since counts twice, never not at all.
+    pub(crate) fn admit(&self, at: &At, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
+        self.check_room(content, arriving)?;
         let At::Path(path) = at else { return Ok(()) };
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
         self.reach.check_write(path, content.size, &rules)?;
@@ -26,16 +27,19 @@ impl ReadView<'_> {
         Ok(refuse(&self.reach.within, counted)?)
     }
 
-    fn check_room(&self, room: u64, arriving: u64) -> DbResult<()> {
+    fn check_room(&self, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
         let held = staged::held(self.conn, self.reach.owner_key(), Timestamp(self.time))?;
+        let uploads = held.uploads + arriving.uploads + u64::from(!content.has_begun);
+        let bytes = held.bytes.saturating_add(arriving.bytes).saturating_add(content.arrives);
         // Removed uploads take their room until the grace period of their files is over.
-        let bytes = held.bytes.saturating_add(arriving).saturating_add(packs::doomed_bytes(self.conn)?);
-        if bytes <= room && held.uploads < MAX_UPLOADS {
+        let bytes = bytes.saturating_add(packs::doomed_bytes(self.conn)?);
+        let room = content.room;
+        if bytes <= room && uploads <= MAX_UPLOADS {
             return Ok(());
         }
         let message = format!(
-            "uploads that no commit has used may have {room} bytes and be {MAX_UPLOADS}; commit or discard \
-             some of them, or wait until they expire"
+            "uploads that arrive or that no commit has used may have {room} bytes and be {MAX_UPLOADS}; \
+             commit or discard some of them, or wait until they expire"
         );
         Err(Error::new(ErrorKind::QuotaExceeded, message).into())
     }

@@ -74,20 +74,21 @@ pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<StagedRow>
     found.map(|(owner, json)| Ok(StagedRow { owner, pieces: parse(&json)? })).transpose()
 }
 
-/// Finished uploads of an owner that no commit has used.
-pub(crate) struct HeldUploads {
+/// Number and bytes of uploads of an owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UploadCount {
     pub(crate) uploads: u64,
     /// Bytes of their pack files.
     pub(crate) bytes: u64,
 }
 
-/// Returns the finished uploads of an owner whose leases have not ended.
-pub(crate) fn held(conn: &Connection, owner: &str, now: Timestamp) -> DbResult<HeldUploads> {
+/// Counts the finished uploads of an owner that no commit has used and whose leases have not ended.
+pub(crate) fn held(conn: &Connection, owner: &str, now: Timestamp) -> DbResult<UploadCount> {
     // Content without a pack file has at most one chunk, so the number of uploads bounds it.
     let sql = "SELECT count(*), coalesce(sum(pack.size), 0)
          FROM staged LEFT JOIN pack ON pack.file = lower(hex(staged.id)) || '.pack'
          WHERE staged.lease > ?2 AND staged.owner = ?1 AND staged.pieces IS NOT NULL";
-    let row = |row: &Row<'_>| Ok(HeldUploads { uploads: row.get(0)?, bytes: row.get(1)? });
+    let row = |row: &Row<'_>| Ok(UploadCount { uploads: row.get(0)?, bytes: row.get(1)? });
     Ok(conn.prepare_cached(sql)?.query_row(params![owner, now.0], row)?)
 }
 
