@@ -22,7 +22,7 @@ const SHUT: &str = "PRIVATE";
 struct World {
     fs: Arc<SqliteFs>,
     view: Arc<dyn FileSystem>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 fn to(gates: Vec<Gate>) -> Confinement {
@@ -50,7 +50,7 @@ impl World {
         let fs = SqliteFs::open(folder.path(), Env::system(), registry()).unwrap();
         fs.commit(Batch::new([Op::mkdir(p("/nodes")), Op::mkdir(p("/free"))])).await.unwrap();
         let view = fs.confined(&to(vec![gate()])).await.unwrap();
-        Self { fs, view, _folder: folder }
+        Self { fs, view, folder }
     }
 
     /// Creates an entry, and returns the commit.
@@ -251,6 +251,29 @@ async fn entry_created_later_is_judged_as_well() {
     assert_eq!(view.read_to_string("/nodes/b/log").await.unwrap(), "other");
     world.fs.write("/nodes/b/.status", SHUT).await.unwrap();
     assert!(listed(view).await.is_empty());
+}
+
+#[tokio::test]
+async fn entry_with_damaged_file_is_hidden() {
+    let world = World::new().await;
+    let view = &*world.view;
+    world.put("bad", OPEN, "bad").await;
+    let raw = rusqlite::Connection::open(world.folder.path().join("tree.db")).unwrap();
+    let is_open = "data = CAST('ACTIVE' AS BLOB)";
+    let damage = format!("UPDATE chunk SET data = zeroblob(len) WHERE {is_open}");
+    // Its own file, and that in `sub`.
+    assert_eq!(raw.execute(&damage, []).unwrap(), 2);
+    let file = At::Path(p("/nodes/bad/.status"));
+    assert!(world.fs.fetch(&file, ByteRange::ALL).await.unwrap_err().is(ErrorKind::Corrupt));
+    world.put("seen", OPEN, "seen").await;
+    assert_eq!(listed(view).await, ["seen"]);
+    assert_eq!(walked(view).await, files("seen"));
+    assert!(view.lookup("/nodes/bad/log").await.unwrap().is_none());
+    assert_eq!(world.refused(Op::remove(p("/nodes/bad/log"))).await, ErrorKind::NotFound);
+    // It is judged again once it can be read.
+    let restore = format!("UPDATE chunk SET {is_open} WHERE data = zeroblob(len)");
+    assert_eq!(raw.execute(&restore, []).unwrap(), 2);
+    assert_eq!(listed(view).await, ["bad", "seen"]);
 }
 
 #[tokio::test]
