@@ -351,6 +351,29 @@ async fn gated_directory_does_not_show_its_changes() {
 }
 
 #[tokio::test]
+async fn condition_on_a_child_is_on_the_version_shown() {
+    let world = World::new().await;
+    world.fs.commit(Op::mkdir(p("/free/in")).into()).await.unwrap();
+    let view = world.fs.confined(&to(vec![Gate { dir: p("/free/in"), ..gate() }])).await.unwrap();
+    let shown = view.entry("/free/in").await.unwrap().version;
+    world.fs.write("/free/in/file", "hidden").await.unwrap();
+    let real = world.fs.entry("/free/in").await.unwrap().version;
+    assert_ne!(shown, real);
+    let (above, child) = (world.ino("/free").await, name("in"));
+    for at in [At::Path(p("/free/in")), At::Node(shown.ino), At::Child(above, child)] {
+        let on = async |version| {
+            let batch = Batch::new([Op::write(p("/free/f"), "x")]);
+            view.commit(batch.require(at.clone(), Precondition::Version(version))).await.is_ok()
+        };
+        assert!(on(shown).await && !on(real).await, "{at}");
+        let checked = async |version| {
+            view.commit(Op::check(at.clone(), Precondition::Version(version)).into()).await.is_ok()
+        };
+        assert!(checked(shown).await && !checked(real).await, "{at}");
+    }
+}
+
+#[tokio::test]
 async fn pages_are_full_whatever_is_hidden() {
     let world = World::new().await;
     let ops = (0..40).flat_map(|n| entry(&format!("e{n:02}"), if n % 10 == 9 { OPEN } else { SHUT }, "x"));

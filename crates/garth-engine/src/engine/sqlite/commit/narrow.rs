@@ -20,7 +20,10 @@ const NO_NAME: &str = "\0";
 pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> DbResult<Batch> {
     let gates = reach.gates.for_a_write();
     let left_out = gates.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME)).collect();
-    let (places, judged) = (Within::new(gates.directories().cloned()), BTreeSet::new());
+    // A batch can also address a gated directory as a child of the one above.
+    let above = gates.directories().filter_map(TreePath::parent).filter(|above| !above.is_root());
+    let places = Within::new(gates.directories().cloned().chain(above));
+    let judged = BTreeSet::new();
     let mut narrowing = Narrowing { files, places, gates, judged, left_out };
     let mut batch = batch.clone();
     // Garth's own conditions are on what it has read of the account.
@@ -51,7 +54,7 @@ pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> D
 
 struct Narrowing<'a> {
     files: &'a GateFiles<'a>,
-    /// Gated directories.
+    /// Gated directories, and those above them.
     places: Within,
     gates: Gates,
     /// Judged entries, each with the commit whose state was judged: most batches address many files of one.
@@ -72,7 +75,7 @@ impl Narrowing<'_> {
         Ok(())
     }
 
-    /// Returns the paths of an address, as far as they may be in a gated directory.
+    /// Returns the paths of an address, as far as they may be gated directories, or in one.
     fn paths(&self, at: &At, seq: u64) -> DbResult<Vec<TreePath>> {
         let mut paths = Vec::new();
         match at {
