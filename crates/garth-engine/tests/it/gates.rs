@@ -348,6 +348,20 @@ async fn gated_directory_does_not_show_its_changes() {
         view.commit(batch.require(at.clone(), Precondition::Version(version))).await.is_ok()
     };
     assert!(on(before.version).await && !on(real.version).await);
+    // Nor does a commit answer with another one.
+    let narrow = Confinement::new(Within::new([p("/nodes")]), Owner::new("narrow").unwrap());
+    let narrow = fs.confined(&narrow.gated(vec![gate()])).await.unwrap();
+    let node = At::Node(before.ino);
+    for op in [
+        Op::check(at.clone(), Precondition::Exists),
+        Op::check(node.clone(), Precondition::Exists),
+        Op::mkdir_all(at.clone()),
+        Op::snapshot("now"),
+        Op::set_attrs(node, SetAttrs::new().mode(0o700)),
+    ] {
+        let commit = narrow.commit(op.clone().into()).await.unwrap();
+        assert_eq!(commit.version(0), before.version, "{op:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,14 +1,17 @@
 //! Batches through gates. Before a batch is planned, the entries that it addresses are judged on the state
-//! that it finds, and the hidden ones are left out of its reach. The planner knows nothing of gates.
+//! that it finds, and the hidden ones are left out of its reach. The planner knows nothing of gates, so its
+//! outcomes are masked.
 
 use std::collections::BTreeSet;
+
+use rusqlite::Connection;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::gates::{GateFiles, Gates};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes};
-use crate::model::{Access, At, Batch, Ino, Op, Precondition, Seq, VersionId, Within};
+use crate::model::{Access, At, Batch, Commit, Ino, Op, Precondition, Seq, VersionId, Within};
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
 
@@ -50,6 +53,20 @@ pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> D
     batch.within = Some(narrow(batch.within.take().unwrap_or_else(|| reach.within.clone())));
     batch.added.within = batch.added.within.take().map(narrow);
     Ok(batch)
+}
+
+/// Replaces the versions of gated directories in the outcomes of a planned commit by those that a view shows.
+/// Called before its rows are written.
+pub(crate) fn mask(conn: &Connection, gates: &Gates, commit: &mut Commit) -> DbResult<()> {
+    for path in gates.directories() {
+        let Some((dir, name)) = path.key().rsplit_once('/') else { continue };
+        // One that the commit creates has no other version yet.
+        let Some(row) = live_names::get(conn, dir, name)? else { continue };
+        for outcome in commit.outcomes.iter_mut().filter(|outcome| outcome.ino.0 == row.ino) {
+            outcome.version.seq = Seq(row.since);
+        }
+    }
+    Ok(())
 }
 
 struct Narrowing<'a> {
