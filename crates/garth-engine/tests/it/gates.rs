@@ -434,6 +434,41 @@ async fn pages_are_full_whatever_is_hidden() {
 }
 
 #[tokio::test]
+async fn walk_skips_hidden_entries_and_not_their_neighbours() {
+    let world = World::new().await;
+    // In the order of keys, `a-b` is between `a` and what is below `a/sub`, and `a0` follows that.
+    let all = [("a", SHUT), ("a-b", OPEN), ("a0", OPEN), ("b", SHUT), ("c", SHUT), ("c.d", OPEN)];
+    for (name, status) in all {
+        world.put(name, status, "x").await;
+        let many = (0..150).map(|n| Op::write(p(&format!("/nodes/{name}/sub/{n:03}")), "x"));
+        world.fs.commit(Batch::new(many)).await.unwrap();
+    }
+    let now = walked(&*world.view).await;
+    assert_eq!(now.len(), 3 * (6 + 150));
+    let seen = ["/nodes/a-b", "/nodes/a0", "/nodes/c.d"];
+    assert!(now.iter().all(|path| seen.into_iter().any(|top| path.starts_with(top))), "{now:?}");
+    let past = Moment::Seq(world.fs.head().await.unwrap().seq);
+    // Some names of this state end, and others stay.
+    for name in ["a", "a0", "c"] {
+        world.remove(name).await;
+    }
+    let past = world.view.as_of(&past).await.unwrap();
+    assert_eq!(walked(&*past).await, now);
+    for limit in [7, 100] {
+        let (mut paths, mut page) = (Vec::new(), WalkPage::default().limit(limit));
+        loop {
+            let found = past.walk(&At::Path(p("/nodes")), &page).await.unwrap();
+            page.after = found.items.last().map(|item| item.path.clone());
+            paths.extend(found.items.into_iter().map(|item| item.path.to_string()));
+            if !found.more {
+                break;
+            }
+        }
+        assert_eq!(paths, now, "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn only_stores_of_accounts_have_gates() {
     let memory = MemoryFs::new(Env::system(), registry());
     let refused = memory.confined(&to(vec![gate()])).await.unwrap_err();
