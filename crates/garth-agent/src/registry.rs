@@ -17,7 +17,7 @@ use garth_engine::rule::{Constraint, Registry, Rule};
 /// Version of the set. Increment it with each change of a rule, or of the keys that a projection derives. An
 /// older garth then no longer writes to the account, and a newer one derives all keys again. A check that
 /// only refuses more new lines, and changes no key, needs no increment: older lines are read as before.
-const VERSION: u64 = 11;
+const VERSION: u64 = 12;
 
 /// Limit on the bytes of a value of the key-value interface: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;

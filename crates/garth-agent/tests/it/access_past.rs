@@ -209,3 +209,26 @@ async fn directory_of_sessions_tells_of_no_hidden_one() {
     let found = futures::future::join_all(calls).await;
     assert_eq!(found.iter().filter(|(_, created)| *created).count(), 1, "{found:?}");
 }
+
+#[tokio::test]
+async fn session_of_unknown_class_is_hidden() {
+    let account = Account::new(OWNER).await;
+    let main = account.access(&ann(Class::Main)).await;
+    let tree = account.tree(&ann(Class::Dm)).await;
+    say(&account, &main, "work", SECRET).await;
+    let meta = p("/users/ann/agents/scout/session/work/meta.json");
+    let known = account.text(meta.as_str()).await.replace("\"class\": \"main\"", "\"class\": \"group\"");
+    let file = format!("{}/messages.jsonl", places("work")[0]);
+    for (class, is_seen) in [
+        ("\"class\": \"group\"", true),
+        ("\"class\": \"channel\"", false),
+        ("\"class\": 3", false),
+        ("\"class\": \"group\", \"class\": \"group\"", false),
+        ("\"no_class\": \"group\"", false),
+    ] {
+        let text = known.replace("\"class\": \"group\"", class);
+        assert!(text.contains(class), "{text}");
+        account.store.commit(Batch::new([Op::write(meta.clone(), text)]).by_garth()).await.unwrap();
+        assert_eq!(tree.exists(&file).await.unwrap(), is_seen, "{class}");
+    }
+}

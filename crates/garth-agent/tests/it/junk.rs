@@ -298,16 +298,16 @@ async fn repair_restores_damaged_meta_json() {
 }
 
 #[tokio::test]
-async fn repaired_meta_without_history_is_group() {
+async fn repaired_meta_without_history_is_main() {
     let (fs, _folder) = account().await;
     let own = sessions(&*fs);
-    let junk = Op::write(path("meta.json"), "{\"class\":\"main\",").with_parents();
+    let junk = Op::write(path("meta.json"), "{\"class\":\"group\",").with_parents();
     fs.commit(Batch::new([junk]).by_garth()).await.unwrap();
     own.mend(SESSION).await.unwrap().expect("it was damaged");
     let meta = own.get(SESSION).await.unwrap().meta;
     assert_eq!(
         (meta.class.as_str(), &*meta.name, &*meta.agent, &*meta.user),
-        ("group", SESSION, "coder", "default")
+        ("main", SESSION, "coder", "default")
     );
     assert_eq!(meta.id.len(), 36);
 }

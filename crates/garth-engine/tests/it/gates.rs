@@ -22,7 +22,7 @@ const SHUT: &str = "PRIVATE";
 struct World {
     fs: Arc<SqliteFs>,
     view: Arc<dyn FileSystem>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 fn to(gates: Vec<Gate>) -> Confinement {
@@ -50,7 +50,7 @@ impl World {
         let fs = SqliteFs::open(folder.path(), Env::system(), registry()).unwrap();
         fs.commit(Batch::new([Op::mkdir(p("/nodes")), Op::mkdir(p("/free"))])).await.unwrap();
         let view = fs.confined(&to(vec![gate()])).await.unwrap();
-        Self { fs, view, _folder: folder }
+        Self { fs, view, folder }
     }
 
     /// Creates an entry, and returns the commit.
@@ -254,6 +254,29 @@ async fn entry_created_later_is_judged_as_well() {
 }
 
 #[tokio::test]
+async fn entry_with_damaged_file_is_hidden() {
+    let world = World::new().await;
+    let view = &*world.view;
+    world.put("bad", OPEN, "bad").await;
+    let raw = rusqlite::Connection::open(world.folder.path().join("tree.db")).unwrap();
+    let is_open = "data = CAST('ACTIVE' AS BLOB)";
+    let damage = format!("UPDATE chunk SET data = zeroblob(len) WHERE {is_open}");
+    // Its own file, and that in `sub`.
+    assert_eq!(raw.execute(&damage, []).unwrap(), 2);
+    let file = At::Path(p("/nodes/bad/.status"));
+    assert!(world.fs.fetch(&file, ByteRange::ALL).await.unwrap_err().is(ErrorKind::Corrupt));
+    world.put("seen", OPEN, "seen").await;
+    assert_eq!(listed(view).await, ["seen"]);
+    assert_eq!(walked(view).await, files("seen"));
+    assert!(view.lookup("/nodes/bad/log").await.unwrap().is_none());
+    assert_eq!(world.refused(Op::remove(p("/nodes/bad/log"))).await, ErrorKind::NotFound);
+    // It is judged again once it can be read.
+    let restore = format!("UPDATE chunk SET {is_open} WHERE data = zeroblob(len)");
+    assert_eq!(raw.execute(&restore, []).unwrap(), 2);
+    assert_eq!(listed(view).await, ["bad", "seen"]);
+}
+
+#[tokio::test]
 async fn commits_reach_no_hidden_entry() {
     let world = World::new().await;
     let view = &*world.view;
@@ -325,6 +348,43 @@ async fn gated_directory_does_not_show_its_changes() {
         view.commit(batch.require(at.clone(), Precondition::Version(version))).await.is_ok()
     };
     assert!(on(before.version).await && !on(real.version).await);
+    // Nor does a commit answer with another one.
+    let narrow = Confinement::new(Within::new([p("/nodes")]), Owner::new("narrow").unwrap());
+    let narrow = fs.confined(&narrow.gated(vec![gate()])).await.unwrap();
+    let node = At::Node(before.ino);
+    for op in [
+        Op::check(at.clone(), Precondition::Exists),
+        Op::check(node.clone(), Precondition::Exists),
+        Op::mkdir_all(at.clone()),
+        Op::snapshot("now"),
+        Op::set_attrs(node, SetAttrs::new().mode(0o700)),
+    ] {
+        let commit = narrow.commit(op.clone().into()).await.unwrap();
+        assert_eq!(commit.version(0), before.version, "{op:?}");
+    }
+}
+
+#[tokio::test]
+async fn condition_on_a_child_is_on_the_version_shown() {
+    let world = World::new().await;
+    world.fs.commit(Op::mkdir(p("/free/in")).into()).await.unwrap();
+    let view = world.fs.confined(&to(vec![Gate { dir: p("/free/in"), ..gate() }])).await.unwrap();
+    let shown = view.entry("/free/in").await.unwrap().version;
+    world.fs.write("/free/in/file", "hidden").await.unwrap();
+    let real = world.fs.entry("/free/in").await.unwrap().version;
+    assert_ne!(shown, real);
+    let (above, child) = (world.ino("/free").await, name("in"));
+    for at in [At::Path(p("/free/in")), At::Node(shown.ino), At::Child(above, child)] {
+        let on = async |version| {
+            let batch = Batch::new([Op::write(p("/free/f"), "x")]);
+            view.commit(batch.require(at.clone(), Precondition::Version(version))).await.is_ok()
+        };
+        assert!(on(shown).await && !on(real).await, "{at}");
+        let checked = async |version| {
+            view.commit(Op::check(at.clone(), Precondition::Version(version)).into()).await.is_ok()
+        };
+        assert!(checked(shown).await && !checked(real).await, "{at}");
+    }
 }
 
 #[tokio::test]
@@ -370,6 +430,41 @@ async fn pages_are_full_whatever_is_hidden() {
             due.sort();
             assert_eq!(paths, due, "{limit}");
         }
+    }
+}
+
+#[tokio::test]
+async fn walk_skips_hidden_entries_and_not_their_neighbours() {
+    let world = World::new().await;
+    // In the order of keys, `a-b` is between `a` and what is below `a/sub`, and `a0` follows that.
+    let all = [("a", SHUT), ("a-b", OPEN), ("a0", OPEN), ("b", SHUT), ("c", SHUT), ("c.d", OPEN)];
+    for (name, status) in all {
+        world.put(name, status, "x").await;
+        let many = (0..150).map(|n| Op::write(p(&format!("/nodes/{name}/sub/{n:03}")), "x"));
+        world.fs.commit(Batch::new(many)).await.unwrap();
+    }
+    let now = walked(&*world.view).await;
+    assert_eq!(now.len(), 3 * (6 + 150));
+    let seen = ["/nodes/a-b", "/nodes/a0", "/nodes/c.d"];
+    assert!(now.iter().all(|path| seen.into_iter().any(|top| path.starts_with(top))), "{now:?}");
+    let past = Moment::Seq(world.fs.head().await.unwrap().seq);
+    // Some names of this state end, and others stay.
+    for name in ["a", "a0", "c"] {
+        world.remove(name).await;
+    }
+    let past = world.view.as_of(&past).await.unwrap();
+    assert_eq!(walked(&*past).await, now);
+    for limit in [7, 100] {
+        let (mut paths, mut page) = (Vec::new(), WalkPage::default().limit(limit));
+        loop {
+            let found = past.walk(&At::Path(p("/nodes")), &page).await.unwrap();
+            page.after = found.items.last().map(|item| item.path.clone());
+            paths.extend(found.items.into_iter().map(|item| item.path.to_string()));
+            if !found.more {
+                break;
+            }
+        }
+        assert_eq!(paths, now, "{limit}");
     }
 }
 

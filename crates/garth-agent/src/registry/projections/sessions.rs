@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -180,17 +181,16 @@ pub(super) fn all() -> Vec<ContentProjection> {
     ]
 }
 
-/// Returns the keys of a session: `id` and the session's id; `class`, its owner and class; `open` or, after
-/// its final state, `finished`, its owner and session key; `anyone` and the session key while it is open and
-/// its key alone leads to it. Parts are separated by NUL. The owner (user and agent) comes first, so that
-/// sessions of others do not slow a lookup.
-fn session(meta: &[u8]) -> Vec<String> {
-    let meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
+/// Returns the keys of a session: `id` and the session's id; `class`, its owner and class, if that is known;
+/// `open` or, after its final state, `finished`, its owner and session key; `anyone` and the session key
+/// while it is open and its key alone leads to it. Parts are separated by NUL. The owner (user and agent)
+/// comes first, so that sessions of others do not slow a lookup.
+fn session(meta_json: &[u8]) -> Vec<String> {
+    let meta: Map<String, Value> = serde_json::from_slice(meta_json).unwrap_or_default();
     let text = |field: &str| meta.get(field).and_then(Value::as_str);
     let mut keys: Vec<String> = text("id").map(id_key).into_iter().collect();
     if let (Some(user), Some(agent)) = (text("user"), text("agent")) {
-        let class = Class::named(text("class").unwrap_or_default());
-        keys.push(class_key((user, agent), class));
+        keys.extend(class_in(meta_json).map(|class| class_key((user, agent), class)));
         let state = if text("finished_at").is_some() { "finished" } else { "open" };
         // Older files have encoded capital letters; both spellings lead to the session.
         let key = text("session_key").map(with_plain_capitals);
@@ -199,6 +199,20 @@ fn session(meta: &[u8]) -> Vec<String> {
         keys.extend(key.filter(|_| state == "open" && !is_named).map(|key| anyone_key(&key)));
     }
     keys
+}
+
+/// Field of `meta.json` that decides who sees the session. Read by itself: unlike a map, it must be there
+/// once.
+#[derive(Deserialize)]
+struct Classed {
+    class: String,
+}
+
+/// Returns the class in `meta.json`; `None` if there is none, or one that garth never writes. It is then
+/// unknown who listened, so no gate may open.
+fn class_in(meta_json: &[u8]) -> Option<Class> {
+    let Classed { class } = serde_json::from_slice(meta_json).ok()?;
+    Class::ALL.into_iter().find(|known| known.as_str() == class)
 }
 
 /// Returns the key of the open sessions of a user and agent with a session key.
@@ -491,8 +505,8 @@ mod tests {
         // An older spelling maps to the same key.
         let meta = br#"{"id":"u","user":"ann","agent":"a","session_key":"agent:a:dm:%41"}"#;
         let key = "agent:a:dm:A";
-        let due = [id_key("u"), class_key(of, Class::Group), open_key(of, key), anyone_key(key)];
-        assert_eq!(session(meta), due, "and without a class it is that of most listeners");
+        let due = [id_key("u"), open_key(of, key), anyone_key(key)];
+        assert_eq!(session(meta), due, "and without a class it has no key of one");
         let closed = br#"{"id":"u","user":"ann","agent":"a","class":"main","session_key":"k",
             "finished_at":"2026-01-27T09:30:00Z"}"#;
         let finished = "finished\0ann\0a\0k".to_owned();
@@ -500,5 +514,28 @@ mod tests {
         // Without an owner it is found by its id alone.
         assert_eq!(session(br#"{"id":"u","session_key":"k"}"#), [id_key("u")]);
         assert!(session(b"{}").is_empty() && session(b"[").is_empty());
+    }
+
+    #[test]
+    fn unknown_class_has_no_key() {
+        let keys = |class: &str| session(format!(r#"{{"user":"ann","agent":"a",{class}}}"#).as_bytes());
+        for class in Class::ALL {
+            assert_eq!(keys(&format!(r#""class":"{class}""#)), [class_key(("ann", "a"), class)]);
+        }
+        for class in [
+            r#""x":1"#,
+            r#""class":null"#,
+            r#""class":"""#,
+            r#""class":"channel""#,
+            r#""class":"Group""#,
+            r#""class":"group ""#,
+            r#""class":["group"]"#,
+            r#""class":{"group":null}"#,
+            r#""class":"main","class":"group""#,
+            r#""class":"group","class":"group""#,
+            r#""class":"group","cl\u0061ss":"main""#,
+        ] {
+            assert!(keys(class).is_empty(), "{class}");
+        }
     }
 }

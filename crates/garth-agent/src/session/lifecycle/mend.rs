@@ -39,7 +39,7 @@ pub struct Damaged {
 impl Sessions<'_> {
     /// Restores the `meta.json` of a session if it cannot be read. It becomes the newest version that can be
     /// read. Without one, id and times of use are new, name, agent and user are those of the place, and the
-    /// class is `group`, which sees least. Returns the damage, or `None`.
+    /// class is `main`, which the fewest see. Returns the damage, or `None`.
     ///
     /// # Errors
     /// `NotFound` for a session without the file; `InvalidArgument` for an invalid id; from the filesystem.
@@ -123,8 +123,8 @@ impl Sessions<'_> {
         Ok(Meta {
             id: uuid(&self.env)?,
             name: session.to_owned(),
-            // It is unknown who listened: the class that sees least reveals nothing.
-            class: Class::Group,
+            // It is unknown who listened, so the fewest see what was said. No key leads here from a group.
+            class: Class::Main,
             agent: self.agent.clone(),
             user: self.user.clone(),
             session_key: None,

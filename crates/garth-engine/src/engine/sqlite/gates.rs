@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::engine::planner::{NameRow, NodeRow};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::tables::{MAX, live_names, nodes, past_names};
+use crate::error::ErrorKind;
 use crate::model::find::kept;
 use crate::model::{Gate, Kind};
 use crate::path::TreePath;
@@ -160,7 +161,11 @@ impl Gates {
         if let Some(judgement) = known {
             return Ok(judgement);
         }
-        let is_open = files.has_key(gate, &node, seq)?;
+        let is_open = match files.has_key(gate, &node, seq) {
+            // Fails no read of other entries, and is not kept: the content may be restored.
+            Err(error) if error.is(ErrorKind::Corrupt) => return Ok(Judgement::Hidden),
+            is_open => is_open?,
+        };
         let judgement = if is_open { Judgement::Open } else { Judgement::Hidden };
         let mut known = lock(&self.known);
         if known.len() >= KNOWN {

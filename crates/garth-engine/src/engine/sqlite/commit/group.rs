@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::engine::planner::{HeadRow, Planned, plan};
 use crate::engine::sqlite::chunk_store::Packs;
-use crate::engine::sqlite::commit::narrow::narrowed;
+use crate::engine::sqlite::commit::narrow::{mask, narrowed};
 use crate::engine::sqlite::commit::{write_delta, write_subtrees};
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
@@ -225,7 +225,8 @@ impl GroupContext<'_> {
                     replayed = true;
                     results.push(Ok(commit));
                 }
-                Ok(Planned::Apply { delta, head: next, commit }) => {
+                Ok(Planned::Apply { delta, head: next, mut commit }) => {
+                    mask(conn, &reach.gates, &mut commit)?;
                     if !delta.subtrees.is_empty() {
                         // Ranges of rows are written without updating the row cache, from which the index
                         // reads nodes, so the cache is cleared. Removed files are taken out of the index in

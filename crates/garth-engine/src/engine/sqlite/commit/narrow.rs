@@ -1,14 +1,17 @@
 //! Batches through gates. Before a batch is planned, the entries that it addresses are judged on the state
-//! that it finds, and the hidden ones are left out of its reach. The planner knows nothing of gates.
+//! that it finds, and the hidden ones are left out of its reach. The planner knows nothing of gates, so its
+//! outcomes are masked.
 
 use std::collections::BTreeSet;
+
+use rusqlite::Connection;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::gates::{GateFiles, Gates};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes};
-use crate::model::{Access, At, Batch, Ino, Op, Precondition, Seq, VersionId, Within};
+use crate::model::{Access, At, Batch, Commit, Ino, Op, Precondition, Seq, VersionId, Within};
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
 
@@ -20,7 +23,10 @@ const NO_NAME: &str = "\0";
 pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> DbResult<Batch> {
     let gates = reach.gates.for_a_write();
     let left_out = gates.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME)).collect();
-    let (places, judged) = (Within::new(gates.directories().cloned()), BTreeSet::new());
+    // A batch can also address a gated directory as a child of the one above.
+    let above = gates.directories().filter_map(TreePath::parent).filter(|above| !above.is_root());
+    let places = Within::new(gates.directories().cloned().chain(above));
+    let judged = BTreeSet::new();
     let mut narrowing = Narrowing { files, places, gates, judged, left_out };
     let mut batch = batch.clone();
     // Garth's own conditions are on what it has read of the account.
@@ -49,9 +55,23 @@ pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> D
     Ok(batch)
 }
 
+/// Replaces the versions of gated directories in the outcomes of a planned commit by those that a view shows.
+/// Called before its rows are written.
+pub(crate) fn mask(conn: &Connection, gates: &Gates, commit: &mut Commit) -> DbResult<()> {
+    for path in gates.directories() {
+        let Some((dir, name)) = path.key().rsplit_once('/') else { continue };
+        // One that the commit creates has no other version yet.
+        let Some(row) = live_names::get(conn, dir, name)? else { continue };
+        for outcome in commit.outcomes.iter_mut().filter(|outcome| outcome.ino.0 == row.ino) {
+            outcome.version.seq = Seq(row.since);
+        }
+    }
+    Ok(())
+}
+
 struct Narrowing<'a> {
     files: &'a GateFiles<'a>,
-    /// Gated directories.
+    /// Gated directories, and those above them.
     places: Within,
     gates: Gates,
     /// Judged entries, each with the commit whose state was judged: most batches address many files of one.
@@ -72,7 +92,7 @@ impl Narrowing<'_> {
         Ok(())
     }
 
-    /// Returns the paths of an address, as far as they may be in a gated directory.
+    /// Returns the paths of an address, as far as they may be gated directories, or in one.
     fn paths(&self, at: &At, seq: u64) -> DbResult<Vec<TreePath>> {
         let mut paths = Vec::new();
         match at {

@@ -392,8 +392,8 @@ impl ReadView<'_> {
         let forks: Vec<u64> = past_names::forks(self.conn, seq)?.collect();
         let mut left = limit;
         while left > 0 {
-            // Each fork may have all names of the page, so as many are read of each.
-            let step = left.min(PAST_STEP);
+            // Each fork may have all names of the page, so as many are read of each. Gates may hide most.
+            let step = if self.is_ungated() { left.min(PAST_STEP) } else { PAST_STEP };
             let mut found = Vec::new();
             // All names up to here are known. A full answer of one fork may have left out names after its
             // last one.
@@ -407,12 +407,21 @@ impl ReadView<'_> {
                 found.extend(rows);
             }
             found.sort_unstable_by(|row, other| (&row.dir, &row.name).cmp(&(&other.dir, &other.name)));
+            let mut skipped = None;
             for row in found {
                 let behind = |(dir, name): &(String, String)| (&row.dir, &row.name) > (dir, name);
                 if left == 0 || complete.as_ref().is_some_and(behind) {
                     break;
                 }
-                if !span.has(&row) || !self.shows(&row)? {
+                if !self.shows(&row)? {
+                    // Past everything in the hidden entry, as in the newest state.
+                    skipped = span.to.and_then(|_| self.reach.gates.end_of_entry(&row.dir));
+                    if skipped.is_some() {
+                        break;
+                    }
+                    continue;
+                }
+                if !span.has(&row) {
                     continue;
                 }
                 let node = nodes::version(self.conn, row.ino, seq)?.filter(|node| !node.expired(self.time));
@@ -423,7 +432,7 @@ impl ReadView<'_> {
                     }
                 }
             }
-            match complete {
+            match skipped.map(|end| (end, String::new())).or(complete) {
                 Some(last) => (from, after) = last,
                 None => break,
             }
