@@ -2,6 +2,8 @@
 
 /// Similarity from which a name is near: one error in three letters.
 const NEAR: f64 = 0.65;
+/// Similarity of a name that is a word of the other: more than that of two errors in seven letters.
+const WORD: f64 = 0.8;
 
 /// Returns the known name that is most similar to `name`, if one is near.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
@@ -23,7 +25,7 @@ pub fn edits(word: &str, other: &str) -> usize {
 fn similarity(name: &str, known: &str) -> f64 {
     let has_word = |name: &str, word: &str| name.split(['_', '-']).any(|part| part == word);
     let is_word = name.len() > 1 && (has_word(known, name) || has_word(name, known));
-    strsim::normalized_damerau_levenshtein(name, known).max(if is_word { NEAR } else { 0.0 })
+    strsim::normalized_damerau_levenshtein(name, known).max(if is_word { WORD } else { 0.0 })
 }
 
 #[cfg(test)]

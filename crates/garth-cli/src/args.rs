@@ -49,6 +49,9 @@ pub(crate) struct Global {
     /// Account to work on [env: GARTH_ACCOUNT] [default: default]
     #[arg(long, global = true, default_value = ACCOUNT.as_str(), value_name = "NAME")]
     pub(crate) account: String,
+    /// True if `--account` was given, in place of the variable or the default.
+    #[arg(skip)]
+    pub(crate) account_is_named: bool,
     /// Agent: author of commits, and owner of key-value entries and sessions [env: GARTH_AGENT] [default:
     /// default]
     #[arg(long, global = true, default_value = AGENT.as_str(), value_name = "NAME")]
@@ -67,14 +70,7 @@ pub(crate) struct Global {
     pub(crate) override_rules: bool,
     /// Read the files of all accounts, below /accounts; in key, work on the keys of the data folder
     /// (operators)
-    #[arg(
-        long,
-        global = true,
-        conflicts_with_all = [
-            "account", "agent", "overlay", "raw", "override_rules", "user", "session_key", "chat", "class",
-            "session", "skills", "upload_limit",
-        ]
-    )]
+    #[arg(long, global = true)]
     pub(crate) operator: bool,
     /// Print JSON: one object, or one object a line
     #[arg(long, global = true)]
@@ -90,7 +86,31 @@ impl Global {
             let verbs = OPERATOR_VERBS.join(", ");
             return Err(format!("{verb} works on one account: remove --operator, which is for {verbs}"));
         }
+        // The parser does not compare options before the command with those after it.
+        if let (true, Some(name)) = (self.operator, self.named_beside_operator()) {
+            return Err(format!("{name} cannot be used with --operator"));
+        }
         self.chat.check(self.raw)
+    }
+
+    /// Returns an option that was given and says which account or which tree of it to work on.
+    fn named_beside_operator(&self) -> Option<&'static str> {
+        let chat = &self.chat;
+        let given = [
+            ("--account", self.account_is_named),
+            ("--agent", self.agent_is_named),
+            ("--overlay", self.overlay.is_some()),
+            ("--raw", self.raw),
+            ("--override-rules", self.override_rules),
+            ("--user", chat.user.is_some()),
+            ("--key", chat.session_key.is_some()),
+            ("--chat", chat.chat.is_some()),
+            ("--class", chat.class.is_some()),
+            ("--session", chat.session.is_some()),
+            ("--skill", !chat.skills.is_empty()),
+            ("--upload-limit", chat.upload_limit.is_some()),
+        ];
+        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
     }
 }
 

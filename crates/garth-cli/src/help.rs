@@ -129,7 +129,8 @@ Names that the key is bound to [default: requests may choose them]:
           User who speaks
 
       --key <KEY>
-          Session key, such as agent:scout:slack:channel:C1. It determines the agent and the audience
+          Session key, such as agent:scout:slack:channel:C1. It determines the agent and the
+          audience
 
       --chat <NAME>
           Chat whose files are at /

@@ -82,7 +82,9 @@ fn main() -> ExitCode {
     let parsed = matches.and_then(|matches| {
         let verb = matches.subcommand_name().unwrap_or_default().to_owned();
         let mut cli = Cli::from_arg_matches(&matches)?;
-        cli.global.agent_is_named = matches.value_source("agent") == Some(ValueSource::CommandLine);
+        let is_named = |option| matches.value_source(option) == Some(ValueSource::CommandLine);
+        cli.global.account_is_named = is_named("account");
+        cli.global.agent_is_named = is_named("agent");
         Ok((verb, cli))
     });
     let (verb, cli) = match parsed {

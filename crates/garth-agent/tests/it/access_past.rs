@@ -68,12 +68,12 @@ async fn running_access_hides_new_main_sessions() {
     let (main, dm) = (account.access(&ann(Class::Main)).await, account.access(&ann(Class::Dm)).await);
     let tree = dm.tree().open().await.unwrap();
     // The tree, and the handle that features work with, were opened before.
-    say(&account, &main, "late", SECRET).await;
+    say(&account, &main, "tardy", SECRET).await;
     say(&account, &dm, "own", "hello").await;
-    assert_none_of(&walked(&*tree).await, "late");
-    assert_none_of(&changed(&*tree).await, "late");
-    let inner = account.store.entry("/users/ann/agents/scout/session/late/messages.jsonl").await.unwrap();
-    for at in places("late")
+    assert_none_of(&walked(&*tree).await, "tardy");
+    assert_none_of(&changed(&*tree).await, "tardy");
+    let inner = account.store.entry("/users/ann/agents/scout/session/tardy/messages.jsonl").await.unwrap();
+    for at in places("tardy")
         .map(|dir| At::Path(p(&format!("{dir}/messages.jsonl"))))
         .iter()
         .chain([&At::Node(inner.ino)])
@@ -81,7 +81,7 @@ async fn running_access_hides_new_main_sessions() {
         assert!(tree.stat(at).await.unwrap_err().is(ErrorKind::NotFound), "{at}");
     }
     assert!(tree.search(&SearchQuery::new("canary")).await.unwrap().hits.is_empty());
-    assert!(dm.sessions().get("late").await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(dm.sessions().get("tardy").await.unwrap_err().is(ErrorKind::NotFound));
     assert_eq!(names(&dm).await, ["own"]);
     for dir in places("own") {
         assert!(tree.read_to_string(&format!("{dir}/messages.jsonl")).await.unwrap().contains("hello"));

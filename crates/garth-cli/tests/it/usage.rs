@@ -49,7 +49,7 @@ fn missing_things_are_exit_code_3() {
         &["show", "99"],
         &["ls", "--account", "none"],
         &["ls", "--overlay", "none"],
-        &["ls", "--user", "ann", "--chat", "none"],
+        &["ls", "/none", "--user", "ann", "--chat", "none"],
         &["account", "rm", "none", "--yes"],
         &["key", "revoke", "0000000000000000"],
         &["quota", "rm", "/none"],

@@ -142,7 +142,7 @@ fn rejects_invalid_prompt_inputs() {
         garth.fails(2, &[&["agent", "prompt"], args].concat());
     }
     garth.fails(3, &["agent", "prompt", "--host", "@/no/such/file"]);
-    garth.fails(3, &["ls", "/", "--session", "s"]);
+    garth.fails(3, &["ls", "/none", "--session", "s"]);
     garth.fails(3, &["agent", "prompt", "--session", "none"]);
 }
 
