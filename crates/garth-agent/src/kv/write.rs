@@ -365,7 +365,7 @@ impl Kv<'_> {
         let Some(top) = within.top_of(file) else {
             let why = "the caller does not reach this key; the owner of the agent can open it with `shared` \
                        in the agent's `settings.json`, such as {\"shared\":{\"kv\":\"write\"}}";
-            return refused(ErrorKind::AccessDenied, format!("`{}`: {why}", put.path));
+            return refused(ErrorKind::AccessDenied, why.to_owned());
         };
         // The top of a confined handle cannot be created through it.
         if !top.is_root() && self.kind_of(top).await?.is_none() {

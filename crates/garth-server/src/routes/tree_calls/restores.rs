@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::errors::Refusal;
-use crate::fields::{fields, flag, string, string_of};
+use crate::fields::{fields, flag, moment, string, string_of};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
@@ -24,7 +24,7 @@ fields! {
         /// Path to restore; a symbolic link itself, not its target.
         path: Cow<'a, str> = string_of("path");
         /// State to restore: a time, a sequence or the name of a snapshot.
-        at: Cow<'a, str> = string_of("moment");
+        at: Cow<'a, str> = moment();
         /// Version that the path must have; any other one is a conflict. Default: any.
         if_version: Option<Cow<'a, str>> = string_of("version");
         /// `true` returns the changes that would be made, and makes none.

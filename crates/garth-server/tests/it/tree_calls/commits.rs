@@ -112,11 +112,11 @@ fn attributes_of_a_commit_are_bounded_while_they_are_read() {
     let world = World::new();
     let set = |tags: usize| json!({"set_attrs": {"at": {"path": "/x"}, "attrs": {"tags": vec![""; tags]}}});
     let message = world.post("commit", &json!({"ops": [set(100_001)]})).refused(400, "VALIDATION_ERROR");
-    assert!(message.contains("number 1: an array has more than 100000 items"), "{message}");
+    assert!(message.contains("an array has more than 100000 items"), "{message}");
     // The path does not exist: these are refused before it is looked up.
     let message =
         world.post("commit", &json!({"ops": vec![set(90_000); 12]})).refused(413, "PAYLOAD_TOO_LARGE");
-    assert!(message.contains("at most 67108864 bytes, and number 12"), "{message}");
+    assert!(message.contains("at most 67108864 bytes, and \"ops[11]\""), "{message}");
 }
 
 /// Sends a commit under an idempotency key.
