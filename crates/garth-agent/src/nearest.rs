@@ -8,7 +8,7 @@ const WORD: f64 = 0.8;
 /// Returns the known name that is most similar to `name`, if one is near.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let name = name.to_lowercase();
-    let scored = known.into_iter().map(|known| (similarity(&name, known), known));
+    let scored = known.into_iter().map(|known| (similarity(&name, &known.to_lowercase()), known));
     let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.filter(|(similarity, _)| *similarity >= NEAR).map(|(_, known)| known)
 }

@@ -43,7 +43,7 @@ impl FileChange {
             | Constraint::JsonLines { unique: Some(_), .. }
             | Constraint::Secrets(Policy::Refuse) => !is_own,
             // Earlier lines are not judged again.
-            Constraint::JsonLines { unique: None, .. } => !is_own && !(is_same && is_appended),
+            Constraint::JsonLines { unique: None, .. } => !(is_own || is_same && is_appended),
             // Changes before the end are refused, so that the answer would tell where the end is.
             Constraint::AppendOnly => is_same && is_written && !is_appended,
             // Lines after the end before are judged, wherever that was.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -80,13 +80,19 @@ async fn fsck_finds_nothing_during_uploads() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     let stop = Arc::new(AtomicBool::new(false));
+    let checks = Arc::new(AtomicU64::new(0));
     let uploads: Vec<_> = [false, true]
         .into_iter()
         .map(|given_up| {
-            let (fs, stop) = (Arc::clone(&fs), Arc::clone(&stop));
+            let (fs, stop, checks) = (Arc::clone(&fs), Arc::clone(&stop), Arc::clone(&checks));
             tokio::spawn(async move {
                 let mut n = 0_u64;
                 while !stop.load(Ordering::Acquire) {
+                    // A check reads all that was uploaded: without a limit, a slow one would never end.
+                    if n > 5 * checks.load(Ordering::Acquire) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        continue;
+                    }
                     let begun = upload(&fs, n.to_le_bytes().repeat(150_000)).await;
                     if !given_up {
                         let body = Body::Staged(begun.finish().await.unwrap());
@@ -100,6 +106,7 @@ async fn fsck_finds_nothing_during_uploads() {
         .collect();
     let checked = tokio::spawn(async move {
         for _ in 0..40 {
+            checks.fetch_add(1, Ordering::AcqRel);
             assert_eq!(fs.fsck().await.unwrap().findings, []);
         }
     });
