@@ -6,6 +6,7 @@
 mod check;
 mod constraint;
 mod content_check;
+mod effects;
 mod foresee;
 pub mod json;
 mod json_check;
@@ -25,11 +26,11 @@ mod unread;
 
 pub use check::{Check, FileViolation};
 pub use constraint::{Constraint, MAX_WHOLE, Policy};
+pub use effects::CommitEffects;
 pub use foresee::foresee;
 pub use json_check::JsonCheck;
 pub use judge::{
-    Caller, CommitEffects, Entries, File, JudgedState, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge,
-    judge_state,
+    Caller, Entries, File, JudgedState, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge, judge_state,
 };
 pub use lines::Place;
 pub use path_pattern::PathPattern;

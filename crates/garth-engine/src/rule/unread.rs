@@ -4,7 +4,7 @@
 //! where JSON is accepted.
 
 use super::constraint::{Constraint, Policy};
-use super::judge::CommitEffects;
+use super::effects::CommitEffects;
 use crate::error::{Error, ErrorKind};
 use crate::model::{Ino, Kind, Within};
 use crate::path::TreePath;

@@ -37,8 +37,8 @@ pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response,
 }
 
 fields! {
-    /// Discards an upload that no commit will use, and so frees its room. Does nothing if a commit has used
-    /// it, or if the tree has no such upload.
+    /// Discards an upload that no commit will use, and frees its room. Does nothing if there is no such
+    /// upload.
     pub(super) struct DiscardFields<'a> {
         /// Id of the upload, 32 hexadecimal digits.
         id: Cow<'a, str> = string_of("id");
