@@ -130,8 +130,8 @@ impl Eq for KeySpace {}
 /// whatever has its name by now. An entry without the file is hidden. A name that does not exist can be
 /// created.
 ///
-/// Of the directory itself, the view sees neither how many directories it has nor when they changed: its only
-/// version is that in which it got its name.
+/// The view sees neither how many entries the directory has nor when they changed: its only version is that
+/// in which it got its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
     /// Directory.

@@ -1,7 +1,7 @@
 //! Answers of rules that would tell about stored content, for authors who may write files and not read them.
-//! Whether a rule accepts or refuses what such an author wrote is no secret. If the rule also looks at bytes
-//! that were stored before, its answer tells about them: a byte copied between `tru` and nothing is an `e`
-//! where JSON is accepted.
+//! Such an author may know whether a rule accepts what they wrote. If the rule also looks at bytes that were
+//! stored before, its answer tells about them: a byte copied between `tru` and nothing is an `e` where JSON
+//! is accepted.
 
 use super::constraint::{Constraint, Policy};
 use super::effects::CommitEffects;
