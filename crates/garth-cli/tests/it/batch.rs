@@ -93,7 +93,7 @@ fn batch_names_the_wrong_line() {
         (r#"{"op":"set","path":"/a","attrs":{"uid":-1}}"#, r#""attrs.uid" must be an integer from 0"#),
         (r#"{"op":"set","path":"/a","attrs":{"color":1}}"#, r#"unknown field "attrs.color""#),
         (r#"{"op":"check","path":"/a","that":{"version":"7"}}"#, r#""that": not a version id"#),
-        (r#"{"op":"check","path":"/a","that":"there"}"#, r#""that" must be "absent", "exists" or"#),
+        (r#"{"op":"check","path":"/a","that":"there"}"#, r#""that" must be one of "absent", "exists", or"#),
         (r#"{"op":"write","path":"/a"}"#, "one of text, base64 and file"),
         (r#"{"op":"write","path":"/a","text":"x","file":"y"}"#, "one of text, base64 and file"),
         (r#"{"op":"write","path":"/a","base64":"%"}"#, "base64"),

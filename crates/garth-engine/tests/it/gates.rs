@@ -356,7 +356,7 @@ async fn gated_directory_does_not_show_its_changes() {
         Op::check(at.clone(), Precondition::Exists),
         Op::check(node.clone(), Precondition::Exists),
         Op::mkdir_all(at.clone()),
-        Op::snapshot("now"),
+        Op::snapshot("kept"),
         Op::set_attrs(node, SetAttrs::new().mode(0o700)),
     ] {
         let commit = narrow.commit(op.clone().into()).await.unwrap();
