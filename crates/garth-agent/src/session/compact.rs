@@ -209,7 +209,7 @@ impl Sessions<'_> {
                 if let Ok(message) = Message::parse(&line.text)
                     && !gone.iter().any(|lines| lines.contains(&line.number))
                 {
-                    let shown = whole(line.number, message);
+                    let shown = whole(line.number, message, &self.tokens);
                     // One message at least, or a long one would stop each further compaction.
                     if tokens + shown.tokens > most && tokens > 0 {
                         return Ok((said, last));

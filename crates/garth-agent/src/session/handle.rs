@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::count::{Counter, TokenCache};
 use crate::identity::places::Places;
 use crate::identity::{
     AccessPolicy, Caller, Class, Identity, Request, SessionKey, check_audience, is_reserved, policy_of,
@@ -49,6 +50,8 @@ pub struct Sessions<'a> {
     policy: Option<Arc<AccessPolicy>>,
     /// Places that paths are resolved in; `None` for those of the account.
     pub(super) places: Option<Arc<Places>>,
+    /// Counts the tokens of messages.
+    pub(super) tokens: Counter<'a>,
 }
 
 impl<'a> Sessions<'a> {
@@ -66,9 +69,9 @@ impl<'a> Sessions<'a> {
         let request = if is_reserved(user) { request } else { request.user(user) };
         let [user, agent] = [user, agent].map(str::to_owned);
         let (author, caller, once) = (Author::default(), Caller::Holder, Once::default());
-        let (env, policy, places) = (Env::system(), None, None);
+        let (env, policy, places, tokens) = (Env::system(), None, None, Counter::default());
         let sessions =
-            Self { fs, whole: fs, env, author, user, agent, once, caller, request, policy, places };
+            Self { fs, whole: fs, env, author, user, agent, once, caller, request, policy, places, tokens };
         own_paths::check(fs, &sessions.home()?, "open it with Access::sessions")?;
         Ok(sessions)
     }
@@ -77,6 +80,16 @@ impl<'a> Sessions<'a> {
     #[must_use]
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
+    }
+
+    /// Sets a cache of token counts, and the name of the account, which separates its texts from those of
+    /// others.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn cache(self, cache: &'a TokenCache, account: &str) -> Self {
+        // A line feed occurs in no name. Users of an account are separated, too.
+        let owner = format!("{account}\n{}", self.user);
+        Self { tokens: Counter(Some((cache, owner))), ..self }
     }
 
     /// Returns the sessions of an identity in `fs`, which reaches no others; `whole` is the account.
@@ -90,7 +103,8 @@ impl<'a> Sessions<'a> {
         let [user, agent] = [who.audience(), who.agent()].map(str::to_owned);
         let request = who.request().class(who.class());
         let (author, once, policy, places) = (who.author(), Once::default(), Some(policy), Some(places));
-        Self { fs, whole, env, author, user, agent, once, caller, request, policy, places }
+        let tokens = Counter::default();
+        Self { fs, whole, env, author, user, agent, once, caller, request, policy, places, tokens }
     }
 
     /// Sets the author of commits, and nothing else.

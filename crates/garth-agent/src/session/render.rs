@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::log::draft::Role;
 use super::log::message::{Block, ImageSource, Message};
 use super::store::swap_index::Swapped;
-use crate::count::{count, count_to};
+use crate::count::{Counter, count_to};
 use crate::media::MediaKey;
 use crate::one_word::word;
 use crate::small_file::sha256;
@@ -64,14 +64,15 @@ pub(super) enum HiddenReason {
     NoCall,
 }
 
-/// Texts of messages that were counted, with their tokens, by line.
-pub(super) type Counted = HashMap<u64, (String, u64)>;
+/// Messages that were rendered by themselves, with the hash of their line, by its number.
+pub(super) type Known = HashMap<u64, (blake3::Hash, RenderedMessage)>;
 
 /// Renders messages one after the other. The form of each depends on the previous ones.
 #[derive(Debug)]
 pub(super) struct Renderer<'a> {
     rules: RenderRules,
-    counted: Option<&'a Counted>,
+    tokens: &'a Counter<'a>,
+    known: Option<&'a Known>,
     /// Calls so far.
     calls: HashSet<String>,
     /// Long outputs so far, by hash: the line that shows each.
@@ -81,13 +82,18 @@ pub(super) struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    /// Returns a renderer. Texts in `counted` are not counted again.
-    pub(super) fn new(rules: RenderRules, counted: Option<&'a Counted>) -> Self {
-        Self { rules, counted, calls: HashSet::new(), outputs: HashMap::new(), named: HashSet::new() }
+    /// Returns a renderer. Messages in `known` are masked and counted already.
+    pub(super) fn new(rules: RenderRules, tokens: &'a Counter<'a>, known: Option<&'a Known>) -> Self {
+        let (calls, outputs, named) = (HashSet::new(), HashMap::new(), HashSet::new());
+        Self { rules, tokens, known, calls, outputs, named }
     }
 
-    /// Renders the next message.
-    pub(super) fn next(&mut self, line: u64, mut message: Message) -> Result<RenderedMessage, HiddenReason> {
+    /// Renders the next message, which `text` is the line of.
+    pub(super) fn next(
+        &mut self,
+        (line, text): (u64, &str),
+        mut message: Message,
+    ) -> Result<RenderedMessage, HiddenReason> {
         if self.rules.retracted.iter().any(|lines| lines.contains(&line)) {
             return Err(HiddenReason::Retracted);
         }
@@ -104,41 +110,55 @@ impl<'a> Renderer<'a> {
             let note = format!("[messages {lines} are swapped out: swap:{}: {}]", entry.id, entry.summary);
             message.role = Role::System;
             message.content = vec![Block::Text(masked(&note).into_owned())];
-            return Ok(section(line, message, self.counted));
+            return Ok(section(line, message, self.tokens));
         }
         // Providers refuse a result without its call, as at the beginning of a window.
         if message.result_of().is_some_and(|call| !self.calls.contains(call)) {
             return Err(HiddenReason::NoCall);
         }
         self.calls.extend(message.calls().map(str::to_owned));
-        for block in &mut message.content {
-            let Block::ToolResult { content, .. } = block else {
-                mask(block);
-                continue;
-            };
-            if let Some(entry) = &swapped {
-                let note = format!("[swapped out: swap:{}: {}]", entry.id, entry.summary);
-                *content = vec![Block::Text(masked(&note).into_owned())];
-            } else if let Some(cut) = self.rules.cuts.iter().find(|cut| cut.line == line) {
-                *content = vec![Block::Text(head_and_tail(&flat(content), cut))];
-            } else {
-                let long = content.iter().map(length).sum::<usize>() >= REPEATED;
-                // Short results cost less than a note, and their hashes are not computed.
-                let hash = long.then(|| sha256(flat(content).as_bytes()));
-                match hash.as_ref().and_then(|hash| self.outputs.get(hash)) {
-                    Some(first) => {
-                        let hash = hash.unwrap_or_default();
-                        let note = format!("[the same as the result in messages:{first}: sha256-{hash}]");
-                        *content = vec![Block::Text(note)];
-                    }
-                    None => {
-                        self.outputs.extend(hash.map(|hash| (hash, line)));
-                        content.iter_mut().for_each(mask);
-                    }
-                }
+        let mut in_part = vec![false; message.content.len()];
+        for (block, in_part) in message.content.iter_mut().zip(&mut in_part) {
+            if let Block::ToolResult { content, .. } = block
+                && let Some(shorter) = self.in_part(line, swapped.as_ref(), content)
+            {
+                (*content, *in_part) = (vec![Block::Text(shorter)], true);
             }
         }
-        Ok(section(line, message, self.counted))
+        // Shown whole, a message has the form that it has by itself.
+        if !in_part.contains(&true)
+            && let Some((hash, known)) = self.known.and_then(|known| known.get(&line))
+            && *hash == blake3::hash(text.as_bytes())
+        {
+            return Ok(known.clone());
+        }
+        // Of results in part, the notes and the surroundings of a cut are masked, not the text that is shown.
+        message.is_plain = !in_part.contains(&true);
+        for (block, _) in message.content.iter_mut().zip(in_part).filter(|(_, in_part)| !in_part) {
+            message.is_plain &= !mask_all(block);
+        }
+        Ok(section(line, message, self.tokens))
+    }
+
+    /// Returns what is shown of a result in its place, or `None` if it is shown whole.
+    fn in_part(&mut self, line: u64, swapped: Option<&Swapped>, content: &[Block]) -> Option<String> {
+        if let Some(entry) = swapped {
+            let note = format!("[swapped out: swap:{}: {}]", entry.id, entry.summary);
+            return Some(masked(&note).into_owned());
+        }
+        if let Some(cut) = self.rules.cuts.iter().find(|cut| cut.line == line) {
+            return Some(head_and_tail(&flat(content), cut));
+        }
+        // Short results cost less than a note, and their hashes are not computed.
+        if content.iter().map(length).sum::<usize>() < REPEATED {
+            return None;
+        }
+        let hash = sha256(flat(content).as_bytes());
+        if let Some(first) = self.outputs.get(&hash) {
+            return Some(format!("[the same as the result in messages:{first}: sha256-{hash}]"));
+        }
+        self.outputs.insert(hash, line);
+        None
     }
 
     /// Returns true if a message is not shown whole: it was retracted, or has a result whose call is not
@@ -157,14 +177,12 @@ impl<'a> Renderer<'a> {
 }
 
 /// Renders a message by itself, without regard to the ones before it.
-pub(super) fn whole(line: u64, mut message: Message) -> RenderedMessage {
+pub(super) fn whole(line: u64, mut message: Message, tokens: &Counter<'_>) -> RenderedMessage {
+    message.is_plain = true;
     for block in &mut message.content {
-        match block {
-            Block::ToolResult { content, .. } => content.iter_mut().for_each(mask),
-            other => mask(other),
-        }
+        message.is_plain &= !mask_all(block);
     }
-    section(line, message, None)
+    section(line, message, tokens)
 }
 
 /// Returns the tokens of a result of which head and tail are shown. `message` has the result without its
@@ -176,7 +194,7 @@ pub(super) fn cut_tokens(message: &Message, text: &str, cut: &Cut) -> u64 {
             *content = vec![Block::Text(head_and_tail(text, cut))];
         }
     }
-    section(cut.line, message, None).tokens
+    section(cut.line, message, &Counter::default()).tokens
 }
 
 /// Returns true if a text is so long that it has more tokens than this without a count: no token of the
@@ -202,7 +220,7 @@ pub(super) fn part(what: &str, text: &str) -> String {
 }
 
 /// Returns a message as text, under the line that names it.
-fn section(line: u64, message: Message, counted: Option<&Counted>) -> RenderedMessage {
+fn section(line: u64, message: Message, tokens: &Counter<'_>) -> RenderedMessage {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -239,9 +257,7 @@ fn section(line: u64, message: Message, counted: Option<&Counted>) -> RenderedMe
     if first {
         add(&format!("messages:{line} {role}"), "");
     }
-    // The text can be another one than that which was counted by itself, as a note on repeated output.
-    let known = counted.and_then(|counted| counted.get(&line)).filter(|(of, _)| *of == text);
-    let tokens = known.map_or_else(|| count(&text) as u64 + pictures * IMAGE_TOKENS, |(_, tokens)| *tokens);
+    let tokens = tokens.count(&text) as u64 + pictures * IMAGE_TOKENS;
     RenderedMessage { message, text, tokens, estimated: pictures > 0 }
 }
 
@@ -299,25 +315,37 @@ fn head_and_tail(text: &str, cut: &Cut) -> String {
     format!("{head}\n[{out} bytes are left out: swap:{}]\n{tail}", cut.swap)
 }
 
-fn mask(block: &mut Block) {
+/// Masks secrets in a block, and in all blocks of a result. Returns true if there were any.
+fn mask_all(block: &mut Block) -> bool {
     match block {
-        Block::Text(text) => *text = masked(text).into_owned(),
-        Block::Reasoning { text: Some(text), signature, .. } => {
-            let shown = masked(text).into_owned();
-            if shown != *text {
-                // The signature is that of the text before it was masked.
-                (*text, *signature) = (shown, None);
-            }
+        Block::ToolResult { content, .. } => {
+            content.iter_mut().fold(false, |changed, block| mask(block) || changed)
         }
+        other => mask(other),
+    }
+}
+
+fn mask(block: &mut Block) -> bool {
+    let text = match block {
+        Block::Text(text) | Block::Reasoning { text: Some(text), .. } => &**text,
+        Block::ToolCall { arguments, .. } => arguments.get(),
+        _ => return false,
+    };
+    let shown = masked(text);
+    if shown == text {
+        return false;
+    }
+    let shown = shown.into_owned();
+    match block {
+        Block::Text(text) => *text = shown,
+        // The signature is that of the text before it was masked.
+        Block::Reasoning { text, signature, .. } => (*text, *signature) = (Some(shown), None),
         Block::ToolCall { arguments, .. } => {
-            let shown = masked(arguments.get());
-            if shown != arguments.get() {
-                // A mask can break the JSON of arguments: then all of them become one string.
-                let kept = RawValue::from_string(shown.to_string());
-                *arguments =
-                    kept.or_else(|_| to_raw_value(&*shown)).unwrap_or_else(|_| RawValue::NULL.to_owned());
-            }
+            // A mask can break the JSON of arguments: then all of them become one string.
+            let kept = RawValue::from_string(shown.clone());
+            *arguments = kept.or_else(|_| to_raw_value(&shown)).unwrap_or_else(|_| RawValue::NULL.to_owned());
         }
         _ => {}
     }
+    true
 }

@@ -7,10 +7,7 @@ use lru::LruCache;
 
 use super::reading::Reading;
 use super::skill_md::front_matter::SkillText;
-use crate::count::count;
-
-/// Limit on the cached token counts, of about 100 bytes each.
-const COUNTS: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not 0");
+use crate::count::{TokenCache, count, key_of};
 
 /// Limit on the cached skills.
 const SKILLS: NonZeroUsize = NonZeroUsize::new(2048).expect("it is not 0");
@@ -22,7 +19,7 @@ const MAX_FRONTS: usize = 4 << 20;
 /// with and without it.
 #[derive(Debug)]
 pub struct PromptCache {
-    counts: Mutex<LruCache<blake3::Hash, usize>>,
+    counts: TokenCache,
     skills: Mutex<Skills>,
 }
 
@@ -35,11 +32,15 @@ struct Skills {
 
 impl Default for PromptCache {
     fn default() -> Self {
-        // A cache created with its size allocates all of it at once.
-        let mut counts = LruCache::unbounded();
-        counts.resize(COUNTS);
         let skills = Skills { kept: LruCache::unbounded(), fronts: 0 };
-        Self { counts: Mutex::new(counts), skills: Mutex::new(skills) }
+        Self { counts: TokenCache::default(), skills: Mutex::new(skills) }
+    }
+}
+
+impl PromptCache {
+    /// Returns the part that counts tokens.
+    pub fn tokens(&self) -> &TokenCache {
+        &self.counts
     }
 }
 
@@ -62,15 +63,7 @@ pub(crate) struct AccountCache<'a>(pub(crate) Option<(&'a PromptCache, String)>)
 impl AccountCache<'_> {
     /// Returns the number of tokens of a text.
     pub(crate) fn count(&self, text: &str) -> usize {
-        let Some((cache, account)) = &self.0 else { return count(text) };
-        let key = key_of(&[account, text]);
-        if let Some(known) = lock(&cache.counts).get(&key) {
-            return *known;
-        }
-        // Counted without the lock, so that other prompts are not delayed. Two may count the same text.
-        let tokens = count(text);
-        lock(&cache.counts).put(key, tokens);
-        tokens
+        self.0.as_ref().map_or_else(|| count(text), |(cache, account)| cache.counts.count(account, text))
     }
 
     /// Returns the parsed skill of a text, possibly without its body.
@@ -89,15 +82,6 @@ impl AccountCache<'_> {
         lock(&cache.skills).put(key, Arc::clone(&skill), front);
         skill
     }
-}
-
-/// Returns the hash of some texts, each with its length, so that none can pass for a part of its neighbour.
-fn key_of(texts: &[&str]) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    for text in texts {
-        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-    }
-    hasher.finalize()
 }
 
 fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -125,7 +109,7 @@ mod tests {
             assert_eq!(known.count(text), count(text), "{text}");
             let skill = SkillText { body: String::new(), ..SkillText::parse(text) };
             assert_eq!(*known.skill(text, Reading::Now), skill, "{text}");
-            assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (held, held));
+            assert_eq!(lock(&cache.skills).kept.len(), held);
         }
     }
 
@@ -133,13 +117,10 @@ mod tests {
     fn prompt_cache_is_bounded() {
         let cache = PromptCache::default();
         let known = AccountCache(Some((&cache, "a".to_owned())));
-        for n in 0..=COUNTS.get() {
-            known.count(&n.to_string());
-        }
         for n in 0..=SKILLS.get() {
             known.skill(&n.to_string(), Reading::Now);
         }
-        assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (COUNTS.get(), SKILLS.get()));
+        assert_eq!(lock(&cache.skills).kept.len(), SKILLS.get());
         // Long front matter leaves room for fewer skills.
         for n in 0..MAX_FRONTS / MAX_FRONT + 1 {
             known.skill(

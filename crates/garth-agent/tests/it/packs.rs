@@ -1,5 +1,6 @@
 //! Packs: the messages of a session for a model, within a budget, and their replay.
 
+use garth_agent::count::TokenCache;
 use garth_agent::session::{
     Append, Derive, Draft, Format, Pack, PackOptions, Packed, Role, Sessions, Source,
 };
@@ -290,6 +291,28 @@ async fn repeated_output_is_referenced_and_secrets_masked() {
         }
         fs.apply(Op::write(path("context/pack.json"), "{}")).await.unwrap();
         assert!(sessions.replay("default", None).await.unwrap_err().is(ErrorKind::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn cached_token_counts_change_no_pack() {
+    let cache = TokenCache::default();
+    for (fs, _kept) in engines().await {
+        let plain = sessions(&*fs).await;
+        let cached = plain.clone().cache(&cache, "acme");
+        let secret = &each(&mut Random::new(8))[1].secret;
+        for number in 0..40 {
+            let output =
+                if number % 2 == 0 { "the same line\n".repeat(400) } else { format!("line {number}") };
+            say(&plain, turn(number, &output)).await;
+            say(&plain, [Draft::user(format!("My token is {secret}."))]).await;
+            for options in [budget(4000), budget(4000).fresh()] {
+                let [expected, packed] = [&plain, &cached].map(|sessions| sessions.pack("default", &options));
+                let (expected, packed) = (expected.await.unwrap(), packed.await.unwrap());
+                assert_eq!((packed.pack.items, packed.markdown), (expected.pack.items, expected.markdown));
+            }
+            check(&cached.replay("default", None).await.unwrap());
+        }
     }
 }
 

@@ -76,7 +76,8 @@ impl Opened<'_> {
 
     /// Returns the sessions of the audience with the agent.
     pub(super) fn sessions(&self) -> Result<Sessions<'_>, Refusal> {
-        Ok(self.grounds.sessions()?.once(self.call.once.clone()))
+        let sessions = self.grounds.sessions()?.cache(self.call.prompts.tokens(), self.call.key.share());
+        Ok(sessions.once(self.call.once.clone()))
     }
 
     /// Returns the workspace of the agent.

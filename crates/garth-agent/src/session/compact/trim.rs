@@ -50,7 +50,7 @@ impl Sessions<'_> {
             // The last turn of the user stays, however long it is: without it the model would not know what
             // is asked.
             turn |= message.role == Role::User;
-            kept += whole(line.number, message).tokens;
+            kept += whole(line.number, message, &self.tokens).tokens;
         }
         Ok(0)
     }

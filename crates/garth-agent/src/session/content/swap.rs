@@ -128,7 +128,7 @@ impl Sessions<'_> {
         let tokens = match log {
             Log::Messages => {
                 let parsed = all.iter().filter_map(|line| Some((line, Message::parse(&line.text).ok()?)));
-                parsed.map(|(line, message)| whole(line.number, message).tokens).sum()
+                parsed.map(|(line, message)| whole(line.number, message, &self.tokens).tokens).sum()
             }
             Log::Events => count(&text) as u64,
         };

@@ -29,6 +29,9 @@ pub struct Message {
     /// Content; text is one block.
     #[serde(deserialize_with = "content::<_, Block>")]
     pub content: Vec<Block>,
+    /// True once its texts were searched for secrets and none was found: masking leaves them as they are.
+    #[serde(skip)]
+    pub(crate) is_plain: bool,
 }
 
 /// A line of `native/{format}.jsonl`.

@@ -440,9 +440,8 @@ impl Sessions<'_> {
             let kept = context.user.filter(|user| *user < from);
             let lead = context.lead_before(from);
             let spec = WindowSpec { lead, from, kept, cuts, ..context.spec.clone() };
-            let counted = Some(&walk.counted);
-            let Some(rendered) = self.render_window(context.session, &spec, bounds.room, counted).await?
-            else {
+            let known = Some(&walk.known);
+            let Some(rendered) = self.render_window(context.session, &spec, bounds.room, known).await? else {
                 // Together they have more tokens than the sum that was chosen by, which estimates long texts.
                 asked.most = asked.most / 8 * 7;
                 asked.room = asked.most;
@@ -469,8 +468,8 @@ impl Sessions<'_> {
         let (cuts, swaps) = shortest(self, &walk.entries()[..due])?.cuts(self, walk.entries())?;
         for (cuts, swaps) in [(Vec::new(), Vec::new()), (cuts, swaps)] {
             let spec = WindowSpec { cuts, ..context.due_spec() };
-            let counted = Some(&walk.counted);
-            if let Some(rendered) = self.render_window(context.session, &spec, bounds.room, counted).await? {
+            let known = Some(&walk.known);
+            if let Some(rendered) = self.render_window(context.session, &spec, bounds.room, known).await? {
                 return Ok((spec, rendered, swaps));
             }
         }
@@ -527,7 +526,7 @@ impl Sessions<'_> {
         let limit = if spec.from > context.first { KEPT } else { u64::MAX };
         grow(self, walk.entries(), &mut choice, &bounds, limit)?;
         let (grown, more) = with(&choice, &walk)?;
-        let rendered_grown = self.render_window(context.session, &grown, room, Some(&walk.counted)).await?;
+        let rendered_grown = self.render_window(context.session, &grown, room, Some(&walk.known)).await?;
         Ok(Some(match rendered_grown {
             Some(rendered) if rendered.cut_tokens <= most => (grown, rendered, more),
             _ => (least, rendered, swaps),

@@ -11,7 +11,7 @@ use crate::session::log::draft::Role;
 use crate::session::log::lines::{End, Line};
 use crate::session::log::message::Message;
 use crate::session::log::tail_reader::TailReader;
-use crate::session::render::{Counted, is_beyond, whole};
+use crate::session::render::{Known, is_beyond, whole};
 use crate::session::store::files::Log;
 use garth_engine::error::Result;
 
@@ -52,7 +52,8 @@ pub(super) struct Walk<'a> {
     /// Tokens of a pack. Longer messages are estimated, not counted.
     room: u64,
     entries: Vec<Entry>,
-    pub(super) counted: Counted,
+    /// Messages that it has rendered.
+    pub(super) known: Known,
     /// Retracted lines from a line on.
     gone: (u64, Vec<RangeInclusive<u64>>),
     /// Lines of the next look-up.
@@ -81,7 +82,7 @@ impl<'a> Walk<'a> {
             first,
             room,
             entries: Vec::new(),
-            counted: Counted::new(),
+            known: Known::new(),
             gone: (u64::MAX, Vec::new()),
             chunk: CHUNK,
             notes: HashSet::new(),
@@ -209,8 +210,9 @@ impl<'a> Walk<'a> {
         }
         // Counted by itself, because the messages before it are not known yet: output that is repeated, and
         // so shown once, counts each time. `fill_window` chooses again where this was too much.
-        let shown = whole(number, message);
-        self.counted.insert(number, (shown.text, shown.tokens));
-        Ok(Entry { tokens: shown.tokens, long, is_start, ..hidden })
+        let shown = whole(number, message, &self.sessions.tokens);
+        let tokens = shown.tokens;
+        self.known.insert(number, (blake3::hash(line.text.as_bytes()), shown));
+        Ok(Entry { tokens, long, is_start, ..hidden })
     }
 }

@@ -9,7 +9,7 @@ use crate::retry::yield_now;
 use crate::session::handle::Sessions;
 use crate::session::log::lines::Line;
 use crate::session::log::message::Message;
-use crate::session::render::{Counted, Cut, HiddenReason, RenderRules, Renderer, is_beyond};
+use crate::session::render::{Cut, HiddenReason, Known, RenderRules, Renderer, is_beyond};
 use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
 use garth_engine::error::Result;
@@ -60,13 +60,14 @@ impl WindowSpec {
 
 impl Sessions<'_> {
     /// Renders the messages, or returns `None` if they have more than `most` tokens. The cost grows with
-    /// `most`, not with the number of messages. Texts in `counted` are not counted again.
+    /// `most`, not with the number of messages. Messages in `known` are masked
+    /// and counted already, under the current judgement.
     pub(super) async fn render_window(
         &self,
         session: &str,
         spec: &WindowSpec,
         most: u64,
-        counted: Option<&Counted>,
+        known: Option<&Known>,
     ) -> Result<Option<RenderedWindow>> {
         let mut rendered = RenderedWindow::default();
         // Only the events that the pack records count: a replay shows messages that were retracted after the
@@ -80,7 +81,7 @@ impl Sessions<'_> {
         // The lines before the window are a few single ones: only the window can have long runs.
         let window = around_long_runs(spec.from..=spec.to, &retracted);
         let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), retracted };
-        let mut show = Renderer::new(rules, counted);
+        let mut show = Renderer::new(rules, &self.tokens, known);
         for (lines, is_read) in before.map(|lines| (lines, true)).chain(window) {
             if !is_read {
                 rendered.hide(lines, HiddenReason::Retracted);
@@ -121,7 +122,7 @@ impl Sessions<'_> {
                     return Ok(false);
                 }
                 // Not under the current judgement: a replay has to mask the spans that the pack masked.
-                match spec.judgement.during(|| show.next(line.number, message)) {
+                match spec.judgement.during(|| show.next((line.number, &line.text), message)) {
                     Ok(shown) => {
                         rendered.tokens += shown.tokens;
                         if spec.cuts.iter().any(|cut| cut.line == line.number) {

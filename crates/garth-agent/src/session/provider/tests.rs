@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::turns::{EARLIER, INTERRUPTED};
 use super::*;
+use crate::count::Counter;
 use crate::session::log::draft::Role;
 use crate::session::log::message::Block;
+use crate::session::render::whole;
 
 /// Base64 of the header of a PNG of one pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAA=";
@@ -205,6 +207,32 @@ fn secrets_are_masked_in_all_texts() {
     let list = lists(&format!("my {token}"), &said, &[format!("child: {token}")]);
     for list in list.map(|list| list.to_string()) {
         assert!(!list.contains(&token) && list.matches("[secret: ").count() >= 7, "{list}");
+    }
+}
+
+#[test]
+fn rendered_messages_stay_masked_in_lists() {
+    let token = format!("ghp_{}", ["aB3dE5gH7j", "K9mN1pQ3sT", "5vW7yZ9bC1", "dF3hJ5"].concat());
+    let escaped = token.replacen('h', "\\u0068", 1);
+    let line = |arguments: &str, text: &str| {
+        format!(
+            r#"{{"id":"m","role":"assistant","created_at":"2026-01-01T00:00:00Z","content":[{{"type":"text","text":"{text}"}},{{"type":"tool_call","id":"c","name":"n","arguments":{arguments}}}]}}"#
+        )
+    };
+    for (line, is_plain) in [
+        (line("{}", "nothing to hide"), Some(true)),
+        (line("{}", &token), Some(false)),
+        (line(&format!(r#"{{"token":"{token}"}}"#), "here"), Some(false)),
+        // A search of the text as it is written may miss what its escapes hide.
+        (line(&format!(r#""-H {escaped}""#), "here"), None),
+    ] {
+        let shown = whole(1, Message::parse(&line).unwrap(), &Counter::default()).message;
+        assert!(is_plain.is_none_or(|is_plain| shown.is_plain == is_plain), "{line}");
+        for format in [Format::OpenAi, Format::Anthropic] {
+            let list = list(format, "", std::slice::from_ref(&shown), &[]);
+            assert!(!list.contains(&token) && !list.contains(&escaped), "{list}");
+            assert_eq!(list.contains("[secret: "), is_plain != Some(true), "{list}");
+        }
     }
 }
 

@@ -20,6 +20,9 @@ const NO_OUTPUT: &str = "[no output]";
 /// Text in place of the messages before the first, where a list has to start with the user.
 pub(super) const EARLIER: &str = "[earlier messages are not shown]";
 
+/// A part of a message, and whether all texts of the message are known to have no secrets.
+type Plain<'a, T> = (&'a T, bool);
+
 /// Position of a call: index of the message, and of the block in it.
 type Place = (usize, usize);
 
@@ -31,13 +34,14 @@ pub(super) fn turns(messages: &[Message], images: &Images<'_>) -> Vec<Turn> {
     for (at, message) in messages.iter().enumerate() {
         match message.role {
             Role::System => {
-                let texts: Vec<_> = message.content.iter().filter_map(as_text).collect();
+                let texts = message.content.iter().filter_map(|block| as_text(block, message.is_plain));
+                let texts: Vec<_> = texts.collect();
                 if !texts.is_empty() {
                     turns.push(Turn::System(texts.join("\n\n")));
                 }
             }
             Role::User => {
-                let parts = parts(&message.content, images);
+                let parts = parts((&message.content, message.is_plain), images);
                 if !parts.is_empty() {
                     turns.push(Turn::User(parts));
                 }
@@ -46,7 +50,8 @@ pub(super) fn turns(messages: &[Message], images: &Images<'_>) -> Vec<Turn> {
                 let blocks = message.content.iter().enumerate();
                 let said: Vec<_> = blocks
                     .filter_map(|(number, block)| {
-                        said((block, answers.get(&(at, number)).copied()), images, &mut ids)
+                        let answer = answers.get(&(at, number)).copied();
+                        said((block, message.is_plain), answer, images, &mut ids)
                     })
                     .collect();
                 // Providers refuse a message without text or calls.
@@ -66,7 +71,7 @@ pub(super) fn turns(messages: &[Message], images: &Images<'_>) -> Vec<Turn> {
 
 /// Returns the result of each call. A result belongs to a call before it that has its id and no result yet:
 /// to the nearest, one of its own run before others; within one message, to the first.
-fn answers(messages: &[Message]) -> HashMap<Place, &Block> {
+fn answers(messages: &[Message]) -> HashMap<Place, Plain<'_, Block>> {
     let mut answers = HashMap::new();
     let mut open: HashMap<&str, Vec<Place>> = HashMap::new();
     for (at, message) in messages.iter().enumerate() {
@@ -86,7 +91,7 @@ fn answers(messages: &[Message]) -> HashMap<Place, &Block> {
                     };
                     // Parallel calls of one message with the same id get their results in order.
                     let first = calls.partition_point(|call| call.0 < nearest.0);
-                    answers.insert(calls.remove(first), block);
+                    answers.insert(calls.remove(first), (block, message.is_plain));
                 }
                 _ => {}
             }
@@ -95,9 +100,14 @@ fn answers(messages: &[Message]) -> HashMap<Place, &Block> {
     answers
 }
 
-fn said((block, answer): (&Block, Option<&Block>), images: &Images<'_>, ids: &mut Ids) -> Option<StepPart> {
+fn said(
+    (block, is_plain): Plain<'_, Block>,
+    answer: Option<Plain<'_, Block>>,
+    images: &Images<'_>,
+    ids: &mut Ids,
+) -> Option<StepPart> {
     match block {
-        Block::Text(_) | Block::Image { .. } => as_text(block).map(StepPart::Text),
+        Block::Text(_) | Block::Image { .. } => as_text(block, is_plain).map(StepPart::Text),
         Block::Reasoning { redacted: Some(redacted), .. } if !redacted.is_empty() => {
             Some(StepPart::Redacted(redacted.clone()))
         }
@@ -105,13 +115,15 @@ fn said((block, answer): (&Block, Option<&Block>), images: &Images<'_>, ids: &mu
             let text = text.as_deref().unwrap_or_default();
             // The signature is that of the text as it was: the provider would refuse a text with a mark in
             // it.
-            let is_plain = masked(text) == text;
+            let is_plain = is_plain || masked(text) == text;
             is_plain.then(|| StepPart::Thought { text: text.to_owned(), signature: signature.clone() })
         }
         Block::Reasoning { .. } | Block::ToolResult { .. } => None,
         Block::ToolCall { id, name, arguments } => {
             let (error, mut result) = match answer {
-                Some(Block::ToolResult { error, content, .. }) => (*error, parts(content, images)),
+                Some((Block::ToolResult { error, content, .. }, is_plain)) => {
+                    (*error, parts((content, is_plain), images))
+                }
                 _ => (false, vec![Part::Text(INTERRUPTED.to_owned())]),
             };
             let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
@@ -120,17 +132,23 @@ fn said((block, answer): (&Block, Option<&Block>), images: &Images<'_>, ids: &mu
                 result = vec![Part::Text(NO_OUTPUT.to_owned())];
             }
             let (id, name) = (ids.of(id), ids::name(name));
-            Some(StepPart::Call(Call { id, name, arguments: self::arguments(arguments), error, result }))
+            Some(StepPart::Call(Call {
+                id,
+                name,
+                arguments: self::arguments(arguments, is_plain),
+                error,
+                result,
+            }))
         }
     }
 }
 
-fn arguments(raw: &RawValue) -> Arguments {
+fn arguments(raw: &RawValue, is_plain: bool) -> Arguments {
     let text = match serde_json::from_str::<String>(raw.get()) {
-        Ok(text) => text,
-        Err(_) => raw.get().to_owned(),
+        // Escapes can hide a secret from the search of the text as it is written.
+        Ok(text) => masked(&text).into_owned(),
+        Err(_) => shown(raw.get(), is_plain),
     };
-    let text = masked(&text).into_owned();
     // A blank text means no arguments.
     if text.trim().is_empty() {
         return object("{}").map_or(Arguments::Text(text), Arguments::Object);
@@ -146,22 +164,27 @@ fn object(text: &str) -> Option<Box<RawValue>> {
 }
 
 /// Returns the parts of content that a user message can have: texts that are not empty, and images.
-fn parts(content: &[Block], images: &Images<'_>) -> Vec<Part> {
+fn parts((content, is_plain): Plain<'_, [Block]>, images: &Images<'_>) -> Vec<Part> {
     let part = |block: &Block| match block {
         Block::Image { mime_type, source } => Some(images.part(mime_type, source)),
-        _ => as_text(block).map(Part::Text),
+        _ => as_text(block, is_plain).map(Part::Text),
     };
     content.iter().filter_map(part).collect()
 }
 
 /// Returns a text that is not empty, or the name of an image.
-fn as_text(block: &Block) -> Option<String> {
+fn as_text(block: &Block, is_plain: bool) -> Option<String> {
     match block {
-        Block::Text(text) => Some(masked(text).into_owned()).filter(|text| !text.is_empty()),
+        Block::Text(text) => Some(shown(text, is_plain)).filter(|text| !text.is_empty()),
         Block::Image { source: ImageSource::Path(path), .. } => Some(label(path)),
         Block::Image { mime_type, .. } => Some(label(mime_type)),
         _ => None,
     }
+}
+
+/// Returns a text with its secrets masked. A plain one has none.
+fn shown(text: &str, is_plain: bool) -> String {
+    if is_plain { text.to_owned() } else { masked(text).into_owned() }
 }
 
 /// Returns a string as JSON.

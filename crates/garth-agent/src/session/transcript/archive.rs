@@ -6,6 +6,7 @@ use super::export::anew;
 use super::format::TranscriptFormat;
 use super::ids::message_id;
 use super::read::read;
+use crate::count::Counter;
 use crate::session::log::message::Message;
 use crate::session::render::whole;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -55,7 +56,7 @@ pub(crate) fn archived_in(format: TranscriptFormat, messages: &[(u64, Message)])
 pub(crate) fn archived_said(number: u64, line: &str) -> Result<Vec<(String, u64)>> {
     let messages = archived_messages(number, line)?.into_iter();
     Ok(messages
-        .map(|(number, message)| whole(number, message))
+        .map(|(number, message)| whole(number, message, &Counter::default()))
         .map(|shown| (shown.text, shown.tokens))
         .collect())
 }
