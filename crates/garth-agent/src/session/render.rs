@@ -319,7 +319,11 @@ fn head_and_tail(text: &str, cut: &Cut) -> String {
 fn mask_all(block: &mut Block) -> bool {
     match block {
         Block::ToolResult { content, .. } => {
-            content.iter_mut().fold(false, |changed, block| mask(block) || changed)
+            let mut is_changed = false;
+            for block in content {
+                is_changed |= mask(block);
+            }
+            is_changed
         }
         other => mask(other),
     }
