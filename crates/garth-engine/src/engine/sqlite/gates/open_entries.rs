@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn place_before_a_name_is_after_all_earlier_names() {
+    fn place_before_name_follows_all_earlier_names() {
         let longest = |text: &str| text.repeat(MAX_NAME / text.len());
         let mut names =
             ["a", "a!", "a\u{1}", "a-b", "a0", "ab", "aé", "a\u{e000}", "b", "é", "\u{1}", "\u{10ffff}"]
