@@ -352,8 +352,9 @@ fn gate(who: &Identity, since: Seq) -> Result<Option<Gate>> {
 /// Returns the class of the session that a request names; `None` if it does not exist. If its metadata cannot
 /// be read, the class is unknown if `goes_on` is true.
 ///
-/// # Errors `Corrupt`, with the remedy, if the metadata cannot be read and `goes_on` is false: the request
-/// would otherwise show the memory of the owner in a session in which others may listen.
+/// # Errors
+/// `Corrupt`, with the remedy, if the metadata cannot be read and `goes_on` is false: the request would
+/// otherwise show the memory of the owner in a session in which others may listen.
 async fn own_class(sessions: &Sessions<'_>, session: &str, goes_on: bool) -> Result<Option<StoredClass>> {
     match sessions.meta(session).await {
         Ok((_, meta)) => Ok(Some(meta.class)),
