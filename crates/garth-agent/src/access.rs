@@ -15,7 +15,9 @@ pub use self::upgrade::{Upgrade, upgraded};
 use crate::boxed;
 use crate::chat;
 use crate::identity::places::{Bounds, Hidden, Places};
-use crate::identity::{AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Request, SETTINGS, policy_of};
+use crate::identity::{
+    AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Request, SETTINGS, StoredClass, policy_of,
+};
 use crate::media::Media;
 use crate::memory::{Memories, OUTBOX, Space};
 use crate::recall::Recaller;
@@ -87,7 +89,8 @@ impl Access {
     ///
     /// # Errors
     /// - As [`Identity::judge`].
-    /// - `Corrupt`: `settings.json` cannot be read.
+    /// - `Corrupt`: `settings.json` cannot be read, or `meta.json` of the session that a `main` request
+    /// names.
     /// - `AccessDenied`: the chat belongs to another audience.
     /// - Errors of the storage.
     #[boxed]
@@ -127,15 +130,16 @@ impl Access {
         // memory, whoever names it. Only the holder of the data folder may override it.
         if let Some(session) = &request.session {
             let sessions = Sessions::new(&*raw, who.audience(), who.agent())?.env(env.clone());
-            own = sessions.class_of(session).await?;
             let holds = caller == Caller::Holder && request.class == Some(Class::Main);
-            who = who.in_session(session, own.filter(|_| !holds).unwrap_or(Class::Main));
+            own = own_class(&sessions, session, holds || !who.is_main()).await?;
+            let class = own.as_ref().filter(|_| !holds).map_or(Class::Main, StoredClass::of_requests);
+            who = who.in_session(session, class);
         }
         // After the class is final, because the owner of a chat depends on it.
         let (who, closed) = chat::choose(&*raw, &policy, who, request.chat.is_some()).await?;
         let mut hidden = Hidden { gate: gate(&who, since)?, ..Hidden::default() };
         if binding.session.is_some() {
-            hidden = all_but_own(&who, own, hidden)?;
+            hidden = all_but_own(&who, own.as_ref(), hidden)?;
         }
         hidden.left_out.extend(closed);
         let places = Arc::new(bounded(Places::of(&who, &policy, &hidden)?, binding)?);
@@ -224,7 +228,7 @@ impl Access {
             let goes_on = alone.audience() == audience
                 // A session that had more listeners than the key has now may go on: nothing in it becomes
                 // more public.
-                && sessions.class_of(name).await?.is_none_or(|class| alone.class() <= class);
+                && sessions.class_of(name).await?.is_none_or(|class| alone.class() <= class.of_requests());
             if !goes_on {
                 sessions.set(name, &Change::new().state(State::Done)).await?;
             }
@@ -345,14 +349,32 @@ fn gate(who: &Identity, since: Seq) -> Result<Option<Gate>> {
     }))
 }
 
+/// Returns the class of the session that a request names; `None` if it does not exist. If its metadata cannot
+/// be read, the class is unknown if `goes_on` is true.
+///
+/// # Errors
+/// `Corrupt`, with the remedy, if the metadata cannot be read and `goes_on` is false: the request would
+/// otherwise show the memory of the owner in a session in which others may listen.
+async fn own_class(sessions: &Sessions<'_>, session: &str, goes_on: bool) -> Result<Option<StoredClass>> {
+    match sessions.meta(session).await {
+        Ok((_, meta)) => Ok(Some(meta.class)),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+        // The session is hidden from such a request, and an error would tell that it exists.
+        Err(error) if error.is(ErrorKind::Corrupt) && goes_on => {
+            Ok(Some(StoredClass::Unknown(String::new())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the directory of the identity's own session, if it exists and is visible. `own` is its class.
-fn visible_own(who: &Identity, own: Option<Class>, home: &TreePath) -> Option<TreePath> {
-    let session = who.session().filter(|_| own.is_some_and(|own| who.class().sees(own)))?;
+fn visible_own(who: &Identity, own: Option<&StoredClass>, home: &TreePath) -> Option<TreePath> {
+    let session = who.session().filter(|_| own.is_some_and(|own| own.is_seen_by(who.class())))?;
     Some(TreePath::from_row(home.key(), session))
 }
 
 /// Hides all sessions and archives but the identity's own session, for a key that is bound to it.
-fn all_but_own(who: &Identity, own: Option<Class>, hidden: Hidden) -> Result<Hidden> {
+fn all_but_own(who: &Identity, own: Option<&StoredClass>, hidden: Hidden) -> Result<Hidden> {
     let home = Places::sessions_of(who)?;
     let all_but = visible_own(who, own, &home);
     let archives = TreePath::parse(&format!("/agents/{}/{ARCHIVES}", who.agent()))?;

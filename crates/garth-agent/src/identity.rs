@@ -7,6 +7,7 @@ pub(crate) mod places;
 mod policy;
 mod request;
 pub(crate) mod session_key;
+mod stored_class;
 
 pub use self::class::Class;
 pub use self::judge::Identity;
@@ -14,3 +15,4 @@ pub use self::policy::{AccessPolicy, DEFAULT_USER, SETTINGS, Sharing};
 pub(crate) use self::policy::{MAX_SETTINGS, check_audience, check_chat, is_reserved, policy_of};
 pub use self::request::{Caller, Request};
 pub use self::session_key::SessionKey;
+pub use self::stored_class::StoredClass;

@@ -34,7 +34,7 @@ pub mod tree;
 pub mod workspace;
 
 pub use access::{Access, check_binding};
-pub use identity::{AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request};
+pub use identity::{AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request, StoredClass};
 pub use once::Once;
 pub use registry::registry;
 pub use tree::{AgentTree, Skill};

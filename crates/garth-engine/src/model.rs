@@ -36,7 +36,7 @@ pub use changes::{
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES, SessionOf,
 };
 pub use commit::{Commit, CommitInfo, KeyRecord, Outcome, Snapshot, SnapshotKey};
-pub use confinement::{Confinement, Gate, KeySpace, MAX_OWNER, Owner};
+pub use confinement::{Confinement, Gate, KeySpace, MAX_GATE_FILE, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
 pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY};
 #[doc(hidden)]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::count::{Counter, TokenCache};
 use crate::identity::places::Places;
 use crate::identity::{
-    AccessPolicy, Caller, Class, Identity, Request, SessionKey, check_audience, is_reserved, policy_of,
+    AccessPolicy, Caller, Class, Identity, Request, SessionKey, StoredClass, check_audience, is_reserved,
+    policy_of,
 };
 use crate::once::Once;
 use crate::own_paths;
@@ -131,8 +132,14 @@ impl<'a> Sessions<'a> {
     }
 
     /// Returns the class of a session; `None` if it does not exist or cannot be read.
-    pub(crate) async fn class_of(&self, session: &str) -> Result<Option<Class>> {
+    pub(crate) async fn class_of(&self, session: &str) -> Result<Option<StoredClass>> {
         Ok(self.meta_if_there(session).await?.map(|(_, meta)| meta.class))
+    }
+
+    /// Returns true if the class of the request may see a session of a class. The holder of the data folder
+    /// sees all.
+    pub(super) fn sees(&self, class: &StoredClass) -> bool {
+        self.request.class.is_none_or(|own| class.is_seen_by(own))
     }
 
     /// Sets the author of commits. New sessions are of the author's class, if it has one.
@@ -202,12 +209,12 @@ impl<'a> Sessions<'a> {
     }
 
     /// Returns the class of a child of a session of class `parent`: no fewer listen than to its parent.
-    pub(super) async fn class_of_child(&self, parent: Class) -> Result<Class> {
+    pub(super) async fn class_of_child(&self, parent: StoredClass) -> Result<StoredClass> {
         let policy = policy_of(self.whole, &self.agent).await?;
         let own = if policy.is_owner(&self.user) { Class::Main } else { Class::Dm };
         // A child with fewer listeners than its parent sees more, and its result would reveal that to the
         // parent's listeners.
-        Ok(parent.max(own))
+        Ok(parent.with_listeners_of(own))
     }
 
     /// Returns the paths in the account that a path may lead to which a client or a model names: as one of

@@ -109,7 +109,9 @@ impl Workspace<'_> {
         if first > last {
             return Ok(None);
         }
-        let memory = self.memory_of(&sessions, session, first..=last, trim.asking).await?;
+        // Without a known class, nobody knows whose memory may have the text.
+        let asking = trim.asking.filter(|_| meta.class.known().is_some());
+        let memory = self.memory_of(&sessions, session, first..=last, asking).await?;
         // Parts sort by their number. It is a time, but always greater than the last one, even if the clock
         // went back.
         let now = u64::try_from(self.env.now().0 / 1_000_000).unwrap_or(0);

@@ -42,7 +42,7 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Returns the owner of the memory of a session.
     pub(super) fn of(meta: &Meta) -> Self {
-        Self { class: meta.class, audience: meta.user.clone() }
+        Self { class: meta.class.of_requests(), audience: meta.user.clone() }
     }
 
     /// Returns true if an author's text needs no fence for this owner: that of its audience, of people and of
@@ -154,7 +154,8 @@ impl<'a> Workspace<'a> {
     /// it.
     pub(super) fn batch_of(&self, meta: &Meta, ops: Vec<Op>, what: &str) -> Batch {
         let batch = self.batch(ops, &format!("{what} {}", meta.name));
-        let mut author = batch.author.clone().with_class(meta.class.as_str()).with_session(&meta.name);
+        let mut author =
+            batch.author.clone().with_class(meta.class.of_requests().as_str()).with_session(&meta.name);
         if author.user.is_none() && !is_reserved(&meta.user) {
             author.user = Some(meta.user.clone());
         }
@@ -177,7 +178,7 @@ impl<'a> Workspace<'a> {
     pub(super) fn keeper(&self, session: Option<&Meta>) -> Result<Keeper> {
         let own = self.own_class();
         if let Some(meta) = session {
-            if own.sees(meta.class) {
+            if meta.class.is_seen_by(own) {
                 return Ok(Keeper::of(meta));
             }
             let message =

@@ -104,7 +104,7 @@ impl Job {
             kind,
             agent: meta.agent.clone(),
             user: meta.user.clone(),
-            class: meta.class,
+            class: meta.class.of_requests(),
             session: meta.name.clone(),
             archive: archive.to_string(),
             first,

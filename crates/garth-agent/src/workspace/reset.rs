@@ -11,7 +11,7 @@ use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
 use super::jobs::{Extraction, Job};
 use crate::boxed;
-use crate::identity::Class;
+use crate::identity::{Class, StoredClass};
 use crate::ids::uuid;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry_at_most;
@@ -189,7 +189,7 @@ impl Workspace<'_> {
             (true, ResetPolicy::Idle) => "idle",
             _ => "manual",
         };
-        let class = reset.class.unwrap_or(meta.class);
+        let class = reset.class.map_or_else(|| meta.class.clone(), StoredClass::from);
         let next = (reset.name.as_deref(), class);
         let closing = sessions.succession(&closed, archive.as_ref(), next, reason).await?;
         ops.extend(closing.ops);
@@ -207,8 +207,11 @@ impl Workspace<'_> {
         closed: &CloseTarget,
         asking: Option<Asking<'_>>,
     ) -> Found {
-        let first = closed.listed.meta.compacted_to.unwrap_or(0) + 1;
-        let Some(asking) = asking.filter(|_| first <= closed.lines) else { return Found::Nothing };
+        let meta = &closed.listed.meta;
+        let first = meta.compacted_to.unwrap_or(0) + 1;
+        // Without a known class, nobody knows whose memory may have the text.
+        let is_due = first <= closed.lines && meta.class.known().is_some();
+        let Some(asking) = asking.filter(|_| is_due) else { return Found::Nothing };
         match extract(sessions, &closed.listed.name, first..=closed.lines, asking).await {
             Ok(Some(text)) => Found::Text(text),
             Ok(None) => Found::Nothing,

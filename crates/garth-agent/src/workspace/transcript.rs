@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use super::archive::{AUDIENCE, CLASS, ENDING, Unpacked, part_of};
 use super::handle::Workspace;
 use crate::boxed;
-use crate::identity::Class;
+use crate::identity::{Class, StoredClass};
 use crate::session::{
     Export, Exported, Message, TranscriptFormat, archived_in, archived_lines, archived_messages,
 };
@@ -147,7 +147,7 @@ impl Workspace<'_> {
         let says = |name: &str| metadata.get(name).map(String::as_str);
         (own == Class::Main && self.shows_other_archives())
             || (says(AUDIENCE).is_some_and(|audience| Some(audience) == self.author.keeper())
-                && says(CLASS).is_some_and(|class| own.sees(Class::named(class))))
+                && says(CLASS).is_some_and(|class| StoredClass::named(class).is_seen_by(own)))
     }
 }
 

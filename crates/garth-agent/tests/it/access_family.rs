@@ -57,7 +57,8 @@ async fn child_inherits_audience_and_class() {
         access.sessions().spawn(&parent, &spawn(&child, *agent, None)).await.unwrap();
         let agent = agent.unwrap_or("scout");
         let meta = of(&*account.store, &audience, agent).get(&child).await.unwrap().meta;
-        assert_eq!((meta.class, &meta.user, &*meta.agent), (*class, &audience, agent), "{request:?}");
+        assert_eq!(meta.class, *class, "{request:?}");
+        assert_eq!((&meta.user, &*meta.agent), (&audience, agent), "{request:?}");
         assert_eq!(meta.session_key, None);
     }
     // The same holds on the account itself.
@@ -87,6 +88,32 @@ async fn rejects_unsuitable_sessions_as_children() {
     main.sessions().spawn("home", &spawn("d", None, Some("new"))).await.unwrap();
     let error = main.sessions().spawn("other", &spawn("d", None, Some("new"))).await.unwrap_err();
     assert!(error.is(ErrorKind::Conflict), "{error}");
+}
+
+#[tokio::test]
+async fn hidden_session_of_other_agent_is_no_child() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.put("/agents/twin/settings.json", r#"{"owner":"ann"}"#).await;
+    let main = Request::new("twin").user("ann").key("agent:twin:main".parse().unwrap());
+    with_session(&account, &main, "home").await;
+    let key = show(&account.access(&main).await, "home", "of main").await;
+    let dm = scout().user("ann").class(Class::Dm);
+    with_session(&account, &dm, "low").await;
+    let access = account.access(&dm).await;
+    let sessions = access.sessions();
+    let error = sessions.spawn("low", &spawn("c", Some("twin"), Some("home"))).await.unwrap_err();
+    // As for a hidden session of its own agent: nothing tells who listens.
+    assert!(
+        error.is(ErrorKind::AlreadyExists) && error.message().starts_with("home: the session exists"),
+        "{error}"
+    );
+    // Files can name any session, and its media are not handed over.
+    sessions.spawn("low", &spawn("d", Some("twin"), None)).await.unwrap();
+    account.put("/users/ann/agents/scout/session/low/context/child/d/session", "home\n").await;
+    let error = sessions.set_child("low", "d", &ChildChange::default().media(key)).await.unwrap_err();
+    assert!(error.is(ErrorKind::NotFound), "{error}");
+    let id = sessions.get("low").await.unwrap().meta.id;
+    assert!(access.media().list(&id, None, 10).await.unwrap().0.is_empty());
 }
 
 #[tokio::test]

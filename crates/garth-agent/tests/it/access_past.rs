@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use garth_agent::session::{Append, Create, Draft};
-use garth_agent::{Access, Class, Request};
+use garth_agent::session::{Append, Change, Create, Draft, Spawn, State};
+use garth_agent::workspace::Reset;
+use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::fs::restore::restore;
 use garth_engine::model::{At, Author, Batch, ChangesQuery, HistoryPage, Moment, Op, SearchQuery, Seq};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
@@ -231,4 +232,57 @@ async fn session_of_unknown_class_is_hidden() {
         account.store.commit(Batch::new([Op::write(meta.clone(), text)]).by_garth()).await.unwrap();
         assert_eq!(tree.exists(&file).await.unwrap(), is_seen, "{class}");
     }
+}
+
+#[tokio::test]
+async fn writes_keep_an_unknown_class() {
+    let account = Account::new(OWNER).await;
+    let main = account.access(&ann(Class::Main)).await;
+    let tree = account.tree(&ann(Class::Dm)).await;
+    say(&account, &main, "work", SECRET).await;
+    let meta = p("/users/ann/agents/scout/session/work/meta.json");
+    let text = account.text(meta.as_str()).await.replace("\"class\": \"main\"", "\"class\": \"channel\"");
+    account.store.commit(Batch::new([Op::write(meta, text)]).by_garth()).await.unwrap();
+    let sessions = main.sessions();
+    sessions.set("work", &Change::new().title("Trip").state(State::Active)).await.unwrap();
+    sessions.append("work", &Append::messages([Draft::user(SECRET)])).await.unwrap();
+    let next = main.workspace().reset("ann", "work", &Reset::default()).await.unwrap().unwrap().next.name;
+    sessions.spawn(&next, &Spawn::new("child", SECRET)).await.unwrap();
+    for session in ["work", next.as_str(), "child"] {
+        let text = account.text(&format!("/users/ann/agents/scout/session/{session}/meta.json")).await;
+        assert!(text.contains("\"class\": \"channel\""), "{text}");
+        let file = format!("{}/messages.jsonl", places(session)[0]);
+        assert!(!tree.exists(&file).await.unwrap(), "{session}");
+    }
+    // The archive is of this class, too.
+    let dm = account.access(&ann(Class::Dm)).await;
+    assert!(dm.workspace().archives(None, 10).await.unwrap().0.is_empty());
+    assert_eq!(main.workspace().archives(None, 10).await.unwrap().0.len(), 1);
+}
+
+#[tokio::test]
+async fn damaged_session_is_not_opened_as_main() {
+    let account = Account::new(OWNER).await;
+    let dm = account.access(&ann(Class::Dm)).await;
+    say(&account, &dm, "talk", "hello").await;
+    let meta = p("/users/ann/agents/scout/session/talk/meta.json");
+    account.store.commit(Batch::new([Op::write(meta.clone(), "{")]).by_garth()).await.unwrap();
+    let of = async |caller, class| {
+        let request = ann(class).session("talk");
+        account.tried(caller, &request).await
+    };
+    let error = of(Caller::ApiKey, Class::Main).await.unwrap_err();
+    assert!(error.is(ErrorKind::Corrupt) && error.path() == Some(&meta), "{error}");
+    assert!(error.message().contains("garth repair"), "{error}");
+    // To others the session is hidden, and no error tells of it.
+    let dm = of(Caller::ApiKey, Class::Dm).await.unwrap();
+    assert_eq!(dm.identity().class(), Class::Group);
+    assert!(!dm.tree().open().await.unwrap().exists(&places("talk")[0]).await.unwrap());
+    let holder = of(Caller::Holder, Class::Main).await.unwrap();
+    assert_eq!(holder.identity().class(), Class::Main);
+    // A request that does not name it restores it.
+    let main = account.access(&ann(Class::Main)).await;
+    main.sessions().set("talk", &Change::new().title("Trip")).await.unwrap();
+    let restored = of(Caller::ApiKey, Class::Main).await.unwrap();
+    assert_eq!(restored.identity().class(), Class::Dm);
 }

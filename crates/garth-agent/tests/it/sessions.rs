@@ -529,7 +529,8 @@ async fn identity_sees_sessions_of_its_class() {
     assert_eq!(said(&group, "g").await, ["hi all"]);
     let names: Vec<_> = group.list(&List::default()).await.unwrap().0;
     assert_eq!(names.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["g"]);
-    assert_eq!((names[0].meta.class, &*names[0].meta.user), (Class::Group, ":slack:channel:c"));
+    assert_eq!(names[0].meta.class, Class::Group);
+    assert_eq!(names[0].meta.user, ":slack:channel:c");
     assert_refused(group.get("default").await, ErrorKind::NotFound, "");
     let channel = Sessions::new(&*account, ":slack:channel:c", "coder").unwrap();
     assert_eq!(said(&channel, "g").await, ["hi all"]);

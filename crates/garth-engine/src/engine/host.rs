@@ -429,6 +429,7 @@ impl ViewBase for HostFs {
             id: StoreId::of(&self.folder, None),
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
+            gates: Vec::new(),
             keys: None,
             registry: None,
         }))

@@ -456,6 +456,7 @@ impl ViewBase for MemoryFs {
             id: StoreId::of(&self.state, self.past.map(|(seq, _)| seq)),
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
+            gates: Vec::new(),
             keys: Some(KeySpace::new(&self.state, self.owner.clone())),
             registry: Some(self.read().registry.clone()),
         }))

@@ -13,7 +13,7 @@ use super::handle::{Incoming, OpenFile, OpenNode, Upload};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry,
-    Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, KeySpace, Listing, Moment,
+    Fetched, FindAnswer, FindQuery, Gate, Head, HistoryPage, Hit, Ino, KeyRecord, KeySpace, Listing, Moment,
     NamesPage, Op, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody,
     Version, VersionId, Walk, WalkPage, Within,
 };
@@ -350,6 +350,8 @@ pub struct Store {
     pub fs: Arc<dyn FileSystem>,
     /// Paths that the handle reaches.
     pub within: Within,
+    /// Directories of which the handle reaches some entries.
+    pub gates: Vec<Gate>,
     /// Key space of the handle; `None` without a log.
     pub keys: Option<KeySpace>,
     /// Registry that it was opened with; `None` without search.

@@ -13,7 +13,7 @@ impl SearchTarget {
     }
 
     /// Joins the requests to one store, where one handle reaches all of the directories, and no more in them
-    /// than the handles of the others do.
+    /// than the handles of the others do. Handles with other gates are asked separately.
     pub(crate) fn together(sought: Vec<Self>) -> Vec<Self> {
         let mut left: Vec<(Within, Self)> = sought.into_iter().map(|one| (one.reach(), one)).collect();
         left.retain(|(reach, _)| !reach.is_nothing());
@@ -27,6 +27,7 @@ impl SearchTarget {
             let (_, mut first) = left.remove(0);
             left.retain(|(reach, one)| {
                 let can = one.store.id == first.store.id
+                    && one.store.gates == first.store.gates
                     && one.tops.iter().all(|top| first.store.within.contains(top))
                     // A handle that reaches more there would find files that the view must not show.
                     && Self { store: first.store.clone(), tops: one.tops.clone() }.reach() == *reach;
@@ -50,6 +51,9 @@ mod tests {
     use crate::env::Env;
     use crate::fs::FileSystem as _;
     use crate::fs::lower::Store;
+    use crate::model::{Gate, Seq};
+    use crate::path::Name;
+    use crate::rule::sample::STATUS;
 
     fn paths(texts: &[&str]) -> Vec<TreePath> {
         texts.iter().map(|text| TreePath::parse(text).expect("a path")).collect()
@@ -85,6 +89,27 @@ mod tests {
         let part = Within::new(paths(&["/agent"])).without(paths(&["/agent/memory"]));
         let part = of(&fs, &part, &["/agent"]);
         assert_eq!(tops(vec![part, whole]), [["/chat"], ["/agent"]]);
+    }
+
+    #[test]
+    fn handles_with_other_gates_search_separately() {
+        let fs = Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry()));
+        let within = Within::new(paths(&["/nodes"]));
+        let gate = Gate {
+            dir: TreePath::parse("/nodes").expect("a path"),
+            file: Name::parse(".status").expect("a name"),
+            projection: STATUS,
+            keys: vec!["ACTIVE".to_owned()],
+            since: Seq(0),
+        };
+        let open = || of(&fs, &within, &["/nodes/a"]);
+        let gated = || {
+            let one = of(&fs, &within, &["/nodes/b"]);
+            SearchTarget { store: Store { gates: vec![gate.clone()], ..one.store }, ..one }
+        };
+        assert_eq!(tops(vec![open(), gated()]).len(), 2);
+        assert_eq!(tops(vec![gated(), open()]).len(), 2);
+        assert_eq!(tops(vec![gated(), gated()]).len(), 1);
     }
 
     #[test]

@@ -595,7 +595,8 @@ fn is_a_directory(at: &At) -> Error {
 impl ViewBase for OperatorTree {
     fn lowering(&self) -> Box<dyn Lowering> {
         let (id, fs) = (StoreId::of(&self.id, None), Arc::new(self.clone()));
-        Box::new(StoreLowering(Store { id, fs, within: Within::everything(), keys: None, registry: None }))
+        let (within, gates) = (Within::everything(), Vec::new());
+        Box::new(StoreLowering(Store { id, fs, within, gates, keys: None, registry: None }))
     }
 
     fn sought(&self, _: &Within, _: By) -> Result<Vec<SearchTarget>> {

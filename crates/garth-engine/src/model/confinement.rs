@@ -16,6 +16,10 @@ use crate::path::{Name, TreePath};
 /// Longest owner, in bytes: as long as a stored path, so that a view can be named by its path.
 pub const MAX_OWNER: usize = 8192;
 
+/// Largest file by which a gate judges an entry, 64 KiB. Other callers wait while it is parsed, in a commit
+/// too.
+pub const MAX_GATE_FILE: u64 = 64 << 10;
+
 /// Separator of the labels of nested owners: the unit separator of ASCII, which no label contains.
 const NESTED: char = '\u{1f}';
 
@@ -127,8 +131,8 @@ impl Eq for KeySpace {}
 /// some classes. The rest of them, and everything below, is out of reach.
 ///
 /// Each state is judged by the file that it has, so the past of an entry is visible if the entry was,
-/// whatever has its name by now. An entry without the file is hidden. A name that does not exist can be
-/// created.
+/// whatever has its name by now. An entry without the file is hidden, and so is one whose file is longer than
+/// [`MAX_GATE_FILE`] or cannot be read. A name that does not exist can be created.
 ///
 /// The view sees neither how many entries the directory has nor when they changed: its only version is that
 /// in which it got its name.

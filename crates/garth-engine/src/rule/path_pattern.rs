@@ -164,6 +164,21 @@ impl PathPattern {
         false
     }
 
+    /// Returns true if the pattern matches the file of a name in every entry of a directory, whatever the
+    /// name of the entry. It may return false for a pattern that lists all names in another way than `*` and
+    /// `**`.
+    pub(super) fn has_in_each_entry(&self, dir: &TreePath, file: &str) -> bool {
+        // No pattern matches garth's own directory, which is an entry of the root.
+        let Some(here) = self.below(dir).filter(|_| !dir.is_root()) else { return false };
+        let last = self.segments.len();
+        let in_entry = here.places().fold(0, |in_entry, (place, segment)| match segment {
+            Segment::Deep => in_entry | self.with_skipped(place),
+            Segment::Any if place + 1 < last => in_entry | self.with_skipped(place + 1),
+            _ => in_entry,
+        });
+        Below { here: in_entry, ..here }.ends_with(file)
+    }
+
     /// Returns the part of the pattern that applies in a directory and below; `None` if no path there can
     /// match.
     pub(super) fn below(&self, dir: &TreePath) -> Option<Below<'_>> {
@@ -269,6 +284,28 @@ mod tests {
 
     fn path(text: &str) -> TreePath {
         TreePath::parse(text).unwrap()
+    }
+
+    #[test]
+    fn only_wildcards_match_in_each_entry() {
+        for (pattern, dir, is_in_each) in [
+            ("/a/*/f", "/a", true),
+            ("/*/*/f", "/a", true),
+            ("/a/**/f", "/a", true),
+            ("/a/**", "/a", true),
+            ("/**/f", "/a/b", true),
+            ("/a/*/*", "/a", true),
+            ("/a/*/g", "/a", false),
+            ("/a/b*/f", "/a", false),
+            ("/a/b/f", "/a", false),
+            ("/a/*", "/a", false),
+            ("/a/*/f", "/b", false),
+            ("/a/*/f", "/a/b", false),
+            ("/*/f", "/", false),
+        ] {
+            let found = PathPattern::parse(pattern).unwrap().has_in_each_entry(&path(dir), "f");
+            assert_eq!(found, is_in_each, "{pattern} {dir}");
+        }
     }
 
     #[test]

@@ -87,6 +87,14 @@ impl ContentProjection {
         path.name().is_some_and(self.is_name) && self.patterns.iter().any(|pattern| pattern.has(path))
     }
 
+    /// Returns true if the file of a name has keys in every entry of a directory, whatever the name of the
+    /// entry.
+    pub(crate) fn has_in_each_entry(&self, dir: &TreePath, file: &str) -> bool {
+        !self.is_by_line()
+            && (self.is_name)(file)
+            && self.patterns.iter().any(|pattern| pattern.has_in_each_entry(dir, file))
+    }
+
     /// Returns true if one of the patterns matches the path of a row of names.
     pub fn has_row(&self, dir: &str, name: &str) -> bool {
         (self.is_name)(name) && self.has(&TreePath::from_row(dir, name))

@@ -7,10 +7,10 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Author, Batch, ByteRange, ChangesQuery, Confinement, FindQuery, Gate, HistoryPage, Ino, Moment,
-    NamesPage, Op, Owner, Page, Precondition, SearchQuery, Seq, SetAttrs, WalkPage, Within,
+    NamesPage, Op, Owner, Page, Precondition, SearchQuery, Seq, SetAttrs, VersionId, WalkPage, Within,
 };
 use garth_engine::rule::sample::{STATUS, registry};
-use garth_engine::view::Scope;
+use garth_engine::view::{Mount, Scope};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::tools::{name, p};
 use tempfile::TempDir;
@@ -219,6 +219,28 @@ async fn past_is_judged_by_its_own_file() {
 }
 
 #[tokio::test]
+async fn older_pages_tell_nothing_of_hidden_past() {
+    let world = World::new().await;
+    world.put("seen", OPEN, "seen").await;
+    let end = world.put("secret", SHUT, "secret").await;
+    let before = HistoryPage::default().before(VersionId { seq: end, ino: Ino(u64::MAX) });
+    world.remove("secret").await;
+    let error = async |path: &str| {
+        let found = world.view.history(&At::Path(p(path)), &before).await;
+        found.unwrap_err().to_string().replace("secret", "NAME").replace("never", "NAME")
+    };
+    for file in ["", "/log", "/sub"] {
+        let [was, never] = ["secret", "never"].map(|name| format!("/nodes/{name}{file}"));
+        assert_eq!(error(&was).await, error(&never).await);
+    }
+    // The versions of a visible entry are all newer than its first one.
+    let at = At::Path(p("/nodes/seen/log"));
+    let first = world.view.history(&at, &HistoryPage::default()).await.unwrap().items.pop().unwrap();
+    let older = world.view.history(&at, &HistoryPage::default().before(first.id)).await.unwrap();
+    assert!(older.items.is_empty());
+}
+
+#[tokio::test]
 async fn states_before_the_gate_are_hidden() {
     let world = World::new().await;
     let early = world.put("seen", OPEN, "early").await;
@@ -320,6 +342,39 @@ async fn commits_reach_no_hidden_entry() {
     });
     futures::future::try_join_all(said).await.unwrap();
     assert_eq!(listed(view).await.len(), 10);
+}
+
+#[tokio::test]
+async fn file_with_many_names_changes_only_by_path() {
+    let world = World::new().await;
+    world.put("seen", OPEN, "seen").await;
+    let log = p("/nodes/seen/log");
+    let link = |n: u32| Op::link(log.clone(), p(&format!("/nodes/seen/{n}")));
+    world.fs.commit(Batch::new((1..1000).map(link))).await.unwrap();
+    let node = At::Node(world.ino("/nodes/seen/log").await);
+    world.view.commit(Op::append(node.clone(), "!").into()).await.unwrap();
+    // To judge more names than these would hold up other commits.
+    world.fs.commit(link(1000).into()).await.unwrap();
+    assert_eq!(world.refused(Op::append(node.clone(), "!")).await, ErrorKind::NotFound);
+    world.view.commit(Op::append(log, "!").into()).await.unwrap();
+    // A read stops at the first visible name.
+    assert_eq!(world.view.stat(&node).await.unwrap().nlink, 1001);
+}
+
+#[tokio::test]
+async fn search_joins_no_handles_with_other_gates() {
+    let world = World::new().await;
+    world.put("seen", OPEN, "a canary").await;
+    world.put("shut", SHUT, "a canary").await;
+    let all = Scope::open(&*world.fs, &p("/nodes")).await.unwrap();
+    let tree = Mount::builder(&*world.view, &p("/nodes"), Owner::new("tree").unwrap()).mount(p("/all"), all);
+    let tree = tree.open().await.unwrap();
+    let hits = tree.search(&SearchQuery::new("canary")).await.unwrap().hits;
+    let hits: Vec<_> = hits.iter().map(|hit| hit.path.as_str()).collect();
+    assert!(hits.iter().any(|path| path.starts_with("/all/shut/")), "{hits:?}");
+    assert!(!hits.iter().any(|path| path.starts_with("/shut/")), "{hits:?}");
+    let found = tree.find(&FindQuery::new(STATUS).equal(SHUT)).await.unwrap().items;
+    assert_eq!(found.iter().map(|item| item.path.as_str()).collect::<Vec<_>>(), ["/all/shut/.status"]);
 }
 
 #[tokio::test]

@@ -221,8 +221,9 @@ impl Known {
             }
         }
         let place = (was.user.clone(), was.agent.clone(), was.name.clone());
-        self.by_place.insert(place, (meta.user.clone(), meta.class));
-        self.by_id.insert(meta.id.clone(), (meta.user.clone(), meta.class));
+        let of = (meta.user.clone(), meta.class.of_requests());
+        self.by_place.insert(place, of.clone());
+        self.by_id.insert(meta.id.clone(), of);
     }
 }
 
@@ -249,7 +250,7 @@ impl Judged {
             None => (class, audience),
         };
         // An upgrade may give a session a class with more listeners, but never one with fewer.
-        meta.class = meta.class.max(class);
+        meta.class = meta.class.with_listeners_of(class);
         (meta.user, meta.agent) = (audience, agent.clone());
         if is_reserved(user) {
             meta.user.clone_from(user);
@@ -293,7 +294,8 @@ impl Judged {
                 return Ok(());
             }
             // It cannot move. As a session of a group it sees least.
-            let stays = Meta { class: Class::Group, user: user.clone(), ..meta.clone() };
+            let class = meta.class.clone().with_listeners_of(Class::Group);
+            let stays = Meta { class, user: user.clone(), ..meta.clone() };
             ops = vec![from.meta_op(name, &stays)?];
         }
         commit(fs, ops, "judge a session").await

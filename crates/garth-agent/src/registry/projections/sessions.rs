@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::identity::Class;
 use crate::identity::session_key::with_plain_capitals;
+use crate::identity::{Class, StoredClass};
 use crate::registry::session_lines::{EVENTS, MESSAGES, NAMED, NATIVE};
 use garth_engine::model::Projection;
 use garth_engine::rule::projection::{ContentProjection, Keys, MAX_LINE};
@@ -212,7 +212,7 @@ struct Classed {
 /// unknown who listened, so no gate may open.
 fn class_in(meta_json: &[u8]) -> Option<Class> {
     let Classed { class } = serde_json::from_slice(meta_json).ok()?;
-    Class::ALL.into_iter().find(|known| known.as_str() == class)
+    StoredClass::named(&class).known()
 }
 
 /// Returns the key of the open sessions of a user and agent with a session key.

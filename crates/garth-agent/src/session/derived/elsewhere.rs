@@ -150,6 +150,7 @@ impl Sessions<'_> {
         let Some((session, _)) = self.derived_file(path) else { return Ok(()) };
         // In the name of the session that has the file: what is left of it is still its own.
         let class = self.class_of(&session).await?;
+        let class = class.map(|class| class.of_requests());
         let author =
             class.into_iter().fold(Author::default(), |author, class| author.with_class(class.as_str()));
         let batch = self.clone().by(author).batch(&session, ops, "remove what was retracted from session")?;

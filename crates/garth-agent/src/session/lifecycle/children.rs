@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::create::Create;
+use super::create::{Create, exists};
 use crate::boxed;
-use crate::identity::Class;
+use crate::identity::StoredClass;
 use crate::media::MediaKey;
 use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
-use crate::session::handle::Sessions;
+use crate::session::handle::{Sessions, missing};
 use crate::session::log::source::{Resolved, Source};
 use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, PARENT, State};
@@ -284,12 +284,14 @@ impl<'a> Sessions<'a> {
         let details = [("child", &*child.id), ("agent", &child.agent), ("session", &child.session)];
         self.add_event(&mut ops, session, "child.spawned", &details).await?;
         let own = self.of_agent(&child.agent);
-        let class = own.class_of_child(meta.class).await?;
+        let class = own.class_of_child(meta.class.clone()).await?;
         let parent = self.parent_of(session, &child.id);
         let mut batch = self.batch(session, ops, "spawn child of session")?;
         match own.meta_if_there(&child.session).await? {
+            // The view hides no sessions of other agents.
+            Some((_, meta)) if !self.sees(&meta.class) => return Err(exists(&child.session)),
             Some((file, meta)) => {
-                batch.preconditions.push(own.taken_on(&child.session, (&file, &meta), class, &parent)?);
+                batch.preconditions.push(own.taken_on(&child.session, (&file, &meta), &class, &parent)?);
             }
             None => {
                 let mut create = Create::new(&child.session);
@@ -322,11 +324,11 @@ impl<'a> Sessions<'a> {
         &self,
         session: &str,
         (file, meta): (&File, &Meta),
-        class: Class,
+        class: &StoredClass,
         parent: &str,
     ) -> Result<(At, Precondition)> {
         // Messages of a session with fewer listeners must not reach the listeners of the parent.
-        if meta.class < class {
+        if !meta.class.includes(class) {
             let message = format!(
                 "{session}: is of class {}, and a child here is of class {class}; take another session",
                 meta.class
@@ -484,6 +486,10 @@ impl<'a> Sessions<'a> {
         }
         let (own, (_, meta)) = (self.of_agent(&child.agent), self.meta(session).await?);
         let (media, (_, of_child)) = (own.media(), own.meta(&child.session).await?);
+        // Whoever writes files of the parent can name any session, and the view hides none of other agents.
+        if !self.sees(&of_child.class) {
+            return Err(missing(&child.session));
+        }
         let to = (meta.session_key.as_deref().unwrap_or(&meta.id), &*meta.id);
         let mut ops = Vec::new();
         for key in keys {

@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 
 use super::update::{check_cwd, check_label};
 use crate::boxed;
-use crate::identity::{Class, SessionKey};
+use crate::identity::{SessionKey, StoredClass};
 use crate::ids::uuid;
 use crate::once::Outcome;
 use crate::registry::session_lines::NAMED;
@@ -47,7 +47,7 @@ pub struct Create {
     #[doc(hidden)]
     pub parent: Option<String>,
     /// Class. Default: the class that follows from the session's key and the caller.
-    pub(crate) class: Option<Class>,
+    pub(crate) class: Option<StoredClass>,
     /// Session that it replaces.
     pub(crate) previous: Option<String>,
 }
@@ -92,6 +92,13 @@ impl Create {
     pub fn cwd(self, cwd: impl Into<String>) -> Self {
         Self { cwd: cwd.into(), ..self }
     }
+}
+
+/// Returns the error for the name of an existing session. It does not tell who listens: the caller may not
+/// see the session.
+pub(super) fn exists(name: &str) -> Error {
+    let message = format!("{name}: the session exists; append to it, or take another name");
+    Error::new(ErrorKind::AlreadyExists, message)
 }
 
 impl Sessions<'_> {
@@ -145,9 +152,7 @@ impl Sessions<'_> {
         if self.whole().lookup(&dir).await?.is_none() {
             return Ok(());
         }
-        // Without the reason, which would tell who listens to a session that the caller does not see.
-        let message = format!("{name}: the session exists; append to it, or take another name");
-        Err(Error::new(ErrorKind::AlreadyExists, message))
+        Err(exists(name))
     }
 
     /// Returns the operations that create a session, on the condition that no other writer creates one of its
@@ -159,9 +164,9 @@ impl Sessions<'_> {
         let Create { name, .. } = create;
         self.check_writable(name)?;
         let now = self.env.now().to_rfc3339();
-        let class = match create.class {
-            Some(class) => class,
-            None => self.judged(Some(name), create.key.as_ref()).await?,
+        let class = match &create.class {
+            Some(class) => class.clone(),
+            None => self.judged(Some(name), create.key.as_ref()).await?.into(),
         };
         let key = create.key.as_ref().or(self.key());
         let mut other = Map::new();
@@ -208,8 +213,7 @@ impl Sessions<'_> {
         let there = read_all(self.fs, &paths, NONE).await?;
         // `META` is the last of the paths. Other files may exist before it: early appends stay.
         if there.last().is_some_and(Option::is_some) {
-            let message = format!("{name}: the session exists; append to it, or take another name");
-            return Err(Error::new(ErrorKind::AlreadyExists, message));
+            return Err(exists(name));
         }
         // A view hides sessions with fewer listeners, so that their names look free.
         self.check_not_hidden(name).await?;

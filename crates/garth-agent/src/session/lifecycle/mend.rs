@@ -124,7 +124,7 @@ impl Sessions<'_> {
             id: uuid(&self.env)?,
             name: session.to_owned(),
             // It is unknown who listened, so the fewest see what was said. No key leads here from a group.
-            class: Class::Main,
+            class: Class::Main.into(),
             agent: self.agent.clone(),
             user: self.user.clone(),
             session_key: None,

@@ -1,7 +1,7 @@
 //! Ends a session and creates its successor, as a part of the commit of a reset.
 
 use super::create::Create;
-use crate::identity::{Class, SessionKey};
+use crate::identity::{SessionKey, StoredClass};
 use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{Log, META, UPDATED_AT};
@@ -72,7 +72,7 @@ impl Sessions<'_> {
         &self,
         closed: &CloseTarget,
         archive: Option<&TreePath>,
-        (name, class): (Option<&str>, Class),
+        (name, class): (Option<&str>, StoredClass),
         reason: &str,
     ) -> Result<SuccessionPlan> {
         let Listed { name: session, cwd, meta, .. } = &closed.listed;

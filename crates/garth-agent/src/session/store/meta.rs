@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::files::META;
-use crate::identity::Class;
+use crate::identity::StoredClass;
 use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, pretty, read_all, unreadable};
 use garth_engine::error::{Error, Result};
@@ -140,7 +140,7 @@ pub struct Meta {
     /// Name of its directory at its creation.
     pub name: String,
     /// Class of the session: who listens in it.
-    pub class: Class,
+    pub class: StoredClass,
     /// The agent.
     pub agent: String,
     /// The audience: whose session it is.

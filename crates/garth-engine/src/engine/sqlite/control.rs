@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
+use crate::engine::sqlite::gates::judgements::Judgements;
 use crate::engine::sqlite::projections::check_version;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{Error, ErrorKind};
@@ -19,23 +20,30 @@ pub(crate) struct Control {
     pub(crate) rules: Arc<Rules>,
 }
 
-/// The rules that were read last, for all readers and writers, and the registry that they add to.
+/// The rules that were read last, for all readers and writers, the registry that they add to, and the
+/// judgements of gates.
 #[derive(Debug)]
 pub(crate) struct ControlCache {
     registry: Registry,
     last: Mutex<Control>,
+    judgements: Judgements,
 }
 
 impl ControlCache {
     /// Returns the state of a tree for which nothing was set.
     pub(crate) fn new(registry: Registry) -> Self {
         let last = Control { version: 0, rules: Arc::new(registry.rules().clone()) };
-        Self { registry, last: Mutex::new(last) }
+        Self { registry, last: Mutex::new(last), judgements: Judgements::default() }
     }
 
     /// Returns the rules and projections that every tree has.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Returns the judgements of the files of gates.
+    pub(crate) fn judgements(&self) -> &Judgements {
+        &self.judgements
     }
 
     /// Returns the control data of a version, which the caller has read from the head row in this

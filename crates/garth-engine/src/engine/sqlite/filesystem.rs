@@ -4,7 +4,6 @@
 //! of the tree ([`SqliteFs::reach`]).
 
 use std::any::Any;
-use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +21,7 @@ use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::query::gated::GatedFacts;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
 use crate::engine::sqlite::tables::{MAX, commit_log, head, idempotency, nodes};
 use crate::engine::sqlite::writer_lock::WriterLock;
@@ -30,12 +30,12 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
 use crate::fs::store::SYSTEM_MARK;
-use crate::fs::{Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
+use crate::fs::{By, Capabilities, FileSystem, Incoming, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
-    FindAnswer, FindQuery, Head, HistoryPage, Ino, KeyRecord, KeySpace, Listing, MAX_READ, Moment, NamesPage,
-    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp, Version, VersionId,
-    Walk, WalkPage, Within, check_items,
+    FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, KeySpace, Listing, MAX_READ, Moment,
+    NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Timestamp, Version,
+    VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::Registry;
@@ -253,7 +253,7 @@ impl SqliteFs {
             as_of,
             is_past: self.as_of.is_some(),
             time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
-            gated: OnceCell::new(),
+            gated: GatedFacts::default(),
         })
     }
 
@@ -275,6 +275,10 @@ impl SqliteFs {
             Ok(node.ino)
         })?;
         Ok(Handle { fs: self.clone(), ino, held })
+    }
+
+    fn store_id(&self) -> StoreId {
+        StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq)))
     }
 
     fn writable(&self) -> Result<()> {
@@ -562,11 +566,21 @@ impl ViewBase for SqliteFs {
         Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
     }
 
+    async fn found(&self, store: StoreId, hit: &Hit, _by: By) -> Result<Vec<Hit>> {
+        let is_within = self.store_id() == store && self.reach.within.contains(&hit.path);
+        // A handle with other gates may have found it.
+        let is_shown = is_within
+            && (!self.reach.gates.cover(&hit.path)
+                || self.reading(&hit.path, |view, path| view.is_open(path)).await?);
+        Ok(Vec::from_iter(is_shown.then(|| hit.clone())))
+    }
+
     fn lowering(&self) -> Box<dyn Lowering> {
         Box::new(StoreLowering(Store {
-            id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
+            id: self.store_id(),
             fs: Arc::new(self.clone()),
             within: self.reach.within.clone(),
+            gates: self.reach.gates.all(),
             keys: Some(KeySpace::new(&self.inner, self.reach.owner.clone())),
             registry: Some(self.inner.control.registry().clone()),
         }))

@@ -1,28 +1,29 @@
 //! Gates of a confined handle: which entries of a directory it sees, judged by the keys of a file in them, in
 //! any state of the tree. Why: `docs/decisions/gates-of-sessions.md`.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+pub(crate) mod judgements;
+pub(crate) mod open_entries;
+
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use self::judgements::{GateId, id_of};
+use self::open_entries::OpenEntries;
 use crate::engine::planner::{NameRow, NodeRow};
 use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::tables::{MAX, live_names, nodes, past_names};
 use crate::error::ErrorKind;
 use crate::model::find::kept;
-use crate::model::{Gate, Kind};
+use crate::model::{Gate, Kind, MAX_GATE_FILE};
 use crate::path::TreePath;
-use crate::rule::Registry;
-use crate::rule::projection::{ContentProjection, Keys, MAX_FILE, kept_keys};
+use crate::rule::projection::{ContentProjection, Keys, kept_keys};
 use crate::sqlite::DbResult;
-use crate::threads::lock::lock;
+use crate::sqlite::patience::Patience;
 
-/// Limit on the judgements that a handle keeps. Beyond, it starts again.
-const KNOWN: usize = 10_000;
-
-/// Content by which entries are judged: gate, inode of the file, and commit of its content.
-type Content = (usize, u64, u64);
+/// Bytes of content whose copy takes as long as deriving the keys of one byte. A projection parses its file.
+const COST_OF_KEYS: u64 = 16;
 
 /// Judgement of an entry in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +34,25 @@ enum Judgement {
     Absent,
 }
 
-/// Gates of a handle, with what it has found out about the files that they ask for.
+/// Gate with the identity of its judgements.
+#[derive(Clone, Debug)]
+struct KnownGate {
+    gate: Gate,
+    id: GateId,
+}
+
+/// Gates of a handle.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
-    gates: Vec<Gate>,
-    /// The content of a commit never changes, so a judgement of it holds for good.
-    known: Mutex<HashMap<Content, Judgement>>,
+    gates: Vec<KnownGate>,
+}
+
+/// Entry that a gate hides.
+#[derive(Debug)]
+pub(crate) struct HiddenEntry {
+    /// Index of the gate.
+    pub(crate) gate: usize,
+    pub(crate) path: TreePath,
 }
 
 /// Access to the files that gates ask for, in one transaction.
@@ -46,34 +60,50 @@ pub(crate) struct Gates {
 pub(crate) struct GateFiles<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) packs: &'a Packs,
-    pub(crate) registry: &'a Registry,
+    pub(crate) control: &'a ControlCache,
+    /// Last commit that cannot be rolled back any more. If a later one is, its inode and commit are used
+    /// again for other content, so judgements of that are not shared.
+    pub(crate) settled: u64,
+    /// Budget of the read; `None` for no limit.
+    pub(crate) patience: Option<&'a Patience>,
+}
+
+impl HiddenEntry {
+    /// Returns the end of the names in and below the entry, for a directory in it: all names after that one
+    /// are elsewhere. `None` for the gated directory, in which the entry is one name.
+    pub(crate) fn end_in(&self, dir: &str) -> Option<String> {
+        let entry = self.path.key();
+        match dir.strip_prefix(entry)? {
+            // Keys such as `entry-b` come between the entry and what is in the directories below it.
+            "" => Some(format!("{entry}\0")),
+            below => below.starts_with('/').then(|| format!("{entry}0")),
+        }
+    }
 }
 
 impl Gates {
     /// Returns these gates and more: an entry must pass all of them.
     pub(crate) fn with(self: &Arc<Self>, more: &[Gate]) -> Arc<Self> {
-        if more.iter().all(|gate| self.gates.contains(gate)) {
-            // Handles of one identity share what they know.
+        if more.iter().all(|gate| self.has(gate)) {
             return Arc::clone(self);
         }
-        let mut gates = self.gates.clone();
-        gates.extend(more.iter().filter(|gate| !self.gates.contains(gate)).cloned());
-        Arc::new(Self { gates, known: Mutex::default() })
+        let more = more.iter().filter(|gate| !self.has(gate));
+        let more = more.map(|gate| KnownGate { id: id_of(gate), gate: gate.clone() });
+        Arc::new(Self { gates: self.gates.iter().cloned().chain(more).collect() })
     }
 
     /// Returns the gates of both.
     pub(crate) fn joined(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
-        // The larger set keeps its judgements.
-        match self.gates.len() < other.gates.len() {
-            true => other.with(&self.gates),
-            false => self.with(&other.gates),
-        }
+        self.with(&other.all())
     }
 
-    /// Returns the same gates without their judgements, for a write transaction: if it is rolled back, its
-    /// inodes and commits are used again for other content.
-    pub(crate) fn for_a_write(&self) -> Self {
-        Self { gates: self.gates.clone(), known: Mutex::default() }
+    /// Returns all gates.
+    pub(crate) fn all(&self) -> Vec<Gate> {
+        self.gates.iter().map(|known| known.gate.clone()).collect()
+    }
+
+    fn has(&self, gate: &Gate) -> bool {
+        self.gates.iter().any(|known| known.gate == *gate)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -82,7 +112,7 @@ impl Gates {
 
     /// Returns the gated directories.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &TreePath> {
-        self.gates.iter().map(|gate| &gate.dir)
+        self.gates.iter().map(|known| &known.gate.dir)
     }
 
     /// Returns true for a gated directory and every path below one.
@@ -92,19 +122,18 @@ impl Gates {
 
     /// Returns the entries of gated directories that a path is, or is below.
     pub(crate) fn entries(&self, path: &TreePath) -> Vec<TreePath> {
-        let entry = |gate: &Gate| Some(TreePath::from_row(gate.dir.key(), gate.entry_of(path)?));
+        let entry = |KnownGate { gate, .. }: &KnownGate| {
+            Some(TreePath::from_row(gate.dir.key(), gate.entry_of(path)?))
+        };
         self.gates.iter().filter_map(entry).collect()
     }
 
-    /// Returns the end of the names in and below the entry that a directory is, or is below: all names after
-    /// it are elsewhere. `None` for any other directory.
-    pub(crate) fn end_of_entry(&self, dir: &str) -> Option<String> {
-        let path = TreePath::from_key(dir.to_owned());
-        self.gates.iter().find_map(|gate| {
-            let entry = TreePath::from_row(gate.dir.key(), gate.entry_of(&path)?);
-            // Keys such as `entry-b` come between the entry and what is in the directories below it.
-            Some(if entry == path { format!("{dir}\0") } else { format!("{}0", entry.key()) })
-        })
+    /// Returns the entries that may pass a gate in the newest state; `None` if only their files tell.
+    pub(crate) fn open_entries(&self, files: &GateFiles<'_>, gate: usize) -> DbResult<Option<OpenEntries>> {
+        match self.gates.get(gate) {
+            Some(known) => OpenEntries::of(files.conn, files.control.registry(), &known.gate),
+            None => Ok(None),
+        }
     }
 
     /// Returns the entry that hides a path after commit `seq`, in the newest state with [`MAX`]; `None` if no
@@ -114,11 +143,12 @@ impl Gates {
         files: &GateFiles<'_>,
         path: &TreePath,
         seq: u64,
-    ) -> DbResult<Option<TreePath>> {
-        for (place, gate) in self.gates.iter().enumerate() {
-            let Some(name) = gate.entry_of(path) else { continue };
-            if self.judge((place, gate), files, name, seq)? == Judgement::Hidden {
-                return Ok(Some(TreePath::from_row(gate.dir.key(), name)));
+    ) -> DbResult<Option<HiddenEntry>> {
+        for (number, known) in self.gates.iter().enumerate() {
+            let Some(name) = known.gate.entry_of(path) else { continue };
+            if known.judge(files, name, seq)? == Judgement::Hidden {
+                let path = TreePath::from_row(known.gate.dir.key(), name);
+                return Ok(Some(HiddenEntry { gate: number, path }));
             }
         }
         Ok(None)
@@ -127,22 +157,19 @@ impl Gates {
     /// Returns true if all gates of a path opened after commit `seq`. Unlike for [`Self::hiding`], an entry
     /// that did not exist then is not open: what a commit created and moved away again was never judged.
     pub(crate) fn opened(&self, files: &GateFiles<'_>, path: &TreePath, seq: u64) -> DbResult<bool> {
-        for (place, gate) in self.gates.iter().enumerate() {
-            let Some(name) = gate.entry_of(path) else { continue };
-            if self.judge((place, gate), files, name, seq)? != Judgement::Open {
+        for known in &self.gates {
+            let Some(name) = known.gate.entry_of(path) else { continue };
+            if known.judge(files, name, seq)? != Judgement::Open {
                 return Ok(false);
             }
         }
         Ok(true)
     }
+}
 
-    fn judge(
-        &self,
-        (place, gate): (usize, &Gate),
-        files: &GateFiles<'_>,
-        name: &str,
-        seq: u64,
-    ) -> DbResult<Judgement> {
+impl KnownGate {
+    fn judge(&self, files: &GateFiles<'_>, name: &str, seq: u64) -> DbResult<Judgement> {
+        let Self { gate, id } = self;
         if seq < gate.since.0.min(MAX) {
             return Ok(Judgement::Hidden);
         }
@@ -153,26 +180,24 @@ impl Gates {
             return Ok(if is_absent { Judgement::Absent } else { Judgement::Hidden });
         };
         let node = nodes::version(files.conn, file.ino, seq.min(MAX))?;
-        let Some(node) = node.filter(|node| node.kind == Kind::File && node.size <= MAX_FILE) else {
+        let Some(node) = node.filter(|node| node.kind == Kind::File && node.size <= MAX_GATE_FILE) else {
             return Ok(Judgement::Hidden);
         };
-        let content = (place, node.ino, node.content_seq);
-        let known = lock(&self.known).get(&content).copied();
-        if let Some(judgement) = known {
-            return Ok(judgement);
+        let judged = |is_open: bool| if is_open { Judgement::Open } else { Judgement::Hidden };
+        let content = (*id, node.ino, node.content_seq);
+        let shared = Some(files.control.judgements()).filter(|_| node.content_seq <= files.settled);
+        if let Some(is_open) = shared.and_then(|shared| shared.get(&content)) {
+            return Ok(judged(is_open));
         }
         let is_open = match files.has_key(gate, &node, seq) {
             // Fails no read of other entries, and is not kept: the content may be restored.
             Err(error) if error.is(ErrorKind::Corrupt) => return Ok(Judgement::Hidden),
             is_open => is_open?,
         };
-        let judgement = if is_open { Judgement::Open } else { Judgement::Hidden };
-        let mut known = lock(&self.known);
-        if known.len() >= KNOWN {
-            known.clear();
+        if let Some(shared) = shared {
+            shared.put(content, is_open);
         }
-        known.insert(content, judgement);
-        Ok(judgement)
+        Ok(judged(is_open))
     }
 }
 
@@ -187,8 +212,11 @@ impl GateFiles<'_> {
     /// Returns true if a file has one of the keys of a gate. Its content is read, and not the index of keys:
     /// that has only those of the newest state, and lags behind within a group of commits.
     fn has_key(&self, gate: &Gate, node: &NodeRow, seq: u64) -> DbResult<bool> {
-        let of_content = self.registry.projection(gate.projection);
+        let of_content = self.control.registry().projection(gate.projection);
         let Some(Keys::OfFile(keys)) = of_content.map(ContentProjection::keys) else { return Ok(false) };
+        if let Some(patience) = self.patience {
+            patience.spend_on(node.size * COST_OF_KEYS)?;
+        }
         let as_of = Some(seq).filter(|seq| *seq < MAX);
         let own = kept_keys(keys(&self.packs.content(self.conn, node.ino, as_of, 0, node.size)?));
         Ok(gate.keys.iter().any(|key| own.contains(&kept(key))))
@@ -196,42 +224,4 @@ impl GateFiles<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Projection, Seq};
-    use crate::path::Name;
-
-    fn gates(dir: &str) -> Gates {
-        let gate = Gate {
-            dir: TreePath::parse(dir).unwrap(),
-            file: Name::parse("meta.json").unwrap(),
-            projection: Projection::new(7),
-            keys: Vec::new(),
-            since: Seq(0),
-        };
-        Gates { gates: vec![gate], known: Mutex::default() }
-    }
-
-    #[test]
-    fn end_of_entry_skips_all_of_it() {
-        let gates = gates("/s");
-        for (dir, due) in [
-            ("", None),
-            ("/s", None),
-            ("/s-b/x", None),
-            ("/s/a", Some("/s/a\0")),
-            ("/s/a/b", Some("/s/a0")),
-            ("/s/a/b/c", Some("/s/a0")),
-        ] {
-            assert_eq!(gates.end_of_entry(dir).as_deref(), due, "{dir}");
-        }
-    }
-
-    #[test]
-    fn equal_gates_share_their_judgements() {
-        let one = Arc::new(gates("/s"));
-        assert!(Arc::ptr_eq(&one, &one.with(&one.gates)) && Arc::ptr_eq(&one, &one.with(&[])));
-        let both = one.with(&gates("/t").gates);
-        assert_eq!(both.directories().map(TreePath::as_str).collect::<Vec<_>>(), ["/s", "/t"]);
-    }
-}
+mod tests;

@@ -143,7 +143,7 @@ impl World {
     async fn listed(&self, asks: &Asks) -> Result<Arc<dyn FileSystem>> {
         let sessions = Sessions::new(&*self.account, &asks.audience, AGENT)?;
         let (all, _) = sessions.list(&List::default()).await?;
-        let hidden = all.iter().filter(|session| !asks.class.sees(session.meta.class));
+        let hidden = all.iter().filter(|session| !session.meta.class.is_seen_by(asks.class));
         let hidden = hidden.map(|session| sessions.directory(&session.name)).collect::<Result<Vec<_>>>()?;
         let home = TreePath::parse(&format!("/users/{}/agents/{AGENT}/session", asks.audience))?;
         let to = Confinement::new(Within::new([home.clone()]).without(hidden), Owner::new("list")?);

@@ -145,7 +145,7 @@ impl World {
             Err(error) => return Ok(Err(created.err().unwrap_or(error))),
         };
         self.sessions.push([asks.audience.clone(), AGENT.to_owned(), name.clone(), meta.id.clone()]);
-        let text = self.says(&asks.audience, meta.class);
+        let text = self.says(&asks.audience, meta.class.of_requests());
         let image = json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(png(&text))});
         let mut content = vec![json!({"type": "text", "text": text})];
         if self.random.one_in(2) {
@@ -185,7 +185,7 @@ impl World {
             (format!("s{}", self.random.below(3)), format!("c{}", self.random.below(CHILDREN)));
         let sessions = access.sessions();
         let class = match sessions.get(&parent).await {
-            Ok(listed) => listed.meta.class,
+            Ok(listed) => listed.meta.class.of_requests(),
             Err(error) => return Ok(Err(error)),
         };
         let mut spawn = Spawn::new(&*id, self.says(&asks.audience, class));
@@ -204,7 +204,7 @@ impl World {
             Ok(listed) => listed.meta,
             Err(error) => return Ok(Err(error)),
         };
-        let text = self.says(&asks.audience, meta.class);
+        let text = self.says(&asks.audience, meta.class.of_requests());
         let key = meta.session_key.unwrap_or_else(|| meta.id.clone());
         let body = futures::stream::iter([Ok::<_, Error>(png(&text).into())]).boxed();
         Ok(match access.media().put(&NewMedia::new(key, "image/png").session(meta.id), body).await {

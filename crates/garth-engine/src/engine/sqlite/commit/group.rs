@@ -214,7 +214,9 @@ impl GroupContext<'_> {
             let batch = match reach.gates.is_empty() {
                 true => batch,
                 false => {
-                    let files = GateFiles { conn, packs: state.packs, registry };
+                    // Members of this group may be rolled back.
+                    let (control, settled) = (self.control, first);
+                    let files = GateFiles { conn, packs: state.packs, control, settled, patience: None };
                     of_gates = narrowed(&files, reach, batch)?;
                     &of_gates
                 }

@@ -19,9 +19,13 @@ use crate::sqlite::DbResult;
 /// directory, with hidden entries in it.
 const NO_NAME: &str = "\0";
 
+/// Limit on the names in gated directories that are judged for one address. Other commits wait meanwhile, and
+/// a file can have any number of names.
+const MAX_NAMES: usize = 1000;
+
 /// Returns a batch of a handle with gates, without the entries that they hide from it.
 pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> DbResult<Batch> {
-    let gates = reach.gates.for_a_write();
+    let gates = &*reach.gates;
     let left_out = gates.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME)).collect();
     // A batch can also address a gated directory as a child of the one above.
     let above = gates.directories().filter_map(TreePath::parent).filter(|above| !above.is_root());
@@ -73,7 +77,7 @@ struct Narrowing<'a> {
     files: &'a GateFiles<'a>,
     /// Gated directories, and those above them.
     places: Within,
-    gates: Gates,
+    gates: &'a Gates,
     /// Judged entries, each with the commit whose state was judged: most batches address many files of one.
     judged: BTreeSet<(u64, Vec<TreePath>)>,
     /// Hidden entries that the batch addresses.
@@ -83,16 +87,24 @@ struct Narrowing<'a> {
 impl Narrowing<'_> {
     /// Leaves out the hidden entries of an address, as they were after commit `seq`.
     fn address(&mut self, at: &At, seq: u64) -> DbResult<()> {
-        for path in self.paths(at, seq)? {
+        let paths = self.paths(at, seq)?;
+        if paths.len() > MAX_NAMES {
+            // What is not judged must not be in reach. By a path, the file can still be changed.
+            self.left_out.extend(self.gates.directories().cloned());
+            return Ok(());
+        }
+        for path in paths {
             let entries = self.gates.entries(&path);
             if !entries.is_empty() && self.judged.insert((seq, entries)) {
-                self.left_out.extend(self.gates.hiding(self.files, &path, seq)?);
+                let hidden = self.gates.hiding(self.files, &path, seq)?;
+                self.left_out.extend(hidden.map(|hidden| hidden.path));
             }
         }
         Ok(())
     }
 
-    /// Returns the paths of an address, as far as they may be gated directories, or in one.
+    /// Returns the paths of an address, as far as they may be gated directories, or in one: at most one more
+    /// than [`MAX_NAMES`].
     fn paths(&self, at: &At, seq: u64) -> DbResult<Vec<TreePath>> {
         let mut paths = Vec::new();
         match at {
@@ -110,7 +122,7 @@ impl Narrowing<'_> {
 
     fn paths_of(&self, ino: Ino, seq: u64) -> DbResult<Vec<TreePath>> {
         let span = if seq < MAX { CommitSpan::at(seq) } else { CommitSpan::NOW };
-        let names = names_of_node::in_span(self.files.conn, ino.0, span, &self.places, usize::MAX)?;
+        let names = names_of_node::in_span(self.files.conn, ino.0, span, &self.places, MAX_NAMES + 1)?;
         Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
     }
 

@@ -1,8 +1,14 @@
 //! Reads through gates: the entries of a directory that a handle sees, in each state that a read is about,
 //! and the directory itself, which does not show what is hidden in it.
 
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use crate::engine::planner::{NameRow, NodeRow};
-use crate::engine::sqlite::gates::GateFiles;
+use crate::engine::sqlite::gates::open_entries::OpenEntries;
+use crate::engine::sqlite::gates::{GateFiles, HiddenEntry};
+use crate::engine::sqlite::query::path_versions::PathVersions;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::name_pages::PageRow;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
@@ -13,6 +19,33 @@ use crate::sqlite::DbResult;
 
 /// Directory and name of a row.
 type Key = (String, String);
+
+/// Hidden rows that a listing or walk passes one by one, before it asks the index which entries may be
+/// visible.
+const FEW_HIDDEN: usize = 32;
+
+/// Names of a node that are judged at a time.
+const NAMES: usize = 64;
+
+/// Facts about gated directories that a read looks up once.
+#[derive(Default)]
+pub(crate) struct GatedFacts {
+    /// Names of the directories.
+    names: OnceCell<Vec<NameRow>>,
+    /// Number of hidden rows that were passed.
+    passed: Cell<usize>,
+    /// Entries that may pass a gate, by the index of the gate.
+    open: RefCell<BTreeMap<usize, Option<Rc<OpenEntries>>>>,
+}
+
+/// Effect of gates on a row of a listing or walk of the newest state.
+pub(crate) enum Passing {
+    Shown,
+    /// The row is hidden. The next one may be visible.
+    Hidden,
+    /// The row is hidden, and so are all rows up to this directory and name.
+    HiddenTo(Key),
+}
 
 impl ReadView<'_> {
     /// Returns true if no entry of a directory is hidden by its keys.
@@ -31,13 +64,19 @@ impl ReadView<'_> {
     }
 
     fn gate_files(&self) -> GateFiles<'_> {
-        GateFiles { conn: self.conn, packs: self.packs, registry: self.control.registry() }
+        let ReadView { conn, packs, control, patience, .. } = *self;
+        // A read sees only what was committed.
+        GateFiles { conn, packs, control, settled: u64::MAX, patience }
     }
 
     /// Returns true if no gate hides a path in the state of this view. Where nothing exists, nothing is
     /// hidden.
     pub(crate) fn is_open(&self, path: &TreePath) -> DbResult<bool> {
-        Ok(self.is_ungated() || self.reach.gates.hiding(&self.gate_files(), path, self.seq())?.is_none())
+        Ok(self.is_ungated() || self.hiding(path)?.is_none())
+    }
+
+    fn hiding(&self, path: &TreePath) -> DbResult<Option<HiddenEntry>> {
+        self.reach.gates.hiding(&self.gate_files(), path, self.seq())
     }
 
     /// Returns true if no gate hid what a path named after commit `seq`.
@@ -55,9 +94,38 @@ impl ReadView<'_> {
         Ok(self.is_ungated() || self.was_open(&TreePath::from_row(dir, name), seq)?)
     }
 
-    /// Returns true if no gate hides a row of a page.
-    pub(crate) fn shows(&self, row: &PageRow) -> DbResult<bool> {
-        self.is_open_name(&row.dir, &row.name)
+    /// Returns the entry that hides a row of a page, in the state of this view.
+    pub(crate) fn hidden_entry(&self, row: &PageRow) -> DbResult<Option<HiddenEntry>> {
+        match self.is_ungated() {
+            true => Ok(None),
+            false => self.hiding(&TreePath::from_row(&row.dir, &row.name)),
+        }
+    }
+
+    /// Returns the effect of gates on a row of a page of the newest state.
+    pub(crate) fn passing(&self, row: &PageRow) -> DbResult<Passing> {
+        let Some(hidden) = self.hidden_entry(row)? else { return Ok(Passing::Shown) };
+        if let Some(open) = self.open_entries(hidden.gate)? {
+            return Ok(Passing::HiddenTo(open.place_after((&row.dir, &row.name))));
+        }
+        let end = hidden.end_in(&row.dir);
+        Ok(end.map_or(Passing::Hidden, |end| Passing::HiddenTo((end, String::new()))))
+    }
+
+    /// Returns the entries that may pass a gate, once the read has passed several hidden rows. Few rows cost
+    /// less than this look-up.
+    fn open_entries(&self, gate: usize) -> DbResult<Option<Rc<OpenEntries>>> {
+        let GatedFacts { passed, open, .. } = &self.gated;
+        passed.set(passed.get() + 1);
+        if passed.get() <= FEW_HIDDEN {
+            return Ok(None);
+        }
+        if let Some(known) = open.borrow().get(&gate) {
+            return Ok(known.clone());
+        }
+        let found = self.reach.gates.open_entries(&self.gate_files(), gate)?.map(Rc::new);
+        open.borrow_mut().insert(gate, found.clone());
+        Ok(found)
     }
 
     /// Returns at most `limit` names that a node has in the newest state within some subtrees, after a
@@ -72,8 +140,17 @@ impl ReadView<'_> {
         if self.is_ungated() {
             return names_of_node::behind(self.conn, ino, within, after, limit);
         }
-        // Hidden names must not take the place of others, so all of them are read.
-        self.open_names(names_of_node::behind(self.conn, ino, within, after, usize::MAX)?, limit)
+        // Hidden names must not take the place of others.
+        let (mut open, mut behind) = (Vec::new(), (after.0.to_owned(), after.1.to_owned()));
+        loop {
+            let names = names_of_node::behind(self.conn, ino, within, (&behind.0, &behind.1), NAMES)?;
+            let last = names.last().filter(|_| names.len() == NAMES).cloned();
+            open.extend(self.open_names(names, limit - open.len())?);
+            match last.filter(|_| open.len() < limit) {
+                Some(last) => behind = last,
+                None => return Ok(open),
+            }
+        }
     }
 
     /// Returns the first `limit` of some names of this state that no gate hides.
@@ -104,32 +181,28 @@ impl ReadView<'_> {
         Ok(open)
     }
 
-    /// Returns the spans of commits in which a node had a name in reach, each by its first and last commit. A
-    /// name is judged by the last state that has it: what was said in a session before it got its file is of
-    /// the session.
-    fn open_spans(&self, ino: u64) -> DbResult<Vec<(u64, u64)>> {
-        let mut open = Vec::new();
-        for (path, first, last) in names_of_node::spans(self.conn, ino, &self.reach.within, self.seq())? {
-            if self.was_open(&path, last)? {
-                open.push((first, last));
-            }
-        }
-        Ok(open)
-    }
-
-    /// Returns true if a node had a name in reach in a span of commits.
+    /// Returns true if a node had a name in reach in a span of commits. A name is judged by the last state
+    /// that has it: what was said in a session before it got its file is of the session.
     pub(crate) fn was_reached(&self, ino: u64, span: CommitSpan) -> DbResult<bool> {
         if self.is_ungated() {
             return Ok(!names_of_node::in_span(self.conn, ino, span, &self.reach.within, 1)?.is_empty());
         }
-        let open = self.open_spans(ino)?;
-        Ok(open.iter().any(|(first, last)| *first <= span.to && span.from <= *last))
+        let mut is_reached = false;
+        names_of_node::each_in_span(self.conn, ino, span, &self.reach.within, &mut |(dir, name), last| {
+            is_reached = self.was_open_name((&dir, &name), last.min(self.seq()))?;
+            Ok(!is_reached)
+        })?;
+        Ok(is_reached)
     }
 
-    /// Returns the last commit up to `seq` that took a name in reach from a node.
-    pub(crate) fn last_reached(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
-        let ends = self.open_spans(ino)?.into_iter().map(|(_, last)| last.saturating_add(1));
-        Ok(ends.filter(|till| *till <= seq).max())
+    /// Returns true if a node has a name in reach in a state, judged in the state of this view.
+    pub(crate) fn has_open_name(&self, ino: u64, span: CommitSpan) -> DbResult<bool> {
+        let mut is_open = false;
+        names_of_node::each_in_span(self.conn, ino, span, &self.reach.within, &mut |(dir, name), _| {
+            is_open = self.is_open_name(&dir, &name)?;
+            Ok(!is_open)
+        })?;
+        Ok(is_open)
     }
 
     /// Returns the commit that gave a gated directory its name, for its inode; `None` for any other node.
@@ -137,11 +210,11 @@ impl ReadView<'_> {
         if self.is_ungated() {
             return Ok(None);
         }
-        let known = match self.gated.get() {
+        let known = match self.gated.names.get() {
             Some(known) => known,
             None => {
                 let read = self.gated_directories()?;
-                self.gated.get_or_init(|| read)
+                self.gated.names.get_or_init(|| read)
             }
         };
         Ok(known.iter().find(|row| row.ino == ino).map(|row| row.since))
@@ -207,10 +280,19 @@ impl ReadView<'_> {
     }
 
     /// Fails with the error of a path that never named anything, if a view with gates finds no version of it.
-    pub(crate) fn check_any_shown(&self, path: &TreePath, versions: &Listing<Version>) -> DbResult<()> {
-        match versions.items.is_empty() && self.reach.gates.cover(path) {
-            true => Err(Error::not_found(path).into()),
-            false => Ok(()),
+    /// A page further back is also empty where all versions are newer.
+    pub(crate) fn check_any_shown(
+        &self,
+        path: &TreePath,
+        page: &HistoryPage,
+        found: &Listing<Version>,
+    ) -> DbResult<()> {
+        if !found.items.is_empty() || !self.reach.gates.cover(path) {
+            return Ok(());
+        }
+        match page.before.is_some() && PathVersions::of_path(self, path, None)?.next()?.is_some() {
+            true => Ok(()),
+            false => Err(Error::not_found(path).into()),
         }
     }
 }

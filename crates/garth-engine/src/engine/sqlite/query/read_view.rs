@@ -1,6 +1,5 @@
 //! Reads of the tree, now or after a past commit, inside one read transaction.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::query::gated::{GatedFacts, Passing};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::name_pages::{self, Each, NameRange, PageRow};
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
@@ -41,8 +41,7 @@ pub(crate) struct ReadView<'a> {
     pub(crate) is_past: bool,
     /// The time by which entries have expired.
     pub(crate) time: i64,
-    /// Names of the gated directories, once they were looked up.
-    pub(crate) gated: OnceCell<Vec<NameRow>>,
+    pub(crate) gated: GatedFacts,
 }
 
 impl ReadView<'_> {
@@ -164,10 +163,7 @@ impl ReadView<'_> {
             // The root has no name, but a path.
             return Ok(within.contains(&TreePath::root()));
         }
-        // Hidden names must not take the place of the one that is looked for.
-        let limit = if self.is_ungated() { 1 } else { usize::MAX };
-        let names = names_of_node::in_span(self.conn, node.ino, self.span(), within, limit)?;
-        Ok(!self.open_names(names, 1)?.is_empty())
+        self.has_open_name(node.ino, self.span())
     }
 
     /// Returns the first path of a node that is in reach, in the order of a walk.
@@ -358,18 +354,19 @@ impl ReadView<'_> {
             let (mut next, mut read) = (None, 0);
             name_pages::each_now(self.conn, &range, nodes, (self.time, most), &mut |row| {
                 read += 1;
-                if !self.is_ungated() {
-                    let skipped = span.to.and_then(|_| self.reach.gates.end_of_entry(&row.dir));
-                    let shown = self.shows(&row)?;
-                    if let Some(end) = skipped.filter(|_| !shown) {
-                        // Past everything in the hidden entry, without reading it.
-                        (next, read) = (Some((end, String::new())), most);
+                match self.passing(&row)? {
+                    // Past everything that is hidden, without reading it. A list ends with its directory.
+                    Passing::HiddenTo(place) => {
+                        next = Some(place).filter(|(dir, _)| span.to.is_some() || dir == span.from);
+                        read = most;
                         return Ok(false);
                     }
-                    next = Some((row.dir.clone(), row.name.clone()));
-                    if !shown {
+                    Passing::Hidden => {
+                        next = Some((row.dir, row.name));
                         return Ok(true);
                     }
+                    Passing::Shown if self.is_ungated() => {}
+                    Passing::Shown => next = Some((row.dir.clone(), row.name.clone())),
                 }
                 if span.has(&row) {
                     left -= 1;
@@ -413,9 +410,9 @@ impl ReadView<'_> {
                 if left == 0 || complete.as_ref().is_some_and(behind) {
                     break;
                 }
-                if !self.shows(&row)? {
-                    // Past everything in the hidden entry, as in the newest state.
-                    skipped = span.to.and_then(|_| self.reach.gates.end_of_entry(&row.dir));
+                if let Some(hidden) = self.hidden_entry(&row)? {
+                    // Past everything in the hidden entry, without reading it.
+                    skipped = span.to.and_then(|_| hidden.end_in(&row.dir));
                     if skipped.is_some() {
                         break;
                     }

@@ -41,8 +41,8 @@ impl ReadView<'_> {
             }
         }
         let found = filling.done();
-        if let (Some(path), None) = (&path, page.before) {
-            self.check_any_shown(path, &found)?;
+        if let Some(path) = &path {
+            self.check_any_shown(path, page, &found)?;
         }
         Ok(found)
     }
@@ -94,11 +94,9 @@ impl ReadView<'_> {
 
     /// Returns the last commit up to `seq` that removed a name in reach from a node.
     fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
-        if !self.is_ungated() {
-            return self.last_reached(ino, seq);
-        }
-        past_names::last_end_of(self.conn, ino, seq, |dir, name| {
-            self.reach.within.contains(&TreePath::from_row(dir, name))
+        past_names::last_end_of(self.conn, ino, seq, |dir, name, till| {
+            let path = TreePath::from_row(dir, name);
+            Ok(self.reach.within.contains(&path) && self.was_open(&path, till.saturating_sub(1))?)
         })
     }
 

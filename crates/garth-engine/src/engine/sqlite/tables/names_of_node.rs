@@ -1,6 +1,6 @@
 //! Tables `name` and `name_past` by node: the names that a node has, or had in a span of commits.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use crate::engine::sqlite::tables::live_names::{below, directories, pair};
 use crate::engine::sqlite::tables::{MAX, nodes};
@@ -34,8 +34,24 @@ macro_rules! names_within_sql {
     };
 }
 
+/// Live names of node `?1` since `?2` or earlier in a subtree, whatever is excluded from it.
+const NAMES_WITHIN_SQL: &str = concat!(
+    names_within_sql!("dir = ?3 AND name = ?4"),
+    " UNION ALL ",
+    names_within_sql!("dir = ?5"),
+    " UNION ALL ",
+    names_within_sql!("dir >= ?6 AND dir < ?7")
+);
+
 /// Live names of node `?1` since `?2` or earlier, in directories from `?3` up to but excluding `?4`.
-const NAMES_IN_SQL: &str = names_within_sql!("dir >= ?3 AND dir < ?4 LIMIT ?5");
+const NAMES_IN_SQL: &str = names_within_sql!("dir >= ?3 AND dir < ?4");
+
+/// Callback for a name: directory and name, and the last commit whose state has it, [`MAX`] for a live name.
+/// Returns false to stop.
+pub(crate) type EachName<'a> = dyn FnMut((String, String), u64) -> DbResult<bool> + 'a;
+
+/// Callback for a row. Returns false to stop.
+type EachRow<'a> = dyn FnMut(&Row<'_>) -> DbResult<bool> + 'a;
 
 /// Returns at most `limit` names within some subtrees that a node had in a span, in any order.
 pub(crate) fn in_span(
@@ -45,63 +61,94 @@ pub(crate) fn in_span(
     within: &Within,
     limit: usize,
 ) -> DbResult<Vec<(String, String)>> {
-    const SQL: &str = concat!(
-        names_within_sql!("dir = ?3 AND name = ?4"),
-        " UNION ALL ",
-        names_within_sql!("dir = ?5"),
-        " UNION ALL ",
-        names_within_sql!("dir >= ?6 AND dir < ?7"),
-        " LIMIT ?8"
-    );
     let mut names = Vec::new();
-    for top in within.tops() {
-        let (from, to) = below(top.key());
-        // The root is in no directory. `/` is the key of none, so its own name matches nothing.
-        let (dir, name) = top.key().rsplit_once('/').unwrap_or(("/", ""));
-        let left = i64::try_from(limit - names.len()).unwrap_or(i64::MAX);
-        match within.exclusions_below(top).count() {
-            0 => names.extend(all(
-                conn,
-                SQL,
-                params![ino.min(MAX), span.to, dir, name, top.key(), from, to, left],
-                pair,
-            )?),
-            left_out => {
-                let own = params![ino.min(MAX), span.to, dir, name];
-                names.extend(all(conn, names_within_sql!("dir = ?3 AND name = ?4"), own, pair)?);
-                for (from, to) in directories(within, top) {
-                    // The ranges also hold the names of the excluded entries, which `retain` drops: they must
-                    // not use up the limit.
-                    let most = left.saturating_add_unsigned(left_out as u64);
-                    let found = params![ino.min(MAX), span.to, from, to, most];
-                    names.extend(all(conn, NAMES_IN_SQL, found, pair)?);
-                    names.retain(|(dir, name)| within.contains(&TreePath::from_row(dir, name)));
-                    if names.len() >= limit {
-                        break;
-                    }
-                }
-            }
-        }
-        names.truncate(limit);
-        if names.len() == limit {
-            return Ok(names);
-        }
-    }
-    if span.from < MAX {
-        add_past_names(conn, ino, span, within, limit, &mut names)?;
+    if limit > 0 {
+        each_in_span(conn, ino, span, within, &mut |name, _| {
+            names.push(name);
+            Ok(names.len() < limit)
+        })?;
     }
     Ok(names)
 }
 
-/// Adds names that have ended. Of those that existed at the end of the span only as many are looked for as
-/// the node had then: a node that was renamed often has many others.
-fn add_past_names(
+/// Calls `each` with the names within some subtrees that a node had in a span, in any order, until it returns
+/// false.
+pub(crate) fn each_in_span(
     conn: &Connection,
     ino: u64,
     span: CommitSpan,
     within: &Within,
-    limit: usize,
-    names: &mut Vec<(String, String)>,
+    each: &mut EachName<'_>,
+) -> DbResult<()> {
+    let mut live = 0;
+    let mut take = |row: &Row<'_>| -> DbResult<bool> {
+        let (dir, name) = pair(row)?;
+        // The ranges also hold the names of the excluded entries.
+        if !within.exclusions().is_empty() && !within.contains(&TreePath::from_row(&dir, &name)) {
+            return Ok(true);
+        }
+        live += 1;
+        each((dir, name), MAX)
+    };
+    for top in within.tops() {
+        if !each_live(conn, (ino, span.to), (within, top), &mut take)? {
+            return Ok(());
+        }
+    }
+    if span.from < MAX {
+        each_past(conn, (ino, span), within, live, each)?;
+    }
+    Ok(())
+}
+
+/// Calls `take` with the live names of a node since commit `to` or earlier at and below a top, until it
+/// returns false. Returns false then.
+fn each_live(
+    conn: &Connection,
+    (ino, to): (u64, u64),
+    (within, top): (&Within, &TreePath),
+    take: &mut EachRow<'_>,
+) -> DbResult<bool> {
+    let ino = ino.min(MAX);
+    // The root is in no directory. `/` is the key of none, so its own name matches nothing.
+    let (dir, name) = top.key().rsplit_once('/').unwrap_or(("/", ""));
+    if within.exclusions_below(top).next().is_none() {
+        let (from, end) = below(top.key());
+        return each_row(conn, NAMES_WITHIN_SQL, params![ino, to, dir, name, top.key(), from, end], take);
+    }
+    let own = names_within_sql!("dir = ?3 AND name = ?4");
+    if !each_row(conn, own, params![ino, to, dir, name], take)? {
+        return Ok(false);
+    }
+    for (from, end) in directories(within, top) {
+        if !each_row(conn, NAMES_IN_SQL, params![ino, to, from, end], take)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Calls `take` with the rows of a query until it returns false. Returns false then.
+fn each_row(conn: &Connection, sql: &str, params: impl Params, take: &mut EachRow<'_>) -> DbResult<bool> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    while let Some(row) = rows.next()? {
+        if !take(row)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Calls `each` with the names of a span that have ended, until it returns false. Of those that existed at
+/// the end of the span only as many are looked for as the node had then, besides `live` others: a node that
+/// was renamed often has many others.
+fn each_past(
+    conn: &Connection,
+    (ino, span): (u64, CommitSpan),
+    within: &Within,
+    live: u64,
+    each: &mut EachName<'_>,
 ) -> DbResult<()> {
     // The link count of a directory counts its subdirectories. It has one name itself.
     let mut left = match nodes::version(conn, ino, span.to)? {
@@ -109,12 +156,11 @@ fn add_past_names(
         Some(node) => node.nlink,
         None => 0,
     };
-    left = left.saturating_sub(names.len() as u64);
+    left = left.saturating_sub(live);
     let sql = "SELECT dir, name, since, till FROM name_past WHERE ino = ?1 AND till > ?2 ORDER BY till";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params![ino.min(MAX), span.from])?;
     while left > 0
-        && names.len() < limit
         && let Some(row) = rows.next()?
     {
         let (since, till): (u64, u64) = (row.get(2)?, row.get(3)?);
@@ -125,31 +171,11 @@ fn add_past_names(
         // Only names that outlive the span count: the link count is that of its end.
         left -= u64::from(till > span.to);
         let (dir, name) = pair(row)?;
-        if within.contains(&TreePath::from_row(&dir, &name)) {
-            names.push((dir, name));
+        if within.contains(&TreePath::from_row(&dir, &name)) && !each((dir, name), till.saturating_sub(1))? {
+            break;
         }
     }
     Ok(())
-}
-
-/// Returns all paths within some subtrees that a node had after a commit up to `seq`, each with the first and
-/// the last commit of its span.
-pub(crate) fn spans(
-    conn: &Connection,
-    ino: u64,
-    within: &Within,
-    seq: u64,
-) -> DbResult<Vec<(TreePath, u64, u64)>> {
-    // A live name lasts: its span ends with the commit that is asked for.
-    let sql = "SELECT dir, name, since, ?2 FROM name WHERE ino = ?1 AND since <= ?2
-         UNION ALL
-         SELECT dir, name, since, min(till - 1, ?2) FROM name_past WHERE ino = ?1 AND since <= ?2";
-    let mut spans = all(conn, sql, params![ino.min(MAX), seq.min(MAX)], |row| {
-        let (dir, name) = pair(row)?;
-        Ok((TreePath::from_row(&dir, &name), row.get(2)?, row.get(3)?))
-    })?;
-    spans.retain(|(path, ..)| within.contains(path));
-    Ok(spans)
 }
 
 /// Returns the first live name of a node.

@@ -142,20 +142,20 @@ pub(crate) fn last_end(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option
 }
 
 /// Returns the last commit at or before `seq` that ended a name of a node, of the names for which `counts`
-/// returns true.
+/// returns true. It gets directory and name, and the commit that ended the name.
 pub(crate) fn last_end_of(
     conn: &Connection,
     ino: u64,
     seq: u64,
-    counts: impl Fn(&str, &str) -> bool,
+    counts: impl Fn(&str, &str, u64) -> DbResult<bool>,
 ) -> DbResult<Option<u64>> {
     let sql = "SELECT dir, name, till FROM name_past WHERE ino = ?1 AND till <= ?2 ORDER BY till DESC";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params![ino, seq])?;
     while let Some(row) = rows.next()? {
-        let (dir, name) = pair(row)?;
-        if counts(&dir, &name) {
-            return Ok(Some(row.get(2)?));
+        let ((dir, name), till) = (pair(row)?, row.get(2)?);
+        if counts(&dir, &name, till)? {
+            return Ok(Some(till));
         }
     }
     Ok(None)

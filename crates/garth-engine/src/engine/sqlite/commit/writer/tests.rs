@@ -34,8 +34,13 @@ impl ControlledWriter {
     }
 
     fn commit(&self, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
+        self.commit_by(&self.fs, batch)
+    }
+
+    /// Commits a batch through another handle.
+    fn commit_by(&self, handle: &SqliteFs, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
         let (answer, wait) = oneshot::channel();
-        let asked = BatchRequest { batch, reach: Arc::clone(&self.fs.reach) };
+        let asked = BatchRequest { batch, reach: Arc::clone(&handle.reach) };
         self.writer().enqueue(Job::Commit(Box::new(asked), answer)).unwrap();
         wait
     }
@@ -291,6 +296,44 @@ fn commits_are_acknowledged_after_their_group_commits() {
         assert_eq!(touched.err().map(|error| error.kind()), next, "{failure:?}");
         held.run_next_if_any();
     }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn rolled_back_group_leaves_no_judgement() {
+    use crate::model::{Confinement, Gate, Owner, Within};
+    use crate::path::Name;
+    use crate::rule::sample::STATUS;
+    use crate::runtime::failpoint::Failure;
+    let held = ControlledWriter::new();
+    let gate = Gate {
+        dir: TreePath::parse("/nodes").unwrap(),
+        file: Name::parse(".status").unwrap(),
+        projection: STATUS,
+        keys: vec!["ACTIVE".to_owned()],
+        since: Seq(0),
+    };
+    let to = Confinement::new(Within::everything(), Owner::new("view").unwrap()).gated(vec![gate]);
+    let reach = Arc::new(held.fs.reach.confined(&to).unwrap());
+    let view = SqliteFs { reach, ..SqliteFs::clone(&held.fs) };
+    let entry =
+        |status: &str| Batch::new([Op::write(address("/nodes/a/.status"), status.to_owned()).with_parents()]);
+    let log = || view.reach.confine(write("/nodes/a/log", "x")).unwrap();
+    // The entry is judged in the group that creates it.
+    held.fs.runtime().failpoints().arm("before-commit", Failure::Io, 0);
+    let mut answers = [held.commit(entry("ACTIVE")), held.commit_by(&view, log())];
+    held.run_next();
+    for answer in &mut answers {
+        assert_eq!(kind(answer), ErrorKind::Io);
+    }
+    // Its inode and commit get other content.
+    let mut made = held.commit(entry("PRIVATE"));
+    held.run_next();
+    told(&mut made).unwrap();
+    let mut refused = held.commit_by(&view, log());
+    held.run_next();
+    assert_eq!(kind(&mut refused), ErrorKind::AccessDenied);
+    assert!(futures::executor::block_on(view.stat(&address("/nodes/a"))).is_err());
 }
 
 #[cfg(debug_assertions)]
