@@ -73,6 +73,7 @@ macro_rules! routes {
 /// Routes of calls in JSON, in the order of the specifications.
 static CALLS: &[Route] = routes! {
     Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields);
+    Write "/v1/put-many" MemoryWrite, Short KeyValues(kv::put_many, kv::PutManyFields);
     Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields);
     Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields);
     Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);

@@ -137,6 +137,7 @@ impl Server {
         let front = "---\nname: md\ndescription: About it.\n---\nRead.\n";
         match route.path.trim_start_matches("/v1/") {
             "put" => json!({"path": "/b", "value": 1}),
+            "put-many" => json!({"items": [{"path": "/b", "value": 1}, {"path": "/c/d", "value": 2}]}),
             "delete" => json!({"path": "/a"}),
             "remember" => json!({"text": "Takes her coffee black.", "tags": tags}),
             "forget" => json!({"uri": uri("two")}),

@@ -185,6 +185,11 @@ fn of_values_and_memories() -> Vec<Costly> {
     let values = |key: &str| json!({"path": key, "value": words(LONG), "searchable": true}).to_string();
     vec![
         ("/v1/put", "put", values("/user/long")),
+        (
+            "/v1/put-many",
+            "put-many",
+            json!({"items": [{"path": "/user/many", "value": words(LONG), "searchable": true}]}).to_string(),
+        ),
         ("/v1/get", "get", json!({"path": "/user/long"}).to_string()),
         ("/v1/list", "list", json!({"prefix": "/user"}).to_string()),
         ("/v1/glob", "glob", json!({"pattern": "/**/*1*/**"}).to_string()),

@@ -89,6 +89,7 @@ impl World {
         };
         match path {
             "/v1/put" => json!({"path": "/a", "value": 1}),
+            "/v1/put-many" => json!({"items": [{"path": "/a", "value": 1}], "agent_id": "default"}),
             "/v1/delete" => json!({"path": "/there"}),
             "/v1/remember" => json!({"text": "Takes her coffee black."}),
             "/v1/forget" => json!({"uri": memory("tea")}),
@@ -192,6 +193,7 @@ impl World {
                 "message",
                 "pattern",
                 "time_zone",
+                "agent_id",
             ];
             let name = *text.iter().find(|name| object.contains_key(**name)).unwrap();
             let other = format!("{}x", object[name].as_str().unwrap());

@@ -23,7 +23,7 @@ pub(super) fn short(call: &CallReference) -> &'static str {
 pub(super) fn offered(call: &CallReference) -> Vec<Place> {
     let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
     match short(call) {
-        "put" | "get" | "delete" | "list" | "glob" | "history" | "batch" => vec![Closed, Other],
+        "put" | "put-many" | "get" | "delete" | "list" | "glob" | "history" | "batch" => vec![Closed, Other],
         "create" => vec![Closed],
         // They have the complete account, but show and change no content.
         name if name.starts_with("admin/") => Vec::new(),
@@ -388,6 +388,10 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         "put" => {
             let value = Closed.canary();
             vec![look(json!({"path": key("kept"), "value": value, "searchable": true}))]
+        }
+        "put-many" => {
+            let item = json!({"path": key("kept"), "value": Closed.canary(), "searchable": true});
+            vec![look(json!({"items": [item]}))]
         }
         "get" | "history" => vec![look(json!({"path": key("kept")}))],
         "delete" => vec![look(json!({"path": key("gone")}))],
