@@ -12,7 +12,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Method, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::tree_calls::{commit, content, find, grep, lists, log, nodes, operations, restores};
+use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores};
 use super::{batch, fs, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 
@@ -166,6 +166,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/tree/grep" FilesRead, Long Files(grep::grep, grep::GrepFields);
     Read  "/v1/tree/glob" FilesRead, Long Files(operations::glob, operations::GlobFields);
     Read  "/v1/tree/diff" FilesRead, Long Files(operations::diff, operations::DiffFields);
+    Read  "/v1/tree/du" FilesRead, Long Files(du::du, du::DuFields);
     Change "/v1/tree/edit" FilesWrite FilesRead, Short Files(operations::edit, operations::EditFields);
     Change "/v1/tree/restore" FilesWrite FilesRead, Short Files(restores::restore, restores::RestoreFields);
     Write "/v1/tree/commit" FilesWrite, Own Files(commit::commit, commit::CommitFields);

@@ -154,6 +154,7 @@ fn of_tree() -> Vec<Costly> {
         ("/v1/tree/grep", "tree/grep", json!({"expressions": [r"[a-z0-9 ]*word9[a-z0-9 ]{4000}\{"]}).to_string()),
         ("/v1/tree/glob", "tree/glob", json!({"pattern": "/**", "entries": true}).to_string()),
         ("/v1/tree/diff", "tree/diff", json!({"path": "/", "from": "0"}).to_string()),
+        ("/v1/tree/du", "tree/du", json!({"depth": 16}).to_string()),
         (
             "/v1/tree/edit",
             "tree/edit",

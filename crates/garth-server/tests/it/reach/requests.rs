@@ -339,7 +339,7 @@ fn tree(call: &str, filled: &Filled) -> Vec<Ask> {
         "capabilities" | "head" | "snapshots" | "sync" => vec![look(json!({}))],
         "wait" => vec![look(json!({"since": 0, "wait_ms": 0}))],
         "committed" => vec![look(json!({"id": "0".repeat(32)}))],
-        "stat" | "names" | "fetch" | "history" | "blame" => each(&|_, file| json!({"path": file})),
+        "stat" | "names" | "fetch" | "history" | "blame" | "du" => each(&|_, file| json!({"path": file})),
         "list" | "walk" => each(&|dir, _| json!({"path": dir})),
         "fetch-many" => {
             let items =
