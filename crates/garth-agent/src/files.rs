@@ -1,13 +1,14 @@
 //! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]), paths by
-//! pattern ([`Files::glob`]), differences ([`Files::diff`]), exact edits ([`Files::edit`]), batches
-//! ([`Files::batch`]) and earlier states ([`Files::restore`]). Each call is bounded in bytes and time, and a
-//! cursor continues an answer that is not complete. `docs/specs/files.md` and `docs/specs/batch.md` describe
-//! them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take content of any size as a stream, for
-//! interfaces that receive it.
+//! pattern ([`Files::glob`]), bytes and entries ([`Files::du`]), differences ([`Files::diff`]), exact edits
+//! ([`Files::edit`]), batches ([`Files::batch`]) and earlier states ([`Files::restore`]). Each call is bounded
+//! in bytes and time, and a cursor continues an answer that is not complete. `docs/specs/files.md` and
+//! `docs/specs/batch.md` describe them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take content
+//! of any size as a stream, for interfaces that receive it.
 
 mod batch;
 mod cursor;
 mod diff;
+mod du;
 mod edit;
 mod error_context;
 mod expected;
@@ -30,6 +31,7 @@ pub use self::batch::{
 pub use self::diff::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, Side, unified,
 };
+pub use self::du::{Du, DuPage, DuTotal};
 pub use self::edit::{Edit, EditError, Edited, MAX_EDITED, MAX_OLD};
 #[doc(hidden)]
 pub use self::error_context::{version_conditions, with_current_version, with_path};

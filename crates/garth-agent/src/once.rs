@@ -4,6 +4,8 @@
 //! transaction of its commit, so that both exist or neither does. `docs/decisions/one-record-for-retries.md`
 //! has the reasons.
 
+mod body_hash;
+
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -11,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use self::body_hash::{BodyHash, Threads};
+use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{At, Batch, Body, Commit, Idempotency, MAX_INLINE_BODY, Op, Seq, StagedBody};
@@ -39,6 +43,8 @@ struct Request {
     record: Idempotency,
     /// Commit of an earlier attempt, found when the request began.
     first: Option<Commit>,
+    /// Threads that hash the body; `None` if the program may use its own.
+    threads: Option<Threads>,
 }
 
 impl Once {
@@ -51,15 +57,25 @@ impl Once {
         let Some(keys) = keeper.key_space() else {
             return Err(Error::new(ErrorKind::Unsupported, "requests cannot be recorded on this filesystem"));
         };
-        let mut request = Request { keeper, record: record.kept_in(keys), first: None };
+        let mut request = Request { keeper, record: record.kept_in(keys), first: None, threads: None };
         // A mismatch of the key is reported before any work is done.
         request.first = request.look_up().await?;
         Ok(Self(Some(Arc::new(request))))
     }
 
-    /// Begins a request whose body is still to be received; [`Once::with_body`] completes it.
-    pub fn before_body(keeper: Arc<dyn FileSystem>, record: Idempotency) -> Self {
-        Self(Some(Arc::new(Request { keeper, record, first: None })))
+    /// Begins a request whose body is still to be received; [`Once::with_body`] completes it. The body is
+    /// hashed on the threads of `env`, in the turns of `account`.
+    pub fn before_body(keeper: Arc<dyn FileSystem>, record: Idempotency, env: &Env, account: &str) -> Self {
+        let threads = Some(Threads { env: env.clone(), account: account.to_owned() });
+        Self(Some(Arc::new(Request { keeper, record, first: None, threads })))
+    }
+
+    /// Returns the hash of a body that is still to be received, for [`Once::with_body`].
+    pub(crate) fn body_hash(&self) -> BodyHash {
+        match &self.0 {
+            Some(request) => BodyHash::on(request.threads.clone()),
+            None => BodyHash::unneeded(),
+        }
     }
 
     /// Completes a request with the hash of its body.

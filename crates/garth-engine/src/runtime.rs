@@ -20,7 +20,9 @@ use self::permits::Permits;
 use self::span::AccountSpan;
 use self::ticker::Ticker;
 use crate::env::Env;
+use crate::error::Result;
 use crate::threads::executor::Executor;
+use crate::threads::turns::Turns;
 
 /// Limits of an open data folder, for all of its accounts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Runtime {
     inner: Arc<Inner>,
     /// Account whose tree uses this handle; `None` for a tree without a name.
     account: Option<Arc<AccountSpan>>,
+    /// Turns of the account on the threads that write the files of uploads.
+    upload_turns: Arc<Turns>,
 }
 
 struct Inner {
@@ -113,13 +117,13 @@ impl Runtime {
             failpoints: Failpoints::default(),
             env,
         };
-        Self { inner: Arc::new(inner), account: None }
+        Self { inner: Arc::new(inner), account: None, upload_turns: Arc::default() }
     }
 
     /// Returns the same runtime for the tree of an account. Events of its threads name the account.
     pub(crate) fn of_account(&self, account: &str) -> Self {
         let account = Some(Arc::new(AccountSpan::new(account)));
-        Self { inner: Arc::clone(&self.inner), account }
+        Self { inner: Arc::clone(&self.inner), account, upload_turns: Arc::default() }
     }
 
     /// Runs work of a thread that serves many accounts within the span of this one.
@@ -168,9 +172,13 @@ impl Runtime {
         &self.inner.blocking
     }
 
-    /// Returns the executor for the files of uploads. Commits and reads never wait for it.
-    pub(crate) fn uploads(&self) -> &Executor {
-        &self.inner.uploads
+    /// Runs a job on the files of uploads while the caller waits without a thread. Commits and reads never
+    /// wait for such a job, and the jobs of one account leave threads to the others.
+    pub(crate) async fn upload<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.upload_turns.run(&self.inner.uploads, job).await
     }
 
     /// Returns the executor for work that reads a whole account. Such work queues only after other such work.

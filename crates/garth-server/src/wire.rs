@@ -15,6 +15,15 @@ pub(crate) fn put(written: &Written) -> Bytes {
     text(&WrittenAnswer::of(written, None))
 }
 
+/// Returns the answer of `put-many`, whose values are of one commit.
+pub(crate) fn put_many(written: &[Written]) -> Bytes {
+    text(&ManyWrittenAnswer {
+        ok: true,
+        version_ids: written.iter().map(|written| written.version.to_string()).collect(),
+        created_at: written.first().map(|written| written.created_at.to_rfc3339()),
+    })
+}
+
 /// Returns the answer of `delete`.
 pub(crate) fn delete(written: &Written) -> Bytes {
     text(&WrittenAnswer::of(written, Some(true)))
@@ -150,6 +159,13 @@ impl WrittenAnswer {
         let (version_id, created_at) = (written.version.to_string(), written.created_at.to_rfc3339());
         Self { ok: true, deleted, version_id, created_at }
     }
+}
+
+#[derive(Serialize)]
+struct ManyWrittenAnswer {
+    ok: bool,
+    version_ids: Vec<String>,
+    created_at: Option<String>,
 }
 
 #[derive(Serialize)]

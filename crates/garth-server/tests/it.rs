@@ -30,6 +30,7 @@ mod it {
     mod operators;
     mod outbox;
     mod overlays;
+    mod put_many;
     mod reach;
     mod recall;
     mod refusals;

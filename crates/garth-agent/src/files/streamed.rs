@@ -6,7 +6,6 @@
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt as _};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::expected::Expected;
 use super::handle::Files;
@@ -295,15 +294,13 @@ impl Files<'_> {
         let Some((place, mut begun)) = self.unless_known(prepare).await? else {
             return self.repeated(content).await;
         };
-        let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
+        let (mut content, mut hash) = (std::pin::pin!(content), self.once.body_hash());
         while let Some(piece) = content.next().await {
             let piece = piece?;
-            if self.once.records() {
-                hash.update(&piece);
-            }
+            hash.add(&piece).await?;
             self.add(&place, &mut begun, piece).await?;
         }
-        let once = self.once.with_body(&hash.finalize().into()).await?;
+        let once = self.once.with_body(&hash.finish().await?).await?;
         let finished = async {
             let staged = self.all_of(&place, begun).await?.finish().await?;
             let uploaded =
@@ -332,7 +329,7 @@ impl Files<'_> {
         recursive: bool,
         conditions: &[Precondition],
     ) -> Result<(TreePath, Seq)> {
-        let once = self.once.with_body(&Sha256::new().finalize().into()).await?;
+        let once = self.once.with_body(&self.once.body_hash().finish().await?).await?;
         let removed = resolve::retry(self.fs, path.as_str(), Follow::No, |path| {
             let op = if recursive { Op::remove_tree(&path) } else { Op::remove_file(&path) };
             let batch = Batch::new([op]).author(self.author.clone()).message(self.message.clone());
@@ -381,7 +378,7 @@ impl Files<'_> {
     /// nothing, so nothing is judged: uploads may have taken all room since the first attempt.
     async fn repeated<T: Outcome>(&self, content: impl Stream<Item = Result<Bytes>> + Send) -> Result<T> {
         let Expected { length, room } = self.expected;
-        let (mut content, mut hash, mut arrived) = (std::pin::pin!(content), Sha256::new(), 0_u64);
+        let (mut content, mut hash, mut arrived) = (std::pin::pin!(content), self.once.body_hash(), 0_u64);
         // No first attempt had as much. Without this, content could arrive for ever.
         let check = |length: u64| if length > room { Err(too_long(room)) } else { Ok(()) };
         check(length.unwrap_or(0))?;
@@ -389,9 +386,9 @@ impl Files<'_> {
             let piece = piece?;
             arrived = arrived.saturating_add(piece.len() as u64);
             check(arrived)?;
-            hash.update(&piece);
+            hash.add(&piece).await?;
         }
-        let once = self.once.with_body(&hash.finalize().into()).await?;
+        let once = self.once.with_body(&hash.finish().await?).await?;
         once.recorded()?.ok_or_else(|| {
             let message = "the record of the first attempt has ended meanwhile; send the request again";
             Error::new(ErrorKind::WouldBlock, message)
@@ -497,14 +494,12 @@ impl Files<'_> {
         place: &Place,
         content: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<(Received, [u8; 32])> {
-        let (mut content, mut hash) = (std::pin::pin!(content), Sha256::new());
+        let (mut content, mut hash) = (std::pin::pin!(content), self.once.body_hash());
         let (mut held, mut begun): (BytesMut, Option<UploadProgress>) = (BytesMut::new(), None);
         while let Some(piece) = content.next().await {
             let piece = piece?;
             // The hash is part of the recorded request, so that a repeat with other content is noticed.
-            if self.once.records() {
-                hash.update(&piece);
-            }
+            hash.add(&piece).await?;
             if let Some(begun) = &mut begun {
                 self.add(place, begun, piece).await?;
             } else if held.len() + piece.len() <= INLINE {
@@ -520,7 +515,7 @@ impl Files<'_> {
             Some(begun) => Received::Long(begun),
             None => Received::Short(held.freeze()),
         };
-        Ok((received, hash.finalize().into()))
+        Ok((received, hash.finish().await?))
     }
 }
 

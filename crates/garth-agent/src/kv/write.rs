@@ -9,7 +9,7 @@ use super::error::{KvCode, KvError, KvResult};
 use super::key::Key;
 use super::{Kv, MAX_VALUE};
 use crate::boxed;
-use crate::retry::{ATTEMPTS_AT_NAMES, yield_now};
+use crate::retry::{ATTEMPTS, ATTEMPTS_AT_NAMES, yield_now};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::model::{
     At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,
@@ -177,7 +177,8 @@ impl Kv<'_> {
         }
         // Empty directories (their values expired) to remove first.
         let mut cleared = BTreeMap::new();
-        for _ in 0..ATTEMPTS_AT_NAMES {
+        // Each failed attempt is one in which another writer has created or removed a value.
+        for _ in 0..ATTEMPTS {
             let mut ops: Vec<Op> = cleared.values().flatten().cloned().collect();
             let mut preconditions = Vec::new();
             for (put, file) in puts.iter().zip(&files) {

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::attributes::{FILE_NAME, attributes};
 use super::key::MediaKey;
@@ -108,7 +107,7 @@ impl Media<'_> {
         let key = MediaKey::new(&new.session_key, &id, extension(&new.mime_type))?;
         let at = At::from(&key.path());
         let (mut upload, mut size) = (self.fs.stage(&at).await?, 0);
-        let (mut body, mut hash) = (std::pin::pin!(body), Sha256::new());
+        let (mut body, mut hash) = (std::pin::pin!(body), self.once.body_hash());
         while let Some(piece) = body.next().await {
             let piece = piece?;
             size += piece.len() as u64;
@@ -116,16 +115,14 @@ impl Media<'_> {
                 return Err(too_large());
             }
             // The hash is part of the recorded request, so that a repeat with another body is noticed.
-            if self.once.records() {
-                hash.update(&piece);
-            }
+            hash.add(&piece).await?;
             if !piece.is_empty() {
                 upload.write(piece).await?;
             }
         }
         let session_id = new.session_id.as_deref();
         let attrs = attributes(&self.env, &key, session_id, (&new.mime_type, &new.file_name));
-        let once = self.once.with_body(&hash.finalize().into()).await?;
+        let once = self.once.with_body(&hash.finish().await?).await?;
         // A repeat ends here: its upload is dropped, which removes the content.
         let created = once.run(async {
             let staged = upload.finish().await?;
@@ -151,17 +148,17 @@ impl Media<'_> {
         if !self.once.records() {
             return Ok(None);
         }
-        let (mut body, mut hash, mut size) = (std::pin::pin!(body), Sha256::new(), 0);
+        let (mut body, mut hash, mut size) = (std::pin::pin!(body), self.once.body_hash(), 0);
         while let Some(piece) = body.next().await {
             let piece = piece?;
             size += piece.len() as u64;
             if size > MAX_MEDIA {
                 return Err(too_large());
             }
-            hash.update(&piece);
+            hash.add(&piece).await?;
         }
         // Only with the hash of the body is the recorded request the same one.
-        match self.once.with_body(&hash.finalize().into()).await?.recorded()? {
+        match self.once.with_body(&hash.finish().await?).await?.recorded()? {
             Some(made) => Ok(Some(self.made(made).await?)),
             None => Ok(None),
         }

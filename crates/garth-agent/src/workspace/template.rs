@@ -3,15 +3,18 @@
 
 mod texts;
 
+use serde::{Deserialize, Serialize};
+
 use super::handle::Workspace;
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::settings::{SETTINGS, Settings};
 use crate::small_file::pretty;
 use crate::time_zone::Zone;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
-use garth_engine::model::{Batch, Op, Precondition, Seq};
+use garth_engine::model::{Batch, Commit, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
 /// File of the ceremony with which an agent begins.
@@ -72,7 +75,7 @@ impl Init {
 }
 
 /// Result of an initialization.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Initialized {
     /// Created files.
@@ -81,6 +84,12 @@ pub struct Initialized {
     pub kept: Vec<TreePath>,
     /// Commit; `None` if nothing was created.
     pub seq: Option<Seq>,
+}
+
+impl Outcome for Initialized {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: self.seq.map(|_| commit.seq), ..self }
+    }
 }
 
 impl Workspace<'_> {
@@ -93,7 +102,7 @@ impl Workspace<'_> {
     /// the filesystem.
     #[boxed]
     pub async fn init(&self, options: &Init) -> Result<Initialized> {
-        retry(|| self.init_once(options)).await
+        self.once.run(retry(|| self.init_once(options))).await
     }
 
     async fn init_once(&self, options: &Init) -> Result<Initialized> {
@@ -125,19 +134,20 @@ impl Workspace<'_> {
         }
         let mut done =
             Initialized { kept: kept.into_iter().map(|(_, path)| path).collect(), ..Initialized::default() };
-        if made.is_empty() {
-            return Ok(done);
-        }
-        let ops = made.iter().map(|(_, path, text)| Op::write(path, (*text).to_owned()).with_parents());
         let message = format!("lay out the workspace of {}", self.agent);
-        let mut batch = Batch::new(ops).author(self.author.clone()).message(message);
-        // A file that another process has created since the check must not be overwritten.
-        for (_, path, _) in &made {
-            batch = batch.require(path, Precondition::Absent);
+        let batch = Batch::default().author(self.author.clone()).message(message);
+        if made.is_empty() {
+            return self.once.unchanged(self.fs, batch, done).await;
         }
-        done.seq = Some(self.fs.commit(batch).await?.seq);
+        let write = |batch: Batch, path: &TreePath, text: &str| {
+            let write = Op::write(path, text.to_owned()).with_parents();
+            // A file that another process has created since the check must not be overwritten.
+            batch.op(write).require(path, Precondition::Absent)
+        };
+        let batch = made.iter().fold(batch, |batch, (_, path, text)| write(batch, path, text));
+        done.seq = Some(PENDING);
         done.made = made.into_iter().map(|(_, path, _)| path).collect();
-        Ok(done)
+        self.once.commit(self.fs, batch, done).await
     }
 }
 

@@ -12,6 +12,7 @@ use garth_testkit::tools::p as path;
 
 mod batch;
 mod diff;
+mod du;
 mod edit;
 mod glob;
 mod grep;

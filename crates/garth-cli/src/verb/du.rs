@@ -1,13 +1,12 @@
 //! `garth du`: bytes and entries of directory trees.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use clap::Args;
+use garth_agent::files::{self, DuTotal, Files};
+use garth_engine::FileSystem;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::quota::Quota;
-use garth_engine::model::{Entry, Ino, Kind};
-use garth_engine::{FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
@@ -17,7 +16,6 @@ use crate::fail::Result;
 use crate::out::counted;
 use crate::size::{parse_count, size_text};
 use crate::verb::quota;
-use crate::walk::DepthFirst;
 
 /// Count bytes and entries of directory trees
 ///
@@ -47,15 +45,6 @@ pub(crate) struct Du {
     help: LongHelp,
 }
 
-/// Totals below a directory, or of a single entry.
-struct Total {
-    path: TreePath,
-    bytes: u64,
-    entries: u64,
-    files: u64,
-    directories: u64,
-}
-
 impl Du {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
@@ -65,45 +54,20 @@ impl Du {
     }
 
     async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, quotas: &[Quota], path: &str) -> Result {
-        // Inodes with several names that were already counted.
-        let mut linked = HashSet::new();
-        let (path, entry) = stat_path(&**fs, path, Follow::No).await?;
-        let mut below = DepthFirst::new(Arc::clone(fs), &path);
-        // Directories on the way down, from the path itself.
-        let mut open = vec![Total::new(path, &entry, &mut linked)];
-        if entry.kind == Kind::Directory {
-            while let Some((path, entry)) = below.next().await? {
-                // Directories that the walk has left are complete.
-                self.close(app, quotas, &mut open, below.depth())?;
-                let total = Total::new(path, &entry, &mut linked);
-                if entry.kind == Kind::Directory {
-                    open.push(total);
-                } else if let Some(dir) = open.last_mut() {
-                    dir.add(&total);
-                }
+        let (path, _) = stat_path(&**fs, path, Follow::No).await?;
+        let mut asked = files::Du::new(path.as_str()).depth(self.max_depth);
+        loop {
+            let page = Files::new(&**fs).du(&asked).await?;
+            page.items.iter().try_for_each(|total| self.show(app, total, quotas))?;
+            asked.cursor = page.next;
+            if asked.cursor.is_none() {
+                return Ok(());
             }
         }
-        self.close(app, quotas, &mut open, 0)
     }
 
-    /// Prints finished directories until `depth` are open, and adds each to its parent.
-    fn close(&self, app: &mut App, quotas: &[Quota], open: &mut Vec<Total>, depth: usize) -> Result {
-        while open.len() > depth {
-            let Some(done) = open.pop() else { break };
-            if open.len() <= self.max_depth {
-                self.show(app, &done, quotas)?;
-            }
-            if let Some(above) = open.last_mut() {
-                above.add(&done);
-                above.entries += 1;
-                above.directories += 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn show(&self, app: &mut App, total: &Total, quotas: &[Quota]) -> Result {
-        let Total { path, bytes, entries, files, directories } = total;
+    fn show(&self, app: &mut App, total: &DuTotal, quotas: &[Quota]) -> Result {
+        let DuTotal { path, bytes, entries, files, directories, .. } = total;
         let mut json = json!({
             "path": path.as_str(), "bytes": bytes, "entries": entries, "files": files,
             "directories": directories,
@@ -119,28 +83,5 @@ impl Du {
         };
         let (entries, path) = (counted(*entries, "entry", "entries"), escaped(path.as_str()));
         app.out.item(&json, format_args!("{size}  {entries:>16}  {path}{shown}"))
-    }
-}
-
-impl Total {
-    fn new(path: TreePath, entry: &Entry, linked: &mut HashSet<Ino>) -> Self {
-        let is_file = entry.kind == Kind::File;
-        // A file with several names counts once.
-        let counts = is_file && (entry.nlink < 2 || linked.insert(entry.ino));
-        Self {
-            path,
-            bytes: if counts { entry.size } else { 0 },
-            // A directory counts as an entry of its parent when it is complete.
-            entries: u64::from(entry.kind != Kind::Directory),
-            files: u64::from(is_file),
-            directories: 0,
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.entries += other.entries;
-        self.files += other.files;
-        self.directories += other.directories;
     }
 }

@@ -37,6 +37,31 @@ impl Work for Job {
     }
 }
 
+/// Result of a job that runs on another thread.
+pub(super) struct Answer<T>(oneshot::Receiver<Result<T>>);
+
+/// Returns a job that runs in the caller's span, and its result.
+pub(super) fn answering<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> (Box<dyn FnOnce() + Send>, Answer<T>) {
+    let (answer, wait) = oneshot::channel();
+    let span = Span::current();
+    // A failed send means that nobody waits for the result any more.
+    (Box::new(move || drop(answer.send(span.in_scope(job)))), Answer(wait))
+}
+
+impl<T> Answer<T> {
+    /// Waits for the result. `is_begun` is false if the system provides no thread for the job.
+    pub(super) async fn wait(self, is_begun: bool) -> Result<T> {
+        if !is_begun {
+            let message = "the system provides no thread; try again";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the work ended without a result"));
+        self.0.await.unwrap_or_else(lost)
+    }
+}
+
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Arc<dyn Work>>,
@@ -98,16 +123,9 @@ impl Executor {
         &self,
         job: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (answer, wait) = oneshot::channel();
-        // A failed send means that nobody waits for the result any more.
-        let span = Span::current();
-        let job = move || drop(answer.send(span.in_scope(job)));
-        if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
-            let message = "the system provides no thread; try again";
-            return Err(Error::new(ErrorKind::Unavailable, message));
-        }
-        let lost = |_| Err(Error::new(ErrorKind::Io, "the work ended without a result"));
-        wait.await.unwrap_or_else(lost)
+        let (job, answer) = answering(job);
+        let is_begun = self.submit(Arc::new(Job(Mutex::new(Some(job)))));
+        answer.wait(is_begun).await
     }
 
     /// Runs `job` in the background. Without a thread the job is not done.

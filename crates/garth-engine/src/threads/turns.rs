@@ -6,8 +6,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use super::executor::{Executor, Work};
+use super::executor::{Executor, Work, answering};
 use super::lock::lock;
+use crate::error::Result;
 
 /// Limit on the pieces of one account that run at once: about as many cores as one account may use.
 pub(crate) const AT_ONCE: usize = 2;
@@ -56,6 +57,17 @@ impl Turns {
         let dropped = if state.running == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
         drop(state);
         dropped.is_empty()
+    }
+
+    /// Runs `job` in a turn of the account, as [`Executor::run`] does.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        executor: &Executor,
+        job: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = answering(job);
+        let is_begun = self.submit(executor, job);
+        answer.wait(is_begun).await
     }
 }
 

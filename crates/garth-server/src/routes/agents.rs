@@ -1,7 +1,8 @@
-//! Calls on the workspace of an agent: its prompt, daily memory, media and skills, and the archives of its
-//! sessions. The path names the agent.
+//! Calls on an agent, which the path names: its creation, prompt, daily memory, media and skills, and the
+//! archives of its sessions.
 
 pub(super) mod archives;
+pub(super) mod create;
 pub(super) mod daily;
 pub(super) mod media;
 pub(super) mod prompt;

@@ -121,7 +121,7 @@ impl Call<'_> {
         if let Some(retry) = &self.retry {
             let records = self.reach.records().await?;
             self.records = view_keys(&self.reach, self.tree, &*records);
-            self.once = Once::before_body(records, retry.record());
+            self.once = Once::before_body(records, retry.record(), self.env, self.key.share());
         }
         Ok(self)
     }

@@ -3,13 +3,18 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::kv::{Condition, DEFAULT_HISTORY, Kv, MAX_HISTORY, MAX_LISTED, PageRequest, Put, Semantics};
+use garth_agent::kv::{
+    Condition, DEFAULT_HISTORY, Kv, KvError, MAX_HISTORY, MAX_KEY_CHARS, MAX_LISTED, MAX_PUTS, PageRequest,
+    Put, Semantics,
+};
 use garth_engine::model::{Timestamp, VersionId};
 use serde_json::value::RawValue;
 
 use super::call::Call;
 use crate::errors::Refusal;
-use crate::fields::{Page, fields, flag, integer, json, number, string_of, strings, words};
+use crate::fields::{
+    FieldGroup as _, Fields, Page, array, fields, flag, integer, json, number, string_of, strings, words,
+};
 use crate::wire;
 
 /// Limit on the lifetime of a value in seconds: a 64-bit number of nanoseconds holds no more.
@@ -38,25 +43,79 @@ fields! {
 }
 
 pub(super) async fn put(kv: &Kv<'_>, call: &Call<'_>, fields: PutFields<'_>) -> Result<Bytes, Refusal> {
-    let condition = match (version(fields.if_version.as_deref())?, fields.if_absent) {
-        (Some(_), true) => {
-            let message = "\"if_version\" and \"if_absent\" exclude each other; send one of them";
-            return Err(Refusal::validation(message));
-        }
-        (Some(version), false) => Condition::Version(version),
-        (None, true) => Condition::Absent,
-        (None, false) => Condition::Any,
-    };
-    let put = Put {
-        // A missing field has its default, not the value before, so every attribute is set.
-        expires_at: Some(expires_at(fields.ttl_seconds, call.env.now())?),
-        tags: Some(fields.tags),
-        importance: Some(fields.importance),
-        searchable: Some(fields.searchable),
-        condition,
-        ..Put::new(&fields.path, fields.value)
-    };
-    Ok(wire::put(&kv.put(&put, call.record()).await?))
+    Ok(wire::put(&kv.put(&fields.put(call)?, call.record()).await?))
+}
+
+impl PutFields<'_> {
+    /// Returns the put that the fields describe.
+    fn put(&self, call: &Call<'_>) -> Result<Put<'_>, Refusal> {
+        let condition = match (version(self.if_version.as_deref())?, self.if_absent) {
+            (Some(_), true) => {
+                let message = "\"if_version\" and \"if_absent\" exclude each other; send one of them";
+                return Err(Refusal::validation(message));
+            }
+            (Some(version), false) => Condition::Version(version),
+            (None, true) => Condition::Absent,
+            (None, false) => Condition::Any,
+        };
+        Ok(Put {
+            // A missing field has its default, not the value before, so every attribute is set.
+            expires_at: Some(expires_at(self.ttl_seconds, call.env.now())?),
+            tags: Some(self.tags.clone()),
+            importance: Some(self.importance),
+            searchable: Some(self.searchable),
+            condition,
+            ..Put::new(&self.path, self.value)
+        })
+    }
+}
+
+fields! {
+    /// Stores several values in one commit, each as `put` does: all of them or none.
+    pub(super) struct PutManyFields<'a> {
+        /// Values, at least one: objects with the fields of `put`, except for `agent_id`.
+        items: Vec<&'a RawValue> = array("values").at_most(MAX_PUTS);
+    }
+}
+
+pub(super) async fn put_many(
+    kv: &Kv<'_>,
+    call: &Call<'_>,
+    fields: PutManyFields<'_>,
+) -> Result<Bytes, Refusal> {
+    let items = fields.items.iter().enumerate();
+    let items = items.map(|(at, item)| PutFields::of_item(item).map_err(|refusal| in_item(at, refusal)));
+    let items = items.collect::<Result<Vec<_>, _>>()?;
+    let puts = items.iter().enumerate();
+    let puts = puts.map(|(at, item)| item.put(call).map_err(|refusal| in_item(at, refusal)));
+    let puts = puts.collect::<Result<Vec<_>, _>>()?;
+    let written = kv.put_all(&puts, call.record()).await.map_err(about_key)?;
+    Ok(wire::put_many(&written))
+}
+
+impl<'a> PutFields<'a> {
+    /// Reads the fields of one of several puts.
+    fn of_item(item: &'a RawValue) -> Result<Self, Refusal> {
+        Self::read(&Fields::parse(("/v1/put", &[]), item.get().as_bytes(), Self::FIELDS)?)
+    }
+}
+
+/// Names the item that a refusal is about, by its number from 0.
+fn in_item(at: usize, mut refusal: Refusal) -> Refusal {
+    refusal.message = format!("\"items[{at}]\": {}", refusal.message);
+    refusal
+}
+
+/// Returns the refusal of an error of several puts, which names the key at fault.
+fn about_key(error: KvError) -> Refusal {
+    // A key that is refused for its length may be as long as the body.
+    let key = error.key().map(|key| format!("`{}`", key.chars().take(MAX_KEY_CHARS).collect::<String>()));
+    let key = key.filter(|key| !error.message().contains(key.as_str()));
+    let mut refusal = Refusal::from(error);
+    if let Some(key) = key {
+        refusal.message = format!("{key}: {}", refusal.message);
+    }
+    refusal
 }
 
 fields! {

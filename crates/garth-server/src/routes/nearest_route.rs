@@ -10,7 +10,7 @@ use super::table::routes;
 const LONGEST: usize = 200;
 
 /// Words of a path, each with a word of routes that means the same.
-const SYNONYMS: [(&str, &str); 17] = [
+const SYNONYMS: [(&str, &str); 18] = [
     ("cat", "fetch"),
     ("delete", "remove"),
     ("file", "fs"),
@@ -18,6 +18,7 @@ const SYNONYMS: [(&str, &str); 17] = [
     ("get", "fetch"),
     ("ls", "list"),
     ("make", "create"),
+    ("mset", "put-many"),
     ("mv", "move"),
     ("new", "create"),
     ("read", "fetch"),
@@ -176,6 +177,7 @@ mod tests {
             ("/v1/memories/remove", "POST /v1/memories/delete"),
             ("/v1/forgot", "POST /v1/forget"),
             ("/v1/delet", "POST /v1/delete"),
+            ("/v1/mset", "POST /v1/put-many"),
             ("/v2/Put/", "POST /v1/put"),
             ("/put", "POST /v1/put"),
             ("/health", "GET /healthz"),

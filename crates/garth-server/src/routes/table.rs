@@ -12,7 +12,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Method, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::tree_calls::{commit, content, find, grep, lists, log, nodes, operations, restores};
+use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores};
 use super::{batch, fs, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 
@@ -73,6 +73,7 @@ macro_rules! routes {
 /// Routes of calls in JSON, in the order of the specifications.
 static CALLS: &[Route] = routes! {
     Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields);
+    Write "/v1/put-many" MemoryWrite, Short KeyValues(kv::put_many, kv::PutManyFields);
     Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields);
     Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields);
     Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);
@@ -124,6 +125,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/sessions/provenance" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
     Change "/v1/context/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
 
+    Change "/v1/agents/{agent}/create" Admin, Short Admin(agents::create::create, agents::create::CreateFields);
     Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
     Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
     Write "/v1/agents/{agent}/daily/add" MemoryWrite, Short Workspace(daily::add, daily::AddFields);
@@ -164,6 +166,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/tree/grep" FilesRead, Long Files(grep::grep, grep::GrepFields);
     Read  "/v1/tree/glob" FilesRead, Long Files(operations::glob, operations::GlobFields);
     Read  "/v1/tree/diff" FilesRead, Long Files(operations::diff, operations::DiffFields);
+    Read  "/v1/tree/du" FilesRead, Long Files(du::du, du::DuFields);
     Change "/v1/tree/edit" FilesWrite FilesRead, Short Files(operations::edit, operations::EditFields);
     Change "/v1/tree/restore" FilesWrite FilesRead, Short Files(restores::restore, restores::RestoreFields);
     Write "/v1/tree/commit" FilesWrite, Own Files(commit::commit, commit::CommitFields);

@@ -5,6 +5,7 @@ mod address;
 mod answer;
 pub(super) mod commit;
 pub(super) mod content;
+pub(super) mod du;
 pub(super) mod find;
 pub(super) mod grep;
 pub(super) mod lists;

@@ -137,6 +137,7 @@ impl Server {
         let front = "---\nname: md\ndescription: About it.\n---\nRead.\n";
         match route.path.trim_start_matches("/v1/") {
             "put" => json!({"path": "/b", "value": 1}),
+            "put-many" => json!({"items": [{"path": "/b", "value": 1}, {"path": "/c/d", "value": 2}]}),
             "delete" => json!({"path": "/a"}),
             "remember" => json!({"text": "Takes her coffee black.", "tags": tags}),
             "forget" => json!({"uri": uri("two")}),
@@ -168,6 +169,7 @@ impl Server {
             "context/set-child" => work(json!({"id": "c1", "status": "active"})),
             "context/gc" => work(json!({"dry": false})),
             "context/publish" => work(json!({"id": "d1", "uri": uri("four")})),
+            "agents/{agent}/create" => json!({"owner": "ann"}),
             "agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
             "agents/{agent}/daily/add" => json!({"user": "ann", "text": "More."}),
             "agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use garth_engine::datadir::Scope;
+use futures::executor::block_on;
+use garth_engine::FileSystemExt as _;
+use garth_engine::datadir::{NewKey, Scope};
+use garth_engine::model::Seq;
 use garth_server::Options;
 use garth_server::chat_model::{HttpModel, ServedModel};
 use serde_json::{Value, json};
@@ -36,6 +39,75 @@ fn session(server: &Server) {
         .collect();
     let append = json!({"agent": "scout", "user": "ann", "name": "work", "messages": messages});
     server.ok("sessions/append", append.to_string());
+}
+
+fn head(server: &Server) -> Seq {
+    block_on(block_on(server.home.account("acme")).unwrap().head()).unwrap().seq
+}
+
+#[test]
+fn agent_is_created_once_with_its_owner() {
+    let server = Server::start();
+    let body = json!({"owner": "ann", "time_zone": "Europe/Berlin", "bootstrap": false});
+    let create = |body: &Value| server.post("agents/helper%20bot/create", body.to_string());
+    let created = create(&body).json();
+    let made: Vec<&str> =
+        created["made"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+    assert_eq!((&created["agent"], &created["kept"]), (&json!("helper bot"), &json!([])), "{created}");
+    assert!(created["seq"].is_u64(), "{created}");
+    assert!(made.len() == 7 && made.contains(&"/agents/helper bot/SOUL.md"), "{made:?}");
+    let account = block_on(server.home.account("acme")).unwrap();
+    let settings = block_on(account.read_to_string("/agents/helper bot/settings.json")).unwrap();
+    let settings: Value = serde_json::from_str(&settings).unwrap();
+    assert_eq!((&settings["owner"], &settings["time_zone"]), (&json!("ann"), &json!("Europe/Berlin")));
+    let before = head(&server);
+    let again = create(&json!({})).json();
+    assert_eq!((&again["made"], &again["seq"]), (&json!([]), &Value::Null), "{again}");
+    assert_eq!(again["kept"].as_array().unwrap().len(), 7);
+    let other = create(&json!({"owner": "bob"})).refused(409, "PATH_CONFLICT");
+    assert!(other.contains("has another owner"), "{other}");
+    assert_eq!(head(&server), before);
+    server.ok("agents/scout/create", "{}");
+    assert!(block_on(account.exists("/agents/scout/BOOTSTRAP.md")).unwrap());
+}
+
+#[test]
+fn only_administrators_create_agents() {
+    let server = Server::start();
+    let before = head(&server);
+    let all_others =
+        [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead, Scope::FilesRead, Scope::FilesWrite];
+    let bound = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    for key in [bound, server.key("acme", &all_others)] {
+        server.post_as(&key, "agents/scout/create", "{}").refused(403, "FORBIDDEN");
+    }
+    let operator = block_on(server.home.control().issue_key(NewKey::new(None, &[Scope::Admin]))).unwrap();
+    let operator = operator.1.reveal();
+    server.post_as(operator, "agents/scout/create", "{}").refused(403, "FORBIDDEN");
+    assert_eq!(head(&server), before);
+    let created = server.post_as(operator, "agents/scout/create", r#"{"account":"acme"}"#);
+    assert_eq!(created.status, 200, "{}", created.text());
+    assert!(head(&server) > before);
+}
+
+#[test]
+fn agents_are_not_created_from_wrong_fields() {
+    let server = Server::start();
+    let before = head(&server);
+    for (agent, body, part) in [
+        ("scout", json!({"time_zone": "Mars/Base"}), "unknown time zone"),
+        ("scout", json!({"owner": ":slack:channel:C1"}), "are channels and chats"),
+        ("scout", json!({"owner": ""}), "settings.json: "),
+        ("scout", json!({"bootstrap": "no"}), "\"bootstrap\" must be true or false"),
+        ("scout", json!({"ownr": "ann"}), "did you mean \"owner\"?"),
+        ("%2e%2e", json!({}), ""),
+        ("a%2fb", json!({}), ""),
+    ] {
+        let reply = server.post(&format!("agents/{agent}/create"), body.to_string());
+        assert_eq!(reply.status, 400, "{agent} {body}: {}", reply.text());
+        assert!(reply.envelope().contains(part), "{agent} {body}: {}", reply.text());
+    }
+    assert_eq!(head(&server), before);
 }
 
 #[test]

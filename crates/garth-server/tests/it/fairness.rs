@@ -154,6 +154,7 @@ fn of_tree() -> Vec<Costly> {
         ("/v1/tree/grep", "tree/grep", json!({"expressions": [r"[a-z0-9 ]*word9[a-z0-9 ]{4000}\{"]}).to_string()),
         ("/v1/tree/glob", "tree/glob", json!({"pattern": "/**", "entries": true}).to_string()),
         ("/v1/tree/diff", "tree/diff", json!({"path": "/", "from": "0"}).to_string()),
+        ("/v1/tree/du", "tree/du", json!({"depth": 16}).to_string()),
         (
             "/v1/tree/edit",
             "tree/edit",
@@ -185,6 +186,11 @@ fn of_values_and_memories() -> Vec<Costly> {
     let values = |key: &str| json!({"path": key, "value": words(LONG), "searchable": true}).to_string();
     vec![
         ("/v1/put", "put", values("/user/long")),
+        (
+            "/v1/put-many",
+            "put-many",
+            json!({"items": [{"path": "/user/many", "value": words(LONG), "searchable": true}]}).to_string(),
+        ),
         ("/v1/get", "get", json!({"path": "/user/long"}).to_string()),
         ("/v1/list", "list", json!({"prefix": "/user"}).to_string()),
         ("/v1/glob", "glob", json!({"pattern": "/**/*1*/**"}).to_string()),
@@ -280,6 +286,7 @@ fn of_context() -> Vec<Costly> {
 fn of_workspace() -> Vec<Costly> {
     let skill = format!("---\nname: s\nmetadata: {{x: [{}]}}\n---\n{}", "1, ".repeat(1_900), words(200_000));
     vec![
+        ("/v1/agents/{agent}/create", "agents/coder/create", "{}".to_owned()),
         (
             "/v1/agents/{agent}/prompt",
             "agents/coder/prompt",

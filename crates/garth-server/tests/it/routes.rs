@@ -365,6 +365,11 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
                 0 => Op::write(tree_path(&linked), "").with_parents(),
                 _ => Op::link(tree_path("/linked/00"), tree_path(&linked)),
             },
+            // A directory less than items: the path itself has a total, too.
+            match n {
+                0 => Op::write(tree_path("/counted/file"), "x").with_parents(),
+                _ => Op::write(tree_path(&format!("/counted/{n:02}/file")), "x").with_parents(),
+            },
             Op::append(tree_path("/grown"), format!("line {n}\n")),
         ];
         futures::executor::block_on(account.commit(Batch::new(ops))).unwrap();
@@ -394,6 +399,7 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/tree/grep", r#"{"expressions":["paddle"],"path":"/p"}"#),
         ("/v1/tree/glob", r#"{"pattern":"/p/*"}"#),
         ("/v1/tree/diff", r#"{"path":"/p","other":"/p2"}"#),
+        ("/v1/tree/du", r#"{"path":"/counted","depth":1}"#),
         ("/v1/admin/keys/list", "{}"),
         ("/v1/admin/accounts/list", "{}"),
         ("/v1/admin/rules/list", r#"{"built_in":false}"#),

@@ -1,6 +1,7 @@
 //! Calls on the files of a tree, compared with the same methods of the library on the same store.
 
 mod commits;
+mod du;
 mod methods;
 mod operations;
 mod paging;

@@ -1,11 +1,14 @@
 //! Writes of the key-value API beyond a plain put: conditions, several keys, counters, expiry.
 
 use super::*;
+use garth_testkit::fs::interfering::{Call, Interfering};
 
 on_each_engine! {
     put_keeps_unnamed_attributes,
     failed_condition_reports_the_current_version,
     put_all_is_atomic,
+    put_outlasts_writers_that_overtake_it,
+    concurrent_puts_and_deletes_all_succeed,
     get_many_reads_one_snapshot,
     concurrent_increments_are_all_counted,
     expire_keeps_the_value,
@@ -105,6 +108,47 @@ async fn put_all_is_atomic(fs: Fs, _: ManualClock) {
     assert_eq!(code(kv(&fs).put_all(&[], None).await), KvCode::Validation);
     let twice = [Put::new("/f", &value), Put::new("/f", &value)];
     assert_eq!(code(kv(&fs).put_all(&twice, None).await), KvCode::Validation);
+}
+
+async fn put_outlasts_writers_that_overtake_it(fs: Fs, _: ManualClock) {
+    let (file, value) = (path("/agents/x/kv/a.json"), RawValue::from_string("1".into()).unwrap());
+    let mut busy = Fs::clone(&fs);
+    for attempt in 0..20 {
+        // The key has a value after each second attempt, so what an attempt has read is always outdated.
+        let other = match attempt % 2 {
+            0 => Op::write(file.clone(), "0").with_parents(),
+            _ => Op::remove_file(file.clone()),
+        };
+        busy = Arc::new(Interfering::new(&busy, Call::Commit, attempt, vec![other]));
+    }
+    let written = kv(&busy).put(&Put::new("/a", &value), None).await.unwrap();
+    assert_eq!((written.version.seq, get(&fs, "/a").await.as_deref()), (Seq(21), Some("1")));
+    let past = history(&fs, "/a", 100).await;
+    assert_eq!(past.len(), 21, "each of the others was faster");
+}
+
+async fn concurrent_puts_and_deletes_all_succeed(fs: Fs, _: ManualClock) {
+    const WRITERS: usize = 64;
+    let barrier = Arc::new(tokio::sync::Barrier::new(WRITERS));
+    let writers = (0..WRITERS).map(|writer| {
+        let (fs, barrier) = (fs.clone(), Arc::clone(&barrier));
+        tokio::spawn(async move {
+            let value = RawValue::from_string(writer.to_string()).unwrap();
+            barrier.wait().await;
+            match writer % 2 {
+                0 => kv(&fs).put(&Put::new("/d/a", &value), None).await.map(|_| ()),
+                _ => kv(&fs).delete("/d/a", None).await.map(|_| ()),
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap().unwrap();
+    }
+    // One commit each, in some order: a put that came last has left its value, a deletion has left none.
+    assert_eq!(fs.head().await.unwrap().seq, Seq(WRITERS as u64));
+    let past = history(&fs, "/d/a", 100).await;
+    assert_eq!(past.iter().filter(|version| version.value.is_some()).count(), WRITERS / 2);
+    assert_eq!(get(&fs, "/d/a").await, texts(&past[..1])[0]);
 }
 
 async fn concurrent_increments_are_all_counted(fs: Fs, _: ManualClock) {

@@ -135,6 +135,9 @@ fn value(random: &mut Random, field: &FieldReference, world: &World) -> Value {
                     json!({"write": {"at": {"path": path}, "body": {"bytes": "dGVh"}, "parents": true}});
                 json!([if random.one_in(2) { of_batch } else { of_tree }])
             }
+            "items" if field.of == "values" => {
+                json!([{"path": random.pick(&KEY_PATHS), "value": "tea", "searchable": true}])
+            }
             "items" => json!([{"path": random.pick(&PATHS)}, {"path": random.pick(&PATHS)}]),
             _ => json!([]),
         },

@@ -16,6 +16,7 @@ fn the_specification_states_the_limits() {
         format!("each of at most {MAX_KEY_SEGMENT} bytes"),
         format!("({MAX_VALUE} bytes)"),
         format!("({MAX_PAGE_VALUES} bytes) of values"),
+        format!("array of 1 to {MAX_PUTS} objects"),
         format!("integer 1 to {MAX_LISTED} | `{MAX_LISTED}`"),
         format!("integer 1 to {MAX_HISTORY} | `{DEFAULT_HISTORY}`"),
         format!("integer 1 to {MAX_HITS} | `{DEFAULT_HITS}`"),

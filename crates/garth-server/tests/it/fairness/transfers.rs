@@ -116,6 +116,23 @@ fn transfers_compute_off_workers_without_stalling_others() {
     assert!(block_on(held).iter().all(Result::is_ok));
 }
 
+#[test]
+fn bodies_of_recorded_writes_are_hashed_off_workers() {
+    let (server, _) = server();
+    let env = server.home.env().clone();
+    let with_body = transfers().into_iter().filter(|transfer| !transfer.3.is_empty());
+    for (n, (method, _, target, body)) in with_body.enumerate() {
+        let before = env.computed();
+        let more = format!("content-type: text/plain\r\nidempotency-key: k{n}\r\n");
+        let headers = format!("{}{more}", headers(&server.key));
+        let reply = server.request(method, target, &headers, body.as_bytes());
+        assert!(reply.status < 300, "{method} {target}: {}", reply.text());
+        let [_, steps, steps_in_place] = made(before, env.computed());
+        assert!(steps >= body.len() as u64, "{method} {target}: {steps} steps on threads that compute");
+        assert!(steps_in_place <= IN_PLACE as u64, "{method} {target}: {steps_in_place} steps in place");
+    }
+}
+
 /// Transfer that has begun: the rest of its body is still to be sent.
 struct Begun {
     connection: Connection,

@@ -23,7 +23,8 @@ pub(super) fn short(call: &CallReference) -> &'static str {
 pub(super) fn offered(call: &CallReference) -> Vec<Place> {
     let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
     match short(call) {
-        "put" | "get" | "delete" | "list" | "glob" | "history" | "batch" => vec![Closed, Other],
+        "put" | "put-many" | "get" | "delete" | "list" | "glob" | "history" | "batch" => vec![Closed, Other],
+        "create" => vec![Closed],
         // They have the complete account, but show and change no content.
         name if name.starts_with("admin/") => Vec::new(),
         "sessions/resolve" | "context/swap-out" | "context/derive" | "context/set-child" | "prompt"
@@ -338,7 +339,7 @@ fn tree(call: &str, filled: &Filled) -> Vec<Ask> {
         "capabilities" | "head" | "snapshots" | "sync" => vec![look(json!({}))],
         "wait" => vec![look(json!({"since": 0, "wait_ms": 0}))],
         "committed" => vec![look(json!({"id": "0".repeat(32)}))],
-        "stat" | "names" | "fetch" | "history" | "blame" => each(&|_, file| json!({"path": file})),
+        "stat" | "names" | "fetch" | "history" | "blame" | "du" => each(&|_, file| json!({"path": file})),
         "list" | "walk" => each(&|dir, _| json!({"path": dir})),
         "fetch-many" => {
             let items =
@@ -388,6 +389,10 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             let value = Closed.canary();
             vec![look(json!({"path": key("kept"), "value": value, "searchable": true}))]
         }
+        "put-many" => {
+            let item = json!({"path": key("kept"), "value": Closed.canary(), "searchable": true});
+            vec![look(json!({"items": [item]}))]
+        }
         "get" | "history" => vec![look(json!({"path": key("kept")}))],
         "delete" => vec![look(json!({"path": key("gone")}))],
         "list" => vec![look(json!({"prefix": "/"}))],
@@ -397,6 +402,7 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             let all = PLACES.map(|place| look(json!({"query": place.canary(), "kinds": [], "limit": 50})));
             values.into_iter().chain(all).collect()
         }
+        "create" => vec![look(json!({}))],
         "prompt" => {
             let mut all: Vec<Ask> = each(&|place| json!({"session": place.name("chat")}));
             all.push(look(json!({})));

@@ -118,7 +118,7 @@ impl SqliteUpload {
                 packs.make_folder().map_err(failed)?;
                 File::options().write(true).create_new(true).open(path).map_err(failed)
             };
-            let created = self.runtime().uploads().run(create).await;
+            let created = self.runtime().upload(create).await;
             let file = Arc::new(created.map_err(|error| self.writer.explained(error))?);
             self.pack = Some(Pack { name, file, size: 0, unsynced: 0, lease });
         }
@@ -174,7 +174,7 @@ impl SqliteUpload {
             // Content that needs a file is large, so its last chunk is shared as well, however short.
             Ok(sum_of(&data, true))
         };
-        let sum = self.runtime().uploads().run(write).await?;
+        let sum = self.runtime().upload(write).await?;
         let pack = self.begin_pack().await?;
         let placed = PlacedChunk { sum, pos: pack.size, len: length as u64 };
         pack.size += length as u64;
@@ -236,7 +236,7 @@ impl Upload for SqliteUpload {
                         file.sync_all().map_err(failed)?;
                         disk::sync_dir(packs.folder()).map_err(failed)
                     };
-                    let synced = self.runtime().uploads().run(sync).await;
+                    let synced = self.runtime().upload(sync).await;
                     synced.map_err(|error| self.writer.explained(error))?;
                 }
                 Some((pack.name.clone(), pack.size))
@@ -341,7 +341,7 @@ fn collected() -> Error {
 
 #[cfg(all(test, debug_assertions))]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::{Barrier, Mutex, mpsc};
 
     use futures::executor::block_on;
     use futures::future::poll_immediate;
@@ -353,6 +353,8 @@ mod tests {
     use crate::model::{At, Ino};
     use crate::runtime::UPLOAD_THREADS;
     use crate::runtime::failpoint::Failure;
+    use crate::threads::lock::lock;
+    use crate::threads::turns::AT_ONCE;
 
     #[test]
     fn upload_with_failed_sync_leaves_nothing() {
@@ -378,19 +380,53 @@ mod tests {
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
         block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
-        let barrier = Arc::new(Barrier::new(UPLOAD_THREADS + 1));
-        for _ in 0..UPLOAD_THREADS {
+        let barrier = Arc::new(Barrier::new(AT_ONCE + 1));
+        let mut busy = [(); AT_ONCE].map(|()| {
             let barrier = Arc::clone(&barrier);
-            fs.runtime().uploads().run_later(move || {
+            Box::pin(fs.runtime().upload(move || {
                 barrier.wait();
-            });
+                Ok(())
+            }))
+        });
+        for job in &mut busy {
+            assert!(block_on(poll_immediate(job)).is_none());
         }
-        // While all of these threads are busy, a write waits and leaves the thread of its caller free.
+        // While all turns of the account are taken, a write waits and leaves the thread of its caller free.
         let mut write = upload.write(vec![8; 2 * CHUNK].into());
         assert!(block_on(poll_immediate(&mut write)).is_none());
         barrier.wait();
         block_on(write).unwrap();
         assert_eq!(block_on(upload.finish()).unwrap().size, 4 * CHUNK as u64);
+    }
+
+    #[test]
+    fn uploads_of_one_account_leave_threads_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = Runtime::new(Env::system());
+        let open = |account: &str| {
+            let (folder, runtime) = (folder.path().join(account), runtime.of_account(account));
+            fs::create_dir(&folder).unwrap();
+            SqliteFs::open_on(&folder, &runtime, crate::rule::sample::registry()).unwrap()
+        };
+        let (greedy, other) = (open("greedy"), open("other"));
+        let (start, started) = mpsc::channel::<()>();
+        let started = Arc::new(Mutex::new(started));
+        let mut waiting = [(); 2 * UPLOAD_THREADS].map(|()| {
+            let started = Arc::clone(&started);
+            Box::pin(greedy.runtime().upload(move || {
+                // Ends when the test has dropped the sender.
+                let _ = lock(&started).recv();
+                Ok(())
+            }))
+        });
+        for job in &mut waiting {
+            assert!(block_on(poll_immediate(job)).is_none());
+        }
+        let mut upload = block_on(other.stage(&At::Node(Ino::ROOT))).unwrap();
+        block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
+        assert_eq!(block_on(upload.finish()).unwrap().size, 2 * CHUNK as u64);
+        drop(start);
+        waiting.into_iter().for_each(|job| block_on(job).unwrap());
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl SqliteFs {
         }
         let fs = self.whole();
         let collect = move || fs.runtime().in_account_of_caller(|| fs.collect_uploads().map(drop));
-        self.inner.runtime.uploads().run(collect).await
+        self.inner.runtime.upload(collect).await
     }
 
     /// Removes uploads whose leases have ended, content without a reference, and pack files whose grace

@@ -1,0 +1,48 @@
+//! Creation of an agent. It decides who owns the agent, so it is a call on the administration of the account.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_agent::workspace::{Init, Workspace, Zone};
+use garth_engine::AccountStore;
+use garth_engine::model::Author;
+use serde_json::{Value, json};
+
+use crate::errors::Refusal;
+use crate::fields::{fields, flag, string, string_of};
+use crate::routes::call::Call;
+
+fields! {
+    /// Creates an agent: the files of its workspace, with texts to start from, in one commit. Files that
+    /// exist stay as they are.
+    pub(crate) struct CreateFields<'a> {
+        /// User who owns the agent, and whose sessions see its own memory; `*` for every user. Default: the
+        /// unnamed user.
+        owner: Option<Cow<'a, str>> = string_of("id");
+        /// Time zone of its days, an IANA name.
+        time_zone: Cow<'a, str> = string(), or Cow::Borrowed("UTC");
+        /// `false` leaves out `BOOTSTRAP.md`, by which a new agent asks who it is and whom it serves.
+        bootstrap: bool = flag(), or true;
+    }
+}
+
+pub(in crate::routes) async fn create(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: CreateFields<'_>,
+) -> Result<Value, Refusal> {
+    let agent = call.argument("agent");
+    let mut options = Init::default().time_zone(Zone::named(&fields.time_zone)?);
+    if let Some(owner) = fields.owner {
+        options = options.owner(owner);
+    }
+    if !fields.bootstrap {
+        options = options.without_bootstrap();
+    }
+    let workspace = Workspace::new(&**account, agent)?.env(call.env.clone()).once(call.once.clone());
+    let created = workspace.author(Author::key(&*call.key.id)).init(&options).await;
+    let created = created.map_err(|error| Refusal::from(error).naming_path())?;
+    Ok(json!({
+        "ok": true, "agent": agent, "made": created.made, "kept": created.kept, "seq": created.seq,
+    }))
+}
