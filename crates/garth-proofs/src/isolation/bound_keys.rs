@@ -91,7 +91,7 @@ impl Proof for BoundKeys {
         About {
             name: "bound-keys",
             claim: "No request with a bound key shows or changes a place that the binding excludes.",
-            full: 200_000,
+            full: 1_000_000,
             ci: 2_000,
         }
     }
