@@ -75,6 +75,9 @@ static CALLS: &[Route] = routes! {
     Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields);
     Write "/v1/put-many" MemoryWrite, Short KeyValues(kv::put_many, kv::PutManyFields);
     Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields);
+    Read  "/v1/get-many" MemoryRead, Long KeyValues(kv::get_many, kv::GetManyFields);
+    Write "/v1/increment" MemoryWrite MemoryRead, Passed KeyValues(kv::increment, kv::IncrementFields);
+    Change "/v1/expire" MemoryWrite, Passed KeyValues(kv::expire, kv::ExpireFields);
     Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields);
     Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);
     Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields);
