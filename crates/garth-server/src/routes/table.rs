@@ -120,6 +120,7 @@ static CALLS: &[Route] = routes! {
     Change "/v1/context/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
     Change "/v1/context/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
     Read  "/v1/context/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
+    Read  "/v1/context/swap-show" MemoryRead, Long Sessions(context::swap_show, context::SwapShowFields);
     Change "/v1/context/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
     Change "/v1/context/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
     Read  "/v1/context/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);

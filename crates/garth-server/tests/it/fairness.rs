@@ -272,6 +272,7 @@ fn of_context() -> Vec<Costly> {
         ("/v1/context/swap-out", "context/swap-out", work(json!({"source": "messages:2", "summary": "s"}))),
         ("/v1/context/swapped", "context/swapped", work(json!({}))),
         ("/v1/context/swap-in", "context/swap-in", work(json!({"id": "none"}))),
+        ("/v1/context/swap-show", "context/swap-show", work(json!({"id": "none"}))),
         ("/v1/context/spawn", "context/spawn", work(json!({"id": "r1", "handoff": words(20_000)}))),
         ("/v1/context/children", "context/children", work(json!({}))),
         (
@@ -436,6 +437,7 @@ fn routes_compute_off_workers_without_stalling_others() {
         assert!(reply.status < 500, "{route}: {}", reply.text());
         let is_small = [
             "context/swap-in",
+            "context/swap-show",
             "agents/coder/media/copy",
             "agents/coder/media/delete",
             "admin/keys/rotate",

@@ -67,7 +67,7 @@ fn values_of_one_answer_are_of_one_state() {
 }
 
 #[test]
-fn pages_have_at_most_4_mib_and_a_cursor() {
+fn pages_are_bounded_and_have_a_cursor() {
     let server = Server::start();
     let mut paths = Vec::new();
     for number in 0..8 {

@@ -215,7 +215,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             all.extend(from_own(&|source| json!({"source": source})));
             all
         }
-        "swap-in" => each(&|place| json!({"id": filled.swapped[&place]})),
+        "swap-in" | "swap-show" => each(&|place| json!({"id": filled.swapped[&place]})),
         "dedup" => each(&same(json!({"sources": ["messages:2"]}))),
         "spawn" => each(&|place| json!({"id": "c2", "child_session": place.name("c2")})),
         "set-child" => {
