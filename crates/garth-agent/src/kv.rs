@@ -27,6 +27,7 @@ mod page;
 mod pattern;
 mod read;
 mod scan;
+mod update;
 mod value_file;
 mod write;
 
@@ -45,6 +46,7 @@ pub use self::write::{Condition, MAX_PUTS, Put, Written};
 pub use crate::registry::MAX_VALUE;
 
 use self::key::Base;
+use crate::once::Once;
 use crate::own_paths;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Author;
@@ -58,6 +60,7 @@ pub struct Kv<'a> {
     fs: &'a dyn FileSystem,
     base: Base,
     author: Author,
+    once: Once,
 }
 
 impl<'a> Kv<'a> {
@@ -69,12 +72,20 @@ impl<'a> Kv<'a> {
     pub fn new(fs: &'a dyn FileSystem, agent: &str) -> KvResult<Self> {
         let base = Base::of(agent)?;
         own_paths::check(fs, base.path(), "give it the account's own tree")?;
-        Ok(Self { fs, base, author: Author::agent(agent) })
+        Ok(Self { fs, base, author: Author::agent(agent), once: Once::default() })
     }
 
     /// Sets the API key whose id is recorded as author of commits.
     #[must_use]
     pub fn by_key(self, id: &str) -> Self {
         Self { author: self.author.with_key(id), ..self }
+    }
+
+    /// Sets the request that the handle carries out with one increment or change of an expiry. Puts and
+    /// deletions take the record of their request as an argument.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn once(self, once: Once) -> Self {
+        Self { once, ..self }
     }
 }

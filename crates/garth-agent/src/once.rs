@@ -149,10 +149,7 @@ impl Once {
         outcome: T,
     ) -> Result<T> {
         let (batch, staged) = bounded(fs, batch).await?;
-        let batch = match &self.0 {
-            Some(request) => batch.idempotency(request.record.clone().note(note_of(&outcome)?)),
-            None => batch,
-        };
+        let batch = self.with_record(batch, &outcome)?;
         let commit = fs.commit(batch).await;
         let is_used = commit.as_ref().is_ok_and(|commit| !commit.replayed);
         if !is_used {
@@ -160,10 +157,29 @@ impl Once {
                 discard(fs, at, body).await;
             }
         }
-        let commit = commit?;
+        self.outcome_of(&commit?, outcome)
+    }
+
+    /// Returns the record of the request with an outcome, for an operation that commits by itself and ends
+    /// with [`Once::outcome_of`].
+    pub(crate) fn record_of(&self, outcome: &impl Outcome) -> Result<Option<Idempotency>> {
+        let Some(request) = &self.0 else { return Ok(None) };
+        Ok(Some(request.record.clone().note(note_of(outcome)?)))
+    }
+
+    /// Returns a batch with the record of the request.
+    fn with_record(&self, batch: Batch, outcome: &impl Outcome) -> Result<Batch> {
+        Ok(match self.record_of(outcome)? {
+            Some(record) => batch.idempotency(record),
+            None => batch,
+        })
+    }
+
+    /// Returns the outcome of an operation after its commit, or that of an earlier attempt.
+    pub(crate) fn outcome_of<T: Outcome>(&self, commit: &Commit, outcome: T) -> Result<T> {
         // Another attempt was faster. Its outcome counts, because its objects are the ones that exist.
         let is_repeat = self.0.is_some() && commit.replayed;
-        if is_repeat { read(&commit) } else { Ok(outcome.committed(&commit)) }
+        if is_repeat { read(commit) } else { Ok(outcome.committed(commit)) }
     }
 
     /// Returns the outcome of an operation that changes nothing, and records it. `batch` has author and
@@ -194,11 +210,8 @@ impl Once {
     ) -> Result<Value> {
         let answer = CommitAnswer(answer);
         let answered = self.run::<CommitAnswer, Error>(async {
-            let Some(request) = &self.0 else { return Ok(answer.committed(&commit(batch).await?)) };
-            let note = note_of(&answer)?;
-            let commit = commit(batch.idempotency(request.record.clone().note(note))).await?;
-            // Another attempt was faster, and its answer counts.
-            if commit.replayed { read(&commit) } else { Ok(answer.committed(&commit)) }
+            let commit = commit(self.with_record(batch, &answer)?).await?;
+            self.outcome_of(&commit, answer)
         });
         Ok(answered.await?.0)
     }

@@ -32,14 +32,32 @@ pub(crate) fn delete(written: &Written) -> Bytes {
 /// Returns the answer of `get`.
 pub(crate) fn get(found: Option<&CurrentValue>) -> Bytes {
     let Some(found) = found else { return Bytes::from_static(br#"{"found":false}"#) };
-    text(&GetAnswer {
+    text(&GetAnswer::of(found))
+}
+
+/// Returns the answer of `get-many`: a page of keys, each with its value if it has one.
+pub(crate) fn get_many(page: &Paged<(&str, Option<CurrentValue>)>, fields: &Fields<'_>) -> Bytes {
+    paged("items", (page, fields), |(path, found)| match found {
+        Some(found) => ManyItem::Found(GetAnswer::of(found)),
+        None => ManyItem::Missing { found: false, path },
+    })
+}
+
+/// Returns the answer of `increment`.
+pub(crate) fn increment(sum: i64, written: &Written) -> Bytes {
+    let (version_id, created_at) = (written.version.to_string(), written.created_at.to_rfc3339());
+    text(&SumAnswer { ok: true, value: sum, version_id, created_at })
+}
+
+/// Returns the answer of `expire`: the expiry time and the write; `None` for a key without a value.
+pub(crate) fn expire(done: Option<(Option<Timestamp>, &Written)>) -> Bytes {
+    let Some((end, written)) = done else { return Bytes::from_static(br#"{"ok":true,"found":false}"#) };
+    text(&ExpiryAnswer {
+        ok: true,
         found: true,
-        path: &found.path,
-        value: &found.value,
-        version_id: found.version.to_string(),
-        created_at: found.created_at.to_rfc3339(),
-        expires_at: found.expires_at.map(Timestamp::to_rfc3339),
-        tags: &found.tags,
+        version_id: written.version.to_string(),
+        created_at: written.created_at.to_rfc3339(),
+        expires_at: end.map(Timestamp::to_rfc3339),
     })
 }
 
@@ -177,6 +195,45 @@ struct GetAnswer<'a> {
     created_at: String,
     expires_at: Option<String>,
     tags: &'a [String],
+}
+
+impl<'a> GetAnswer<'a> {
+    fn of(found: &'a CurrentValue) -> Self {
+        Self {
+            found: true,
+            path: &found.path,
+            value: &found.value,
+            version_id: found.version.to_string(),
+            created_at: found.created_at.to_rfc3339(),
+            expires_at: found.expires_at.map(Timestamp::to_rfc3339),
+            tags: &found.tags,
+        }
+    }
+}
+
+/// Key of several. A missing one has the path that was sent.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ManyItem<'a> {
+    Found(GetAnswer<'a>),
+    Missing { found: bool, path: &'a str },
+}
+
+#[derive(Serialize)]
+struct SumAnswer {
+    ok: bool,
+    value: i64,
+    version_id: String,
+    created_at: String,
+}
+
+#[derive(Serialize)]
+struct ExpiryAnswer {
+    ok: bool,
+    found: bool,
+    version_id: String,
+    created_at: String,
+    expires_at: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -12,12 +12,14 @@ mod it {
     mod bound_keys;
     mod chat_model;
     mod connection;
+    mod counters;
     mod embedder;
     mod ended_keys;
     mod error_paths;
     mod fairness;
     mod fs;
     mod garbage;
+    mod get_many;
     mod harness;
     mod idempotency;
     mod isolation;

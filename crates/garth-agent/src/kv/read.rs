@@ -113,6 +113,15 @@ impl Kv<'_> {
         value_of(&key, self.fs.fetch(&file.into(), VALUE).await)
     }
 
+    /// Checks key paths, so that a call with several reads none if one of them is invalid.
+    ///
+    /// # Errors
+    /// `InvalidPath`, with the key.
+    #[doc(hidden)]
+    pub fn check_paths(paths: &[String]) -> KvResult<()> {
+        paths.iter().try_for_each(|path| Key::parse_value(path).map(drop).map_err(|error| error.about(path)))
+    }
+
     /// Returns the values of up to [`MAX_GETS`] keys, all read at one point in time. If they exceed 16 MiB
     /// together, only the first are returned, at least one; ask again for the others.
     ///

@@ -1,4 +1,4 @@
-//! Writes values: puts of one or several keys in one commit, conditions, counters, expiry, removal.
+//! Writes values: puts of one or several keys in one commit, conditions, removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,6 @@ use garth_engine::path::TreePath;
 
 /// Limit on the values of one [`Kv::put_all`].
 pub const MAX_PUTS: usize = 1000;
-/// Attempts of an increment. Fewer than for other changes, because a file that is not JSON also fails
-/// them.
-const INCREMENT_ATTEMPTS: usize = 100;
 /// Limit on the empty directories that a put clears out of its way.
 const MAX_CLEARED: usize = 1000;
 
@@ -162,6 +159,19 @@ impl Kv<'_> {
         puts: &[Put<'_>],
         idempotency: Option<Idempotency>,
     ) -> KvResult<Vec<Written>> {
+        let commit = self.commit_puts(puts, idempotency.as_ref()).await?;
+        // A replayed commit can have cleared another number of directories first, so outcomes are counted
+        // from the end.
+        let first = commit.outcomes.len().saturating_sub(puts.len());
+        Ok((first..commit.outcomes.len()).map(|op| written(&commit, op)).collect())
+    }
+
+    /// Puts values as [`Kv::put_all`] does, and returns the commit, whose last outcomes are those of `puts`.
+    pub(super) async fn commit_puts(
+        &self,
+        puts: &[Put<'_>],
+        idempotency: Option<&Idempotency>,
+    ) -> KvResult<Commit> {
         let file_of = |put: &Put<'_>| self.file_of(put).map_err(|error| error.about(put.path));
         let files = puts.iter().map(file_of).collect::<KvResult<Vec<_>>>()?;
         if !(1..=MAX_PUTS).contains(&files.len()) {
@@ -188,13 +198,8 @@ impl Kv<'_> {
                     preconditions.push((At::Path(file.clone()), Precondition::Version(version)));
                 }
             }
-            let error = match self.commit(ops, preconditions, idempotency.as_ref()).await {
-                Ok(commit) => {
-                    // A replayed commit can have cleared another number of directories first, so outcomes
-                    // are counted from the end.
-                    let first = commit.outcomes.len().saturating_sub(puts.len());
-                    return Ok((first..commit.outcomes.len()).map(|op| written(&commit, op)).collect());
-                }
+            let error = match self.commit(ops, preconditions, idempotency).await {
+                Ok(commit) => return Ok(commit),
                 Err(error) => error,
             };
             if error.is(ErrorKind::NotFound) {
@@ -221,51 +226,6 @@ impl Kv<'_> {
             KvCode::PathConflict,
             "other writers keep changing the paths of these keys; try again",
         ))
-    }
-
-    /// Adds `by` to the integer value of a key (0 if it has none) and returns the sum. Atomic: concurrent
-    /// increments are never lost. Attributes and expiry stay as they are.
-    ///
-    /// # Errors
-    /// `Validation` if the value is not an integer of 64 bits, or the sum exceeds one; otherwise as for
-    /// [`Kv::put`].
-    #[boxed]
-    pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
-        for _ in 0..INCREMENT_ATTEMPTS {
-            let found = self.get(path).await?;
-            let old = found.as_ref().map_or(Ok(0), |found| found.value.get().parse::<i64>());
-            let old = old.map_err(|_| KvError::validation("the value is not an integer of 64 bits"))?;
-            let sum = old.checked_add(by);
-            let sum = sum.ok_or_else(|| KvError::validation("the sum is not an integer of 64 bits"))?;
-            let value = RawValue::from_string(sum.to_string());
-            let value = value.map_err(|_| KvError::validation("the sum cannot be written as JSON"))?;
-            // Without this condition, two increments that read the same value would write the same sum.
-            let condition = found.map_or(Condition::Absent, |found| Condition::Version(found.version));
-            match self.put(&Put { condition, ..Put::new(path, &value) }, None).await {
-                Err(error) if error.code() == KvCode::FileSystem(ErrorKind::Conflict) => yield_now().await,
-                put => return put.map(|written| (sum, written)),
-            }
-        }
-        let message = "other writers keep changing the key, or its file is not valid JSON; try again";
-        Err(KvError::new(KvCode::FileSystem(ErrorKind::Conflict), message))
-    }
-
-    /// Sets or removes the expiry time of a key, and nothing else. Returns `None` if the key has no value.
-    ///
-    /// # Errors
-    /// `InvalidPath`; errors of the filesystem.
-    #[boxed]
-    pub async fn expire(&self, path: &str, at: Option<Timestamp>) -> KvResult<Option<Written>> {
-        let file = self.base.file(&Key::parse_value(path)?)?;
-        if !self.is_value(&file).await? {
-            return Ok(None);
-        }
-        let attrs = SetAttrs { expires_at: Some(at), ..SetAttrs::default() };
-        match self.commit(vec![Op::set_attrs(file, attrs)], Vec::new(), None).await {
-            Ok(commit) => Ok(Some(written(&commit, 0))),
-            Err(error) if error.is_absent() => Ok(None),
-            Err(error) => Err(self.refused(error)),
-        }
     }
 
     /// Removes a value, if it exists, and the directories that this leaves empty, in one durable commit. It
@@ -326,7 +286,7 @@ impl Kv<'_> {
         ))
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         ops: Vec<Op>,
         preconditions: Vec<(At, Precondition)>,
@@ -469,7 +429,7 @@ impl Kv<'_> {
         Ok(Some(below.chain([path.clone()]).map(remove_directory).collect()))
     }
 
-    fn refused(&self, error: Error) -> KvError {
+    pub(super) fn refused(&self, error: Error) -> KvError {
         match (error.kind(), error.path().cloned()) {
             (ErrorKind::NotADirectory | ErrorKind::NotPermitted, Some(path)) => {
                 self.in_the_way(&path, false, error)
@@ -501,6 +461,7 @@ fn remove_directory(path: TreePath) -> Op {
     Op::remove_dir(path).if_exists()
 }
 
-fn written(commit: &Commit, op: usize) -> Written {
+/// Returns the write of operation `op` of a commit.
+pub(super) fn written(commit: &Commit, op: usize) -> Written {
     Written { version: commit.version(op), created_at: commit.time }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Time { is_end: bool },
     /// Integer within bounds, both included.
     Integer { min: u64, max: u64 },
+    /// Integer within bounds, both included, that may be negative.
+    Signed { min: i64, max: i64 },
     /// Finite number within bounds, both included.
     Number { min: f64, max: f64 },
     /// `true` or `false`.
@@ -79,6 +81,11 @@ pub(crate) const fn end_time() -> Kind {
 /// Returns an integer from `min` to `max`.
 pub(crate) const fn integer(min: u64, max: u64) -> Kind {
     Kind::Integer { min, max }
+}
+
+/// Returns an integer from `min` to `max`, of which `min` may be negative.
+pub(crate) const fn signed(min: i64, max: i64) -> Kind {
+    Kind::Signed { min, max }
 }
 
 /// Returns a finite number.
@@ -148,7 +155,7 @@ impl Kind {
         match self {
             Self::Text { .. } | Self::Moment | Self::Words(_) => Shape::String,
             Self::Time { .. } => Shape::Time,
-            Self::Integer { .. } => Shape::Integer,
+            Self::Integer { .. } | Self::Signed { .. } => Shape::Integer,
             Self::Number { .. } => Shape::Number,
             Self::Flag => Shape::Boolean,
             Self::Texts { .. } => Shape::Strings,
@@ -170,6 +177,7 @@ impl fmt::Display for Kind {
             Self::Words(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
             Self::Time { .. } => f.write_str("a time such as 2026-01-31T12:00:00Z"),
             Self::Integer { min, max } => write!(f, "an integer from {min} to {max}"),
+            Self::Signed { min, max } => write!(f, "an integer from {min} to {max}"),
             Self::Number { min, max } if min > f64::MIN || max < f64::MAX => {
                 write!(f, "a number from {min} to {max}")
             }

@@ -96,6 +96,21 @@ impl<'a> Slot<'a> for u64 {
     }
 }
 
+/// Reads an integer that may be negative, in any notation.
+impl<'a> Slot<'a> for i64 {
+    const SHAPE: Shape = Shape::Integer;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        let Kind::Signed { min, max } = kind else { return Err(Flaw::new()) };
+        let (sign, digits): (i64, &str) = json.strip_prefix('-').map_or((1, json), |digits| (-1, digits));
+        let number = digits.parse().ok().or_else(|| whole(digits)).and_then(|number: u64| {
+            // The bounds leave out the one number whose digits alone do not fit.
+            Self::try_from(number).ok().map(|number| sign * number)
+        });
+        number.filter(|number| (min..=max).contains(&number)).ok_or_else(Flaw::new)
+    }
+}
+
 impl<'a> Slot<'a> for usize {
     const SHAPE: Shape = Shape::Integer;
 
@@ -264,6 +279,21 @@ mod tests {
         }
         for text in ["0", "-1", "1.5", "1e300", "-0", "\"1\"", "true", "[]", "18446744073709551616"] {
             assert_eq!(u64::read(text, &kind), Err(String::new()), "{text}");
+        }
+    }
+
+    #[test]
+    fn signed_integers_may_be_negative() {
+        let kind = Kind::Signed { min: -1000, max: 1000 };
+        for (text, number) in
+            [("-7", -7), ("-7.0", -7), ("-1e3", -1000), ("0", 0), ("-0.0", 0), ("1000", 1000)]
+        {
+            assert_eq!(i64::read(text, &kind), Ok(number), "{text}");
+        }
+        for text in
+            ["1001", "-1001", "-0.5", "-1e300", "\"-1\"", "-9223372036854775808", "-18446744073709551616"]
+        {
+            assert_eq!(i64::read(text, &kind), Err(String::new()), "{text}");
         }
     }
 }

@@ -4,21 +4,25 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use garth_agent::kv::{
-    Condition, DEFAULT_HISTORY, Kv, KvError, MAX_HISTORY, MAX_KEY_CHARS, MAX_LISTED, MAX_PUTS, PageRequest,
-    Put, Semantics,
+    Condition, CurrentValue, DEFAULT_HISTORY, Kv, KvError, MAX_GETS, MAX_HISTORY, MAX_KEY_CHARS, MAX_LISTED,
+    MAX_PAGE_VALUES, MAX_PUTS, PageRequest, Paged, Put, Semantics,
 };
+use garth_engine::compute::working;
 use garth_engine::model::{Timestamp, VersionId};
 use serde_json::value::RawValue;
 
 use super::call::Call;
 use crate::errors::Refusal;
 use crate::fields::{
-    FieldGroup as _, Fields, Page, array, fields, flag, integer, json, number, string_of, strings, words,
+    FieldGroup as _, Fields, MAX_INTEGER, Page, array, fields, flag, integer, json, number, signed,
+    string_of, strings, words,
 };
 use crate::wire;
 
 /// Limit on the lifetime of a value in seconds: a 64-bit number of nanoseconds holds no more.
 const MAX_TTL: u64 = i64::MAX.unsigned_abs() / 1_000_000_000;
+/// Limit on the number that one call adds.
+const MAX_BY: i64 = MAX_INTEGER.cast_signed();
 
 fields! {
     /// Stores a value as a new version of the key, and replaces tags, importance and expiry.
@@ -106,13 +110,21 @@ fn in_item(at: usize, mut refusal: Refusal) -> Refusal {
     refusal
 }
 
-/// Returns the refusal of an error of several puts, which names the key at fault.
+/// Returns the refusal of an error of a call with several keys, which names the key at fault.
 fn about_key(error: KvError) -> Refusal {
+    let key = error.key().map(str::to_owned);
+    let refusal = Refusal::from(error);
+    match key {
+        Some(key) => naming(&key, refusal),
+        None => refusal,
+    }
+}
+
+/// Names the key that a refusal is about, unless its message does.
+fn naming(key: &str, mut refusal: Refusal) -> Refusal {
     // A key that is refused for its length may be as long as the body.
-    let key = error.key().map(|key| format!("`{}`", key.chars().take(MAX_KEY_CHARS).collect::<String>()));
-    let key = key.filter(|key| !error.message().contains(key.as_str()));
-    let mut refusal = Refusal::from(error);
-    if let Some(key) = key {
+    let key = format!("`{}`", key.chars().take(MAX_KEY_CHARS).collect::<String>());
+    if !refusal.message.contains(&key) {
         refusal.message = format!("{key}: {}", refusal.message);
     }
     refusal
@@ -128,6 +140,84 @@ fields! {
 
 pub(super) async fn get(kv: &Kv<'_>, _: &Call<'_>, fields: GetFields<'_>) -> Result<Bytes, Refusal> {
     Ok(wire::get(kv.get(&fields.path).await?.as_ref()))
+}
+
+fields! {
+    /// Returns the values of several keys, all of one state.
+    pub(super) struct GetManyFields<'a> {
+        /// Keys.
+        paths: Vec<String> = strings().of("key path").at_most(MAX_GETS);
+        /// `next_cursor` of the page before. Default: the first page.
+        cursor: Option<Cow<'a, str>> = string_of("cursor");
+    }
+}
+
+pub(super) async fn get_many(
+    kv: &Kv<'_>,
+    call: &Call<'_>,
+    fields: GetManyFields<'_>,
+) -> Result<Bytes, Refusal> {
+    // Also those of later pages, so that all pages of a request succeed or none.
+    Kv::check_paths(&fields.paths).map_err(about_key)?;
+    let position = fields.cursor.map(|cursor| call.fields.position(&cursor)).transpose()?;
+    let begin = position.map_or(Ok(0), |position| position.parse::<usize>());
+    let begin = begin.map_err(|_| Refusal::cursor())?;
+    let paths: Vec<&str> = fields.paths.iter().skip(begin).map(String::as_str).collect();
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    for (path, read) in paths.iter().zip(kv.get_many(&paths).await?.values) {
+        let found = read.map_err(|error| naming(path, error.into()))?;
+        bytes += found.as_ref().map_or(0, bytes_of);
+        // One value has far fewer, so that each page has at least one key.
+        if bytes > MAX_PAGE_VALUES {
+            break;
+        }
+        items.push((*path, found));
+    }
+    let next = begin + items.len();
+    let next = (next < fields.paths.len()).then(|| next.to_string());
+    let answer = wire::get_many(&Paged { items, next }, &call.fields);
+    working(answer.len());
+    Ok(answer)
+}
+
+/// Returns the bytes of a value and its tags.
+fn bytes_of(found: &CurrentValue) -> usize {
+    found.value.get().len() + found.tags.iter().map(String::len).sum::<usize>()
+}
+
+fields! {
+    /// Adds to the integer value of a key, and returns the sum. Concurrent increments are all counted.
+    pub(super) struct IncrementFields<'a> {
+        /// Key; without a value it counts as 0.
+        path: Cow<'a, str> = string_of("key path");
+        /// Number to add.
+        by: i64 = signed(-MAX_BY, MAX_BY), or 1;
+    }
+}
+
+pub(super) async fn increment(
+    kv: &Kv<'_>,
+    _: &Call<'_>,
+    fields: IncrementFields<'_>,
+) -> Result<Bytes, Refusal> {
+    let (sum, written) = kv.increment(&fields.path, fields.by).await?;
+    Ok(wire::increment(sum, &written))
+}
+
+fields! {
+    /// Sets or removes the expiry of a key. Value and other attributes stay as they are.
+    pub(super) struct ExpireFields<'a> {
+        /// Key.
+        path: Cow<'a, str> = string_of("key path");
+        /// Seconds from now after which the key is absent. Default: never.
+        ttl_seconds: Option<u64> = integer(1, MAX_TTL);
+    }
+}
+
+pub(super) async fn expire(kv: &Kv<'_>, call: &Call<'_>, fields: ExpireFields<'_>) -> Result<Bytes, Refusal> {
+    let end = expires_at(fields.ttl_seconds, call.env.now())?;
+    let done = kv.expire(&fields.path, end).await?;
+    Ok(wire::expire(done.as_ref().map(|(end, written)| (*end, written))))
 }
 
 fields! {

@@ -10,14 +10,16 @@ use super::table::routes;
 const LONGEST: usize = 200;
 
 /// Words of a path, each with a word of routes that means the same.
-const SYNONYMS: [(&str, &str); 18] = [
+const SYNONYMS: [(&str, &str); 20] = [
     ("cat", "fetch"),
     ("delete", "remove"),
     ("file", "fs"),
     ("files", "fs"),
     ("get", "fetch"),
+    ("incr", "increment"),
     ("ls", "list"),
     ("make", "create"),
+    ("mget", "get-many"),
     ("mset", "put-many"),
     ("mv", "move"),
     ("new", "create"),
@@ -178,6 +180,8 @@ mod tests {
             ("/v1/forgot", "POST /v1/forget"),
             ("/v1/delet", "POST /v1/delete"),
             ("/v1/mset", "POST /v1/put-many"),
+            ("/v1/mget", "POST /v1/get-many"),
+            ("/v1/incr", "POST /v1/increment"),
             ("/v2/Put/", "POST /v1/put"),
             ("/put", "POST /v1/put"),
             ("/health", "GET /healthz"),

@@ -66,7 +66,7 @@ impl Opened<'_> {
 
     /// Returns the keys and values of the agent.
     pub(super) fn key_values(&self) -> KvResult<Kv<'_>> {
-        self.grounds.key_values(self.call.caller.namespace())
+        Ok(self.grounds.key_values(self.call.caller.namespace())?.once(self.call.once.clone()))
     }
 
     /// Returns the memories.

@@ -14,7 +14,8 @@ pub(super) fn query(uri: &Uri, route: &Route) -> Result<Vec<u8>, Refusal> {
     let is_plain = |name: &str| {
         let field = route.field_groups().flatten().find(|field| field.name == name);
         field.is_some_and(|field| {
-            matches!(field.kind, Kind::Integer { .. } | Kind::Number { .. } | Kind::Flag)
+            use Kind::{Flag, Integer, Number, Signed};
+            matches!(field.kind, Integer { .. } | Signed { .. } | Number { .. } | Flag)
         })
     };
     let field = |(name, value): (String, String)| {

@@ -153,6 +153,7 @@ fn field(field: &Field) -> FieldReference {
         Kind::Words(_) => ("string", "", None),
         Kind::Time { .. } => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
+        Kind::Signed { min, max } => ("integer", "", Some((min.into(), max.into()))),
         // These are the bounds of `number()`, which needs none.
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
         Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),

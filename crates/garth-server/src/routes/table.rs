@@ -75,6 +75,9 @@ static CALLS: &[Route] = routes! {
     Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields);
     Write "/v1/put-many" MemoryWrite, Short KeyValues(kv::put_many, kv::PutManyFields);
     Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields);
+    Read  "/v1/get-many" MemoryRead, Long KeyValues(kv::get_many, kv::GetManyFields);
+    Write "/v1/increment" MemoryWrite MemoryRead, Passed KeyValues(kv::increment, kv::IncrementFields);
+    Change "/v1/expire" MemoryWrite, Passed KeyValues(kv::expire, kv::ExpireFields);
     Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields);
     Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);
     Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields);
@@ -117,6 +120,7 @@ static CALLS: &[Route] = routes! {
     Change "/v1/context/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
     Change "/v1/context/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
     Read  "/v1/context/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
+    Read  "/v1/context/swap-show" MemoryRead, Long Sessions(context::swap_show, context::SwapShowFields);
     Change "/v1/context/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
     Change "/v1/context/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
     Read  "/v1/context/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);

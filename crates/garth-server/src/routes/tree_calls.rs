@@ -2,7 +2,7 @@
 //! files. `docs/specs/http-tree.md` describes them.
 
 mod address;
-mod answer;
+pub(super) mod answer;
 pub(super) mod commit;
 pub(super) mod content;
 pub(super) mod du;

@@ -138,6 +138,8 @@ impl Server {
         match route.path.trim_start_matches("/v1/") {
             "put" => json!({"path": "/b", "value": 1}),
             "put-many" => json!({"items": [{"path": "/b", "value": 1}, {"path": "/c/d", "value": 2}]}),
+            "increment" => json!({"path": "/count"}),
+            "expire" => json!({"path": "/a", "ttl_seconds": 60}),
             "delete" => json!({"path": "/a"}),
             "remember" => json!({"text": "Takes her coffee black.", "tags": tags}),
             "forget" => json!({"uri": uri("two")}),

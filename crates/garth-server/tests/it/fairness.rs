@@ -184,6 +184,7 @@ fn of_values_and_memories() -> Vec<Costly> {
     let edge =
         json!({"from_uri": memory, "to_uri": other, "relation_type": "about", "weight": 0.5, "reason": "r"});
     let values = |key: &str| json!({"path": key, "value": words(LONG), "searchable": true}).to_string();
+    let paths: Vec<String> = (0..100).map(|key| format!("/user/{key}")).collect();
     vec![
         ("/v1/put", "put", values("/user/long")),
         (
@@ -192,6 +193,9 @@ fn of_values_and_memories() -> Vec<Costly> {
             json!({"items": [{"path": "/user/many", "value": words(LONG), "searchable": true}]}).to_string(),
         ),
         ("/v1/get", "get", json!({"path": "/user/long"}).to_string()),
+        ("/v1/get-many", "get-many", json!({"paths": paths}).to_string()),
+        ("/v1/increment", "increment", json!({"path": "/user/count"}).to_string()),
+        ("/v1/expire", "expire", json!({"path": "/user/long", "ttl_seconds": 60}).to_string()),
         ("/v1/list", "list", json!({"prefix": "/user"}).to_string()),
         ("/v1/glob", "glob", json!({"pattern": "/**/*1*/**"}).to_string()),
         ("/v1/history", "history", json!({"path": "/user/long"}).to_string()),
@@ -268,6 +272,7 @@ fn of_context() -> Vec<Costly> {
         ("/v1/context/swap-out", "context/swap-out", work(json!({"source": "messages:2", "summary": "s"}))),
         ("/v1/context/swapped", "context/swapped", work(json!({}))),
         ("/v1/context/swap-in", "context/swap-in", work(json!({"id": "none"}))),
+        ("/v1/context/swap-show", "context/swap-show", work(json!({"id": "none"}))),
         ("/v1/context/spawn", "context/spawn", work(json!({"id": "r1", "handoff": words(20_000)}))),
         ("/v1/context/children", "context/children", work(json!({}))),
         (
@@ -432,6 +437,7 @@ fn routes_compute_off_workers_without_stalling_others() {
         assert!(reply.status < 500, "{route}: {}", reply.text());
         let is_small = [
             "context/swap-in",
+            "context/swap-show",
             "agents/coder/media/copy",
             "agents/coder/media/delete",
             "admin/keys/rotate",

@@ -90,6 +90,8 @@ impl World {
         match path {
             "/v1/put" => json!({"path": "/a", "value": 1}),
             "/v1/put-many" => json!({"items": [{"path": "/a", "value": 1}], "agent_id": "default"}),
+            "/v1/increment" => json!({"path": "/n", "by": 3}),
+            "/v1/expire" => json!({"path": "/there", "ttl_seconds": 3600}),
             "/v1/delete" => json!({"path": "/there"}),
             "/v1/remember" => json!({"text": "Takes her coffee black."}),
             "/v1/forget" => json!({"uri": memory("tea")}),
@@ -335,6 +337,7 @@ fn concurrent_repeats_have_one_effect() {
 #[test]
 fn writes_without_effect_are_recorded_too() {
     let unchanged = [
+        ("/v1/expire", json!({"path": "/none", "ttl_seconds": 60})),
         ("/v1/memories/put", json!({"uri": format!("{MEMORIES}/tea"), "content": "Ann likes tea.\n"})),
         ("/v1/memories/tag", json!({"uri": format!("{MEMORIES}/tea"), "remove": ["cold"]})),
         (

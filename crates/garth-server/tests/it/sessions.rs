@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use futures::executor::block_on;
+use garth_engine::TreePath;
 use garth_engine::datadir::Scope;
+use garth_engine::model::Op;
 use garth_server::Options;
 use garth_server::chat_model::{HttpModel, ServedModel};
 use serde_json::{Value, json};
@@ -291,6 +295,54 @@ fn context_is_packed_swapped_and_collected() {
     server.post("context/derive", of(json!({"name": "work", "facts": nowhere}))).refused(409, "CONFLICT");
     server.ok("sessions/set", of(json!({"name": "work", "budget": 3000})));
     assert_eq!(server.ok("context/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
+}
+
+#[test]
+fn swapped_content_is_shown_as_it_was() {
+    let server = server();
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    let said = json!([{"role": "user", "content": "hello"}, {"role": "user", "content": "there"}]);
+    server.ok("sessions/append", of(json!({"name": "work", "messages": said})));
+    let account = block_on(server.home.account("acme")).unwrap();
+    let write = |name: &str, bytes: &'static [u8]| {
+        let path = TreePath::parse(&format!("/users/ann/agents/coder/session/work/{name}")).unwrap();
+        block_on(account.commit(Op::write(path, Bytes::from_static(bytes)).into())).unwrap();
+    };
+    let swapped = |source: &str| {
+        let done = server.ok("context/swap-out", of(json!({"name": "work", "source": source})));
+        done["entry"]["id"].as_str().unwrap().to_owned()
+    };
+    let show = |id: &str, more: Value| {
+        let mut body = json!({"name": "work", "id": id});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.post("context/swap-show", of(body))
+    };
+    write("notes.md", b"of a file");
+    write("image.bin", b"\xff\x00");
+    let (file, image, message) = (swapped("notes.md"), swapped("image.bin"), swapped("messages:1"));
+    write("notes.md", b"changed");
+    for (range, text) in [
+        (json!({}), "of a file"),
+        (json!({"offset": 5, "length": 2}), "fi"),
+        (json!({"offset": 8, "length": 100}), "e"),
+        (json!({"offset": 9}), ""),
+    ] {
+        assert_eq!(show(&file, range).json(), json!({"id": file, "size": 9, "text": text}));
+    }
+    assert_eq!(show(&image, json!({})).json(), json!({"id": image, "size": 2, "base64": "/wA="}));
+    let line = show(&message, json!({})).json();
+    let line: Value = serde_json::from_str(line["text"].as_str().unwrap()).unwrap();
+    assert_eq!(line["content"], "hello");
+    assert_eq!(
+        server.ok("context/swapped", of(json!({"name": "work"})))["items"].as_array().unwrap().len(),
+        3
+    );
+    server.ok("sessions/retract", of(json!({"name": "work", "source": "messages:1"})));
+    assert!(show(&message, json!({})).refused(404, "NOT_FOUND").contains("retracted"));
+    show("sha256-none", json!({})).refused(404, "NOT_FOUND");
+    show(&file, json!({"length": 0})).refused(400, "VALIDATION_ERROR");
+    write(&format!("context/swap/chunk/{file}"), b"forged");
+    show(&file, json!({})).refused(500, "CORRUPT");
 }
 
 #[test]

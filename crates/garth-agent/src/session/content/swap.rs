@@ -263,7 +263,8 @@ impl Sessions<'_> {
         let id = bare_id(id);
         self.shown_of_swap(session, id).await?.ok_or_else(|| {
             let message = format!(
-                "{id}: the messages were retracted; `garth session messages {session} --retracted` shows them"
+                "{id}: the messages were retracted; `garth session messages {session} --retracted`, or \
+                 /v1/sessions/lines with `retracted`, shows them"
             );
             Error::new(ErrorKind::NotFound, message)
         })

@@ -1,6 +1,7 @@
 //! Writes of the key-value API beyond a plain put: conditions, several keys, counters, expiry.
 
 use super::*;
+use garth_agent::Once;
 use garth_testkit::fs::interfering::{Call, Interfering};
 
 on_each_engine! {
@@ -11,6 +12,9 @@ on_each_engine! {
     concurrent_puts_and_deletes_all_succeed,
     get_many_reads_one_snapshot,
     concurrent_increments_are_all_counted,
+    increment_rejects_files_without_an_integer,
+    repeat_of_increment_adds_nothing,
+    repeat_of_expire_returns_the_first_time,
     expire_keeps_the_value,
 }
 
@@ -179,10 +183,75 @@ async fn concurrent_increments_are_all_counted(fs: Fs, _: ManualClock) {
     assert_eq!(get(&fs, "/most").await, Some(i64::MAX.to_string()));
 }
 
+async fn increment_rejects_files_without_an_integer(fs: Fs, _: ManualClock) {
+    let of_others = [
+        Op::write(path("/agents/x/kv/text.json"), "no JSON").with_parents(),
+        Op::write(path("/agents/x/kv/long.json"), format!("1{}", " ".repeat(64))),
+        Op::write(path("/agents/x/kv/spaced.json"), " 41\n"),
+        Op::symlink(path("/agents/x/kv/link.json"), "/agents/x/kv/spaced.json"),
+    ];
+    // Data from before the rule.
+    fs.commit(Batch::new(of_others).overriding_rules()).await.unwrap();
+    put(&fs, "/dir.json/key", "1").await.unwrap();
+    for (key, expected) in [
+        ("/text", KvCode::Validation),
+        ("/long", KvCode::Validation),
+        ("/link", KvCode::PathConflict),
+        ("/dir", KvCode::PathConflict),
+        ("/spaced.json/key", KvCode::PathConflict),
+        ("/sys/n", KvCode::ReservedPath),
+        ("n", KvCode::InvalidPath),
+    ] {
+        assert_eq!(code(kv(&fs).increment(key, 1).await), expected, "{key}");
+    }
+    assert_eq!(kv(&fs).increment("/spaced", 1).await.unwrap().0, 42);
+}
+
+/// Begins a request, as a server does for each attempt.
+async fn begin(fs: &Fs, key: &str) -> Once {
+    let record = Idempotency::new(key, [1; 32], START.plus_seconds(86_400));
+    Once::begin(Fs::clone(fs), record).await.unwrap()
+}
+
+async fn repeat_of_increment_adds_nothing(fs: Fs, clock: ManualClock) {
+    put(&fs, "/n", "5").await.unwrap();
+    let twins = [begin(&fs, "k").await, begin(&fs, "k").await];
+    let once = |once: &Once| kv(&fs).once(once.clone());
+    let first = once(&twins[0]).increment("/n", 2).await.unwrap();
+    assert_eq!(first.0, 7);
+    // The other one began at the same time, and reads another value now.
+    kv(&fs).increment("/n", 10).await.unwrap();
+    assert_eq!(once(&twins[1]).increment("/n", 2).await.unwrap(), first);
+    clock.advance(Duration::from_secs(5));
+    put(&fs, "/n", "\"text\"").await.unwrap();
+    let head = fs.head().await.unwrap().seq;
+    for later in [&twins[1], &begin(&fs, "k").await] {
+        assert_eq!(once(later).increment("/n", 2).await.unwrap(), first);
+    }
+    assert_eq!((fs.head().await.unwrap().seq, get(&fs, "/n").await.as_deref()), (head, Some("\"text\"")));
+}
+
+async fn repeat_of_expire_returns_the_first_time(fs: Fs, clock: ManualClock) {
+    put(&fs, "/a", "1").await.unwrap();
+    let (soon, later) = (START.plus_seconds(60), START.plus_seconds(90));
+    let set = async |key: &str, at| kv(&fs).once(begin(&fs, key).await).expire("/a", Some(at)).await.unwrap();
+    let first = set("k", soon).await;
+    assert_eq!(first.unwrap().0, Some(soon));
+    assert_eq!(set("k", later).await, first);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(get(&fs, "/a").await, None);
+    assert_eq!(set("k", later).await, first);
+    assert_eq!(set("missing", later).await, None);
+    put(&fs, "/a", "1").await.unwrap();
+    assert_eq!(set("missing", later).await, None, "as at the first attempt");
+    assert_eq!(kv(&fs).get("/a").await.unwrap().unwrap().expires_at, None);
+}
+
 async fn expire_keeps_the_value(fs: Fs, clock: ManualClock) {
     put(&fs, "/a", "1").await.unwrap();
     let end = START.plus_seconds(60);
-    let written = kv(&fs).expire("/a", Some(end)).await.unwrap().unwrap();
+    let (expires_at, written) = kv(&fs).expire("/a", Some(end)).await.unwrap().unwrap();
+    assert_eq!(expires_at, Some(end));
     let found = kv(&fs).get("/a").await.unwrap().unwrap();
     assert_eq!((found.expires_at, found.version, found.tags.len()), (Some(end), written.version, 1));
     kv(&fs).expire("/a", None).await.unwrap().unwrap();

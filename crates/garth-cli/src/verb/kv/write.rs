@@ -144,7 +144,7 @@ impl Expire {
         let end = self.ttl.end(app.env.now());
         let fs = app.tree().await?.fs;
         let kv = Kv::new(&*fs, &app.global.agent).at_key(key)?;
-        let written = kv.expire(key, end).await.at_key(key)?.ok_or_else(|| no_key(key))?;
+        let (end, written) = kv.expire(key, end).await.at_key(key)?.ok_or_else(|| no_key(key))?;
         let end = end.map(Timestamp::to_rfc3339);
         let mut json = written_json(written, key);
         json["expires_at"] = end.clone().into();

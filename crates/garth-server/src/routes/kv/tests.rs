@@ -17,6 +17,8 @@ fn the_specification_states_the_limits() {
         format!("({MAX_VALUE} bytes)"),
         format!("({MAX_PAGE_VALUES} bytes) of values"),
         format!("array of 1 to {MAX_PUTS} objects"),
+        format!("array of at most {MAX_GETS} strings"),
+        format!("integer -{MAX_BY} to {MAX_BY} | `1`"),
         format!("integer 1 to {MAX_LISTED} | `{MAX_LISTED}`"),
         format!("integer 1 to {MAX_HISTORY} | `{DEFAULT_HISTORY}`"),
         format!("integer 1 to {MAX_HITS} | `{DEFAULT_HITS}`"),

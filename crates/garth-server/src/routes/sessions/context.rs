@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use garth_agent::session::{
-    Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, MAX_ENTRIES, PackOptions, Packed,
-    Resolved, Sessions, Source, Spawn, Swapped, Wrote,
+    Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, MAX_ENTRIES, MAX_SWAPPED,
+    PackOptions, Packed, Resolved, Sessions, Source, Spawn, Swapped, Wrote,
 };
 use garth_engine::TreePath;
 use garth_engine::model::{LogPosition, Seq};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -20,9 +21,14 @@ use crate::fields::{
 };
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
+use crate::routes::tree_calls::answer::{Content, content};
 
 /// Limit on the artifacts of a result.
 const MAX_ARTIFACTS: usize = 100;
+/// Limit on the bytes of swapped content in one answer, 4 MiB.
+const MAX_SHOWN: u64 = 4 << 20;
+/// Default limit on the bytes of swapped content in an answer.
+const DEFAULT_SHOWN: usize = 1 << 20;
 /// Limit on the media that a child hands over in one call.
 const MAX_MEDIA: usize = 100;
 /// Limit on the tokens that a call may name.
@@ -313,6 +319,41 @@ pub(in crate::routes) async fn swapped(
     fields: SwappedFields<'_>,
 ) -> Result<Value, Refusal> {
     Ok(json!({"items": sessions.swapped(&fields.name).await?}))
+}
+
+fields! {
+    /// Returns content that was swapped out, after a check of its hash. It stays swapped out.
+    pub(crate) struct SwapShowFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Id of the content.
+        id: Cow<'a, str> = string_of("id");
+        /// First byte.
+        offset: usize = integer(0, MAX_SWAPPED), or 0;
+        /// Limit on the bytes.
+        length: usize = integer(1, MAX_SHOWN), or DEFAULT_SHOWN;
+    }
+}
+
+/// Part of content that was swapped out.
+#[derive(Serialize)]
+struct ShownContent<'a> {
+    id: &'a str,
+    /// Bytes of the complete content.
+    size: usize,
+    #[serde(flatten)]
+    content: Content<'a>,
+}
+
+pub(in crate::routes) async fn swap_show(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: SwapShowFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let bytes = sessions.swap_content(&fields.name, &fields.id).await?;
+    let begin = fields.offset.min(bytes.len());
+    let end = begin.saturating_add(fields.length).min(bytes.len());
+    raw(&ShownContent { id: &fields.id, size: bytes.len(), content: content(&bytes[begin..end]) })
 }
 
 fields! {

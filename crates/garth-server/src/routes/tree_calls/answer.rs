@@ -123,7 +123,7 @@ pub(super) fn page<T: Serialize>(
 /// Content of a file in an answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Content<'a> {
+pub(in crate::routes) enum Content<'a> {
     /// UTF-8.
     Text(&'a str),
     /// Any other bytes.
@@ -131,7 +131,7 @@ pub(super) enum Content<'a> {
 }
 
 /// Returns bytes as text, or in base64 if they are not UTF-8 or their escapes would more than double them.
-pub(super) fn content(bytes: &[u8]) -> Content<'_> {
+pub(in crate::routes) fn content(bytes: &[u8]) -> Content<'_> {
     let escapes = |byte: &u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
         // `\u0000`

@@ -223,8 +223,8 @@ impl Filled {
         }
         block_on(self.account().commit(Batch::new(ops))).unwrap();
         for (agent, place) in [("scout", Closed), ("other", Other)] {
-            for path in ["kept", "gone"] {
-                let path = format!("/{}/{path}", place.canary());
+            let named = ["kept", "gone"].map(|path| format!("/{}/{path}", place.canary()));
+            for path in named.into_iter().chain(["/plain".to_owned()]) {
                 let body =
                     json!({"agent_id": agent, "path": path, "value": place.canary(), "searchable": true});
                 self.server.ok("put", body.to_string());

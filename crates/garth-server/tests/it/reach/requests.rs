@@ -23,7 +23,8 @@ pub(super) fn short(call: &CallReference) -> &'static str {
 pub(super) fn offered(call: &CallReference) -> Vec<Place> {
     let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
     match short(call) {
-        "put" | "put-many" | "get" | "delete" | "list" | "glob" | "history" | "batch" => vec![Closed, Other],
+        "put" | "put-many" | "get" | "get-many" | "increment" | "expire" | "delete" | "list" | "glob"
+        | "history" | "batch" => vec![Closed, Other],
         "create" => vec![Closed],
         // They have the complete account, but show and change no content.
         name if name.starts_with("admin/") => Vec::new(),
@@ -214,7 +215,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             all.extend(from_own(&|source| json!({"source": source})));
             all
         }
-        "swap-in" => each(&|place| json!({"id": filled.swapped[&place]})),
+        "swap-in" | "swap-show" => each(&|place| json!({"id": filled.swapped[&place]})),
         "dedup" => each(&same(json!({"sources": ["messages:2"]}))),
         "spawn" => each(&|place| json!({"id": "c2", "child_session": place.name("c2")})),
         "set-child" => {
@@ -394,6 +395,10 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             vec![look(json!({"items": [item]}))]
         }
         "get" | "history" => vec![look(json!({"path": key("kept")}))],
+        // The answer has the paths that were asked for, found or not.
+        "get-many" => vec![look(json!({"paths": ["/plain", "/none"]}))],
+        "increment" => vec![look(json!({"path": key("count")}))],
+        "expire" => vec![look(json!({"path": key("kept")}))],
         "delete" => vec![look(json!({"path": key("gone")}))],
         "list" => vec![look(json!({"prefix": "/"}))],
         "glob" => vec![look(json!({"pattern": "/**"}))],
