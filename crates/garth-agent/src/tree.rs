@@ -33,7 +33,7 @@ pub const MAX_UPLOAD: u64 = 10 << 20;
 /// | `/skills/{skill}` | the account's skill, the agent's over it, a writable layer above: see [`Skill`] |
 /// | `/ctx/skills` | `skills`, read-only |
 /// | `/ctx/users/{audience}/memories` | `users/{audience}/memories` |
-/// | `/ctx/home/{audience}/agent/{agent}/session` | `users/{audience}/agents/{agent}/session` |
+/// | `/ctx/home/{audience}/agent/{agent}/session` | `users/{audience}/agents/{agent}/session`, as an alias |
 ///
 /// In the classes `dm` and `group`, `/.agent` only has the parts that are open to others, read-only, and
 /// those that the agent's settings share; sessions with fewer listeners are hidden. Every commit through the
@@ -156,6 +156,9 @@ impl AgentTree {
         for part in places.parts.iter().filter(|part| !part.at.is_root()) {
             if !part.optional || kinds.next().is_some_and(|there| there != There::Nothing) {
                 tree = tree.directory(part.at.clone(), part.root.clone());
+                if part.is_alias {
+                    tree = tree.alias();
+                }
             }
         }
         for skill in found {

@@ -63,5 +63,6 @@ mod it {
     mod transcripts_again;
     mod transcripts_flawed;
     mod transcripts_long;
+    mod tree_parts;
     mod upgrade;
 }

@@ -17,6 +17,7 @@ mod it {
     mod merging;
     mod model;
     mod mount;
+    mod mount_aliases;
     mod numbers;
     mod operator;
     mod outside_numbers;

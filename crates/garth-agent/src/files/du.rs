@@ -254,6 +254,9 @@ impl<'a> Count<'a> {
         if is_dir {
             let path = dir.path.join(&name)?;
             dir.last = Some(name);
+            if self.is_repeated(&path) {
+                return Ok(None);
+            }
             self.open.push(OpenDirectory::new(path, None));
             if self.level() <= self.depth {
                 self.sums.push(Sum::default());
@@ -269,6 +272,12 @@ impl<'a> Count<'a> {
         }
         self.add(sum);
         Ok(None)
+    }
+
+    /// Returns true for a path of an alias whose files are counted under their other path.
+    fn is_repeated(&self, path: &TreePath) -> bool {
+        let original = self.fs.view_base().original_of(path);
+        original.is_some_and(|original| original.is_within(&self.top))
     }
 
     fn add(&mut self, sum: Sum) {
@@ -319,7 +328,8 @@ impl<'a> Count<'a> {
                 return Ok(true);
             };
             working(names.items.iter().map(|name| name.key().len()).sum());
-            if let Some(first) = names.items.iter().find(|name| name.is_within(&self.top)) {
+            let counts = |name: &&TreePath| name.is_within(&self.top) && !self.is_repeated(name);
+            if let Some(first) = names.items.iter().find(counts) {
                 return Ok(first == path);
             }
             let Some(last) = names.items.last().filter(|_| names.more) else { return Ok(true) };

@@ -30,6 +30,8 @@ pub(crate) struct Part {
     pub(crate) root: TreePath,
     /// True if it is only shown while it exists. It may be a file.
     pub(crate) optional: bool,
+    /// True if `/.user` shows its files, too.
+    pub(crate) is_alias: bool,
 }
 
 /// Hidden sessions of an audience, and a chat of another owner.
@@ -110,7 +112,8 @@ impl Places {
         let (chat, sessions) = (path(format!("/chats/{}", who.chat()))?, Self::sessions_of(who)?);
         let memories = path(format!("/users/{audience}/memories"))?;
         let part = |at: String, root: &TreePath, optional| {
-            Ok::<_, garth_engine::Error>(Part { at: path(at)?, root: root.clone(), optional })
+            let (at, root) = (path(at)?, root.clone());
+            Ok::<_, garth_engine::Error>(Part { at, root, optional, is_alias: false })
         };
         let mut parts = vec![part("/".to_owned(), &chat, false)?];
         let mut read_only = Within::nothing();
@@ -143,11 +146,12 @@ impl Places {
         }
         parts.push(part(OF_USER.to_owned(), &user, false)?);
         let skills = path("/skills".to_owned())?;
-        parts.push(part(SKILLS_OF_ACCOUNT.to_owned(), &skills, true)?);
+        parts.push(part(SKILLS_OF_ACCOUNT.to_owned(), &skills, false)?);
         tops.push(skills.clone());
         read_only = read_only.with([skills]);
         parts.push(part(format!("/ctx/users/{audience}/memories"), &memories, false)?);
-        parts.push(part(format!("/ctx/home/{audience}/agent/{}/session", who.agent()), &sessions, false)?);
+        let home = format!("/ctx/home/{audience}/agent/{}/session", who.agent());
+        parts.push(Part { is_alias: true, ..part(home, &sessions, false)? });
         // The directory of all sessions is hidden, so its own session needs a mount of its own.
         if let Some(own) = &hidden.all_but {
             let name = own.name().unwrap_or_default();

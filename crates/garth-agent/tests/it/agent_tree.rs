@@ -104,11 +104,11 @@ async fn open_creates_the_tree_of_a_chat() {
             "/ctx",
             "/.user/session",
             "/ctx/home",
+            "/ctx/skills",
             "/ctx/users",
             "/ctx/home/ann",
             "/ctx/home/ann/agent",
             "/ctx/home/ann/agent/scout",
-            "/ctx/home/ann/agent/scout/session",
             "/ctx/users/ann",
             "/ctx/users/ann/memories"
         ]

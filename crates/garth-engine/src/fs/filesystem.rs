@@ -299,6 +299,13 @@ pub trait ViewBase: FileSystem {
         Ok(vec![SearchTarget { store: self.lowering().home(), tops: within.tops().to_vec() }])
     }
 
+    /// Returns the path at which a file of an alias is shown as well; `None` outside of aliases. A walk that
+    /// covers both paths leaves out the alias. A caller that descends by [`FileSystem::list`] must do the
+    /// same to meet each file once.
+    fn original_of(&self, _path: &TreePath) -> Option<TreePath> {
+        None
+    }
+
     /// Returns true if search finds a file at a path, with all of its lines, as far as the path alone
     /// decides. Other files can decide as well, by their keys.
     fn is_searchable(&self, path: &TreePath) -> bool {

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{By, FileSystem, SearchTarget};
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Within};
+use crate::path::TreePath;
 
 /// Finds nodes by key in the visible part of a view.
 ///
@@ -66,7 +67,10 @@ async fn shown_at(
 ) -> Result<Vec<FindItem>> {
     let FindItem { path, ino, .. } = item.clone();
     let mut hits = view.view_base().found(store, &Hit::at(path, ino), By::Key).await?;
-    hits.retain(|hit| asked.contains(&hit.path));
+    let is_repeated = |path: &TreePath| {
+        view.view_base().original_of(path).is_some_and(|original| asked.contains(&original))
+    };
+    hits.retain(|hit| asked.contains(&hit.path) && !is_repeated(&hit.path));
     hits.sort_by_key(|hit| hit.path.split());
     let shown = |hit: Hit| {
         let ino = if hit.path.is_root() { Ino::ROOT } else { hit.ino };

@@ -166,6 +166,22 @@ impl Mount {
         self.empty_root && path.is_root() && error.is(ErrorKind::NotFound) && self.within.contains(path)
     }
 
+    /// Returns the path under which the tree shows a file of an alias in another part; `None` outside of
+    /// aliases.
+    fn original(&self, path: &TreePath) -> Option<TreePath> {
+        let (alias, original) = self.parts.alias(path)?;
+        // Where the other part is left out, at least partly, the alias is the only place of some files.
+        let shows_all =
+            self.within.contains(original) && self.within.exclusions_below(original).next().is_none();
+        path.rebase(&alias.at, original).filter(|_| shows_all)?.ok()
+    }
+
+    /// Returns true if a walk of `top` leaves out a path of an alias, because it shows the file under its
+    /// other path.
+    fn is_repeated(&self, top: &TreePath, path: &TreePath) -> bool {
+        self.original(path).is_some_and(|original| original.is_within(top))
+    }
+
     /// Returns true if the part at a path may be a file or a link. With other parts below, it is a directory.
     fn may_be_file(&self, path: &TreePath) -> bool {
         self.parts.is_point(path) && !self.parts.has_below(path)
@@ -255,6 +271,19 @@ impl Builder<'_> {
     pub fn read_only(mut self) -> Self {
         if let Some(part) = self.parts.last_mut() {
             part.read_only = true;
+        }
+        self
+    }
+
+    /// Makes the directory of the base that was added last an alias of the same directory in another part. A
+    /// walk or [`find`](FileSystem::find) that covers both shows the files once, in the other part. Every
+    /// other access works as without it.
+    ///
+    /// Has no effect if no other part shows the directory, or if parts are mounted in it.
+    #[must_use]
+    pub fn alias(mut self) -> Self {
+        if let Some(part) = self.parts.last_mut() {
+            part.is_alias = true;
         }
         self
     }

@@ -342,6 +342,10 @@ impl ViewBase for Scope {
         root.ok().and_then(|root| self.up(&root)).unwrap_or_default()
     }
 
+    fn original_of(&self, path: &TreePath) -> Option<TreePath> {
+        self.up(&self.base.view_base().original_of(&self.down(path).ok()?)?)
+    }
+
     fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         self.base.view_base().sought(&self.within(within)?, by)
     }

@@ -164,6 +164,7 @@ impl Mount {
             return Err(Error::invalid("a walk continues after a path below its directory"));
         }
         let shown = self.parts.all().iter().filter(|part| part.at.is_within(&path) && part.at != path);
+        let shown = shown.filter(|part| !self.is_repeated(&path, &part.at));
         let tops = shown.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>();
         // The part that the directory belongs to, and all parts that are shown below it.
         let own = Stream::new(place.part.index, &path, after);
@@ -173,10 +174,11 @@ impl Mount {
             .collect();
         let behind = |found: &TreePath| after.is_none_or(|after| key(found) > key(after));
         let mut leading = Vec::new();
-        for path in self.parts.leading_below(&path).filter(behind) {
-            if !self.within.contains(&path) {
+        for found in self.parts.leading_below(&path).filter(behind) {
+            if !self.within.contains(&found) || self.is_repeated(&path, &found) {
                 continue;
             }
+            let path = found;
             let entry = self.leading(&path).await?;
             let (ino, kind) = (entry.ino, entry.kind);
             leading.push(WalkItem { path, ino, kind, entry: page.entries.then(|| Box::new(entry)) });

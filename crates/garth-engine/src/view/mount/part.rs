@@ -32,6 +32,8 @@ pub(super) struct Part {
     pub(super) at: TreePath,
     pub(super) source: Source,
     pub(super) read_only: bool,
+    /// True for an alias of a directory that another part shows.
+    pub(super) is_alias: bool,
     /// Index among the parts.
     pub(super) index: usize,
     /// True if its inodes are marked.
@@ -40,7 +42,7 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn new(at: TreePath, source: Source) -> Self {
-        Self { at, source, read_only: false, index: 0, tagged: true }
+        Self { at, source, read_only: false, is_alias: false, index: 0, tagged: true }
     }
 
     /// Returns the path in the source that is shown at `at`.

@@ -22,6 +22,8 @@ pub(super) struct Parts {
     /// Names in each directory that lead to parts.
     leading: BTreeMap<TreePath, BTreeSet<Name>>,
     segments: HashSet<String>,
+    /// Path under which another part shows the files of an alias, by the index of the alias.
+    originals: HashMap<usize, TreePath>,
     numbers: InodeMap,
 }
 
@@ -62,7 +64,28 @@ impl Parts {
             leading.iter().flat_map(names),
             tagged.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>(),
         );
-        Ok(Self { parts, places, above, leading, segments, numbers })
+        let originals = HashMap::new();
+        let mut parts = Self { parts, places, above, leading, segments, originals, numbers };
+        let found = parts.all().iter().filter_map(|part| Some((part.index, parts.find_original(part)?)));
+        parts.originals = found.collect();
+        Ok(parts)
+    }
+
+    /// Returns the path under which another part shows all files of an alias. Returns `None` if there is
+    /// none, or if a part below either of the two makes their files differ.
+    fn find_original(&self, alias: &Part) -> Option<TreePath> {
+        let Source::Base(root) = &alias.source else { return None };
+        if !alias.is_alias || self.has_below(&alias.at) {
+            return None;
+        }
+        let others = self.parts.iter().filter(|part| part.is_base() && !part.is_alias);
+        others.filter_map(|part| self.shown_by(part, root)).find(|path| !self.has_below(path))
+    }
+
+    /// Returns the alias that a path is in, with the path under which another part shows its files.
+    pub(super) fn alias(&self, path: &TreePath) -> Option<(&Part, &TreePath)> {
+        let part = self.of(path);
+        Some((part, self.originals.get(&part.index)?))
     }
 
     /// Returns the same paths over other sources, one for each part.
@@ -74,6 +97,7 @@ impl Parts {
             above: self.above.clone(),
             leading: self.leading.clone(),
             segments: self.segments.clone(),
+            originals: self.originals.clone(),
             numbers: self.numbers.clone(),
         }
     }

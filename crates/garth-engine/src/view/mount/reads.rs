@@ -481,6 +481,10 @@ impl ViewBase for Mount {
         Ok(sought)
     }
 
+    fn original_of(&self, path: &TreePath) -> Option<TreePath> {
+        self.original(path)
+    }
+
     fn is_searchable(&self, path: &TreePath) -> bool {
         let part = self.parts.of(path);
         let (Ok(fs), Ok(path)) = (self.fs(part), part.down(path)) else { return false };

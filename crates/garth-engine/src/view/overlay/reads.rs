@@ -335,6 +335,10 @@ impl ViewBase for Overlay {
         self.lower.view_base().link_root(link)
     }
 
+    fn original_of(&self, path: &TreePath) -> Option<TreePath> {
+        self.lower.view_base().original_of(path)
+    }
+
     fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());

@@ -195,3 +195,42 @@ fn agents_restore_files_of_their_tree() {
         .post_as(&key, "tree/restore", json!({"path": "/plan.md", "at": "1"}).to_string())
         .refused(403, "FORBIDDEN");
 }
+
+#[test]
+fn session_files_are_restored_and_counted_once() {
+    let world = World::empty();
+    let server = &world.server;
+    server.own("scout", "ann");
+    let key = server.bound_key(&json!({"agent": "scout", "user": "ann", "chat": "trip"}));
+    let put = |path: &str, text: &str| {
+        let headers = format!("authorization: Bearer {key}\r\n");
+        let reply = server.request("PUT", &format!("/v1/fs{path}"), &headers, text.as_bytes());
+        assert!((200..300).contains(&reply.status), "{path}: {}", reply.text());
+    };
+    let ok = |call: &str, body: Value| {
+        let reply = server.post_as(&key, &format!("tree/{call}"), body.to_string());
+        assert_eq!(reply.status, 200, "{call} {body}: {}", reply.text());
+        reply.json()
+    };
+    put("/.user/session/notes.md", "one");
+    let then = head(&world).to_string();
+    put("/.user/session/notes.md", "two and more");
+    put("/ctx/home/ann/agent/scout/session/new.md", "new");
+    let total = |path: &str| ok("du", json!({"path": path}))["items"][0]["bytes"].as_u64().unwrap();
+    assert_eq!((total("/"), total("/.user"), total("/ctx")), (total("/.agent") + 15, 15, 15));
+    let lines = ok("grep", json!({"expressions": ["two and"]}))["files"].clone();
+    assert_eq!(lines.as_array().unwrap().len(), 1, "{lines}");
+    assert_eq!(lines[0]["path"], json!("/.user/session/notes.md"));
+    let diff = ok("diff", json!({"path": "/", "from": then}))["items"].clone();
+    assert!(!diff.to_string().contains("/ctx/home"), "{diff}");
+    let dry = ok("restore", json!({"path": "/", "at": then, "dry": true}));
+    let done = ok("restore", json!({"path": "/", "at": then}));
+    for count in ["restored", "removed", "unchanged"] {
+        assert_eq!(done[count], dry[count], "{count}");
+    }
+    assert_eq!(done["removed"], json!(1));
+    let path = json!({"path": "/ctx/home/ann/agent/scout/session/notes.md"});
+    assert_eq!(ok("fetch", path)["text"], json!("one"));
+    let new = json!({"path": "/.user/session/new.md"}).to_string();
+    server.post_as(&key, "tree/fetch", new).refused(404, "NOT_FOUND");
+}
