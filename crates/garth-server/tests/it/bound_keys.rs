@@ -501,3 +501,23 @@ fn values_of_a_bound_key_stay_below_its_agent() {
     assert_eq!(read("/agents/scout/kv/plan.json"), "2");
     assert_eq!(read("/agents/other/kv/plan.json"), "\"annsword\"");
 }
+
+#[test]
+fn refused_write_names_complete_path() {
+    let server = filled();
+    let bob = server.bound_key(&json!({"agent": "scout", "user": "bob"}));
+    let headers = format!("authorization: Bearer {bob}\r\n");
+    let path = "/.agent/notes.md";
+    let send = |method: &str| server.request(method, &format!("/v1/fs{path}"), &headers, b"x");
+    let post = |call: &str, ops: Value| server.post_as(&bob, call, json!({"ops": ops}).to_string());
+    for reply in [
+        send("PUT"),
+        send("PATCH"),
+        post("batch", json!([{"op": "write", "path": path, "text": "x"}])),
+        post("batch", json!([{"op": "mkdir", "path": path, "parents": true}])),
+        post("tree/commit", json!([{"write": {"at": {"path": path}, "body": {"bytes": "eA=="}}}])),
+    ] {
+        let message = reply.refused(403, "FORBIDDEN");
+        assert!(message.starts_with("/.agent/notes.md: this caller cannot write here; "), "{message}");
+    }
+}
