@@ -420,7 +420,10 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::InvalidArgument | ErrorKind::NoSuchOffset => Code::Validation,
         ErrorKind::RuleViolation => Code::RuleViolation,
         ErrorKind::NameTooLong => Code::InvalidPath,
+        // A repeat of a call that is `Busy` would fail for ever: the path is a root, or something is mounted
+        // at or below it.
         ErrorKind::AlreadyExists
+        | ErrorKind::Busy
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::NotEmpty
@@ -428,7 +431,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         | ErrorKind::NotPermitted
         | ErrorKind::CrossesMounts
         | ErrorKind::TooManyLinks => Code::PathConflict,
-        ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Stale => Code::Conflict,
+        ErrorKind::Conflict | ErrorKind::Stale => Code::Conflict,
         ErrorKind::Gone => Code::Gone,
         ErrorKind::TooLarge => Code::PayloadTooLarge,
         ErrorKind::BudgetTooSmall => Code::BudgetTooSmall,

@@ -38,6 +38,8 @@ fn reading_verbs_show_all_accounts() {
     );
     let error = garth.fails(2, &["grep", "--operator", "tea", "/accounts"]);
     assert!(error.contains("one account"), "{error}");
+    let total = garth.json(&["du", "--operator", "/accounts/acme"]);
+    assert_eq!((&total["path"], &total["files"]), (&"/accounts/acme".into(), &1.into()));
     garth.fails(3, &["cat", "--operator", "/notes/tea.md"]);
     garth.fails(3, &["ls", "--operator", "/accounts/none"]);
 }
