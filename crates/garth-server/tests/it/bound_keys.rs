@@ -503,6 +503,22 @@ fn values_of_a_bound_key_stay_below_its_agent() {
 }
 
 #[test]
+fn bound_key_searches_values_as_others_do() {
+    let server = filled();
+    let key = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let search = |key: &str, body: Value| server.post_as(key, "search", body.to_string()).json();
+    let asked = json!({"query": "valuesword", "path_prefix": "/faq"});
+    let found = search(&key, asked.clone());
+    assert_eq!(found["results"][0]["path"], "/faq/one", "{found}");
+    assert_eq!(found, search(&server.key, with(asked.clone(), &json!({"agent_id": "scout"}))));
+    // A field of the identity selects the other answer.
+    let named = search(&key, with(asked, &json!({"user": "ann"})));
+    assert_eq!(named["results"][0]["kind"], "values", "{named}");
+    let bob = server.bound_key(&json!({"agent": "scout", "user": "bob"}));
+    assert_eq!(search(&bob, json!({"query": "valuesword"})), json!({"results": []}));
+}
+
+#[test]
 fn refused_write_names_complete_path() {
     let server = filled();
     let bob = server.bound_key(&json!({"agent": "scout", "user": "bob"}));
