@@ -225,16 +225,10 @@ impl Refusal {
         Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
 
-    /// Returns the refusal of a body of more than `max` bytes. `instead` is the path of a call that takes
-    /// longer files.
-    pub(crate) fn too_large(max: usize, instead: Option<&str>) -> Self {
-        let instead = instead.map_or(String::new(), |path| {
-            format!("; store images and other files with `POST {path}`, and refer to them in the message")
-        });
-        Self::new(
-            Code::PayloadTooLarge,
-            format!("the body of this request may have at most {max} bytes{instead}"),
-        )
+    /// Returns the refusal of a body of more than `max` bytes. `advice` follows the limit.
+    pub(crate) fn too_large(max: usize, advice: &str) -> Self {
+        let message = format!("the body of this request may have at most {max} bytes{advice}");
+        Self::new(Code::PayloadTooLarge, message)
     }
 
     pub(crate) fn slow_body(limit: Duration) -> Self {

@@ -151,7 +151,8 @@ fn quota_set_over_http_limits_the_next_write() {
     let over = write(&server, "/p/b", "123456").unwrap_err();
     assert_eq!(over.kind(), garth_engine::ErrorKind::QuotaExceeded, "{over}");
     assert_eq!(call(&server, "quotas/remove", &json!({"path": "/p"}))["removed"], true);
-    post(&server, "quotas/remove", &json!({"path": "/p"})).refused(404, "NOT_FOUND");
+    let message = post(&server, "quotas/remove", &json!({"path": "/p"})).refused(404, "NOT_FOUND");
+    assert!(message.contains("this path has no quota"), "{message}");
     write(&server, "/p/b", "123456").unwrap();
     for body in [json!({"path": "/p"}), json!({"path": "p", "max_bytes": 1}), json!({"max_bytes": 1})] {
         let reply = post(&server, "quotas/set", &body);

@@ -312,6 +312,7 @@ fn taken_names_do_not_tell_who_has_them() {
         server.post_as(&ann, "tree/stat", body).refused(403, "FORBIDDEN").replace(chat, "NAME")
     };
     assert_eq!(refused("trip"), refused("gone"));
+    assert!(refused("trip").contains("or name the user who has it"), "{}", refused("trip"));
 }
 
 #[test]
@@ -536,4 +537,17 @@ fn refused_write_names_complete_path() {
         let message = reply.refused(403, "FORBIDDEN");
         assert!(message.starts_with("/.agent/notes.md: this caller cannot write here; "), "{message}");
     }
+}
+
+#[test]
+fn refused_settings_name_a_free_key() {
+    let server = filled();
+    let ann = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let headers = format!("authorization: Bearer {ann}\r\n");
+    let reply = server.request("PUT", "/v1/fs/.agent/settings.json", &headers, b"{}");
+    let message = reply.refused(400, "RULE_VIOLATION");
+    assert!(
+        message.contains("cannot be written in a session") && message.contains("bound to nothing"),
+        "{message}"
+    );
 }
