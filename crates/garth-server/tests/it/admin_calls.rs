@@ -161,6 +161,15 @@ fn quota_set_over_http_limits_the_next_write() {
 }
 
 #[test]
+fn refused_put_names_the_quota() {
+    let server = Server::start();
+    call(&server, "quotas/set", &json!({"path": "/agents/default", "max_bytes": 10}));
+    let put = json!({"path": "/long", "value": "x".repeat(100)}).to_string();
+    let message = server.post("put", put).refused(403, "QUOTA_EXCEEDED");
+    assert!(message.starts_with("/agents/default: the quota of 10 bytes"), "{message}");
+}
+
+#[test]
 fn overlay_is_created_changed_applied_and_discarded() {
     let server = Server::start();
     write(&server, "/notes/a", "one").unwrap();
