@@ -107,7 +107,10 @@ impl Standing {
             Self::Open => return Ok(()),
             // One text, so that nobody learns which chats others have deleted.
             Self::Others | Self::OthersPast => {
-                format!("{chat}: belongs to another audience, or did until it was deleted; use another name")
+                format!(
+                    "{chat}: belongs to another audience, or did until it was deleted; use another name, or name \
+                     the user who has it"
+                )
             }
             Self::Unowned => {
                 format!("{chat}: has no owner; set one with `garth chat own {chat} USER`")

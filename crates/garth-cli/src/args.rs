@@ -16,7 +16,7 @@ use crate::size::parse_size;
 pub(crate) const TREE_PATH: ValueHint = ValueHint::Other;
 
 /// Commands that `--operator` can be used with.
-const OPERATOR_VERBS: [&str; 9] = ["ls", "tree", "cat", "stat", "find", "glob", "grep", "log", "key"];
+const OPERATOR_VERBS: [&str; 10] = ["ls", "tree", "cat", "stat", "du", "find", "glob", "grep", "log", "key"];
 
 /// Default agent of all commands.
 pub(crate) const DEFAULT_AGENT: &str = "default";

@@ -68,8 +68,8 @@ Global options:
           Write even where a rule refuses it; the log records the override (administrators)
 
       --operator
-          Read the files of all accounts, below /accounts: with ls, tree, cat, stat, find, glob,
-          grep and log. In key, work on the keys of the data folder (operators)
+          Read the files of all accounts, below /accounts: with ls, tree, cat, stat, du, find,
+          glob, grep and log. In key, work on the keys of the data folder (operators)
 
       --json
           Print JSON: one object, or one object a line

@@ -30,7 +30,12 @@ pub(crate) fn size_text(bytes: u64, human: bool) -> String {
 
 /// Parses a size: bytes, or a number with a unit: `512`, `10k`, `1M`, `2G`. For clap.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size; write bytes or a number with k, M, G or T: 512, 10k, 1M");
+    let wrong = || {
+        format!(
+            "`{text}` is not a size; write bytes, or a number with k or KiB (1024 bytes), M or MiB, G or GiB, T \
+             or TiB: 512, 10k, 2MiB"
+        )
+    };
     // `10KiB` is the same as `10K`.
     let text = text
         .strip_suffix("iB")
@@ -83,6 +88,15 @@ mod tests {
             assert_eq!(size_text(bytes, true), text, "{bytes}");
         }
         assert_eq!(size_text(4096, false), "4096");
+    }
+
+    #[test]
+    fn wrong_size_names_both_forms_of_units() {
+        let error = parse_size("2MB").unwrap_err();
+        assert!(
+            ["`2MB` is not a size", "k or KiB (1024 bytes)"].iter().all(|part| error.contains(part)),
+            "{error}"
+        );
     }
 
     #[test]

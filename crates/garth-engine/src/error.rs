@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::path::{PathError, TreePath};
+use crate::path::{PathError, SYSTEM, TreePath};
 
 /// Result of the functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -339,6 +339,18 @@ impl<T> OptionalExt<T> for Result<T> {
 impl Error {
     pub(crate) fn not_found(path: &TreePath) -> Self {
         Self::at(ErrorKind::NotFound, path, "no such file or directory")
+    }
+
+    /// Returns the error for creating a name that is excluded, whether it exists or not.
+    pub(crate) fn closed(path: &TreePath) -> Self {
+        let message = match path.segments().next() == SYSTEM.strip_prefix('/') {
+            true => "this name is reserved for garth; use another one",
+            false => {
+                "this caller cannot write here; use another path, or a caller who reaches this one, such as \
+                 its owner"
+            }
+        };
+        Self::at(ErrorKind::AccessDenied, path, message)
     }
 
     pub(crate) fn not_a_directory(path: &TreePath) -> Self {

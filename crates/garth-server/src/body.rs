@@ -31,7 +31,13 @@ pub(crate) struct BodyLimit<'a> {
 
 impl BodyLimit<'_> {
     fn refusal(&self) -> Refusal {
-        Refusal::too_large(self.max, self.instead)
+        let advice = match self.instead {
+            Some(path) => {
+                format!("; store images and other files with `POST {path}`, and refer to them in the message")
+            }
+            None => "; divide it into several calls, and write files with `PUT /v1/fs/{path}`".to_owned(),
+        };
+        Refusal::too_large(self.max, &advice)
     }
 
     async fn room(&self, bytes: usize) -> Result<Room, Refusal> {

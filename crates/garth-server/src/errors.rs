@@ -225,16 +225,10 @@ impl Refusal {
         Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
 
-    /// Returns the refusal of a body of more than `max` bytes. `instead` is the path of a call that takes
-    /// longer files.
-    pub(crate) fn too_large(max: usize, instead: Option<&str>) -> Self {
-        let instead = instead.map_or(String::new(), |path| {
-            format!("; store images and other files with `POST {path}`, and refer to them in the message")
-        });
-        Self::new(
-            Code::PayloadTooLarge,
-            format!("the body of this request may have at most {max} bytes{instead}"),
-        )
+    /// Returns the refusal of a body of more than `max` bytes. `advice` follows the limit.
+    pub(crate) fn too_large(max: usize, advice: &str) -> Self {
+        let message = format!("the body of this request may have at most {max} bytes{advice}");
+        Self::new(Code::PayloadTooLarge, message)
     }
 
     pub(crate) fn slow_body(limit: Duration) -> Self {
@@ -420,7 +414,10 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::InvalidArgument | ErrorKind::NoSuchOffset => Code::Validation,
         ErrorKind::RuleViolation => Code::RuleViolation,
         ErrorKind::NameTooLong => Code::InvalidPath,
+        // A repeat of a call that is `Busy` would fail for ever: the path is a root, or something is mounted
+        // at or below it.
         ErrorKind::AlreadyExists
+        | ErrorKind::Busy
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::NotEmpty
@@ -428,7 +425,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         | ErrorKind::NotPermitted
         | ErrorKind::CrossesMounts
         | ErrorKind::TooManyLinks => Code::PathConflict,
-        ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Stale => Code::Conflict,
+        ErrorKind::Conflict | ErrorKind::Stale => Code::Conflict,
         ErrorKind::Gone => Code::Gone,
         ErrorKind::TooLarge => Code::PayloadTooLarge,
         ErrorKind::BudgetTooSmall => Code::BudgetTooSmall,

@@ -71,9 +71,11 @@ impl Context {
             return;
         }
         let Access { id, key, method, path, status, bytes, began } = line;
-        let duration_us = began.elapsed().as_micros();
-        // Quoted, because it is the client's text: a line feed in it would forge a line of the log.
-        tracing::info!(target: "garth_server::access", request_id = id, key, method, ?path, status, bytes, duration_us);
+        // A JSON log writes a `u128` as a string.
+        let duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        // A string, which both forms of the log quote and escape once: a line feed in the client's text would
+        // forge a line.
+        tracing::info!(target: "garth_server::access", request_id = id, key, method, path, status, bytes, duration_us);
     }
 }
 

@@ -85,7 +85,8 @@ impl KvError {
         self.code
     }
 
-    /// Returns the message for the user. It names keys, never files of the tree or of the host.
+    /// Returns the message for the user. It names keys, never files of the tree or of the host. Only the
+    /// path of a quota is named, below which the user has to make room.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -93,12 +94,12 @@ impl KvError {
 
 impl From<Error> for KvError {
     fn from(error: Error) -> Self {
-        Self {
-            code: KvCode::FileSystem(error.kind()),
-            key: None,
-            message: error.message().to_owned(),
-            source: Some(error),
-        }
+        // The error has the path only if the caller reaches it.
+        let message = match error.path().filter(|_| error.is(ErrorKind::QuotaExceeded)) {
+            Some(path) => format!("{path}: {}", error.message()),
+            None => error.message().to_owned(),
+        };
+        Self { code: KvCode::FileSystem(error.kind()), key: None, message, source: Some(error) }
     }
 }
 

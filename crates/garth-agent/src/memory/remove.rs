@@ -111,7 +111,7 @@ impl Memories<'_> {
         if listing.more && self.fs.capabilities(&dir).find {
             let message =
                 format!("{uri}: has more than {MAX_TAKEN} waiting events; run garth outbox run first");
-            return Err(Error::new(ErrorKind::Busy, message));
+            return Err(Error::new(ErrorKind::Conflict, message));
         }
         Ok(events)
     }

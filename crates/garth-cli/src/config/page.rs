@@ -31,9 +31,10 @@ All names follow one rule: the option `max_body` is the flag `--max-body` and th
   Relative file names in it start at its folder. It is read once, at the start.
 - An unknown name fails with the nearest known name, and a value out of bounds with the bounds. The error names the
   file, the line and the option.
-- A size is a number of bytes, or a text with a unit: `"64KiB"`, `"2MiB"`. A time is a text with a unit: `"500ms"`,
-  `"30s"`, `"5m"`, `"1h"`. Tokens are a number, or a text with k or M: `"500k"`. Items of a list are separated by commas
-  in a variable; the flag is repeated.
+- The file has no tables: `[server]` is an unknown name. The headings below only group the options.
+- A size is a number of bytes, or a text with a unit: `"64KiB"` or `"64k"`, `"2MiB"` or `"2M"`; 1k is 1,024 bytes. A
+  time is a text with a unit: `"500ms"`, `"30s"`, `"5m"`, `"1h"`. Tokens are a number, or a text with k (1,000) or M:
+  `"500k"`. Items of a list are separated by commas in a variable; the flag is repeated.
 - A boolean flag is written `--access-log` or `--access-log=false`.
 - Secrets are given in variables or in files whose names are options. `garth.toml` must not contain them, no flag takes
   them, and they are never printed. A secret and its file follow the order above; setting both as variables is an error.

@@ -114,6 +114,10 @@ fn bind_all(listen: &[String], is_default: bool, backlog: u32) -> Result<(Vec<Tc
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return Err(Failure::Usage(format!("{address}: not HOST:PORT")));
             }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let error = io::Error::new(error.kind(), format!("{error}; choose another with --listen"));
+                return Err(Failure::host(Path::new(address))(error));
+            }
             Err(error) => return Err(Failure::host(Path::new(address))(error)),
         }
     }

@@ -198,7 +198,7 @@ fn server_starts_with_only_its_file() {
 }
 
 #[test]
-fn json_log_format_logs_objects() {
+fn json_access_log_has_strings_and_numbers() {
     let garth = Garth::new();
     configure(&garth, "log_format = \"json\"\naccess_log = true\n");
     let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
@@ -209,4 +209,7 @@ fn json_log_format_logs_objects() {
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let access = lines.iter().find(|line| line["target"] == "garth_server::access").expect("the request");
     assert_eq!((&access["status"], &access["level"]), (&json!(404), &json!("INFO")));
+    let texts = ["path", "method", "key"].map(|field| &access[field]);
+    assert_eq!(texts, [&json!("/no"), &json!("GET"), &json!("-")], "{access}");
+    assert!(access["duration_us"].is_u64() && access["bytes"].is_u64(), "{access}");
 }

@@ -38,6 +38,8 @@ fn reading_verbs_show_all_accounts() {
     );
     let error = garth.fails(2, &["grep", "--operator", "tea", "/accounts"]);
     assert!(error.contains("one account"), "{error}");
+    let total = garth.json(&["du", "--operator", "/accounts/acme"]);
+    assert_eq!((total["path"].as_str(), total["files"].as_u64()), (Some("/accounts/acme"), Some(1)));
     garth.fails(3, &["cat", "--operator", "/notes/tea.md"]);
     garth.fails(3, &["ls", "--operator", "/accounts/none"]);
 }

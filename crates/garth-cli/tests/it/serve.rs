@@ -270,6 +270,15 @@ fn access_log_has_no_secrets() {
 }
 
 #[test]
+fn taken_port_names_the_option() {
+    let garth = Garth::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let error = garth.fails(4, &["serve", "--listen", &address]);
+    assert!(error.contains("; choose another with --listen"), "{error}");
+}
+
+#[test]
 fn access_log_has_sizes_of_downloads() {
     let garth = Garth::new();
     let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json", "--access-log"]);

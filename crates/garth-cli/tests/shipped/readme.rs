@@ -191,7 +191,6 @@ fn readme_commands_work_in_order() {
 #[test]
 fn commands_of_audiences_page_work() {
     let (dir, page) = (clone(), "docs/specs/audiences.md");
-    fs::write(dir.path().join("notes.md"), "what the channel agreed on\n").expect("a file");
     let blocks = blocks_of(page, "sh");
     assert!(blocks.len() >= 2, "{blocks:?}");
     for block in &blocks {

@@ -178,7 +178,7 @@ impl OperatorTree {
     async fn only_account(&self) -> Result<Opened> {
         match &self.only {
             Some(account) => self.open_account(account).await,
-            None => Err(several()),
+            None => Err(no_log()),
         }
     }
 
@@ -299,6 +299,11 @@ fn read_only() -> Error {
 fn several() -> Error {
     let message = "accounts are searched and followed one by one: name paths of one account, such as \
                    /accounts/acme";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+fn no_log() -> Error {
+    let message = "this call needs the log of one account; use a key of that account";
     Error::new(ErrorKind::Unsupported, message)
 }
 

@@ -14,6 +14,10 @@ use crate::model::json_flaw;
 /// Largest file that is checked as a whole, 16 MiB: a commit holds it in memory.
 pub const MAX_WHOLE: u64 = 16 << 20;
 
+/// Reason for refusing a change of a path in a session.
+pub(super) const NOT_IN_SESSIONS: &str = "cannot be written in a session; use a caller outside of sessions, \
+                                          such as an API key that is bound to nothing";
+
 /// Reason for refusing a change of an append-only file.
 pub(super) const APPEND_ONLY_REFUSED: &str = "is append-only: a rule only lets it grow at its end";
 

@@ -1,5 +1,6 @@
 //! Violations by a write that need no content: of paths that stay as they are, and of limits on sizes.
 
+use super::constraint::NOT_IN_SESSIONS;
 use super::{Constraint, MAX_WHOLE, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Author;
@@ -15,7 +16,7 @@ pub fn foresee(rules: &Rules, path: &TreePath, size: u64, author: &Author) -> Re
         let constraint = rule.constraint();
         let reason = match constraint {
             _ if !constraint.binds(author.key.as_deref(), author.class.as_deref()) => continue,
-            Constraint::NotInSessions => "can only be read in a session".to_owned(),
+            Constraint::NotInSessions => NOT_IN_SESSIONS.to_owned(),
             Constraint::ReadOnly { .. } => "is read-only by a rule".to_owned(),
             Constraint::MaxSize(most) if size > *most => {
                 format!("may have at most {most} bytes by a rule; it would have {size} or more")

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::constraint::{APPEND_ONLY_REFUSED, Constraint, SYMLINK_REFUSED};
+use super::constraint::{APPEND_ONLY_REFUSED, Constraint, NOT_IN_SESSIONS, SYMLINK_REFUSED};
 use super::content_check::ContentCheck;
 use super::effects::CommitEffects;
 use super::json_check::JsonCheck;
@@ -298,7 +298,7 @@ impl<'a, L: JudgedState> Judging<'a, L> {
             let changed = |ino: &Ino| touched.written.contains_key(ino) || touched.attributes.contains(ino);
             let breaks = !same || fate.now.is_some_and(|(ino, _)| changed(&ino));
             let why = match rule.constraint {
-                Constraint::NotInSessions => "can only be read in a session",
+                Constraint::NotInSessions => NOT_IN_SESSIONS,
                 _ => "is read-only by a rule",
             };
             return Ok(breaks.then(|| why.to_owned()));

@@ -174,5 +174,5 @@ fn frames<'b>(
 }
 
 fn too_large() -> Refusal {
-    Refusal::too_large(usize::try_from(MAX_MEDIA).unwrap_or(usize::MAX), None)
+    Refusal::too_large(usize::try_from(MAX_MEDIA).unwrap_or(usize::MAX), "")
 }

@@ -91,11 +91,6 @@ impl Opened<'_> {
         Ok(self.grounds.media()?.once(self.call.once.clone()))
     }
 
-    /// Returns true for the tree of an identity, and false for the account itself.
-    pub(super) fn is_of_identity(&self) -> bool {
-        self.grounds.identity().is_some()
-    }
-
     /// Returns the files of the identity, or of the account for a free key that names nobody.
     pub(super) async fn files(&self) -> Result<Arc<dyn FileSystem>, Refusal> {
         self.grounds.tree(self.creates).await.map_err(outside)

@@ -17,6 +17,8 @@ use crate::wire;
 
 /// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
+/// Fields by which a call names an identity itself. The key-value API has none of them.
+const IDENTITY: [&str; 6] = ["agent", "user", "key", "chat", "class", "session"];
 
 fields! {
     /// Finds the texts that best match a question: by default, the values of an agent that were put with
@@ -54,8 +56,8 @@ pub(super) async fn search(
     call: &Call<'_>,
     fields: SearchFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    // Clients of the key-value API alone get an answer without further fields.
-    if !fields.asks_for_more() && !opened.is_of_identity() {
+    // Clients of the key-value API alone get an answer without further fields, also with a bound key.
+    if !fields.asks_for_more() && !names_somebody(call) {
         let (path_prefix, tags_any) = (fields.path_prefix.as_deref(), fields.tags_any);
         let search = Search { query: &fields.query, path_prefix, tags_any };
         let kv = opened.key_values()?;
@@ -73,6 +75,11 @@ impl SearchFields<'_> {
         let of_hits = self.per_file.is_some() || self.neighbours.is_some() || self.context.is_some();
         self.within.is_some() || self.kinds.is_some() || of_hits || self.mode.is_some()
     }
+}
+
+/// Returns true if the call names an identity, rather than its key alone.
+fn names_somebody(call: &Call<'_>) -> bool {
+    call.fields.sorted().any(|(name, json)| IDENTITY.contains(&name) && json != "null")
 }
 
 fn asked(call: &Call<'_>, fields: SearchFields<'_>) -> Result<SearchRequest, Refusal> {

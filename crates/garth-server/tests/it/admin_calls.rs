@@ -151,12 +151,22 @@ fn quota_set_over_http_limits_the_next_write() {
     let over = write(&server, "/p/b", "123456").unwrap_err();
     assert_eq!(over.kind(), garth_engine::ErrorKind::QuotaExceeded, "{over}");
     assert_eq!(call(&server, "quotas/remove", &json!({"path": "/p"}))["removed"], true);
-    post(&server, "quotas/remove", &json!({"path": "/p"})).refused(404, "NOT_FOUND");
+    let message = post(&server, "quotas/remove", &json!({"path": "/p"})).refused(404, "NOT_FOUND");
+    assert!(message.contains("this path has no quota"), "{message}");
     write(&server, "/p/b", "123456").unwrap();
     for body in [json!({"path": "/p"}), json!({"path": "p", "max_bytes": 1}), json!({"max_bytes": 1})] {
         let reply = post(&server, "quotas/set", &body);
         assert_eq!(reply.status, 400, "{}", reply.text());
     }
+}
+
+#[test]
+fn refused_put_names_the_quota() {
+    let server = Server::start();
+    call(&server, "quotas/set", &json!({"path": "/agents/default", "max_bytes": 10}));
+    let put = json!({"path": "/long", "value": "x".repeat(100)}).to_string();
+    let message = server.post("put", put).refused(403, "QUOTA_EXCEEDED");
+    assert!(message.starts_with("/agents/default: the quota of 10 bytes"), "{message}");
 }
 
 #[test]

@@ -113,6 +113,13 @@ fn refused_batch_names_the_operation_and_changes_nothing() {
         ),
         (json!({"op": "rm", "path": "b"}), 400, "VALIDATION_ERROR", "b: a path starts with `/`"),
         (json!({"op": "rm", "path": "/none"}), 404, "NOT_FOUND", "/none: "),
+        (
+            json!({"op": "write", "path": "/q/r/s", "text": "x"}),
+            404,
+            "NOT_FOUND",
+            "/q/r/s: the directory /q/r does not exist; set \"parents\": true",
+        ),
+        (json!({"op": "mv", "from": "/none", "to": "/x"}), 404, "NOT_FOUND", "/none: no such file"),
         (json!({"op": "mkdir", "path": "/a"}), 409, "PATH_CONFLICT", "/a: "),
         (json!({"op": "write", "path": "/a", "text": "y", "create": "new"}), 409, "PATH_CONFLICT", "/a: "),
         (json!({"op": "check", "path": "/c", "that": "exists"}), 409, "CONFLICT", "/c: "),
@@ -268,6 +275,11 @@ fn staged_content_is_used_once() {
     let again = server.post("batch", body.to_string());
     assert!((400..500).contains(&again.status), "{}", again.text());
     assert_eq!(read(&server, "/big"), "first second");
+    let mut longer = stage("third");
+    longer["size"] = json!(6);
+    let body = json!({"ops": [{"op": "append", "path": "/big", "staged": longer}]});
+    let message = server.post("batch", body.to_string()).refused(404, "NOT_FOUND");
+    assert!(message.contains("has another size, or belongs to another tree"), "{message}");
 }
 
 #[test]

@@ -312,6 +312,7 @@ fn taken_names_do_not_tell_who_has_them() {
         server.post_as(&ann, "tree/stat", body).refused(403, "FORBIDDEN").replace(chat, "NAME")
     };
     assert_eq!(refused("trip"), refused("gone"));
+    assert!(refused("trip").contains("or name the user who has it"), "{}", refused("trip"));
 }
 
 #[test]
@@ -500,4 +501,53 @@ fn values_of_a_bound_key_stay_below_its_agent() {
     let read = |path: &str| block_on(account.fetch(&TreePath::parse(path).unwrap().into(), range)).unwrap().1;
     assert_eq!(read("/agents/scout/kv/plan.json"), "2");
     assert_eq!(read("/agents/other/kv/plan.json"), "\"annsword\"");
+}
+
+#[test]
+fn bound_key_searches_values_as_others_do() {
+    let server = filled();
+    let key = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let search = |key: &str, body: Value| server.post_as(key, "search", body.to_string()).json();
+    let asked = json!({"query": "valuesword", "path_prefix": "/faq"});
+    let found = search(&key, asked.clone());
+    assert_eq!(found["results"][0]["path"], "/faq/one", "{found}");
+    assert_eq!(found, search(&server.key, with(asked.clone(), &json!({"agent_id": "scout"}))));
+    // A field of the identity selects the other answer.
+    let named = search(&key, with(asked, &json!({"user": "ann"})));
+    assert_eq!(named["results"][0]["kind"], "values", "{named}");
+    let bob = server.bound_key(&json!({"agent": "scout", "user": "bob"}));
+    assert_eq!(search(&bob, json!({"query": "valuesword"})), json!({"results": []}));
+}
+
+#[test]
+fn refused_write_names_complete_path() {
+    let server = filled();
+    let bob = server.bound_key(&json!({"agent": "scout", "user": "bob"}));
+    let headers = format!("authorization: Bearer {bob}\r\n");
+    let path = "/.agent/notes.md";
+    let send = |method: &str| server.request(method, &format!("/v1/fs{path}"), &headers, b"x");
+    let post = |call: &str, ops: Value| server.post_as(&bob, call, json!({"ops": ops}).to_string());
+    for reply in [
+        send("PUT"),
+        send("PATCH"),
+        post("batch", json!([{"op": "write", "path": path, "text": "x"}])),
+        post("batch", json!([{"op": "mkdir", "path": path, "parents": true}])),
+        post("tree/commit", json!([{"write": {"at": {"path": path}, "body": {"bytes": "eA=="}}}])),
+    ] {
+        let message = reply.refused(403, "FORBIDDEN");
+        assert!(message.starts_with("/.agent/notes.md: this caller cannot write here; "), "{message}");
+    }
+}
+
+#[test]
+fn refused_settings_name_a_free_key() {
+    let server = filled();
+    let ann = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let headers = format!("authorization: Bearer {ann}\r\n");
+    let reply = server.request("PUT", "/v1/fs/.agent/settings.json", &headers, b"{}");
+    let message = reply.refused(400, "RULE_VIOLATION");
+    assert!(
+        message.contains("cannot be written in a session") && message.contains("bound to nothing"),
+        "{message}"
+    );
 }

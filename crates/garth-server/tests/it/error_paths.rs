@@ -25,7 +25,7 @@ fn failing_calls() -> Vec<(&'static str, Value, &'static str)> {
         ("tree/history", json!({"path": none}), none),
         ("tree/blame", json!({"path": none}), none),
         ("tree/grep", json!({"path": none, "expressions": ["tea"]}), none),
-        ("tree/diff", json!({"path": none}), none),
+        ("tree/diff", json!({"path": none, "other": none}), none),
         ("tree/edit", json!({"path": none, "old": "tea", "new": "milk"}), none),
         ("tree/edit", json!({"path": file, "old": "milk", "new": "tea"}), file),
         ("tree/edit", json!({"path": file, "old": "tea", "new": "x", "if_version": "ver_1-1"}), file),

@@ -420,7 +420,7 @@ fn directories_are_listed_elsewhere_and_removed_on_request() {
     send(&server, "DELETE", "/dir", "", b"").refused(404, "NOT_FOUND");
     put(&server, "/file", b"x");
     send(&server, "PUT", "/file/below", "", b"x").refused(409, "PATH_CONFLICT");
-    send(&server, "DELETE", "/?recursive=true", "", b"").refused(409, "CONFLICT");
+    send(&server, "DELETE", "/?recursive=true", "", b"").refused(409, "PATH_CONFLICT");
 }
 
 #[test]

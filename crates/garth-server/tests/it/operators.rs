@@ -161,6 +161,25 @@ fn calls_across_accounts_are_unsupported() {
 }
 
 #[test]
+fn calls_on_the_log_ask_for_a_key() {
+    let world = World::new();
+    for (call, body) in
+        [("tree/head", json!({})), ("tree/diff", json!({"path": "/accounts/acme", "from": "1h"}))]
+    {
+        let message = world.post(call, &body).refused(501, "UNSUPPORTED");
+        assert!(message.contains("use a key of that account"), "{call}: {message}");
+    }
+}
+
+#[test]
+fn operator_counts_files_of_one_account() {
+    let world = World::new();
+    let counted = world.ok("tree/du", &json!({"path": "/accounts/acme/notes"}));
+    let total = &counted["items"][0];
+    assert_eq!((&total["path"], &total["files"]), (&json!("/accounts/acme/notes"), &json!(1)), "{counted}");
+}
+
+#[test]
 fn answers_say_what_several_accounts_share() {
     let world = World::new();
     let items = |accounts: &[&str]| {

@@ -134,7 +134,25 @@ impl Files<'_> {
             Err(error) if error.is(ErrorKind::Conflict) => {
                 Err(with_current_version(self.fs, &conditions, error).await)
             }
+            Err(error) if error.is(ErrorKind::NotFound) => Err(self.naming_directory(request, error).await),
             done => done,
+        }
+    }
+
+    /// Names the missing directory of a new path, if a batch failed for it.
+    async fn naming_directory(&self, request: &BatchRequest, error: Error) -> Error {
+        let Some(path) = error.path() else { return error };
+        let lacks = |line: &BatchLine| line.lacks_parents() && line.path() == path.as_str();
+        if !request.lines.iter().any(lacks) {
+            return error;
+        }
+        let Some(dir) = path.parent() else { return error };
+        match self.fs.stat(&At::Path(dir.clone())).await {
+            Err(missing) if missing.is(ErrorKind::NotFound) => {
+                let message = format!("the directory {dir} does not exist; set \"parents\": true");
+                Error::at(ErrorKind::NotFound, path, message)
+            }
+            _ => error,
         }
     }
 }

@@ -104,6 +104,11 @@ impl BatchLine {
         self.operation.creates()
     }
 
+    /// Returns true if the operation creates a path, but no directories above it.
+    pub(super) fn lacks_parents(&self) -> bool {
+        self.operation.lacks_parents()
+    }
+
     /// Returns true for a `check`, which changes nothing.
     pub fn is_check(&self) -> bool {
         matches!(self.operation, Operation::Check { .. })

@@ -54,6 +54,21 @@ impl Operation {
         }
     }
 
+    /// Returns true if the operation creates a path, but no directories above it.
+    pub(super) fn lacks_parents(&self) -> bool {
+        match self {
+            Self::Write { create, parents, .. } | Self::Append { create, parents, .. } => {
+                *create != Create::Never && !parents
+            }
+            Self::Mkdir { parents, .. }
+            | Self::Mv { parents, .. }
+            | Self::Cp { parents, .. }
+            | Self::Ln { parents, .. }
+            | Self::Symlink { parents, .. } => !parents,
+            Self::Rm { .. } | Self::Set { .. } | Self::Check { .. } => false,
+        }
+    }
+
     /// Returns true if the operation can be the first one in a tree. Others need an existing path.
     pub(super) fn creates(&self) -> bool {
         match self {

@@ -89,8 +89,7 @@ impl<'a> Tree<'a> {
     /// Checks that a name may be created at a path.
     pub(super) fn check_creatable(&self, path: &TreePath) -> Result<()> {
         if self.within.is_excluded(path) {
-            let message = "the name is reserved";
-            return Err(Error::at(ErrorKind::AccessDenied, path, message));
+            return Err(Error::closed(path));
         }
         if self.within.contains(path) { Ok(()) } else { Err(Error::not_found(path)) }
     }

@@ -106,8 +106,7 @@ impl Scratch<'_> {
     pub(super) fn creatable_path(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named(at)?;
         if self.within.is_excluded(&path) {
-            let message = "the name is reserved";
-            return Err(Error::at(ErrorKind::AccessDenied, &path, message));
+            return Err(Error::closed(&path));
         }
         if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
     }

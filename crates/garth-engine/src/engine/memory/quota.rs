@@ -44,7 +44,7 @@ impl MemoryFs {
     /// As that method.
     pub fn remove_quota(&self, path: &TreePath) -> Result<()> {
         let removed = self.write().quotas.remove(path);
-        removed.map(drop).ok_or_else(|| Error::at(ErrorKind::NotFound, path, "has no quota"))
+        removed.map(drop).ok_or_else(|| Error::at(ErrorKind::NotFound, path, "this path has no quota"))
     }
 }
 

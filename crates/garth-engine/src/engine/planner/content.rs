@@ -242,7 +242,8 @@ impl<R: Rows> Planner<'_, R> {
             Body::Bytes(bytes) => chunks(bytes, cuts).map(|(data, dedup)| self.chunk(data, dedup)).collect(),
             Body::Staged(staged) => {
                 let unknown = || {
-                    let message = "no such staged body: it was used already (copy the file instead) or has been removed";
+                    let message = "no such staged body: it was used already (copy the file instead), has been \
+                                   removed, has another size, or belongs to another tree";
                     Error::new(ErrorKind::NotFound, message)
                 };
                 // A body gives its references to chunks to the file that uses it. A second use would need

@@ -216,8 +216,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(path);
         }
         if self.within.is_excluded(&path) {
-            let message = "this name is reserved; use another one";
-            return Err(Error::at(ErrorKind::AccessDenied, &path, message));
+            return Err(Error::closed(&path));
         }
         Err(Error::not_found(&path))
     }

@@ -236,8 +236,7 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
         Access::Create | Access::Replace | Access::Exchange
             if mount.within.is_excluded(&mount.parts.of(path).at) =>
         {
-            let message = "this name is reserved; use another one";
-            return Err(Error::at(ErrorKind::AccessDenied, path, message));
+            return Err(Error::closed(path));
         }
         Access::Read | Access::Snapshot | Access::Write | Access::Link | Access::Create => return Ok(()),
         Access::ReadTree | Access::ReadPast if !mount.parts.has_below(path) => return Ok(()),
@@ -296,6 +295,10 @@ async fn missing<'a>(mount: &'a Mount, place: &Place<'_>, access: Access) -> Res
     let Some(needed) = needed.filter(|path| mount.parts.leads(path) && !mount.parts.is_point(path)) else {
         return Ok(None);
     };
+    // Creating the directory would fail with its path. Without it, the part refuses the complete path.
+    if needed != *path && mount.within.is_excluded(&needed) {
+        return Ok(None);
+    }
     let part = mount.parts.of(&needed);
     let below = part.down(&needed)?;
     match mount.fs(part)?.stat(&At::Path(below.clone())).await {

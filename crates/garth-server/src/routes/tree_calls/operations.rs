@@ -105,7 +105,8 @@ impl<'a> FoundPath<'a> {
 }
 
 fields! {
-    /// Compares two states of a path, or two paths, with everything below them.
+    /// Compares two states of a path, or two paths, with everything below them. One of `from`, `to` and
+    /// `other` is required.
     pub(crate) struct DiffFields<'a> {
         /// Path; of two, the older side.
         path: Cow<'a, str> = string_of("path");
@@ -137,6 +138,10 @@ pub(in crate::routes) async fn diff(
                 return Err(Refusal::cursor());
             };
             (moment_from(from)?, moment_from(to)?, Some(after.to_owned()))
+        }
+        None if fields.other.is_none() && fields.from.is_none() && fields.to.is_none() => {
+            let message = "give \"from\", \"to\" or \"other\": the newest state does not differ from itself";
+            return Err(Refusal::validation(message));
         }
         None => {
             let from = call.moment_of(fields.from.as_deref()).await?;

@@ -203,7 +203,9 @@ fn missing_nodes_are_not_found() {
     world.post("list", &json!({"path": "/bin"})).refused(409, "PATH_CONFLICT");
     world.post("fetch", &json!({"path": "/notes"})).refused(409, "PATH_CONFLICT");
     world.post("edit", &json!({"path": "/none", "old": "a", "new": "b"})).refused(404, "NOT_FOUND");
-    world.post("diff", &json!({"path": "/none"})).refused(404, "NOT_FOUND");
+    world.post("diff", &json!({"path": "/none", "other": "/none"})).refused(404, "NOT_FOUND");
+    let message = world.post("diff", &json!({"path": "/notes"})).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains("give \"from\", \"to\" or \"other\""), "{message}");
     assert_eq!(world.ok("glob", &json!({"pattern": "/none/*"}))["items"], json!([]));
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn set(
 /// Removes the quota of a path.
 pub(crate) fn remove(conn: &Connection, registry: &Registry, path: &TreePath) -> DbResult<()> {
     if !quotas::remove(conn, path)? {
-        return Err(Error::at(ErrorKind::NotFound, path, "has no quota").into());
+        return Err(Error::at(ErrorKind::NotFound, path, "this path has no quota").into());
     }
     control::changed(conn, registry)
 }
