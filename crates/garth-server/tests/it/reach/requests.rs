@@ -391,7 +391,8 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             vec![look(json!({"path": key("kept"), "value": value, "searchable": true}))]
         }
         "put-many" => {
-            let item = json!({"path": key("kept"), "value": Closed.canary(), "searchable": true});
+            // An error names the key.
+            let item = json!({"path": "/plain", "value": Closed.canary(), "searchable": true});
             vec![look(json!({"items": [item]}))]
         }
         "get" | "history" => vec![look(json!({"path": key("kept")}))],
