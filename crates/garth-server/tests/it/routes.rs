@@ -108,7 +108,7 @@ fn errors_quote_little_of_long_fields() {
     let server = Server::start();
     let (text, long_path) = ("k".repeat(900 << 10), format!("/{}", "k".repeat(900 << 10)));
     let (mut sent, mut refused) = (0, 0);
-    for call in json_calls() {
+    for call in json_calls().filter(|call| call.max_body >= 1 << 20) {
         let fields = call.fields.iter().filter(|field| field.words.is_empty());
         for field in fields.filter(|field| field.r#type == "string" || field.items == "string") {
             let name = field.name;
