@@ -87,6 +87,9 @@ pub(super) async fn put_many(
     call: &Call<'_>,
     fields: PutManyFields<'_>,
 ) -> Result<Bytes, Refusal> {
+    if fields.items.is_empty() {
+        return Err(Refusal::validation(format!("\"items\" must have 1 to {MAX_PUTS} values")));
+    }
     let items = fields.items.iter().enumerate();
     let items = items.map(|(at, item)| PutFields::of_item(item).map_err(|refusal| in_item(at, refusal)));
     let items = items.collect::<Result<Vec<_>, _>>()?;
