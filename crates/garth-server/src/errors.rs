@@ -141,11 +141,20 @@ impl fmt::Display for KeyEnded {
 
 impl std::error::Error for KeyEnded {}
 
+/// Limit on the bytes of a message. What a message quotes may be as long as the body of the request.
+const MAX_MESSAGE: usize = 2 << 10;
+/// Bytes of the start of a longer message that are kept. The rest of the limit is for its end, which has the
+/// advice.
+const MESSAGE_START: usize = 1500;
+/// Mark of the part that is left out of a longer message.
+const LEFT_OUT: &str = " ... ";
+
 /// Request that failed, with the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
+    /// At most [`MAX_MESSAGE`] bytes.
     pub(crate) message: String,
     /// Additional header of the response.
     header: Option<(&'static str, Cow<'static, str>)>,
@@ -158,12 +167,12 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        let (status, message) = (code.parts().1, message.into());
+    pub(crate) fn new<'m>(code: Code, message: impl Into<Cow<'m, str>>) -> Self {
+        let (status, message) = (code.parts().1, bounded(message.into()));
         Self { status, code, message, header: None, path: None, cause: None, account: None }
     }
 
-    pub(crate) fn validation(message: impl Into<String>) -> Self {
+    pub(crate) fn validation<'m>(message: impl Into<Cow<'m, str>>) -> Self {
         Self::new(Code::Validation, message)
     }
 
@@ -272,10 +281,22 @@ impl Refusal {
     pub(crate) fn naming_path(mut self) -> Self {
         let path = self.path.take();
         // The messages of other failures are written here, or name the path already.
-        if let Some(path) = path.filter(|_| self.status.is_client_error()) {
-            self.message = format!("{path}: {}", self.message);
+        match path.filter(|_| self.status.is_client_error()) {
+            Some(path) => self.about(path),
+            None => self,
         }
-        self
+    }
+
+    /// Puts the subject of the failure before the message.
+    pub(crate) fn about(self, subject: impl fmt::Display) -> Self {
+        let message = bounded(Cow::Owned(format!("{subject}: {}", self.message)));
+        Self { message, ..self }
+    }
+
+    /// Puts advice after the message.
+    pub(crate) fn advising(self, advice: &str) -> Self {
+        let message = bounded(Cow::Owned(format!("{}; {advice}", self.message)));
+        Self { message, ..self }
     }
 
     /// Forgets the path, which is that of another tree than the tree of the call.
@@ -448,7 +469,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
     }
     // Only these messages are written for clients. Others may name files of the host.
     let message = match kind {
-        ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => message.to_owned(),
+        ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => bounded(Cow::Borrowed(message)),
         _ if code == Code::Unavailable => Refusal::unavailable().message,
         _ => Refusal::internal().message,
     };
@@ -463,6 +484,16 @@ fn for_clients(message: &str) -> Cow<'_, str> {
         )),
         None => Cow::Borrowed(message),
     }
+}
+
+/// Returns a message of at most [`MAX_MESSAGE`] bytes: the start and the end of a longer one.
+fn bounded(message: Cow<'_, str>) -> String {
+    if message.len() <= MAX_MESSAGE {
+        return message.into_owned();
+    }
+    let end = message.len() - (MAX_MESSAGE - MESSAGE_START - LEFT_OUT.len());
+    let start = &message[..message.floor_char_boundary(MESSAGE_START)];
+    [start, &message[message.ceil_char_boundary(end)..]].join(LEFT_OUT)
 }
 
 /// Returns an error and all of its causes as one text.

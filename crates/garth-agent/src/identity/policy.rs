@@ -94,13 +94,14 @@ impl AccessPolicy {
     /// `InvalidArgument` for the first invalid value.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(owner) = self.owner.as_deref().filter(|owner| *owner != EVERY_USER) {
-            check_user(owner)?;
+            check_user(owner).map_err(|error| Error::invalid(format!("\"owner\": {}", error.message())))?;
         }
         if self.identities.len() > MAX_ENTRIES || self.shared.len() > MAX_ENTRIES {
             return Err(Error::invalid(format!("identities and shared have at most {MAX_ENTRIES} entries")));
         }
         for (part, user) in &self.identities {
-            check_user(user)?;
+            check_user(user)
+                .map_err(|error| Error::invalid(format!("identities: {part}: {}", error.message())))?;
             if part.starts_with("agent:") {
                 let message = format!("identities: {part}: leave `agent:` and the agent's id out");
                 return Err(Error::invalid(message));

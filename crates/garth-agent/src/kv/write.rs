@@ -147,7 +147,7 @@ impl Kv<'_> {
     /// # Errors
     /// - `InvalidPath`, `ReservedPath`: a key is invalid or reserved.
     /// - `TooLarge`: a value is too large, or all are more than 16 MiB together.
-    /// - `PathConflict`: another file or directory occupies the place of a value.
+    /// - `PathConflict`: another file or directory occupies the place of a value, also that of another put.
     /// - `Validation`: the labels exceed the limits of a file, the number of puts is out of range, or a key
     ///   is given twice.
     /// - `IdempotencyMismatch`: the idempotency key was used for another request.
@@ -172,19 +172,7 @@ impl Kv<'_> {
         puts: &[Put<'_>],
         idempotency: Option<&Idempotency>,
     ) -> KvResult<Commit> {
-        let file_of = |put: &Put<'_>| self.file_of(put).map_err(|error| error.about(put.path));
-        let files = puts.iter().map(file_of).collect::<KvResult<Vec<_>>>()?;
-        if !(1..=MAX_PUTS).contains(&files.len()) {
-            return Err(KvError::validation(format!("one commit takes 1 to {MAX_PUTS} values")));
-        }
-        let mut seen = BTreeSet::new();
-        if let Some((put, _)) = puts.iter().zip(&files).find(|(_, file)| !seen.insert(*file)) {
-            return Err(KvError::validation("a key is given twice; give each key once").about(put.path));
-        }
-        if puts.iter().map(|put| put.value.get().len()).sum::<usize>() > MAX_INLINE_BODY {
-            let message = format!("the values of one commit have at most {MAX_INLINE_BODY} bytes together");
-            return Err(KvError::new(KvCode::TooLarge, message));
-        }
+        let files = self.files_of(puts)?;
         // Empty directories (their values expired) to remove first.
         let mut cleared = BTreeMap::new();
         // Each failed attempt is one in which another writer has created or removed a value.
@@ -344,6 +332,25 @@ impl Kv<'_> {
         (lowering.raise(home.id, file).as_ref() == Some(file)).then_some(home.within)
     }
 
+    /// Checks the puts of one commit and returns the files of their values.
+    fn files_of(&self, puts: &[Put<'_>]) -> KvResult<Vec<TreePath>> {
+        let file_of = |put: &Put<'_>| self.file_of(put).map_err(|error| error.about(put.path));
+        let files = puts.iter().map(file_of).collect::<KvResult<Vec<_>>>()?;
+        if !(1..=MAX_PUTS).contains(&files.len()) {
+            return Err(KvError::validation(format!("one commit takes 1 to {MAX_PUTS} values")));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((put, _)) = puts.iter().zip(&files).find(|(_, file)| !seen.insert(*file)) {
+            return Err(KvError::validation("a key is given twice; give each key once").about(put.path));
+        }
+        check_apart(puts, &files)?;
+        if puts.iter().map(|put| put.value.get().len()).sum::<usize>() > MAX_INLINE_BODY {
+            let message = format!("the values of one commit have at most {MAX_INLINE_BODY} bytes together");
+            return Err(KvError::new(KvCode::TooLarge, message));
+        }
+        Ok(files)
+    }
+
     /// Checks a put and returns the file of its value.
     fn file_of(&self, put: &Put<'_>) -> KvResult<TreePath> {
         let key = Key::parse_value(put.path)?;
@@ -455,6 +462,25 @@ impl Kv<'_> {
         };
         KvError::caused(KvCode::PathConflict, message, error)
     }
+}
+
+/// Refuses puts of which one needs a directory where another one writes its file, such as `/x.json/y` and
+/// `/x`. Each attempt would take the work of the other one for that of another writer.
+fn check_apart(puts: &[Put<'_>], files: &[TreePath]) -> KvResult<()> {
+    let mut placed: Vec<_> = files.iter().zip(puts).collect();
+    // Everything below a path follows it directly.
+    placed.sort_by(|(one, _), (other, _)| one.segments().cmp(other.segments()));
+    for ((file, above), (other, below)) in placed.iter().zip(placed.iter().skip(1)) {
+        if other.is_within(file) {
+            let message = format!(
+                "`{}` and `{}` exclude each other: the value of the first is in the way of the second; put \
+                 one of them",
+                above.path, below.path
+            );
+            return Err(KvError::new(KvCode::PathConflict, message).about(above.path));
+        }
+    }
+    Ok(())
 }
 
 fn remove_directory(path: TreePath) -> Op {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::handle::Workspace;
 use crate::boxed;
+use crate::identity::AccessPolicy;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::settings::{SETTINGS, Settings};
@@ -106,6 +107,8 @@ impl Workspace<'_> {
     }
 
     async fn init_once(&self, options: &Init) -> Result<Initialized> {
+        // Before it is part of a text, whose errors name the file.
+        AccessPolicy { owner: options.owner.clone(), ..AccessPolicy::default() }.check()?;
         let settings = pretty(&Settings {
             time_zone: Some(options.time_zone.name().to_owned()),
             owner: options.owner.clone(),

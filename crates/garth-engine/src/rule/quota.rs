@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::model::quota::{MAX_COUNTED, Quota, Usage};
+use crate::path::{SYSTEM, TreePath};
 
 /// Usage below a path that a commit would leave, before it is known whether that can be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +65,14 @@ struct Exceeded {
     allowed: u64,
 }
 
-/// Refuses a commit that would exceed some quotas. `counted` is in the order of paths. The first quota
-/// `within` the caller's reach is named, and none if there is none.
+/// Returns true if a caller reaches all that a quota of a path counts, so that it may know the usage.
+fn is_known(within: &Within, path: &TreePath) -> bool {
+    // Garth's own directory is out of reach for everybody, and tells nothing of anybody.
+    within.contains(path) && within.exclusions_below(path).all(|hidden| hidden.as_str() == SYSTEM)
+}
+
+/// Refuses a commit that would exceed some quotas. `counted` is in the order of paths. The first quota of
+/// which everything is `within` the caller's reach is named, and none if there is none.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -73,7 +80,7 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
     let mut refused = Ok(());
     for (quota, after) in counted {
         let Some(Exceeded { what, used, after, allowed }) = exceeded(quota, after) else { continue };
-        if within.contains(&quota.path) {
+        if is_known(within, &quota.path) {
             let more = after - i128::from(used);
             let message = format!(
                 "the quota of {allowed} {what} does not allow {more} more: {used} are used; \
@@ -82,7 +89,8 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
             return Err(Error::at(ErrorKind::QuotaExceeded, &quota.path, message));
         }
         // The usage of others, and its place, are not the caller's to know.
-        let message = "a quota above this view is exhausted; remove something, or have it raised";
+        let message = "a quota that also counts files out of this caller's reach is exhausted; remove \
+                       something, or have it raised";
         // Not returned yet: a quota within reach may follow, which is named instead.
         refused = Err(Error::new(ErrorKind::QuotaExceeded, message));
     }
@@ -160,7 +168,6 @@ impl Quotas {
 mod tests {
     use super::*;
     use crate::model::quota::Limits;
-    use crate::path::TreePath;
 
     fn path(path: &str) -> TreePath {
         TreePath::parse(path).unwrap()
@@ -216,6 +223,33 @@ mod tests {
         assert_eq!((error.kind(), error.path()), (ErrorKind::QuotaExceeded, None));
         // Numbers would reveal the usage of others.
         assert!(!error.message().contains(|letter: char| letter.is_ascii_digit()), "{error}");
+    }
+
+    #[test]
+    fn quota_over_hidden_paths_is_not_named() {
+        let limits = Limits::default().bytes(10);
+        let quotas = ["/", "/a", "/a/b"].map(|at| quota(at, limits, Usage { bytes: 7, entries: 1 }));
+        let named = |within: &Within| {
+            let error = refuse(within, quotas.iter().map(|quota| (quota, count(11, 1)))).unwrap_err();
+            let has_numbers = error.message().contains(|letter: char| letter.is_ascii_digit());
+            assert_eq!(has_numbers, error.path().is_some(), "{error}");
+            error.path().map(|path| path.as_str().to_owned())
+        };
+        let all = Within::everything();
+        for (hidden, first) in [
+            ("/z", Some("/a")),
+            ("/a/z", Some("/a/b")),
+            ("/a/b/z", None),
+            ("/a/b", None),
+            ("/a", None),
+            // Hidden from everybody.
+            (SYSTEM, Some("/")),
+        ] {
+            assert_eq!(named(&all.without([path(hidden)])).as_deref(), first, "{hidden}");
+        }
+        // An island is known, the parts around it are not.
+        let island = all.without([path("/a")]).with([path("/a/b")]);
+        assert_eq!(named(&island).as_deref(), Some("/a/b"));
     }
 
     #[test]

@@ -74,3 +74,29 @@ fn only_slow_bodies_time_out_for_their_clients() {
     let interrupted = Refusal::from(Error::new(ErrorKind::TimedOut, "the read took too long"));
     assert_eq!(interrupted.code, Code::Unavailable);
 }
+
+#[test]
+fn messages_are_cut_in_the_middle() {
+    for letter in ["k", "\u{e9}", "\u{1f980}"] {
+        for pad in ["", "x", "xx", "xxx"] {
+            let long = format!("{pad}{}", letter.repeat(1 << 20));
+            let refusal = Refusal::validation(format!("\"{long}\" is wrong; send another"));
+            let steps = [
+                refusal.clone(),
+                refusal.clone().about(&long),
+                refusal.clone().advising(&long),
+                refusal.about("\"items[7]\""),
+            ];
+            for cut in &steps {
+                let length = cut.message.len();
+                assert!(length <= MAX_MESSAGE && length + 8 > MAX_MESSAGE, "{length}");
+                assert!(cut.message.contains(LEFT_OUT), "{}", cut.message);
+            }
+            assert!(steps[0].message.starts_with(&format!("\"{pad}{letter}")), "{}", steps[0].message);
+            assert!(steps[0].message.ends_with("\" is wrong; send another"), "{}", steps[0].message);
+            assert!(steps[3].message.starts_with("\"items[7]\": "), "{}", steps[3].message);
+        }
+    }
+    let most = "k".repeat(MAX_MESSAGE);
+    assert_eq!(Refusal::validation(&*most).message, most);
+}

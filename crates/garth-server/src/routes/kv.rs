@@ -87,6 +87,9 @@ pub(super) async fn put_many(
     call: &Call<'_>,
     fields: PutManyFields<'_>,
 ) -> Result<Bytes, Refusal> {
+    if fields.items.is_empty() {
+        return Err(Refusal::validation(format!("\"items\" must have 1 to {MAX_PUTS} values")));
+    }
     let items = fields.items.iter().enumerate();
     let items = items.map(|(at, item)| PutFields::of_item(item).map_err(|refusal| in_item(at, refusal)));
     let items = items.collect::<Result<Vec<_>, _>>()?;
@@ -105,9 +108,8 @@ impl<'a> PutFields<'a> {
 }
 
 /// Names the item that a refusal is about, by its number from 0.
-fn in_item(at: usize, mut refusal: Refusal) -> Refusal {
-    refusal.message = format!("\"items[{at}]\": {}", refusal.message);
-    refusal
+fn in_item(at: usize, refusal: Refusal) -> Refusal {
+    refusal.about(format_args!("\"items[{at}]\""))
 }
 
 /// Returns the refusal of an error of a call with several keys, which names the key at fault.
@@ -121,13 +123,13 @@ fn about_key(error: KvError) -> Refusal {
 }
 
 /// Names the key that a refusal is about, unless its message does.
-fn naming(key: &str, mut refusal: Refusal) -> Refusal {
+fn naming(key: &str, refusal: Refusal) -> Refusal {
     // A key that is refused for its length may be as long as the body.
     let key = format!("`{}`", key.chars().take(MAX_KEY_CHARS).collect::<String>());
-    if !refusal.message.contains(&key) {
-        refusal.message = format!("{key}: {}", refusal.message);
+    match refusal.message.contains(&key) {
+        true => refusal,
+        false => refusal.about(key),
     }
-    refusal
 }
 
 fields! {

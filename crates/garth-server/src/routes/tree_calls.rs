@@ -25,7 +25,7 @@ use crate::routes::call::Call;
 const MAX_PATHS: usize = 1000;
 
 /// Returns the path at which the tree of a call begins, if there is nothing above it.
-fn top<'c>(call: &'c Call<'_>) -> Option<&'c TreePath> {
+pub(super) fn top<'c>(call: &'c Call<'_>) -> Option<&'c TreePath> {
     call.key.binding.prefix.as_ref()
 }
 

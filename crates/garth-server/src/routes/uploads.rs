@@ -7,27 +7,28 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use garth_agent::files::Files;
-use garth_engine::FileSystem;
 use garth_engine::model::{At, StagedBody};
+use garth_engine::{FileSystem, TreePath};
 use serde_json::{Value, json};
 
 use super::call::Call;
 use super::open::files;
 use super::respond;
 use super::transfer::{expected, incoming};
+use super::tree_calls::top;
 use crate::errors::Refusal;
 use crate::fields::{FieldGroup as _, fields, string_of, tree_path};
 
 fields! {
     /// Stores the request body for a later commit, which names it by its id and size.
     pub(super) struct UploadFields<'a> {
-        /// Path for which the content is meant.
-        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
+        /// Path for which the content is meant. Default: `/`, or the prefix of the key.
+        path: Option<Cow<'a, str>> = string_of("path");
     }
 }
 
 pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response, Refusal> {
-    let path = tree_path(&UploadFields::read(&call.fields)?.path)?;
+    let path = place(call, UploadFields::read(&call.fields)?.path)?;
     let fs = files(call, true).await?;
     let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
     let content = incoming(call, body).await?;
@@ -42,20 +43,28 @@ fields! {
     pub(super) struct DiscardFields<'a> {
         /// Id of the upload, 32 hexadecimal digits.
         id: Cow<'a, str> = string_of("id");
-        /// Path for which the content was meant.
-        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
+        /// Path for which the content was meant. Default: `/`, or the prefix of the key.
+        path: Option<Cow<'a, str>> = string_of("path");
     }
 }
 
 /// Discards an upload. No reader has seen it, and a repeat does nothing, so the call needs no record.
 pub(super) async fn discard(
     fs: &Arc<dyn FileSystem>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: DiscardFields<'_>,
 ) -> Result<Value, Refusal> {
-    let (id, at) = (id(&fields.id)?, At::Path(tree_path(&fields.path)?));
+    let (id, at) = (id(&fields.id)?, At::Path(place(call, fields.path)?));
     fs.discard(&at, &StagedBody { id, size: 0 }).await?;
     Ok(json!({"ok": true}))
+}
+
+/// Returns the path of an upload.
+fn place(call: &Call<'_>, path: Option<Cow<'_, str>>) -> Result<TreePath, Refusal> {
+    match path {
+        Some(path) => tree_path(&path),
+        None => Ok(top(call).cloned().unwrap_or_else(TreePath::root)),
+    }
 }
 
 fn id(text: &str) -> Result<u128, Refusal> {

@@ -63,7 +63,7 @@ fn wrong_items_are_named_and_store_nothing() {
     let fine = json!({"path": "/a", "value": 1});
     let both = json!({"path": "/b", "value": 1, "if_version": "ver_1-1", "if_absent": true});
     for (items, code, part) in [
-        (json!([]), "VALIDATION_ERROR", "1 to 1000 values"),
+        (json!([]), "VALIDATION_ERROR", "\"items\" must have 1 to 1000 values"),
         (json!([fine, 1]), "VALIDATION_ERROR", "\"items\" must be an array of at most 1000 objects"),
         (json!(vec![&fine; 1001]), "VALIDATION_ERROR", "\"items\" must be an array of at most 1000 objects"),
         (json!([fine, {"path": "/b"}]), "VALIDATION_ERROR", "\"items[1]\": \"value\" is missing"),
@@ -86,6 +86,9 @@ fn wrong_items_are_named_and_store_nothing() {
     }
     let reserved = json!([fine, {"path": "/sys/b", "value": 1}]);
     assert!(put_many(&server, &reserved).refused(403, "RESERVED_PATH").contains("`/sys`"));
+    let below = json!([{"path": "/x.json/y", "value": 1}, fine, {"path": "/x", "value": 1}]);
+    let message = put_many(&server, &below).refused(409, "PATH_CONFLICT");
+    assert!(message.starts_with("`/x` and `/x.json/y` exclude each other"), "{message}");
     let long = json!([{"path": "/a", "value": "x".repeat(1 << 20)}]);
     put_many(&server, &long).refused(413, "PAYLOAD_TOO_LARGE");
     assert_eq!(head(&server), before);

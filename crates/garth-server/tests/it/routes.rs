@@ -103,6 +103,43 @@ fn moments_are_strings_or_sequences() {
     assert!(tried > 20, "{tried}");
 }
 
+#[test]
+fn errors_quote_little_of_long_fields() {
+    let server = Server::start();
+    let (text, long_path) = ("k".repeat(900 << 10), format!("/{}", "k".repeat(900 << 10)));
+    let (mut sent, mut refused) = (0, 0);
+    for call in json_calls().filter(|call| call.max_body >= 1 << 20) {
+        let fields = call.fields.iter().filter(|field| field.words.is_empty());
+        for field in fields.filter(|field| field.r#type == "string" || field.items == "string") {
+            let name = field.name;
+            let long = if field.of.contains("path") { &long_path } else { &text };
+            let long = if field.r#type == "string" { format!("\"{long}\"") } else { format!("[\"{long}\"]") };
+            let required = call.fields.iter().filter(|other| other.required && other.name != name);
+            let required = required.map(|field| format!("\"{}\":{}", field.name, example(field)));
+            let fields: Vec<String> = required.chain([format!("\"{name}\":{long}")]).collect();
+            let reply = server.post(&path(&call), format!("{{{}}}", fields.join(",")));
+            sent += 1;
+            if reply.status != 200 {
+                assert!(reply.body.len() < 8 << 10, "{} {name}: {} bytes", call.path, reply.body.len());
+                refused += 1;
+            }
+        }
+    }
+    assert!(sent > 100 && refused > 50, "{sent} sent, {refused} refused");
+    let name = "k".repeat(30 << 20);
+    let body = format!("{{\"name\":\"a\",\"key\":\"{name}\",\"messages\":[]}}");
+    let reply = server.post("sessions/append", body);
+    assert!((400..500).contains(&reply.status) && reply.body.len() < 8 << 10, "{}", reply.body.len());
+    for body in [
+        format!("{{\"{half}\":1,\"{half}\":1}}", half = &text[..400 << 10]),
+        format!("{{\"items\":[{{\"path\":\"{text}\",\"value\":1}}]}}"),
+        format!("{{\"items\":[{{\"{text}\":1}}]}}"),
+    ] {
+        let reply = server.post("put-many", body);
+        assert!(reply.status == 400 && reply.body.len() < 8 << 10, "{}", reply.body.len());
+    }
+}
+
 /// Returns a value of the type of a field.
 fn example(field: &FieldReference) -> String {
     match (field.r#type, field.words.first()) {

@@ -8,6 +8,7 @@ on_each_engine! {
     put_keeps_unnamed_attributes,
     failed_condition_reports_the_current_version,
     put_all_is_atomic,
+    put_all_refuses_keys_that_exclude_each_other,
     put_outlasts_writers_that_overtake_it,
     concurrent_puts_and_deletes_all_succeed,
     get_many_reads_one_snapshot,
@@ -112,6 +113,25 @@ async fn put_all_is_atomic(fs: Fs, _: ManualClock) {
     assert_eq!(code(kv(&fs).put_all(&[], None).await), KvCode::Validation);
     let twice = [Put::new("/f", &value), Put::new("/f", &value)];
     assert_eq!(code(kv(&fs).put_all(&twice, None).await), KvCode::Validation);
+}
+
+async fn put_all_refuses_keys_that_exclude_each_other(fs: Fs, _: ManualClock) {
+    let value = RawValue::from_string("1".into()).unwrap();
+    // Refused without an attempt, before which this write would happen.
+    let attempted = Op::write(path("/agents/x/kv/attempted.json"), "0").with_parents();
+    let watched: Fs = Arc::new(Interfering::new(&fs, Call::Commit, 0, vec![attempted]));
+    for keys in [
+        ["/x.json/y", "/x", "/z"],
+        ["/x", "/x-", "/x.json/y"],
+        ["/a/b.json/c/d", "/z", "/a/b"],
+        ["/z", "/a.json/b.json/c", "/a.json/b"],
+    ] {
+        let puts = keys.map(|key| Put::new(key, &value));
+        assert_eq!(code(kv(&watched).put_all(&puts, None).await), KvCode::PathConflict, "{keys:?}");
+    }
+    assert_eq!(get(&fs, "/attempted").await, None);
+    let apart = ["/x", "/x.jsonl/y", "/x/y", "/x.json-/y"].map(|key| Put::new(key, &value));
+    kv(&fs).put_all(&apart, None).await.unwrap();
 }
 
 async fn put_outlasts_writers_that_overtake_it(fs: Fs, _: ManualClock) {

@@ -22,6 +22,9 @@ use crate::rule::projection::{ContentProjection, Keys, kept_keys};
 use crate::sqlite::DbResult;
 use crate::sqlite::patience::Patience;
 
+/// Name that no entry has.
+const NO_NAME: &str = "\0";
+
 /// Bytes of content whose copy takes as long as deriving the keys of one byte. A projection parses its file.
 const COST_OF_KEYS: u64 = 16;
 
@@ -113,6 +116,12 @@ impl Gates {
     /// Returns the gated directories.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &TreePath> {
         self.gates.iter().map(|known| &known.gate.dir)
+    }
+
+    /// Returns a path in each gated directory that names nothing. Without it, a reach is known to lack some
+    /// of the directory.
+    pub(crate) fn holes(&self) -> impl Iterator<Item = TreePath> {
+        self.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME))
     }
 
     /// Returns true for a gated directory and every path below one.

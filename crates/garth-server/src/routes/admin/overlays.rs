@@ -166,11 +166,11 @@ fn refused(error: Error) -> Refusal {
 /// Explains how to resolve a conflict.
 fn unapplied(error: Error) -> Refusal {
     let is_conflict = error.is(ErrorKind::Conflict) && error.path().is_some();
-    let mut refusal = refused(error);
-    if is_conflict {
-        refusal.message.push_str("; \"side\": \"ours\" takes the overlay's side, \"theirs\" the account's");
+    let refusal = refused(error);
+    match is_conflict {
+        true => refusal.advising("\"side\": \"ours\" takes the overlay's side, \"theirs\" the account's"),
+        false => refusal,
     }
-    refusal
 }
 
 fields! {

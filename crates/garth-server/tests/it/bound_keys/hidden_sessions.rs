@@ -161,3 +161,45 @@ fn shared_archives_show_no_empty_directory() {
     assert_eq!(stat("/.agent").status, 200);
     stat("/.agent/sessions").refused(404, "NOT_FOUND");
 }
+
+#[test]
+fn quota_errors_tell_no_size_of_hidden_sessions() {
+    let server = filled();
+    let body = vec![b'x'; 100_001];
+    // The session, the directory of sessions, and all of the audience.
+    for quota in ["/users/ann/agents/scout/session/ann-chat", "/users/ann/agents/scout/session", "/users/ann"]
+    {
+        server.ok("admin/quotas/set", json!({"path": quota, "max_bytes": 100_000}).to_string());
+        for (key, named) in narrower(&server) {
+            let query = if named == json!({}) { "" } else { "agent=scout&user=ann&class=dm" };
+            for (method, target) in [
+                ("POST", "/v1/uploads?path=/.user/session/ann-chat/x&"),
+                ("POST", "/v1/uploads?path=/.user/session/new/x&"),
+                ("PUT", "/v1/fs/.user/session/ann-chat/x?"),
+                ("PUT", "/v1/fs/.user/session/new/x?"),
+                ("PUT", "/v1/fs/.user/x?"),
+            ] {
+                let headers = format!("authorization: Bearer {key}\r\n");
+                let reply = server.request(method, &format!("{target}{query}"), &headers, &body);
+                if reply.status < 400 {
+                    continue;
+                }
+                let message = reply.envelope();
+                assert!(!message.contains("100000") && !message.contains("are used"), "{target}: {message}");
+            }
+        }
+        server.ok("admin/quotas/remove", json!({"path": quota}).to_string());
+    }
+    // The owner sees all of it.
+    let main = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let quota = json!({"path": "/users/ann/agents/scout/session/ann-chat", "max_bytes": 100_000});
+    server.ok("admin/quotas/set", quota.to_string());
+    let headers = format!("authorization: Bearer {main}\r\n");
+    let target = "/v1/uploads?path=/.user/session/ann-chat/x";
+    let message = server.request("POST", target, &headers, &body).refused(403, "QUOTA_EXCEEDED");
+    assert!(message.contains("the quota of 100000 bytes"), "{message}");
+    // It is no place for those who do not see the session.
+    let dm = server.bound_key(&json!({"agent": "scout", "user": "ann", "class": "dm"}));
+    let headers = format!("authorization: Bearer {dm}\r\n");
+    server.request("POST", target, &headers, b"x").refused(403, "FORBIDDEN");
+}

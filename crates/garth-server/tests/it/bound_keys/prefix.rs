@@ -109,3 +109,37 @@ fn prefix_key_finds_and_creates_nothing_elsewhere() {
     assert_eq!(send(&whole, "GET", "/there.md").body, b"x");
     assert_eq!(send(&key, "PUT", "/notes/b.md").status, 201);
 }
+
+#[test]
+fn prefix_key_uploads_for_nothing_elsewhere() {
+    let server = Server::start();
+    server.own("scout", "ann");
+    let mut binding = json!({"agent": "scout", "user": "bob", "chat": "trip"});
+    let whole = server.bound_key(&binding);
+    binding["prefix"] = json!("/notes");
+    let key = server.bound_key(&binding);
+    let put = format!("authorization: Bearer {whole}\r\n");
+    assert_eq!(server.request("PUT", "/v1/fs/notes/a.md", &put, b"x").status, 201);
+    for path in ["/chats/trip/other", "/chats/trip/notes/full", "/chats/trip"] {
+        server.ok("admin/quotas/set", json!({"path": path, "max_bytes": 10}).to_string());
+    }
+    let headers = format!("authorization: Bearer {key}\r\n");
+    let upload =
+        |query: &str, body: &[u8]| server.request("POST", &format!("/v1/uploads{query}"), &headers, body);
+    for path in ["/other/x", "/", "/notes.md", "/.user/x", "/.agent/kv/x"] {
+        for body in [&b"x"[..], b"eleven bytes"] {
+            let message = upload(&format!("?path={path}"), body).refused(404, "NOT_FOUND");
+            assert!(!message.contains("quota"), "{path}: {message}");
+        }
+    }
+    let message = upload("?path=/notes/full/x", b"eleven bytes").refused(403, "QUOTA_EXCEEDED");
+    // The path of the first quota is out of reach, the second one is within.
+    assert!(message.contains("the quota of 10 bytes"), "{message}");
+    let message = upload("", b"eleven bytes").refused(403, "QUOTA_EXCEEDED");
+    assert!(!message.contains("10"), "{message}");
+    let uploaded = upload("", b"x");
+    assert_eq!(uploaded.status, 200, "{}", uploaded.text());
+    let id = uploaded.json()["staged"]["id"].clone();
+    let discarded = server.post_as(&key, "uploads/discard", json!({"id": id}).to_string());
+    assert_eq!(discarded.json(), json!({"ok": true}));
+}

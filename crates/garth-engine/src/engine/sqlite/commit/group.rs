@@ -21,7 +21,7 @@ use crate::engine::sqlite::planner_rows::row_cache::RowCache;
 use crate::engine::sqlite::projections::check_version;
 use crate::engine::sqlite::projections::update::ChangedNodes;
 use crate::engine::sqlite::schema;
-use crate::engine::sqlite::tables::{head, judged_prefixes};
+use crate::engine::sqlite::tables::{head, judged_prefixes, quotas};
 use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Op, Timestamp};
 use crate::rule::Registry;
@@ -217,7 +217,8 @@ impl GroupContext<'_> {
                     // Members of this group may be rolled back.
                     let (control, settled) = (self.control, first);
                     let files = GateFiles { conn, packs: state.packs, control, settled, patience: None };
-                    of_gates = narrowed(&files, reach, batch)?;
+                    let quotas = state.row_cache.quotas(|| quotas::all_of(conn))?;
+                    of_gates = narrowed(&files, reach, &quotas, batch)?;
                     &of_gates
                 }
             };

@@ -13,20 +13,23 @@ use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes};
 use crate::model::{Access, At, Batch, Commit, Ino, Op, Precondition, Seq, VersionId, Within};
 use crate::path::TreePath;
+use crate::rule::quota::Quotas;
 use crate::sqlite::DbResult;
-
-/// Name that no entry has. Left out of each gated directory, so that a batch cannot move, remove or copy the
-/// directory, with hidden entries in it.
-const NO_NAME: &str = "\0";
 
 /// Limit on the names in gated directories that are judged for one address. Other commits wait meanwhile, and
 /// a file can have any number of names.
 const MAX_NAMES: usize = 1000;
 
 /// Returns a batch of a handle with gates, without the entries that they hide from it.
-pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> DbResult<Batch> {
+pub(crate) fn narrowed(
+    files: &GateFiles<'_>,
+    reach: &Reach,
+    quotas: &Quotas,
+    batch: &Batch,
+) -> DbResult<Batch> {
     let gates = &*reach.gates;
-    let left_out = gates.directories().map(|dir| TreePath::from_row(dir.key(), NO_NAME)).collect();
+    // So that the batch cannot move, remove or copy a gated directory, with hidden entries in it.
+    let left_out = gates.holes().collect();
     // A batch can also address a gated directory as a child of the one above.
     let above = gates.directories().filter_map(TreePath::parent).filter(|above| !above.is_root());
     let places = Within::new(gates.directories().cloned().chain(above));
@@ -52,6 +55,10 @@ pub(crate) fn narrowed(files: &GateFiles<'_>, reach: &Reach, batch: &Batch) -> D
         if by_client {
             narrowing.condition(at, that)?;
         }
+    }
+    // A file of a visible entry may have a name in a hidden one, whose quota would tell the size of that.
+    for quota in quotas.iter().filter(|quota| gates.cover(&quota.path)) {
+        narrowing.address(&At::Path(quota.path.clone()), MAX)?;
     }
     let narrow = |within: Within| within.without(narrowing.left_out.iter().cloned());
     batch.within = Some(narrow(batch.within.take().unwrap_or_else(|| reach.within.clone())));

@@ -7,7 +7,8 @@ use super::*;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::{SqliteFs, schema};
 use crate::env::Env;
-use crate::fs::FileSystem;
+use crate::fs::{AccountStore, FileSystem, Incoming};
+use crate::model::quota::Limits;
 use crate::model::{At, Batch, Confinement, HistoryPage, Op, Owner, Page, Projection, Seq, WalkPage, Within};
 use crate::path::Name;
 use crate::rule::sample::{STATUS, registry};
@@ -213,4 +214,48 @@ fn reading_gate_files_uses_the_budget() {
     read(10_000).unwrap();
     // It is judged once.
     read(1000).unwrap();
+}
+
+#[test]
+fn quota_errors_tell_nothing_of_hidden_entries() {
+    let account = Account::new();
+    account.put("a", OPEN);
+    account.put("b", SHUT);
+    // Content of the visible entry counts in the hidden one as well.
+    account.apply([Op::link(path("/nodes/a/log"), path("/nodes/b/link"))]);
+    let view = account.gated(&[OPEN]);
+    let content = |growth| Incoming { size: growth, growth, room: u64::MAX, ..Incoming::default() };
+    let admit = |at: At| block_on(view.admit(&at, &content(20_000))).map_err(|error| (error.kind(), error));
+    for (quota, is_above, is_named) in
+        [("/nodes/b", false, false), ("/nodes", true, false), ("/", true, false), ("/nodes/a", true, true)]
+    {
+        block_on(account.fs.set_quota(&path(quota), Limits::default().bytes(10_000))).unwrap();
+        let write = Op::write(path("/nodes/a/log"), "x".repeat(20_000));
+        let refused = block_on(view.commit(write.into())).unwrap_err();
+        let mut errors = vec![refused];
+        match admit(at("/nodes/a/log")) {
+            Err((_, error)) if is_above => errors.push(error),
+            admitted => assert!(admitted.is_ok() && !is_above, "{quota}: {admitted:?}"),
+        }
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{quota}: {error}");
+            assert_eq!(error.path(), is_named.then(|| path(quota)).as_ref(), "{quota}: {error}");
+            let has_numbers = error.message().contains(|letter: char| letter.is_ascii_digit());
+            assert_eq!(has_numbers, is_named, "{quota}: {error}");
+        }
+        block_on(account.fs.remove_quota(&path(quota))).unwrap();
+    }
+    block_on(account.fs.set_quota(&path("/"), Limits::default().bytes(10_000))).unwrap();
+    for (out, kind) in
+        [("/nodes/b/x", ErrorKind::AccessDenied), ("/x", ErrorKind::NotFound), ("/", ErrorKind::NotFound)]
+    {
+        assert_eq!(admit(at(out)).unwrap_err().0, kind, "{out}");
+        if out != "/" {
+            // As the commit that would use the content.
+            assert_eq!(
+                block_on(view.commit(Op::write(path(out), "x".to_owned()).into())).unwrap_err().kind(),
+                kind
+            );
+        }
+    }
 }

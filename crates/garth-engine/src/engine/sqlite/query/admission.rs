@@ -2,9 +2,10 @@
 
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::{head, packs, quotas, staged};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Incoming, MAX_UPLOADS};
-use crate::model::{At, Timestamp};
+use crate::model::{At, Timestamp, Within};
+use crate::path::TreePath;
 use crate::rule::quota::{Count, refuse};
 use crate::sqlite::DbResult;
 
@@ -14,6 +15,11 @@ impl ReadView<'_> {
     pub(crate) fn admit(&self, at: &At, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
         self.check_room(content, arriving)?;
         let At::Path(path) = at else { return Ok(()) };
+        let within = self.reach.within.without(self.reach.gates.holes());
+        check_reach(&within, path)?;
+        if !self.is_open(path)? {
+            return Err(Error::closed(path).into());
+        }
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
         self.reach.check_write(path, content.size, &rules)?;
         let quotas = quotas::all_of(self.conn)?;
@@ -24,7 +30,8 @@ impl ReadView<'_> {
             let bytes = (used.bytes + i128::from(content.growth)).max(i128::from(content.size));
             (quota, Count { bytes, ..used })
         });
-        Ok(refuse(&self.reach.within, counted)?)
+        // The quotas above an open path are those of its entry, or count the whole gated directory.
+        Ok(refuse(&within, counted)?)
     }
 
     fn check_room(&self, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
@@ -42,5 +49,15 @@ impl ReadView<'_> {
              commit or discard some of them, or wait until they expire"
         );
         Err(Error::new(ErrorKind::QuotaExceeded, message).into())
+    }
+}
+
+/// Fails for a path out of reach, as the commit that creates it would: rules and quotas there are not the
+/// caller's to know.
+fn check_reach(within: &Within, path: &TreePath) -> Result<()> {
+    match within.contains(path) {
+        true => Ok(()),
+        false if within.is_excluded(path) => Err(Error::closed(path)),
+        false => Err(Error::not_found(path)),
     }
 }
