@@ -1,7 +1,7 @@
 //! Bytes and entries of directories, in pages. They are counted depth first, so that the cursor of a page only
 //! has the sums of the directories that it is inside of.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,11 @@ use garth_engine::compute::{go_on, working};
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{At, Entry, Item, Kind, Moment, NamesPage, Page, Weigh as _};
+use garth_engine::model::{At, Entry, Ino, Item, Kind, Moment, NamesPage, Page, Weigh as _};
 use garth_engine::path::{Name, TreePath};
+
+/// Limit on the files whose first names are remembered for a directory.
+const MAX_REMEMBERED: usize = 10_000;
 
 /// Request for the bytes and entries of a path, and of directories below it. They are counted as quotas count
 /// them: bytes are the sizes of files, not the space on disk, a file with several names counts once, and the
@@ -183,6 +186,9 @@ struct OpenDirectory {
     last: Option<Name>,
     more: bool,
     ready: VecDeque<Row>,
+    /// First names of files with several: the name if it is in this directory, `None` if it is elsewhere. A
+    /// tree of several stores can have an inode twice, but not in one directory.
+    first_names: HashMap<Ino, Option<Name>>,
 }
 
 /// Name in a directory. Attributes are left out, because thousands of names can wait.
@@ -190,8 +196,8 @@ struct Row {
     name: Name,
     is_dir: bool,
     sum: Sum,
-    /// True for a file with several names.
-    is_shared: bool,
+    /// Inode of a file with several names.
+    shared: Option<Ino>,
 }
 
 impl<'a> Count<'a> {
@@ -248,7 +254,7 @@ impl<'a> Count<'a> {
             }
         }
         let Some(dir) = self.open.last_mut() else { return Ok(None) };
-        let Some(Row { name, is_dir, mut sum, is_shared }) = dir.ready.pop_front() else {
+        let Some(Row { name, is_dir, mut sum, shared }) = dir.ready.pop_front() else {
             return Ok(self.leave());
         };
         if is_dir {
@@ -263,10 +269,9 @@ impl<'a> Count<'a> {
             }
             return Ok(None);
         }
-        let shared = if is_shared { Some(dir.path.join(&name)?) } else { None };
-        dir.last = Some(name);
-        if let Some(path) = shared
-            && !self.is_first_name(&path).await?
+        dir.last = Some(name.clone());
+        if let Some(ino) = shared
+            && !self.is_first_name(ino, &name).await?
         {
             sum.bytes = 0;
         }
@@ -318,36 +323,78 @@ impl<'a> Count<'a> {
         Ok(dir.ready.len())
     }
 
-    /// Returns true if a path is the first of the names below the top that its file has.
-    async fn is_first_name(&self, path: &TreePath) -> Result<bool> {
-        let mut page = NamesPage::default();
-        loop {
-            go_on()?;
-            // A name that was removed since it was listed counts as it was listed.
-            let Some(names) = self.fs.names(&At::from(path), &page).await.optional()? else {
-                return Ok(true);
-            };
-            working(names.items.iter().map(|name| name.key().len()).sum());
-            let counts = |name: &&TreePath| name.is_within(&self.top) && !self.is_repeated(name);
-            if let Some(first) = names.items.iter().find(counts) {
-                return Ok(first == path);
-            }
-            let Some(last) = names.items.last().filter(|_| names.more) else { return Ok(true) };
-            page = page.after(last.clone());
+    /// Returns true if a name in the innermost directory is the first name below the top that its file has.
+    async fn is_first_name(&mut self, ino: Ino, name: &Name) -> Result<bool> {
+        let Some(dir) = self.open.last() else { return Ok(true) };
+        // Looked up once for all names in the directory: before the first name, there may be many of aliases.
+        if let Some(first) = dir.first_names.get(&ino) {
+            return Ok(first.as_ref() == Some(name));
         }
+        // A name that was removed since it was listed counts as it was listed.
+        let Some(first) = self.first_name(&dir.path.join(name)?).await? else { return Ok(true) };
+        let first = first.split().filter(|(parent, _)| *parent == dir.path).map(|(_, name)| name);
+        let is_first = first.as_ref() == Some(name);
+        if let Some(dir) = self.open.last_mut() {
+            if dir.first_names.len() >= MAX_REMEMBERED {
+                dir.first_names.clear();
+            }
+            dir.first_names.insert(ino, first);
+        }
+        Ok(is_first)
+    }
+
+    /// Returns the first of the names below the top that the file at a path has. Reads no name before the
+    /// top: a file may have very many outside of it.
+    async fn first_name(&self, path: &TreePath) -> Result<Option<TreePath>> {
+        for start in self.starts() {
+            let (mut page, mut limit) = (NamesPage::default().after(start), 1);
+            'pages: loop {
+                go_on()?;
+                page = page.limit(limit);
+                let Some(names) = self.fs.names(&At::from(path), &page).await.optional()? else {
+                    return Ok(None);
+                };
+                working(names.items.iter().map(|name| name.key().len()).sum());
+                for name in &names.items {
+                    if !name.is_within(&self.top) {
+                        break 'pages;
+                    }
+                    if !self.is_repeated(name) {
+                        return Ok(Some(name.clone()));
+                    }
+                }
+                let Some(last) = names.items.last().filter(|_| names.more) else { break };
+                page = page.after(last.clone());
+                // The first name counts, unless it is one of an alias.
+                limit = (limit * 8).min(PAGE);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the positions before the names in the top, and before those in the directories below it. Names
+    /// are in the order of their directories as text, so that names in `/a-b` are between those in `/a` and
+    /// in `/a/b`.
+    fn starts(&self) -> Vec<Option<TreePath>> {
+        if self.top.is_root() {
+            return vec![None];
+        }
+        // No name is empty, so that the empty one comes before all others.
+        let top = self.top.key();
+        vec![Some(TreePath::from_row(top, "")), Some(TreePath::from_row(&format!("{top}/"), ""))]
     }
 }
 
 impl OpenDirectory {
     fn new(path: TreePath, last: Option<Name>) -> Self {
-        Self { path, last, more: true, ready: VecDeque::new() }
+        Self { path, last, more: true, ready: VecDeque::new(), first_names: HashMap::new() }
     }
 }
 
 impl Row {
     fn of(item: Item) -> Option<Self> {
         let entry = item.entry?;
-        let is_shared = entry.is_file() && entry.nlink > 1;
-        Some(Self { name: item.name, is_dir: item.kind == Kind::Directory, sum: Sum::of(&entry), is_shared })
+        let shared = (entry.is_file() && entry.nlink > 1).then_some(entry.ino);
+        Some(Self { name: item.name, is_dir: item.kind == Kind::Directory, sum: Sum::of(&entry), shared })
     }
 }

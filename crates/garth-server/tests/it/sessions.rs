@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use garth_engine::TreePath;
 use garth_engine::datadir::Scope;
-use garth_engine::model::Op;
+use garth_engine::model::{At, ByteRange, Op};
 use garth_server::Options;
 use garth_server::chat_model::{HttpModel, ServedModel};
 use serde_json::{Value, json};
@@ -295,6 +295,58 @@ fn context_is_packed_swapped_and_collected() {
     server.post("context/derive", of(json!({"name": "work", "facts": nowhere}))).refused(409, "CONFLICT");
     server.ok("sessions/set", of(json!({"name": "work", "budget": 3000})));
     assert_eq!(server.ok("context/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
+}
+
+#[test]
+fn swapped_files_keep_paths_of_their_tree() {
+    let server = Server::start();
+    server.own("scout", "ann");
+    let call = |call: &str, body: Value| {
+        let mut body = body;
+        body["agent"] = json!("scout");
+        body["user"] = json!("bob");
+        server.ok(call, body.to_string())
+    };
+    let write = |path: &str, text: &str| {
+        let op = json!({"op": "write", "path": path, "text": text, "parents": true});
+        call("batch", json!({"session": "arts", "ops": [op]}));
+    };
+    call("sessions/create", json!({"name": "arts"}));
+    call("sessions/append", json!({"name": "arts", "messages": [{"role": "user", "content": "canary"}]}));
+    write("/art.txt", "one");
+    let swapped =
+        |source: &str| call("context/swap-out", json!({"name": "arts", "source": source}))["entry"].clone();
+    let entry = swapped("/art.txt");
+    assert_eq!(entry["source"], "/art.txt");
+    let resolve = || call("sessions/resolve", json!({"name": "arts", "source": entry["source"]}));
+    let before = resolve();
+    // The same path as that of the file in the account.
+    write("/chats/bob/art.txt", "other");
+    assert_eq!(resolve(), before);
+    let wrote = call("sessions/provenance", json!({"name": "arts"}))["items"].clone();
+    let paths: Vec<&str> =
+        wrote.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert!(paths.contains(&"/art.txt") && paths.contains(&"/chats/bob/art.txt"), "{paths:?}");
+    assert!(!paths.iter().any(|path| path.starts_with("/users")), "{paths:?}");
+
+    // Retracted messages are left out of the log, by its path in the tree or, as in older entries, the account.
+    let log = swapped("messages.jsonl");
+    assert_eq!(log["source"], "/.user/session/arts/messages.jsonl");
+    call("sessions/retract", json!({"name": "arts", "source": "messages:1"}));
+    let show = || {
+        let body = json!({"name": "arts", "id": log["id"], "agent": "scout", "user": "bob"});
+        server.post("context/swap-show", body.to_string()).refused(404, "NOT_FOUND");
+    };
+    show();
+    let account = block_on(server.home.account("acme")).unwrap();
+    let index = "/users/bob/agents/scout/session/arts/context/swap/index.jsonl";
+    let index = TreePath::parse(index).unwrap();
+    let text = block_on(account.read(&At::from(&index), ByteRange::ALL)).unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let older = text.replace("/.user/session/", "/users/bob/agents/scout/session/");
+    assert_ne!(older, text);
+    block_on(account.commit(Op::write(index, older).into())).unwrap();
+    show();
 }
 
 #[test]

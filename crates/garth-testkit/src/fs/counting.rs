@@ -87,7 +87,9 @@ impl FileSystem for Counting {
 
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
         self.called();
-        self.inner.names(at, page).await
+        let listing = self.inner.names(at, page).await?;
+        self.add(listing.items.len());
+        Ok(listing)
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {

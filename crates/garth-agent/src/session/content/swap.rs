@@ -77,7 +77,7 @@ impl Sessions<'_> {
                 let of_tool = matches!(source.what, What::Tool(_));
                 self.swap_of_lines(session, *log, lines.clone(), (of_tool, summary)).await?
             }
-            Resolved::File { path, size, .. } => {
+            Resolved::File { path, shown, size, .. } => {
                 if *size > MAX_SWAPPED {
                     return Err(too_large());
                 }
@@ -85,7 +85,8 @@ impl Sessions<'_> {
                 let entry = Swapped {
                     id: id_of(&sha256(&bytes)),
                     kind: "file".to_owned(),
-                    source: path.to_string(),
+                    // As a source of the session: a path of the account could lead to another file there.
+                    source: shown.to_string(),
                     range: None,
                     event: None,
                     summary: summary.to_owned(),
@@ -302,7 +303,13 @@ impl Sessions<'_> {
         let (_, index) = self.swap_index(session).await?;
         let source = index.into_iter().find(|entry| entry.id == id).map(|entry| entry.source);
         if let Some(path) = source.and_then(|source| TreePath::parse(&source).ok()) {
-            return self.session_of_log(&path);
+            // Older entries have paths of the account.
+            for path in self.paths_of(&path) {
+                if let Some(of) = self.session_of_log(&path)? {
+                    return Ok(Some(of));
+                }
+            }
+            return Ok(None);
         }
         // Nothing names the file once the content was swapped in. Logs only grow.
         let own = self.file(session, Log::Messages.file())?;

@@ -23,7 +23,7 @@ const MAX_RUNS: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wrote {
-    /// Its path now.
+    /// Its path now, in the session's own tree.
     pub path: TreePath,
     /// Its size.
     pub size: u64,
@@ -81,6 +81,7 @@ impl Sessions<'_> {
         // By inode, not by the path in the log: the file may have been renamed.
         let names = self.fs.names(file, &NamesPage::default().limit(1)).await?;
         let Some(path) = names.items.into_iter().next() else { return Ok(None) };
+        let path = self.shown(&path);
         let mut wrote = Wrote { path, size: entry.size, bytes: Vec::new(), more: false };
         let (mut at, mut seen) = (0, 0);
         while at < entry.size {

@@ -14,7 +14,7 @@ pub struct Swapped {
     pub id: String,
     /// `message_range`, `tool_output`, `events` or `file`.
     pub kind: String,
-    /// `messages.jsonl`, `events.jsonl` or the path of a file.
+    /// `messages.jsonl`, `events.jsonl` or the path of a file, in the session's own tree.
     pub source: String,
     /// Lines of the source, such as `1-120`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

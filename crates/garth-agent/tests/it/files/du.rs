@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::TryStreamExt as _;
 use garth_agent::files::{Du, DuTotal};
+use garth_engine::home::OperatorTree;
 use garth_engine::model::{Entry, Moment};
-use garth_engine::{ErrorKind, FileSystemExt, TreePath};
+use garth_engine::{DataDir, ErrorKind, FileSystemExt, TreePath};
+use garth_testkit::fs::counting::Counting;
 use proptest::prelude::*;
 
 use super::*;
@@ -128,6 +130,72 @@ async fn total_of_a_file_or_link_is_its_own() {
         assert!(missing.is(ErrorKind::NotFound), "{missing}");
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cost_does_not_multiply_links_of_a_file() {
+    each(async |inner: Fs| {
+        write(&inner, &[("/a/0", "12345")]).await;
+        let mut linked = 1;
+        for links in [100, 300] {
+            let links_to = |number: usize| ["/a", "/b", "/b-c"].map(|dir| format!("{dir}/{number}"));
+            let new: Vec<String> = (linked..links).flat_map(links_to).collect();
+            linked = links;
+            inner.commit(Batch::new(new.iter().map(|to| link("/a/0", to)))).await.unwrap();
+            let counting = Arc::new(Counting::new(Arc::clone(&inner)));
+            let fs: Fs = counting.clone();
+            for (top, names) in [("/a", links), ("/b", links), ("/b-c", links), ("/", 3 * links)] {
+                let totals = pages(&fs, &Du::new(top)).await;
+                assert_eq!(totals[0].bytes, 5, "{top}");
+                let (reads, looked_at) = (counting.reads_since(), counting.names_since());
+                assert!(looked_at <= names + 20, "{top}: {looked_at} names with {links} links");
+                assert!(reads <= 20, "{top}: {reads} reads with {links} links");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_count_once_over_all_pages() {
+    each(async |fs: Fs| {
+        write(&fs, &[("/a/0", "12345")]).await;
+        // In the order of names, those in `/b-c` come between those in `/b` and in `/b/d`. The name `\u{1}`
+        // comes before all others of a directory.
+        let below = ["/b-c/1", "/b/d/1", "/b/d/2", "/b/e/1", "/b/e/\u{1}", "/c/2", "/c/\u{1}"];
+        fs.commit(Batch::new(below.map(|to| link("/a/0", to)))).await.unwrap();
+        for top in ["/", "/a", "/b", "/b-c", "/b/d", "/b/e", "/c"] {
+            let expected = naive(&fs, top, 0).await;
+            for names in [1, 2, 3, 100] {
+                let mut asked = Du::new(top);
+                asked.limits.names = names;
+                assert_eq!(by_path(&pages(&fs, &asked).await), expected, "{top} by {names}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_of_each_account_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+    // The same inodes in both accounts.
+    for account in ["acme", "beta"] {
+        data.create_account(account).await.unwrap();
+        let fs: Fs = data.account(account).await.unwrap();
+        write(&fs, &[("/a/0", "12345")]).await;
+        fs.commit(Batch::new(["/a/1", "/b/1", "/0"].map(|to| link("/a/0", to)))).await.unwrap();
+    }
+    let fs: Fs = Arc::new(OperatorTree::new(Arc::new(data)));
+    for (top, bytes) in [("/", 10), ("/accounts", 10), ("/accounts/beta", 5), ("/accounts/beta/a", 5)] {
+        assert_eq!(pages(&fs, &Du::new(top)).await.last().unwrap().bytes, bytes, "{top}");
+    }
+}
+
+/// Returns the operation that links a file to a path.
+fn link(file: &str, to: &str) -> Op {
+    Op::link(path(file), path(to)).with_parents()
 }
 
 #[tokio::test(flavor = "multi_thread")]

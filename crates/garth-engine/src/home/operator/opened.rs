@@ -36,9 +36,14 @@ impl Opened {
         Ok(TreePath::from_key(path.key()[self.top.key().len()..].to_owned()))
     }
 
-    /// Returns the position of a page in the account.
+    /// Returns the position of a page in the account; `None` for one above the account, before all its paths.
     pub(super) fn after(&self, after: Option<&TreePath>) -> Result<Option<TreePath>> {
-        after.map(|after| self.down(after)).transpose()
+        let is_above = |after: &TreePath| {
+            // A position before the first name of a directory ends with `/`.
+            let above = self.top.key().strip_prefix(after.key().trim_end_matches('/'));
+            above.is_some_and(|rest| rest.starts_with('/'))
+        };
+        after.filter(|after| !is_above(after)).map(|after| self.down(after)).transpose()
     }
 
     /// Returns a change of the account with the paths of the tree of all accounts.

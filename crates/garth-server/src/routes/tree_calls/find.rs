@@ -13,7 +13,7 @@ use garth_engine::model::{
 };
 
 use super::answer::{Answer, Items};
-use super::paging::RawPage;
+use super::paging::{RawPage, open, seal};
 use super::{MAX_PATHS, tree_paths};
 use crate::errors::Refusal;
 use crate::fields::{Page, end_time, fields, flag, integer, object, string, strings, time, words};
@@ -130,19 +130,13 @@ pub(in crate::routes) async fn find(
             return Err(Refusal::validation(message));
         }
     };
-    // The position may name keys and paths that the caller does not reach.
-    let (request, binding) = (call.fields.hash_for_cursors(), call.key.binding.digest());
-    let parts = [&request[..], call.key.share().as_bytes(), binding.as_bytes()];
     let after = match &fields.page.cursor {
-        Some(cursor) => {
-            let position = call.sealing_key.open(&parts, cursor)?;
-            Some(FindCursor::from_bytes(&position).ok_or_else(Refusal::cursor)?)
-        }
+        // The position may name keys and paths that the caller does not reach.
+        Some(cursor) => Some(FindCursor::from_bytes(&open(call, cursor)?).ok_or_else(Refusal::cursor)?),
         None => None,
     };
     let asked = asked.within_any(tree_paths(&fields.within)?).after(after).limit(fields.page.limit);
     let found = fs.find(&asked).await?;
-    let next =
-        found.next.map(|next| call.sealing_key.seal(call.env, &parts, &next.to_bytes())).transpose()?;
+    let next = found.next.map(|next| seal(call, &next.to_bytes())).transpose()?;
     Answer::new().with("items", &found.items)?.page(next.as_deref())
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use garth_engine::FileSystem;
 use garth_engine::model::{ByteRange, ChangesQuery, HistoryPage, LogPosition, MAX_SUBTREES, Seq, VersionId};
+use serde_json::json;
 
 use super::address::Address;
 use super::answer::{Answer, Items, MAX_ANSWER, page};
-use super::paging::Paged;
+use super::paging::{Paged, SealedPage};
 use super::tree_paths;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, fields, integer, strings};
@@ -94,7 +95,7 @@ fields! {
         since: u64 = integer(0, MAX_INTEGER), or 0;
         /// Only changes below one of these paths. An empty array is no filter.
         within: Vec<String> = strings().of("path").at_most(MAX_SUBTREES), or Vec::new();
-        ..page: Paged<MAX_CHANGES, DEFAULT_CHANGES>;
+        ..page: SealedPage<MAX_CHANGES, DEFAULT_CHANGES>;
     }
 }
 
@@ -111,10 +112,12 @@ pub(in crate::routes) async fn changes(
     let found = start.fs.changes(&asked).await?;
     check_since(since.seq, found.head)?;
     let until = found.until;
-    let next =
-        (until.seq < found.head).then(|| start.cursor(call, &format!("{}-{}", until.seq, until.changes)));
+    let is_last = until.seq >= found.head;
+    // The position also counts changes that the caller does not reach: it is sealed, always of one length.
+    let position = format!("{:020}-{:020}", until.seq.0, until.changes);
+    let next = if is_last { None } else { Some(start.sealed_cursor(call, &position)?) };
     let answer = Answer::new().with("commits", &found.commits)?;
-    answer.with("until", &until)?.with("head", &found.head)?.page(next.as_deref())
+    answer.with("until", &json!({"seq": until.seq}))?.with("head", &found.head)?.page(next.as_deref())
 }
 
 /// Refuses a position after the last commit. It is one of another log, such as that of a deleted account of

@@ -102,31 +102,98 @@ impl<const MAX: usize, const DEFAULT: usize> Paged<MAX, DEFAULT> {
         fs: &Arc<dyn FileSystem>,
         call: &Call<'_>,
     ) -> Result<PageStart, Refusal> {
-        let (moment, after) = match &self.cursor {
+        PageStart::of(fs, call, self.at.as_deref(), self.cursor.as_deref()).await
+    }
+}
+
+impl PageStart {
+    /// Returns the beginning of a page: that of a cursor, or of the first page of the state `at`.
+    async fn of(
+        fs: &Arc<dyn FileSystem>,
+        call: &Call<'_>,
+        at: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<Self, Refusal> {
+        let (moment, after) = match cursor {
             Some(cursor) => {
                 let (moment, after) = cursor.split_once('|').ok_or_else(Refusal::cursor)?;
                 (moment_from(moment)?, Some(after.to_owned()))
             }
-            None => (call.moment_of(self.at.as_deref()).await?, None),
+            None => (call.moment_of(at).await?, None),
         };
         let fs = past(fs, moment.as_ref()).await?;
         let moment = match moment {
             Some(Moment::Snapshot(_)) => Some(Moment::Seq(fs.head().await?.seq)),
             moment => moment,
         };
-        Ok(PageStart { fs, moment, after })
+        Ok(Self { fs, moment, after })
     }
-}
 
-impl PageStart {
     /// Returns the cursor of a position in the same state.
     pub(super) fn cursor(&self, call: &Call<'_>, position: &str) -> String {
-        call.fields.cursor_of(&format!("{}|{position}", moment_text(self.moment.as_ref())))
+        call.fields.cursor_of(&self.position(position))
+    }
+
+    /// Returns the cursor of a position in the same state, sealed, for [`SealedPage`].
+    pub(super) fn sealed_cursor(&self, call: &Call<'_>, position: &str) -> Result<String, Refusal> {
+        seal(call, self.position(position).as_bytes())
+    }
+
+    fn position(&self, position: &str) -> String {
+        format!("{}|{position}", moment_text(self.moment.as_ref()))
     }
 
     /// Returns the position as a number.
     pub(super) fn number(&self) -> Result<Option<u64>, Refusal> {
         self.after.as_ref().map(|after| after.parse().map_err(|_| Refusal::cursor())).transpose()
+    }
+}
+
+/// Returns a position as a cursor that only the same request of the same caller opens. The position may name
+/// or count what the caller does not reach.
+pub(super) fn seal(call: &Call<'_>, position: &[u8]) -> Result<String, Refusal> {
+    let (request, binding) = (call.fields.hash_for_cursors(), call.key.binding.digest());
+    let parts = [&request[..], call.key.share().as_bytes(), binding.as_bytes()];
+    call.sealing_key.seal(call.env, &parts, position)
+}
+
+/// Returns the position of a cursor of [`seal`].
+pub(super) fn open(call: &Call<'_>, cursor: &str) -> Result<Vec<u8>, Refusal> {
+    let (request, binding) = (call.fields.hash_for_cursors(), call.key.binding.digest());
+    let parts = [&request[..], call.key.share().as_bytes(), binding.as_bytes()];
+    call.sealing_key.open(&parts, cursor)
+}
+
+/// State and page that a read asks for, with sealed cursors: at most `MAX` items, by default `DEFAULT`.
+#[derive(Debug)]
+pub(crate) struct SealedPage<const MAX: usize, const DEFAULT: usize> {
+    at: Option<String>,
+    pub(super) limit: usize,
+    /// Cursor as it was sent.
+    cursor: Option<String>,
+}
+
+impl<'a, const MAX: usize, const DEFAULT: usize> FieldGroup<'a> for SealedPage<MAX, DEFAULT> {
+    const OWN: &'static [Field] = <Paged<MAX, DEFAULT> as FieldGroup<'a>>::OWN;
+    const FIELDS: &'static [&'static [Field]] = &[Self::OWN];
+    const SUMMARY: &'static str = "";
+
+    fn read(fields: &Fields<'a>) -> Result<Self, Refusal> {
+        let RawPage { limit, cursor } = RawPage::<MAX, DEFAULT>::read(fields)?;
+        Ok(Self { at: text(fields, &AT)?, limit, cursor })
+    }
+}
+
+impl<const MAX: usize, const DEFAULT: usize> SealedPage<MAX, DEFAULT> {
+    /// Returns the beginning of the page.
+    pub(super) async fn start(
+        &self,
+        fs: &Arc<dyn FileSystem>,
+        call: &Call<'_>,
+    ) -> Result<PageStart, Refusal> {
+        let opened = self.cursor.as_deref().map(|cursor| open(call, cursor)).transpose()?;
+        let position = opened.map(String::from_utf8).transpose().map_err(|_| Refusal::cursor())?;
+        PageStart::of(fs, call, self.at.as_deref(), position.as_deref()).await
     }
 }
 

@@ -1,6 +1,7 @@
-//! Cursors: those of a past state stay in it, those of `find` are sealed, and none is valid for another
-//! request. That pages of any size join to the whole is tested for all calls by the table of routes.
+//! Cursors: those of a past state stay in it, those of `find` and `changes` are sealed, and none is valid for
+//! another request. That pages of any size join to the whole is tested for all calls by the table of routes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -119,6 +120,54 @@ fn cursor_of_find_shows_nothing_and_opens_only_in_its_home() {
     world.post("find", &json!({"tag": "plan", "cursor": cursor})).refused(400, "VALIDATION_ERROR");
     let message = World::empty().post("find", &resumed).refused(400, "VALIDATION_ERROR");
     assert!(message.contains("leave \"cursor\" out"), "{message}");
+}
+
+#[test]
+fn pages_of_changes_count_nothing_hidden() {
+    let world = World::empty();
+    let server = &world.server;
+    server.own("scout", "ann");
+    let mut binding = json!({"agent": "scout", "user": "bob", "chat": "trip"});
+    let headers = format!("authorization: Bearer {}\r\n", server.bound_key(&binding));
+    assert_eq!(server.request("PUT", "/v1/fs/notes/first.md", &headers, b"1").status, 201);
+    binding["prefix"] = json!("/notes");
+    let key = server.bound_key(&binding);
+    // Numbers of hidden changes before each visible one, in one commit, and after the last.
+    for (commit, hidden) in [vec![0, 5, 1, 0, 0, 2, 7], vec![30], vec![1, 0, 3]].into_iter().enumerate() {
+        let mut ops = Vec::new();
+        for (number, count) in hidden.into_iter().enumerate() {
+            ops.extend((0..count).map(|_| Op::set_attrs(path("/"), SetAttrs::default())));
+            ops.push(Op::write(path(&format!("/chats/trip/notes/{commit}-{number}")), "x"));
+        }
+        ops.push(Op::append(path("/hidden.md"), "x"));
+        world.commit(ops);
+    }
+    let ask = |limit: usize, cursor: &Value| {
+        let body = json!({"limit": limit, "cursor": cursor});
+        server.post_as(&key, "tree/changes", body.to_string()).json()
+    };
+    let changes = |page: &Value| -> Vec<Value> {
+        let commits = page["commits"].as_array().unwrap();
+        commits.iter().flat_map(|commit| commit["changes"].as_array().unwrap().clone()).collect()
+    };
+    let whole = changes(&ask(100, &Value::Null));
+    assert!(whole.len() >= 11, "{whole:?}");
+    let mut lengths = BTreeSet::new();
+    for limit in 1..=whole.len() + 1 {
+        let (mut read, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let page = ask(limit, &cursor);
+            assert_eq!(page["until"], json!({"seq": page["until"]["seq"]}), "{page}");
+            read.extend(changes(&page));
+            cursor = page["next_cursor"].clone();
+            let Some(text) = cursor.as_str() else { break };
+            lengths.insert(text.len());
+            let bytes = URL_SAFE_NO_PAD.decode(text).unwrap();
+            assert!(!bytes.windows(10).any(|part| part == b"0000000000"), "{text}");
+        }
+        assert_eq!(read, whole, "{limit}");
+    }
+    assert_eq!(lengths.len(), 1, "the length of a cursor tells nothing: {lengths:?}");
 }
 
 #[test]
