@@ -13,8 +13,8 @@ use super::stamp::Stamps;
 use super::unit::{Candidate, Form, Unit, What};
 use crate::count::count;
 
-/// Share of a found message's rank that one beside it counts, as for the words of a neighbour in the search.
-const BESIDE: f64 = 0.5;
+/// Share of a found message's rank that one beside it counts.
+const BESIDE: f64 = 0.7;
 
 /// Choice of what is shown, with its cost.
 pub(super) struct Choice<'a> {

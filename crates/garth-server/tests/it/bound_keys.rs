@@ -527,15 +527,19 @@ fn refused_write_names_complete_path() {
     let path = "/.agent/notes.md";
     let send = |method: &str| server.request(method, &format!("/v1/fs{path}"), &headers, b"x");
     let post = |call: &str, ops: Value| server.post_as(&bob, call, json!({"ops": ops}).to_string());
-    for reply in [
+    for (number, reply) in [
         send("PUT"),
         send("PATCH"),
         post("batch", json!([{"op": "write", "path": path, "text": "x"}])),
         post("batch", json!([{"op": "mkdir", "path": path, "parents": true}])),
         post("tree/commit", json!([{"write": {"at": {"path": path}, "body": {"bytes": "eA=="}}}])),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let message = reply.refused(403, "FORBIDDEN");
-        assert!(message.starts_with("/.agent/notes.md: this caller cannot write here; "), "{message}");
+        let starts = message.starts_with("/.agent/notes.md: this caller cannot write here; ");
+        assert!(starts, "{number}: {message}");
     }
 }
 

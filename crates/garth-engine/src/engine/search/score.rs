@@ -37,7 +37,7 @@ const UNKNOWN: f64 = 0.5;
 /// Weight of the meaning of a passage, relative to all words of the question.
 const MEANING: f64 = 1.0;
 /// Cosine up to which a text counts as unrelated.
-const UNRELATED: f64 = 0.3;
+const UNRELATED: f64 = 0.15;
 /// Part of a neighbour's meaning that counts for a passage.
 const MEANING_BESIDE: f64 = 0.3;
 /// Maximum number of words of a question for which words near in meaning are looked up. A long question has
