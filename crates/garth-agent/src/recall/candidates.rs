@@ -21,7 +21,7 @@ const TOKENS_PER_NEAREST: usize = 200;
 /// Limit on the memories and files that are read: about 80 KiB of each.
 pub(super) const READ: usize = MAX_SOURCES;
 /// Share of the best score below which sources, and parts of them, are omitted.
-const LEAST_SHARE: f64 = 0.2;
+const LEAST_SHARE: f64 = 0.3;
 
 /// Limits on the candidates that are gathered.
 #[derive(Clone, Copy, Debug)]

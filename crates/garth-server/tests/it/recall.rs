@@ -27,11 +27,11 @@ fn sources(answer: &Value) -> Vec<&str> {
 #[test]
 fn recall_stays_in_budget_and_names_sources() {
     let server = server();
-    let asked = json!({"question": "how does Alice take her coffee", "budget": 200, "mode": "words"});
+    let asked = json!({"question": "how does Alice take her coffee", "budget": 100, "mode": "words"});
     let answer = server.ok("recall", asked.to_string());
     assert_eq!(sources(&answer)[0], COFFEE);
     assert!(
-        answer["tokens"].as_u64().unwrap() <= 200 && answer["items"].as_array().unwrap().len() < 3,
+        answer["tokens"].as_u64().unwrap() <= 100 && answer["items"].as_array().unwrap().len() < 3,
         "{answer}"
     );
     let item = answer["items"][0].as_object().unwrap();

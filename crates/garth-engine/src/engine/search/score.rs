@@ -36,8 +36,11 @@ const UNKNOWN: f64 = 0.5;
 
 /// Weight of the meaning of a passage, relative to all words of the question.
 const MEANING: f64 = 1.0;
-/// Cosine up to which a text counts as unrelated.
-const UNRELATED: f64 = 0.15;
+/// Cosine up to which a text counts as unrelated: its meaning raises no score.
+const UNRELATED: f64 = 0.3;
+/// Cosine up to which the meaning of a text raises no rank. A lower one than for the score: it says which of
+/// two texts is nearer to the question, even if neither of them is near.
+const FAR: f64 = 0.15;
 /// Part of a neighbour's meaning that counts for a passage.
 const MEANING_BESIDE: f64 = 0.3;
 /// Maximum number of words of a question for which words near in meaning are looked up. A long question has
@@ -211,8 +214,7 @@ pub(super) fn add_cosines(
     asked: &Embedding,
     around: Option<&Around>,
 ) {
-    let cosine = |text: &Embedding| f64::from(text.cosine(asked));
-    let cosines: Vec<f64> = texts.iter().map(|text| (cosine(text) - UNRELATED).max(0.0)).collect();
+    let cosines: Vec<f64> = texts.iter().map(|text| f64::from(text.cosine(asked))).collect();
     let numbers: HashMap<usize, usize> = places.iter().copied().zip(0..).collect();
     let mut beside = vec![0.0_f64; places.len()];
     for pair in around.into_iter().flat_map(|around| &around.pairs) {
@@ -223,10 +225,10 @@ pub(super) fn add_cosines(
         }
     }
     for ((place, cosine), beside) in places.iter().zip(cosines).zip(beside) {
+        let above = |floor: f64| (cosine - floor).max(0.0) + MEANING_BESIDE * (beside - floor).max(0.0);
         let it = &mut ranked[*place];
-        let gain = MEANING * (cosine + MEANING_BESIDE * beside);
-        it.meaning += gain;
-        it.rank += gain;
+        it.meaning += MEANING * above(UNRELATED);
+        it.rank += MEANING * above(FAR);
     }
 }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place, check_body};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
+use crate::fs::Incoming;
 use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
 use crate::model::{Access, At, Body, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
@@ -295,14 +296,19 @@ async fn missing<'a>(mount: &'a Mount, place: &Place<'_>, access: Access) -> Res
     let Some(needed) = needed.filter(|path| mount.parts.leads(path) && !mount.parts.is_point(path)) else {
         return Ok(None);
     };
-    // Creating the directory would fail with its path. Without it, the part refuses the complete path.
-    if needed != *path && mount.within.is_excluded(&needed) {
-        return Ok(None);
-    }
     let part = mount.parts.of(&needed);
-    let below = part.down(&needed)?;
-    match mount.fs(part)?.stat(&At::Path(below.clone())).await {
-        Err(error) if error.is(ErrorKind::NotFound) => Ok(Some((part, Op::mkdir_all(below)))),
+    let (fs, below) = (mount.fs(part)?, part.down(&needed)?);
+    match fs.stat(&At::Path(below.clone())).await {
+        Err(error) if error.is(ErrorKind::NotFound) => {
+            // Creating a closed directory would fail with its path. Without it, the part refuses the complete
+            // path.
+            let nothing = Incoming { room: u64::MAX, has_begun: true, ..Incoming::default() };
+            let admitted = fs.admit(&At::Path(below.clone()), &nothing).await;
+            let is_closed = needed != *path
+                && (mount.within.is_excluded(&needed)
+                    || admitted.is_err_and(|error| error.is(ErrorKind::AccessDenied)));
+            Ok((!is_closed).then(|| (part, Op::mkdir_all(below))))
+        }
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => Err(mount.told_of(part, error)),
         Ok(_) => Ok(None),
