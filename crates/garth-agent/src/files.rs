@@ -1,9 +1,9 @@
-//! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]), paths by
-//! pattern ([`Files::glob`]), bytes and entries ([`Files::du`]), differences ([`Files::diff`]), exact edits
-//! ([`Files::edit`]), batches ([`Files::batch`]) and earlier states ([`Files::restore`]). Each call is bounded
-//! in bytes and time, and a cursor continues an answer that is not complete. `docs/specs/files.md` and
-//! `docs/specs/batch.md` describe them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take content
-//! of any size as a stream, for interfaces that receive it.
+//! Operations on the files of a tree, for the tools of an agent: search of lines ([`Files::grep`]), paths
+//! by pattern ([`Files::glob`]), bytes and entries ([`Files::du`]), differences ([`Files::diff`]), exact
+//! edits ([`Files::edit`]), batches ([`Files::batch`]) and earlier states ([`Files::restore`]). Each call is
+//! bounded in bytes and time, and a cursor continues an answer that is not complete. `docs/specs/files.md`
+//! and `docs/specs/batch.md` describe them. [`Files::write`], [`Files::upload`] and [`Files::remove`] take
+//! content of any size as a stream, for interfaces that receive it.
 
 mod batch;
 mod cursor;

@@ -1,5 +1,5 @@
-//! Bytes and entries of directories, in pages. They are counted depth first, so that the cursor of a page only
-//! has the sums of the directories that it is inside of.
+//! Bytes and entries of directories, in pages. They are counted depth first, so that the cursor of a page
+//! only has the sums of the directories that it is inside of.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::AddAssign;

@@ -16,6 +16,7 @@ pub(crate) mod tables;
 // Stored bytes, and the parts of the tree that a handle reaches.
 pub(crate) mod chunk_store;
 pub(crate) mod confinement;
+pub(crate) mod gate_judgements;
 pub(crate) mod gates;
 pub(crate) mod open_nodes;
 pub(crate) mod planner_rows;

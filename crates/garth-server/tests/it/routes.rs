@@ -1,8 +1,8 @@
 //! The table of routes: its reference page, the scopes of each call, and fields that a call does not have.
 
-use garth_engine::TreePath;
 use garth_engine::datadir::Scope;
 use garth_engine::model::{Batch, Op, SetAttrs};
+use garth_engine::{FileSystem, TreePath};
 use garth_server::reference::{self, BodyReference, CallReference, FieldReference};
 
 use super::harness::Server;
@@ -341,6 +341,32 @@ fn tree_path(text: &str) -> TreePath {
 /// Number of items of each call with pages.
 const ITEMS: usize = 12;
 
+/// Creates items for the calls of the tree.
+fn fill_tree<F: FileSystem + ?Sized>(server: &Server, account: &F) {
+    for n in 0..ITEMS {
+        let (path, linked) = (format!("/p/{n:02}"), format!("/linked/{n:02}"));
+        let ops = [
+            Op::write(tree_path(&path), format!("paddle {n}\n"))
+                .with_attrs(SetAttrs::new().tags(["paged"]))
+                .with_parents(),
+            Op::write(tree_path(&format!("/p2/{n:02}")), format!("other {n}\n")).with_parents(),
+            match n {
+                0 => Op::write(tree_path(&linked), "").with_parents(),
+                _ => Op::link(tree_path("/linked/00"), tree_path(&linked)),
+            },
+            // A directory less than items: the path itself has a total, too.
+            match n {
+                0 => Op::write(tree_path("/counted/file"), "x").with_parents(),
+                _ => Op::write(tree_path(&format!("/counted/{n:02}/file")), "x").with_parents(),
+            },
+            Op::append(tree_path("/grown"), format!("line {n}\n")),
+        ];
+        futures::executor::block_on(account.commit(Batch::new(ops))).unwrap();
+        let snapshot = serde_json::json!({"ops": [{"snapshot": {"name": format!("paged-{n}")}}]});
+        server.ok("tree/commit", snapshot.to_string());
+    }
+}
+
 /// Creates [`ITEMS`] items for each call with pages. Returns the body for each call.
 fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'static str> {
     server.own("scout", "ann");
@@ -391,28 +417,7 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         let write = Op::write(tree_path(&format!("/new{n}")), "text");
         futures::executor::block_on(overlay.commit(write.into())).unwrap();
     }
-    for n in 0..ITEMS {
-        let (path, linked) = (format!("/p/{n:02}"), format!("/linked/{n:02}"));
-        let ops = [
-            Op::write(tree_path(&path), format!("paddle {n}\n"))
-                .with_attrs(SetAttrs::new().tags(["paged"]))
-                .with_parents(),
-            Op::write(tree_path(&format!("/p2/{n:02}")), format!("other {n}\n")).with_parents(),
-            match n {
-                0 => Op::write(tree_path(&linked), "").with_parents(),
-                _ => Op::link(tree_path("/linked/00"), tree_path(&linked)),
-            },
-            // A directory less than items: the path itself has a total, too.
-            match n {
-                0 => Op::write(tree_path("/counted/file"), "x").with_parents(),
-                _ => Op::write(tree_path(&format!("/counted/{n:02}/file")), "x").with_parents(),
-            },
-            Op::append(tree_path("/grown"), format!("line {n}\n")),
-        ];
-        futures::executor::block_on(account.commit(Batch::new(ops))).unwrap();
-        let snapshot = serde_json::json!({"ops": [{"snapshot": {"name": format!("paged-{n}")}}]});
-        server.ok("tree/commit", snapshot.to_string());
-    }
+    fill_tree(server, &*account);
     [
         ("/v1/list", r#"{"prefix":"/d"}"#),
         ("/v1/glob", r#"{"pattern":"/d/*"}"#),

@@ -329,7 +329,8 @@ fn swapped_files_keep_paths_of_their_tree() {
     assert!(paths.contains(&"/art.txt") && paths.contains(&"/chats/bob/art.txt"), "{paths:?}");
     assert!(!paths.iter().any(|path| path.starts_with("/users")), "{paths:?}");
 
-    // Retracted messages are left out of the log, by its path in the tree or, as in older entries, the account.
+    // Retracted messages are left out of the log, by its path in the tree or, as in older entries, in the
+    // account.
     let log = swapped("messages.jsonl");
     assert_eq!(log["source"], "/.user/session/arts/messages.jsonl");
     call("sessions/retract", json!({"name": "arts", "source": "messages:1"}));

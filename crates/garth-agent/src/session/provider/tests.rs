@@ -216,7 +216,12 @@ fn rendered_messages_stay_masked_in_lists() {
     let escaped = token.replacen('h', "\\u0068", 1);
     let line = |arguments: &str, text: &str| {
         format!(
-            r#"{{"id":"m","role":"assistant","created_at":"2026-01-01T00:00:00Z","content":[{{"type":"text","text":"{text}"}},{{"type":"tool_call","id":"c","name":"n","arguments":{arguments}}}]}}"#
+            concat!(
+                r#"{{"id":"m","role":"assistant","created_at":"2026-01-01T00:00:00Z","content":["#,
+                r#"{{"type":"text","text":"{}"}},"#,
+                r#"{{"type":"tool_call","id":"c","name":"n","arguments":{}}}]}}"#,
+            ),
+            text, arguments
         )
     };
     for (line, is_plain) in [

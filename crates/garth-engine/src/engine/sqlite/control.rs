@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use crate::engine::sqlite::gates::judgements::Judgements;
-use crate::engine::sqlite::projections::check_version;
+use crate::engine::sqlite::gate_judgements::Judgements;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{Error, ErrorKind};
 use crate::rule::{Constraint, Digest, PathPattern, Registry, Rule, Rules};
@@ -131,4 +130,19 @@ pub(crate) fn forget_removed_constraints(
         last = constraint;
     }
     Ok(0)
+}
+
+/// Fails if another process stores keys that this one does not know. Called inside the write transaction;
+/// `version` is that of the head row.
+pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
+    let known = registry.version();
+    // Keys of an older set were derived again when this process opened the account.
+    if version <= known {
+        return Ok(());
+    }
+    let message = format!(
+        "a newer garth derives more keys for this account (set {version}; this garth has set {known}), so this one \
+         can only read it; use a newer garth to write"
+    );
+    Err(Error::new(ErrorKind::Format, message).into())
 }

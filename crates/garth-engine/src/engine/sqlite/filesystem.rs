@@ -21,7 +21,7 @@ use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
-use crate::engine::sqlite::query::gated::GatedFacts;
+use crate::engine::sqlite::query::gated_facts::GatedFacts;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
 use crate::engine::sqlite::tables::{MAX, commit_log, head, idempotency, nodes};
 use crate::engine::sqlite::writer_lock::WriterLock;

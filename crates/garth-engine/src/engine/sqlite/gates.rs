@@ -1,18 +1,14 @@
 //! Gates of a confined handle: which entries of a directory it sees, judged by the keys of a file in them, in
 //! any state of the tree. Why: `docs/decisions/gates-of-sessions.md`.
 
-pub(crate) mod judgements;
-pub(crate) mod open_entries;
-
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use self::judgements::{GateId, id_of};
-use self::open_entries::OpenEntries;
 use crate::engine::planner::{NameRow, NodeRow};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::control::ControlCache;
+use crate::engine::sqlite::gate_judgements::{GateId, id_of};
 use crate::engine::sqlite::tables::{MAX, live_names, nodes, past_names};
 use crate::error::ErrorKind;
 use crate::model::find::kept;
@@ -137,12 +133,9 @@ impl Gates {
         self.gates.iter().filter_map(entry).collect()
     }
 
-    /// Returns the entries that may pass a gate in the newest state; `None` if only their files tell.
-    pub(crate) fn open_entries(&self, files: &GateFiles<'_>, gate: usize) -> DbResult<Option<OpenEntries>> {
-        match self.gates.get(gate) {
-            Some(known) => OpenEntries::of(files.conn, files.control.registry(), &known.gate),
-            None => Ok(None),
-        }
+    /// Returns a gate by its index.
+    pub(crate) fn gate(&self, index: usize) -> Option<&Gate> {
+        self.gates.get(index).map(|known| &known.gate)
     }
 
     /// Returns the entry that hides a path after commit `seq`, in the newest state with [`MAX`]; `None` if no

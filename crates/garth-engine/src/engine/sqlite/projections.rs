@@ -10,10 +10,8 @@ pub(crate) mod update;
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::NodeRow;
-use crate::error::{Error, ErrorKind};
 use crate::model::{Kind, Projection};
 use crate::path::TreePath;
-use crate::rule::Registry;
 use crate::rule::projection::Line;
 use crate::sqlite::{DbResult, all};
 
@@ -59,23 +57,8 @@ pub(crate) fn forget(conn: &Connection, ino: u64) -> DbResult<()> {
     Ok(())
 }
 
-/// Fails if another process stores keys that this one does not know. Called inside the write transaction;
-/// `version` is that of the head row.
-pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
-    let known = registry.version();
-    // Keys of an older set were derived again when this process opened the account.
-    if version <= known {
-        return Ok(());
-    }
-    let message = format!(
-        "a newer garth derives more keys for this account (set {version}; this garth has set {known}), so this one \
-         can only read it; use a newer garth to write"
-    );
-    Err(Error::new(ErrorKind::Format, message).into())
-}
-
 /// Returns the names of the entries of a directory in which the file of a name has a key; `None` if more than
-/// `limit` nodes have the key, or so many entries such a file.
+/// `limit` nodes have the key, or more than `limit` entries have such a file.
 pub(crate) fn entries_with(
     conn: &Connection,
     (projection, key): (Projection, &str),

@@ -13,8 +13,8 @@ use crate::fields::{fields, flag, string, string_of};
 use crate::routes::call::Call;
 
 fields! {
-    /// Creates an agent: the files of its workspace, with texts to start from, in one commit. Files that
-    /// exist stay as they are.
+    /// Creates an agent: the files of its workspace, with texts to start from, in one commit. Existing files
+    /// stay as they are.
     pub(crate) struct CreateFields<'a> {
         /// User who owns the agent, and whose sessions see its own memory; `*` for every user. Default: the
         /// unnamed user.

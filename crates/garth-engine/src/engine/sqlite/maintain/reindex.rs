@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use rusqlite::Connection;
 
+use crate::engine::sqlite::control::check_version;
 use crate::engine::sqlite::fulltext::background::{self, Progress};
 use crate::engine::sqlite::fulltext::verify;
 use crate::engine::sqlite::maintain::set_quota;
@@ -97,7 +98,7 @@ impl SqliteFs {
         let _permit = self.inner.runtime.maintenance().acquire();
         let registry = self.inner.control.registry().clone();
         block_on(self.inner.writer.transact(false, move |conn| {
-            projections::check_version(head::get(conn)?.projections, &registry)?;
+            check_version(head::get(conn)?.projections, &registry)?;
             work(conn)
         }))
     }

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::projections::check_version;
+use crate::engine::sqlite::control::check_version;
 use crate::engine::sqlite::tables::head;
 use crate::engine::sqlite::tables::staged::Due;
 use crate::env::Env;

@@ -1,13 +1,12 @@
 //! Reads through gates: the entries of a directory that a handle sees, in each state that a read is about,
 //! and the directory itself, which does not show what is hidden in it.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::engine::planner::{NameRow, NodeRow};
-use crate::engine::sqlite::gates::open_entries::OpenEntries;
 use crate::engine::sqlite::gates::{GateFiles, HiddenEntry};
+use crate::engine::sqlite::query::gated_facts::{GatedFacts, Key, Passing};
+use crate::engine::sqlite::query::open_entries::OpenEntries;
 use crate::engine::sqlite::query::path_versions::PathVersions;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::name_pages::PageRow;
@@ -17,35 +16,12 @@ use crate::model::{At, Filling, HistoryPage, Ino, Kind, Listing, Version, Versio
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
 
-/// Directory and name of a row.
-type Key = (String, String);
-
 /// Hidden rows that a listing or walk passes one by one, before it asks the index which entries may be
 /// visible.
 const FEW_HIDDEN: usize = 32;
 
 /// Names of a node that are judged at a time.
 const NAMES: usize = 64;
-
-/// Facts about gated directories that a read looks up once.
-#[derive(Default)]
-pub(crate) struct GatedFacts {
-    /// Names of the directories.
-    names: OnceCell<Vec<NameRow>>,
-    /// Number of hidden rows that were passed.
-    passed: Cell<usize>,
-    /// Entries that may pass a gate, by the index of the gate.
-    open: RefCell<BTreeMap<usize, Option<Rc<OpenEntries>>>>,
-}
-
-/// Effect of gates on a row of a listing or walk of the newest state.
-pub(crate) enum Passing {
-    Shown,
-    /// The row is hidden. The next one may be visible.
-    Hidden,
-    /// The row is hidden, and so are all rows up to this directory and name.
-    HiddenTo(Key),
-}
 
 impl ReadView<'_> {
     /// Returns true if no entry of a directory is hidden by its keys.
@@ -123,7 +99,10 @@ impl ReadView<'_> {
         if let Some(known) = open.borrow().get(&gate) {
             return Ok(known.clone());
         }
-        let found = self.reach.gates.open_entries(&self.gate_files(), gate)?.map(Rc::new);
+        let found = match self.reach.gates.gate(gate) {
+            Some(gate) => OpenEntries::of(self.conn, self.control.registry(), gate)?.map(Rc::new),
+            None => None,
+        };
         open.borrow_mut().insert(gate, found.clone());
         Ok(found)
     }
