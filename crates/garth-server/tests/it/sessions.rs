@@ -332,7 +332,7 @@ fn swapped_files_keep_paths_of_their_tree() {
     // Retracted messages are left out of the log, by its path in the tree or, as in older entries, in the
     // account.
     let log = swapped("messages.jsonl");
-    assert_eq!(log["source"], "/.user/session/arts/messages.jsonl");
+    assert_eq!(log["source"], "/ctx/home/bob/agent/scout/session/arts/messages.jsonl");
     call("sessions/retract", json!({"name": "arts", "source": "messages:1"}));
     let show = || {
         let body = json!({"name": "arts", "id": log["id"], "agent": "scout", "user": "bob"});
@@ -344,7 +344,7 @@ fn swapped_files_keep_paths_of_their_tree() {
     let index = TreePath::parse(index).unwrap();
     let text = block_on(account.read(&At::from(&index), ByteRange::ALL)).unwrap();
     let text = String::from_utf8(text.to_vec()).unwrap();
-    let older = text.replace("/.user/session/", "/users/bob/agents/scout/session/");
+    let older = text.replace("/ctx/home/bob/agent/scout/session/", "/users/bob/agents/scout/session/");
     assert_ne!(older, text);
     block_on(account.commit(Op::write(index, older).into())).unwrap();
     show();
