@@ -158,7 +158,7 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// read, listed and changed, but not created, removed or moved (`Busy`). Paths that `to.within` leaves
     /// out are missing as well: creating a name in them fails with `AccessDenied`; moving, removing or
     /// copying a directory above them fails with `Busy`. Entries that a gate of `to` hides are missing in the
-    /// same way ([`Gate`](crate::model::Gate)). Snapshots, commit ids, idempotency keys and staged bodies are
+    /// same way ([`Gate`]). Snapshots, commit ids, idempotency keys and staged bodies are
     /// those of `to.owner`, inside the owner of this filesystem. A node without a name is reached only
     /// through the handle that holds it open. `docs/specs/views.md` describes each call.
     ///
