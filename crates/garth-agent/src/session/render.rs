@@ -132,7 +132,8 @@ impl<'a> Renderer<'a> {
         {
             return Ok(known.clone());
         }
-        // Of results in part, the notes and the surroundings of a cut are masked, not the text that is shown.
+        // A part of a result can look like a secret that the complete one does not have: lists search it
+        // again.
         message.is_plain = !in_part.contains(&true);
         for (block, _) in message.content.iter_mut().zip(in_part).filter(|(_, in_part)| !in_part) {
             message.is_plain &= !mask_all(block);

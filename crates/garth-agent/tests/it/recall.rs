@@ -205,7 +205,7 @@ async fn recall_orders_by_rank_and_omits_by_score() {
     let long = format!("{}\nThe ferry to Trieste.\n", prose(&mut Random::new(5), 200));
     account.write("/long.md", long).await;
     let answer = account.recall(&words("ferry Trieste")).await;
-    // The long text has both words, and ranks below 0.4 of the short ones.
+    // The long text has both words, and a low rank.
     let (first, last) = (answer.items.first().unwrap(), answer.items.last().unwrap());
     assert_eq!((answer.items.len(), last.source.as_str(), last.score), (11, "/long.md", 1.0), "{answer:?}");
     assert!(first.score < 0.6, "{first:?}");
@@ -219,7 +219,7 @@ async fn statement_beside_a_question_drops_no_answer() {
     account.write("/lamp.md", "The lamp of the shed is broken.\n").await;
     let asked = words(&format!("{story} Which lamp in the garden shed needs a new bulb?"));
     let answer = account.recall(&asked).await;
-    // The answer has less than 0.4 of its question, and the story all of its own words.
+    // The answer has a small share of its question, and the story all of its own words.
     assert!(answer.fits && sources(&answer).contains(&"/lamp.md"), "{answer:?}");
 }
 

@@ -20,7 +20,7 @@ const NO_OUTPUT: &str = "[no output]";
 /// Text in place of the messages before the first, where a list has to start with the user.
 pub(super) const EARLIER: &str = "[earlier messages are not shown]";
 
-/// A part of a message, and whether all texts of the message are known to have no secrets.
+/// Part of a message; true if a search found no secrets in any text of the message.
 type Plain<'a, T> = (&'a T, bool);
 
 /// Position of a call: index of the message, and of the block in it.
