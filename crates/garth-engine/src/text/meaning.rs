@@ -11,12 +11,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod unicode;
+mod vectors;
 mod wordpiece;
 
 pub use self::background::share_in_english;
 pub use self::nearest::nearest;
 pub use self::table::DIMENSIONS;
 use self::table::Table;
+use self::vectors::weighted_sum;
 pub use self::wordpiece::tokens;
 
 /// Limit on the weight of a token: ln(1 + N / n) is less for every N that fits in 32 bits.
@@ -77,15 +79,8 @@ impl Embedding {
         let table = Table::get();
         let mut total = [0_i64; DIMENSIONS];
         for tokens in tokens.chunks(SUMMED) {
-            let mut sums = [0_i32; DIMENSIONS];
-            for &token in tokens {
-                let Some((row, weight)) = table.row(token).zip(weights.of(token)) else {
-                    continue;
-                };
-                for (sum, byte) in sums.iter_mut().zip(row) {
-                    *sum += i32::from(i16::from(byte.cast_signed())) * i32::from(weight);
-                }
-            }
+            let rows = tokens.iter().filter_map(|&token| table.row(token).zip(weights.of(token)));
+            let sums = weighted_sum(rows);
             total.iter_mut().zip(sums).for_each(|(total, sum)| *total += i64::from(sum));
         }
         let squares: f64 = total.iter().map(|x| (*x as f64) * (*x as f64)).sum();

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use super::table::{DIMENSIONS, Table};
 use super::tokens;
+use super::vectors::{Row, products};
 
 /// Length of the shortest word that is proposed. Shorter ones are mostly parts of names.
 const SHORTEST: usize = 3;
@@ -21,6 +22,7 @@ struct Words {
 struct Word {
     word: &'static str,
     token: u32,
+    row: &'static Row,
     /// Reciprocal length of its vector less the mean.
     scale: f32,
 }
@@ -38,8 +40,8 @@ impl Words {
         let beginnings = table.beginnings().iter().filter(|(word, _)| proposed(word));
         let words = beginnings
             .filter_map(|&(word, token)| {
-                let length = length(&sum(&[token], &mean)?);
-                (length > 0.0).then(|| Word { word, token, scale: length.recip() })
+                let (row, length) = (table.row(token)?, length(&sum(&[token], &mean)?));
+                (length > 0.0).then(|| Word { word, token, row, scale: length.recip() })
             })
             .collect();
         Self { words, mean }
@@ -78,15 +80,12 @@ pub fn nearest(word: &str, most: usize, least: f32) -> Vec<(&'static str, f32)> 
     // The product with a centered vector is that with the vector, less that with the mean.
     let common: f32 = small.iter().zip(&all.mean).map(|(a, b)| a * b).sum();
     let small = small.map(|x| x as i16);
-    let cosine = |other: &Word| {
-        let row = Table::get().row(other.token)?;
-        // 128 products of two bytes fit in 32 bits. Sums that are not checked are added many at once.
-        let products = small.iter().zip(row).map(|(a, b)| i32::from(*a) * i32::from(b.cast_signed()));
-        let product = products.fold(0_i32, i32::wrapping_add);
+    let products = products(&small, all.words.iter().map(|word| word.row));
+    let near = all.words.iter().zip(products).filter_map(|(other, product)| {
         let cosine = (product as f32 - common) * other.scale / length;
         (cosine >= least && own[..] != [other.token]).then_some((other.word, cosine))
-    };
-    let mut near: Vec<(&str, f32)> = all.words.iter().filter_map(cosine).collect();
+    });
+    let mut near: Vec<(&str, f32)> = near.collect();
     // Words come in the order of the vocabulary, which decides among equals.
     near.sort_by(|a, b| b.1.total_cmp(&a.1));
     near.truncate(most);

@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Numbers of a vector.
@@ -97,17 +96,35 @@ struct Prefixes {
     tokens: usize,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Node {
-    children: Range<u32>,
-    /// Token that ends here.
-    token: Option<u32>,
+    /// Number of the first child.
+    first: u32,
+    /// Children to which a digit or a small letter leads: a bit for each, in the order of their bytes. They
+    /// come before all others.
+    plain: u64,
+    /// Number of the others.
+    others: u32,
+    /// Token that ends here, or [`NO_TOKEN`].
+    token: u32,
+}
+
+const NO_TOKEN: u32 = u32::MAX;
+
+impl Default for Node {
+    fn default() -> Self {
+        Self { first: 0, plain: 0, others: 0, token: NO_TOKEN }
+    }
 }
 
 impl Prefixes {
     /// Returns the tree of some tokens; `None` if two are equal or one is empty.
     fn of(mut tokens: Vec<Letters>) -> Option<Self> {
-        tokens.sort_unstable();
+        // In the order in which children lie.
+        let order = |letters: &str| -> Vec<(bool, u8)> {
+            letters.bytes().map(|byte| (bit_of(byte).is_none(), byte)).collect()
+        };
+        tokens.sort_by_cached_key(|(letters, _)| order(letters));
         if tokens.iter().any(|(letters, _)| letters.is_empty())
             || tokens.windows(2).any(|pair| pair[0].0 == pair[1].0)
         {
@@ -121,16 +138,20 @@ impl Prefixes {
             if let Some(((letters, number), longer)) = below.split_first()
                 && letters.len() == depth
             {
-                tree.nodes[node].token = Some(*number);
+                tree.nodes[node].token = *number;
                 below = longer;
             }
-            let first = tree.nodes.len() as u32;
+            tree.nodes[node].first = tree.nodes.len() as u32;
             for of_byte in below.chunk_by(|one, other| one.0.as_bytes()[depth] == other.0.as_bytes()[depth]) {
+                let byte = of_byte[0].0.as_bytes()[depth];
+                match bit_of(byte) {
+                    Some(bit) => tree.nodes[node].plain |= bit,
+                    None => tree.nodes[node].others += 1,
+                }
                 due.push_back((tree.nodes.len(), of_byte, depth + 1));
                 tree.nodes.push(Node::default());
-                tree.bytes.push(of_byte[0].0.as_bytes()[depth]);
+                tree.bytes.push(byte);
             }
-            tree.nodes[node].children = first..tree.nodes.len() as u32;
         }
         Some(tree)
     }
@@ -138,14 +159,36 @@ impl Prefixes {
     fn longest(&self, text: &str) -> Option<(u32, usize)> {
         let (mut node, mut longest) = (self.nodes.first()?, None);
         for (byte, length) in text.bytes().zip(1..) {
-            let children = node.children.start as usize..node.children.end as usize;
-            let Ok(place) = self.bytes[children.clone()].binary_search(&byte) else { break };
-            node = &self.nodes[children.start + place];
-            if let Some(token) = node.token {
-                longest = Some((token, length));
+            let Some(child) = self.child(node, byte) else { break };
+            node = child;
+            if node.token != NO_TOKEN {
+                longest = Some((node.token, length));
             }
         }
         longest
+    }
+
+    /// Returns the child to which a byte leads.
+    fn child(&self, node: &Node, byte: u8) -> Option<&Node> {
+        let place = match bit_of(byte) {
+            Some(bit) if node.plain & bit == 0 => return None,
+            Some(bit) => (node.plain & (bit - 1)).count_ones() as usize,
+            None => {
+                let others = node.first as usize + node.plain.count_ones() as usize;
+                let bytes = self.bytes.get(others..others + node.others as usize)?;
+                node.plain.count_ones() as usize + bytes.binary_search(&byte).ok()?
+            }
+        };
+        self.nodes.get(node.first as usize + place)
+    }
+}
+
+/// Returns the bit of a digit or a small letter.
+fn bit_of(byte: u8) -> Option<u64> {
+    match byte {
+        b'0'..=b'9' => Some(1 << (byte - b'0')),
+        b'a'..=b'z' => Some(1 << (byte - b'a' + 10)),
+        _ => None,
     }
 }
 

@@ -30,7 +30,7 @@ const PLACEHOLDERS: [&str; 9] =
     ["example", "placeholder", "changeme", "change-me", "your", "redacted", "xxxx", "****", "dummy"];
 
 /// Kind of a name, by the value that follows it.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Name {
     Password,
     /// Token or key: a machine made it, so it is not a word.

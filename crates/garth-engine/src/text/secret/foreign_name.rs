@@ -191,20 +191,8 @@ fn begins_word(text: &[u8], start: usize) -> bool {
 /// Returns true if a word with these last characters may end a name. Most words do not, and need no closer
 /// look.
 fn may_end_name(last: [u8; 3]) -> bool {
-    static MAY_END: LazyLock<Vec<bool>> = LazyLock::new(|| {
-        let mut may_end = vec![false; 26 * 26 * 26];
-        for known in NAMES.iter() {
-            let letter = |at: usize| known.letters.get(at).and_then(|it| u8::try_from(*it).ok());
-            if let (Some(first), Some(second), Some(third)) = (letter(2), letter(1), letter(0))
-                && let Some(at) = place_of([first, second, third])
-            {
-                may_end[at] = true;
-            }
-        }
-        may_end
-    });
-    match place_of(last) {
-        Some(at) => MAY_END[at],
+    match last_letters(last) {
+        Some(at) => ENDS_OF_NAMES[at],
         // A sign divides a word such as `Wi-Fi`.
         None => {
             last[2].is_ascii_alphabetic()
@@ -213,8 +201,27 @@ fn may_end_name(last: [u8; 3]) -> bool {
     }
 }
 
-/// Returns the place of three letters in the order of all such letters; `None` for other characters.
-fn place_of(letters: [u8; 3]) -> Option<usize> {
+/// The last three letters of all names: true at the number of each.
+static ENDS_OF_NAMES: LazyLock<Vec<bool>> = LazyLock::new(|| {
+    let mut ends = vec![false; 26 * 26 * 26];
+    for known in NAMES.iter() {
+        let letter = |at: usize| known.letters.get(at).and_then(|it| u8::try_from(*it).ok());
+        if let (Some(first), Some(second), Some(third)) = (letter(2), letter(1), letter(0))
+            && let Some(at) = last_letters([first, second, third])
+        {
+            ends[at] = true;
+        }
+    }
+    ends
+});
+
+/// Returns the numbers of the last three letters of all names.
+pub(super) fn ends_of_names() -> impl Iterator<Item = usize> {
+    ENDS_OF_NAMES.iter().enumerate().filter(|(_, is_end)| **is_end).map(|(at, _)| at)
+}
+
+/// Returns the number of three letters in the order of all such letters; `None` for other characters.
+pub(super) fn last_letters(letters: [u8; 3]) -> Option<usize> {
     letters.iter().try_fold(0, |place, letter| {
         letter.is_ascii_alphabetic().then(|| place * 26 + usize::from(letter.to_ascii_lowercase() - b'a'))
     })

@@ -175,6 +175,10 @@ pub(super) fn name(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Op
 /// Returns the kind of the name that ends with this word, and the place of the name, which may begin before
 /// the word.
 pub(super) fn found(text: &[u8], word: &Range<usize>, judgement: Judgement) -> Option<(Name, Range<usize>)> {
+    if judgement == Judgement::Fourth && !may_be_name(&text[word.clone()]) {
+        debug_assert_eq!(own_name(text, word, judgement), None, "`ENDS` is complete");
+        return None;
+    }
     let own = own_name(text, word, judgement);
     match judgement {
         Judgement::First | Judgement::Second => Some((own?, word.clone())),
@@ -186,6 +190,24 @@ pub(super) fn found(text: &[u8], word: &Range<usize>, judgement: Judgement) -> O
             Some((name, start..word.end))
         }
     }
+}
+
+/// Returns false for most words that are not names, by their last three letters. Under the fourth judgement.
+fn may_be_name(word: &[u8]) -> bool {
+    /// Last three letters of the names in [`own_name`].
+    const ENDS: [&[u8; 3]; 25] = [
+        b"ord", b"swd", b"pwd", b"ase", b"ode", b"ass", b"rds", b"ret", b"ets", b"ken", b"ens", b"ial",
+        b"als", b"uth", b"kie", b"ure", b"sig", b"alt", b"pat", b"key", b"eys", b"ion", b"rer", b"psk",
+        b"sse",
+    ];
+    static MAY_BE: LazyLock<Vec<bool>> = LazyLock::new(|| {
+        let mut may_be = vec![false; 26 * 26 * 26];
+        let own = ENDS.iter().filter_map(|end| foreign_name::last_letters(**end));
+        own.chain(foreign_name::ends_of_names()).for_each(|at| may_be[at] = true);
+        may_be
+    });
+    // Signs divide a word into several.
+    word.last_chunk::<3>().and_then(|last| foreign_name::last_letters(*last)).is_none_or(|at| MAY_BE[at])
 }
 
 /// Returns the kind of a name that is one word, or a key of several words.
