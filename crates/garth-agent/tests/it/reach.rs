@@ -101,11 +101,11 @@ async fn bound_key_sees_nothing_of_damaged_settings() {
     let bad = Op::write(p("/agents/scout/settings.json"), r#"{"identities":{"dm:canary":":y"}}"#);
     account.store.overriding_rules().commit(bad.into()).await.unwrap();
     let binding = binding(json!({"agent": "scout", "user": "bob"}));
-    for (binding, tells) in [(&binding, false), (&Binding::default(), true)] {
+    for (binding, is_quoted) in [(&binding, false), (&Binding::default(), true)] {
         let reach = reach(&account, binding, false, scout());
         for error in [reach.open(Family::Files).await.unwrap_err(), reach.judge().await.unwrap_err()] {
             assert!(error.is(ErrorKind::Corrupt) && error.path().is_some(), "{error}");
-            assert_eq!(error.to_string().contains("canary"), tells, "{error}");
+            assert_eq!(error.to_string().contains("canary"), is_quoted, "{error}");
         }
     }
 }

@@ -78,10 +78,10 @@ fn damaged_memory_is_not_quoted_to_write_only_keys() {
     let meta = TreePath::parse("/users/alice/memories/preferences/coffee/.meta.json").unwrap();
     block_on(account.commit(Batch::new([Op::write(meta, r#"{"status":"canary"}"#)]))).unwrap();
     let tag = json!({"uri": coffee, "add": ["drink"]}).to_string();
-    let told = |scopes: &[Scope]| {
+    let refused = |scopes: &[Scope]| {
         server.post_as(&server.key("acme", scopes), "memories/tag", &tag).refused(500, "CORRUPT")
     };
-    let (writer, both) = (told(&[Scope::MemoryWrite]), told(&[Scope::MemoryWrite, Scope::MemoryRead]));
+    let (writer, both) = (refused(&[Scope::MemoryWrite]), refused(&[Scope::MemoryWrite, Scope::MemoryRead]));
     assert!(!writer.contains("canary") && writer.contains("memory:read"), "{writer}");
     assert!(both.contains("canary"), "{both}");
 }

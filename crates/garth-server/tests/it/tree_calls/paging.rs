@@ -171,7 +171,7 @@ fn pages_of_changes_count_nothing_hidden() {
 }
 
 #[test]
-fn length_of_find_cursor_tells_nothing_hidden() {
+fn length_of_find_cursor_reveals_nothing_hidden() {
     let world = World::empty();
     let server = &world.server;
     server.own("scout", "ann");
@@ -192,7 +192,7 @@ fn length_of_find_cursor_tells_nothing_hidden() {
         page["next_cursor"].as_str().unwrap_or_else(|| panic!("{page}")).len()
     };
     let length = cursor();
-    // Values behind that of the visible file, up to the longest that is stored unchanged.
+    // Values after that of the visible file, up to the longest that is stored unchanged.
     for (name, hidden) in [("a", "2".to_owned()), ("b", format!("2{}", "0".repeat(1000)))] {
         world.commit([with_due(&format!("/hidden-{name}.md"), &hidden)]);
         assert_eq!(cursor(), length, "{name}");

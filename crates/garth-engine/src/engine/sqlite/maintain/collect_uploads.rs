@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn room_of_uploads_tells_nothing_of_other_content() {
+    fn room_of_uploads_reveals_nothing_of_other_content() {
         let account = account();
         let to = Confinement::new(Within::everything(), Owner::new("other").unwrap());
         let other = block_on(account.fs.confined(&to)).unwrap();
