@@ -314,6 +314,8 @@ impl Refusal {
             Code::RuleViolation => "a rule refuses this write",
             // The usage of the quota is the size of stored files.
             Code::QuotaExceeded => "a quota refuses this write",
+            // The reason quotes what cannot be read, such as an unknown status.
+            Code::Corrupt => "this write depends on stored data that cannot be read",
             _ => return self,
         };
         let message = format!("{stored}; details require a key with the scope `{scope}`");

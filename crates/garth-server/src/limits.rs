@@ -193,8 +193,8 @@ limits! {
     answer_room: usize, Bytes = 64 * MIB, 16 * MIB => 64 * GIB;
     /// Memory for bodies of more than 1 MiB. One account uses a third of it at most.
     body_room: usize, Bytes = 96 * MIB, 3 * MIB => 64 * GIB;
-    /// Memory for files that are sent and received by `/v1/fs` and `/v1/uploads`: up to 2 MiB for each of
-    /// more than 16 KiB. One account uses a third of it at most.
+    /// Memory for media, and files that are sent and received by `/v1/fs` and `/v1/uploads`: up to 2 MiB for
+    /// each of more than 16 KiB. One account uses a third of it at most.
     transfer_room: usize, Bytes = 256 * MIB, 8 * MIB => 64 * GIB;
     /// Disk space for content of an account, or of a tree that a key is bound to, that was received and that
     /// no commit has used yet. A file that is received by `/v1/fs` has at most this size.

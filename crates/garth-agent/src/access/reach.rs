@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Access, binding};
 use crate::boxed;
-use crate::identity::{Caller, Identity, Request};
+use crate::identity::{Caller, Identity, Request, SETTINGS};
 use crate::kv::{DEFAULT_AGENT, Kv, KvResult};
 use crate::media::Media;
 use crate::memory::Memories;
@@ -179,8 +179,8 @@ impl Reach {
     pub async fn judge(&self) -> Result<Option<Identity>> {
         match &self.request {
             Some(request) => {
-                let who = Access::judge(self.account()?, &self.env, Caller::ApiKey, request).await?;
-                Ok(Some(who))
+                let who = Access::judge(self.account()?, &self.env, Caller::ApiKey, request).await;
+                who.map(Some).map_err(|error| self.without_settings(error))
             }
             None => Ok(None),
         }
@@ -216,12 +216,23 @@ impl Reach {
         let access = match &self.request {
             Some(request) => {
                 let (account, caller) = (self.account()?, Caller::ApiKey);
-                let access = Access::within(account, &self.env, caller, request, &self.binding).await?;
-                Some(access.by_key(&*self.key))
+                let access = Access::within(account, &self.env, caller, request, &self.binding).await;
+                Some(access.map_err(|error| self.without_settings(error))?.by_key(&*self.key))
             }
             None => None,
         };
         Ok(Grounds { reach: self.clone(), access })
+    }
+
+    /// Returns an error without what it quotes of damaged settings, for a bound key: they name other users.
+    fn without_settings(&self, error: Error) -> Error {
+        let of_settings = |path: &&TreePath| path.name().is_some_and(|name| name == SETTINGS);
+        match error.path().filter(of_settings).cloned() {
+            Some(path) if self.is_bound() && error.is(ErrorKind::Corrupt) => {
+                Error::at(ErrorKind::Corrupt, &path, "cannot be read; correct it").with_source(error)
+            }
+            _ => error,
+        }
     }
 
     /// Returns the sequence of the snapshot of this name. Calls on files look it up in their own tree first.

@@ -95,6 +95,21 @@ async fn only_free_admin_keys_open_overlays() {
     assert!(!account.store.exists("/new.md").await.unwrap());
 }
 
+#[tokio::test]
+async fn bound_key_sees_nothing_of_damaged_settings() {
+    let account = Account::new("{}").await;
+    let bad = Op::write(p("/agents/scout/settings.json"), r#"{"identities":{"dm:canary":":y"}}"#);
+    account.store.overriding_rules().commit(bad.into()).await.unwrap();
+    let binding = binding(json!({"agent": "scout", "user": "bob"}));
+    for (binding, is_quoted) in [(&binding, false), (&Binding::default(), true)] {
+        let reach = reach(&account, binding, false, scout());
+        for error in [reach.open(Family::Files).await.unwrap_err(), reach.judge().await.unwrap_err()] {
+            assert!(error.is(ErrorKind::Corrupt) && error.path().is_some(), "{error}");
+            assert_eq!(error.to_string().contains("canary"), is_quoted, "{error}");
+        }
+    }
+}
+
 /// The engine stores such bindings if nobody has checked them.
 #[tokio::test]
 async fn invalid_binding_opens_nothing() {

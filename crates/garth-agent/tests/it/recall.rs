@@ -202,13 +202,23 @@ async fn recall_orders_by_rank_and_omits_by_score() {
         account.write(&format!("/ferry{n}.md"), "Ferry, ferry.\n").await;
         account.write(&format!("/trieste{n}.md"), "Trieste, Trieste.\n").await;
     }
-    let long = format!("{}\nThe ferry to Trieste.\n", prose(&mut Random::new(5), 200));
+    for n in 0..12 {
+        account.write(&format!("/captain{n}.md"), "Captain, captain.\n").await;
+    }
+    let long = format!("{}\nThe captain of the ferry to Trieste.\n", prose(&mut Random::new(5), 200));
     account.write("/long.md", long).await;
-    let answer = account.recall(&words("ferry Trieste")).await;
-    // The long text has both words, and a low rank.
+    let question = "captain ferry Trieste";
+    let asked = SearchQuery::new(question).mode(SearchMode::Words).limit(100);
+    let hits = account.fs.search(&asked).await.unwrap().hits;
+    let hit_of = |start: &str| hits.iter().find(|hit| hit.path.as_str().starts_with(start)).unwrap();
+    // The long text has all words, and a low rank; the commonest word has a small share of the question.
+    let (captain, long) = (hit_of("/captain"), hit_of("/long.md"));
+    assert!(captain.rank > long.rank && captain.score < 0.3 * long.score, "{captain:?} {long:?}");
+    let answer = account.recall(&words(question).budget(MAX_BUDGET)).await;
     let (first, last) = (answer.items.first().unwrap(), answer.items.last().unwrap());
     assert_eq!((answer.items.len(), last.source.as_str(), last.score), (11, "/long.md", 1.0), "{answer:?}");
     assert!(first.score < 0.6, "{first:?}");
+    assert!(!sources(&answer).iter().any(|source| source.starts_with("/captain")), "{answer:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::id::Ino;
 use super::projection::Projection;
@@ -13,6 +13,8 @@ use crate::path::TreePath;
 
 /// Longest key that is stored unchanged, in bytes: a row of the index stays small. See [`Projection`].
 pub const MAX_KEY: usize = 1024;
+/// Bytes of which a cursor has a multiple. The place of a row, which the caller may not reach, fits in one.
+const BLOCK: usize = 1280;
 
 /// Returns a key as it is stored.
 pub(crate) fn kept(key: &str) -> String {
@@ -181,7 +183,7 @@ pub struct FindCursor {
 }
 
 /// Position in the order of keys of one store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FindPlace {
     /// Key as it is stored.
     pub(crate) key: String,
@@ -207,18 +209,47 @@ impl FindPlace {
 
 impl FindCursor {
     /// Returns the position as bytes, for an interface that seals them. They are not sealed: never hand them
-    /// out.
+    /// out. Their number does not depend on the key of a row that is done.
     #[doc(hidden)]
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Numbers and texts alone, which always have a JSON form.
-        serde_json::to_vec(&(self.part, &self.behind, self.given)).unwrap_or_default()
+        let mut bytes = Vec::with_capacity(BLOCK);
+        put_number(&mut bytes, self.part as u64);
+        put_number(&mut bytes, self.given as u64);
+        bytes.push(u8::from(self.behind.is_some()));
+        if let Some(FindPlace { key, ino, line, path }) = &self.behind {
+            put_number(&mut bytes, *ino);
+            put_number(&mut bytes, *line);
+            put_text(&mut bytes, key);
+            bytes.push(u8::from(path.is_some()));
+            if let Some((dir, name)) = path {
+                put_text(&mut bytes, dir);
+                put_text(&mut bytes, name);
+            }
+        }
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        bytes
     }
 
     /// Returns the position from [`to_bytes`](Self::to_bytes); `None` for any other bytes.
     #[doc(hidden)]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (part, behind, given) = serde_json::from_slice(bytes).ok()?;
-        Some(Self { part, behind, given })
+    pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let bytes = &mut bytes;
+        let (part, given) = (take_number(bytes)?, take_number(bytes)?);
+        let behind = match take_flag(bytes)? {
+            true => {
+                let (ino, line) = (take_number(bytes)?, take_number(bytes)?);
+                let key = take_text(bytes)?;
+                let path = match take_flag(bytes)? {
+                    true => Some((take_text(bytes)?, take_text(bytes)?)),
+                    false => None,
+                };
+                Some(FindPlace { key, ino, line, path })
+            }
+            false => None,
+        };
+        let is_end = bytes.len() < BLOCK && bytes.iter().all(|byte| *byte == 0);
+        let (part, given) = (usize::try_from(part).ok()?, usize::try_from(given).ok()?);
+        is_end.then_some(Self { part, behind, given })
     }
 
     /// Returns the position after a row of a store.
@@ -236,6 +267,38 @@ impl FindCursor {
             _ => Err(Error::invalid("the cursor belongs to another filesystem; start again without it")),
         }
     }
+}
+
+fn put_number(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend(number.to_le_bytes());
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put_number(bytes, text.len() as u64);
+    bytes.extend(text.as_bytes());
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+fn take_flag(bytes: &mut &[u8]) -> Option<bool> {
+    let (flag, rest) = bytes.split_first()?;
+    *bytes = rest;
+    match flag {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn take_text(bytes: &mut &[u8]) -> Option<String> {
+    let len = usize::try_from(take_number(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    String::from_utf8(text.to_vec()).ok()
 }
 
 impl std::fmt::Debug for FindCursor {
@@ -329,8 +392,23 @@ mod tests {
         assert_eq!(FindCursor::from_bytes(&cursor.to_bytes()), Some(cursor));
         let start = FindCursor { part: 1, behind: None, given: 0 };
         assert_eq!(FindCursor::from_bytes(&start.to_bytes()), Some(start));
-        for other in [&b""[..], b"{}", b"[1]", b"\xff"] {
+        let mut more = start.to_bytes();
+        *more.last_mut().unwrap() = 1;
+        for other in [&b""[..], b"{}", b"[1]", b"\xff", &[0xff; BLOCK], &[0; BLOCK + 17], &more[..]] {
             assert_eq!(FindCursor::from_bytes(other), None);
+        }
+    }
+
+    #[test]
+    fn length_of_cursor_hides_key_of_row() {
+        let cursor = |key: &str| {
+            let place = FindPlace { key: kept(key), ino: u64::MAX, line: u64::MAX, path: None };
+            FindCursor::behind(place)
+        };
+        for key in [String::new(), "k".to_owned(), "k".repeat(MAX_KEY), "\0".repeat(2 * MAX_KEY)] {
+            let written = cursor(&key);
+            assert_eq!(written.to_bytes().len(), BLOCK, "{}", key.len());
+            assert_eq!(FindCursor::from_bytes(&written.to_bytes()), Some(written));
         }
     }
 

@@ -231,7 +231,8 @@ fn whole(text: &str) -> Option<u64> {
     }
     // An exponent that does not fit moves the point beyond all digits, as this one does.
     let far = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
-    let shift = exponent.parse().unwrap_or(far) - i64::try_from(fraction.len()).ok()?;
+    let exponent = exponent.parse().unwrap_or(far).clamp(i64::MIN / 2, i64::MAX / 2);
+    let shift = exponent - i64::try_from(fraction.len()).ok()?;
     let Ok(behind) = usize::try_from(-shift) else {
         // With 20 zeros, every number exceeds `u64`.
         let zeros = usize::try_from(shift).unwrap_or(usize::MAX).min(20);
@@ -268,10 +269,19 @@ mod tests {
         for text in ["3600", "3600.0", "3.6e3", "36E+2", "360000e-2"] {
             assert_eq!(u64::read(text, &kind), Ok(3600), "{text}");
         }
-        assert_eq!(u64::read("0.0e-9", &Kind::Integer { min: 0, max: 1 }), Ok(0));
-        for text in
-            ["9007199254740990.5", "1e-400", "0.9999999999999999999999", "3600e-3", "1e99999999999999999999"]
-        {
+        for text in ["0.0e-9", "0.0e-9223372036854775808", "0.0e9223372036854775807"] {
+            assert_eq!(u64::read(text, &Kind::Integer { min: 0, max: 1 }), Ok(0), "{text}");
+        }
+        for text in [
+            "9007199254740990.5",
+            "1e-400",
+            "0.9999999999999999999999",
+            "3600e-3",
+            "1e99999999999999999999",
+            "1e9223372036854775807",
+            "1e-9223372036854775808",
+            "1.5e-9223372036854775808",
+        ] {
             assert_eq!(
                 u64::read(text, &Kind::Integer { min: 0, max: 9_007_199_254_740_992 }),
                 Err(String::new())

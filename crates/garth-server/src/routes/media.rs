@@ -9,13 +9,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::{Stream, StreamExt as _};
 use garth_agent::media::{MAX_MEDIA, MediaKey, NewMedia, Stored};
+use garth_engine::ErrorKind;
 use garth_engine::model::ByteRange;
-use garth_engine::{Error, ErrorKind};
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::call::Call;
 use super::header::Header;
@@ -23,8 +20,9 @@ use super::open::reach;
 use super::range::{Part, part};
 use super::respond::confine;
 use super::retry::RETRY_HEADER;
+use super::transfer::{incoming, outgoing};
 use super::tree::Tree;
-use crate::errors::{Refusal, SlowBody};
+use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of};
 
 /// Headers of an upload.
@@ -66,17 +64,19 @@ pub(super) async fn put(
         .ok_or_else(|| Refusal::validation("the header Content-Type with the MIME type is missing"))?;
     let opened = reach(call, Tree::Media).await?;
     let (sessions, media) = (opened.sessions()?, opened.media()?);
-    let stored = match sessions.by_media_key(&fields.session_key).await {
+    let session = sessions.by_media_key(&fields.session_key).await;
+    let content = incoming(call, body).await?;
+    let stored = match session {
         Ok(session) => {
             opened.make().await?;
             // A session without a session key is named by its id.
             let key = session.meta.session_key.as_ref().unwrap_or(&session.meta.id);
             let new = NewMedia::new(key, mime_type).file_name(&*fields.name).session(&session.meta.id);
-            media.put(&new, frames(body, call)).await
+            media.put(&new, content).await
         }
         // A repeat is answered even if the session was deleted after the first try.
         Err(error) if error.is(ErrorKind::NotFound) => {
-            media.put_before(frames(body, call)).await.and_then(|before| before.ok_or(error))
+            media.put_before(content).await.and_then(|before| before.ok_or(error))
         }
         Err(error) => Err(error),
     };
@@ -112,8 +112,8 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
         Part::Beyond => return Err(Refusal::range_beyond(size)),
     };
     let length = range.end - range.start;
-    let stream = file.stream(ByteRange { offset: range.start, length });
-    let mut response = (status, Body::from_stream(stream)).into_response();
+    let content = outgoing(call, file, ByteRange { offset: range.start, length }).await?;
+    let mut response = (status, content).into_response();
     let mime_type = stored.entry.attributes.content_type.as_deref().unwrap_or("application/octet-stream");
     // A stored type may not be valid in a header.
     let octets = HeaderValue::from_static("application/octet-stream");
@@ -145,32 +145,6 @@ pub(super) fn item(stored: &Stored) -> Value {
         "key": stored.key.to_string(), "path": stored.path.as_str(), "size": stored.entry.size,
         "content_type": attributes.content_type, "metadata": metadata,
     })
-}
-
-/// Returns the frames of a body as a stream. It fails if a frame takes longer than `stall_time`, or the key
-/// of the request ends before the body does.
-fn frames<'b>(
-    body: &'b mut Body,
-    call: &Call<'b>,
-) -> impl Stream<Item = garth_engine::Result<Bytes>> + Send + use<'b> {
-    let (stall_time, standing) = (call.limits.stall_time, call.standing);
-    let frames = futures::stream::unfold((body, standing), move |(body, mut standing)| async move {
-        let frame = timeout(stall_time, body.frame()).await;
-        let valid = standing.renew().await;
-        let piece = match frame {
-            Err(_) => Err(SlowBody::error(stall_time)),
-            // Also at the end: the content is committed next.
-            Ok(_) if valid.is_err() => valid.map(|()| Bytes::new()),
-            Ok(None) => return None,
-            Ok(Some(Err(_))) => {
-                Err(Error::new(ErrorKind::InvalidArgument, "the body broke off or is badly encoded"))
-            }
-            // Trailers have no data.
-            Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
-        };
-        Some((piece, (body, standing)))
-    });
-    frames.boxed()
 }
 
 fn too_large() -> Refusal {

@@ -1,16 +1,23 @@
 //! Media over HTTP: bytes in and out.
 
+use std::time::Duration;
+
 use garth_agent::media::MAX_MEDIA;
 use garth_engine::datadir::Scope;
+use garth_server::{Limits, Options};
 use serde_json::json;
 
-use super::harness::{Reply, Server};
+use super::harness::{Connection, Reply, Server};
 
 const PUT: &str = "/v1/agents/scout/media?session_key=agent:scout:main&name=a%20photo.png";
 
 /// A server with a session that has the key of the main session.
 fn server() -> Server {
-    let server = Server::start();
+    server_with(Limits::default())
+}
+
+fn server_with(limits: Limits) -> Server {
+    let server = Server::start_with(Options::default().limits(limits));
     server.ok(
         "sessions/create",
         json!({"agent": "scout", "name": "work", "key": "agent:scout:main"}).to_string(),
@@ -75,6 +82,29 @@ fn media_size_limit_is_exact() {
     assert_eq!(reply.status, 413, "{}", reply.text());
     let listed = server.ok("agents/scout/media/list", r#"{"session_key":"agent:scout:main"}"#);
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn media_takes_room_while_it_is_sent_and_received() {
+    let size = 1 << 20;
+    let server = server_with(Limits::default().transfer_room(8 * size).room_wait(Duration::ZERO));
+    let head = format!(
+        "POST {PUT} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-type: image/png\r\n\
+         expect: 100-continue\r\ncontent-length: {size}\r\n\r\n",
+        server.key
+    );
+    let content = vec![7; size];
+    let stored = put(&server, PUT, "image/png", &content).json()["media"]["key"].clone();
+    let mut connection = Connection::open(server.address);
+    connection.send(head.as_bytes());
+    // The server asks for the content once its room is taken.
+    assert_eq!(connection.reply().status, 100);
+    put(&server, PUT, "image/png", &content).refused(503, "UNAVAILABLE");
+    get(&server, stored.as_str().unwrap(), "").refused(503, "UNAVAILABLE");
+    assert_eq!(put(&server, PUT, "image/png", b"short").status, 200);
+    connection.send(&content);
+    assert_eq!(connection.reply().status, 200);
+    assert_eq!(get(&server, stored.as_str().unwrap(), "").body, content);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Memories over HTTP.
 
+use futures::executor::block_on;
 use garth_engine::datadir::Scope;
+use garth_engine::model::{Batch, Op};
+use garth_engine::{FileSystem as _, TreePath};
 use serde_json::{Value, json};
 
 use super::harness::Server;
@@ -64,6 +67,23 @@ fn rejects_invalid_and_foreign_memories() {
     let body = json!({"uri": format!("{ALICE}/profile"), "content": "x"}).to_string();
     server.post_as(&reader, "memories/put", &body).refused(403, "FORBIDDEN");
     server.post("memories/list", json!({"prefix": "ctx://other"}).to_string()).refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn damaged_memory_is_not_quoted_to_write_only_keys() {
+    let server = Server::start();
+    let coffee = format!("{ALICE}/preferences/coffee");
+    put(&server, &coffee, "Black.");
+    let account = block_on(server.home.account("acme")).unwrap();
+    let meta = TreePath::parse("/users/alice/memories/preferences/coffee/.meta.json").unwrap();
+    block_on(account.commit(Batch::new([Op::write(meta, r#"{"status":"canary"}"#)]))).unwrap();
+    let tag = json!({"uri": coffee, "add": ["drink"]}).to_string();
+    let refused = |scopes: &[Scope]| {
+        server.post_as(&server.key("acme", scopes), "memories/tag", &tag).refused(500, "CORRUPT")
+    };
+    let (writer, both) = (refused(&[Scope::MemoryWrite]), refused(&[Scope::MemoryWrite, Scope::MemoryRead]));
+    assert!(!writer.contains("canary") && writer.contains("memory:read"), "{writer}");
+    assert!(both.contains("canary"), "{both}");
 }
 
 #[test]

@@ -304,6 +304,12 @@ mod tests {
         Ranked::new(Passage { id: id.into(), ino, span, line_feeds: 0, form, words: 10 }, terms)
     }
 
+    fn tokens_of(text: &str) -> Vec<u32> {
+        let mut all = Vec::new();
+        tokens(text, &mut all);
+        all
+    }
+
     #[test]
     fn term_around_counts_once_with_largest_share() {
         let (directory, in_file) = (0b1111, 0b11_1111);
@@ -317,11 +323,6 @@ mod tests {
 
     #[test]
     fn passage_gains_by_meaning_of_next_file() {
-        let tokens_of = |text: &str| {
-            let mut all = Vec::new();
-            tokens(text, &mut all);
-            all
-        };
         let harbour = "The harbour has two cranes.";
         let texts = ["Alice takes her coffee without milk.", harbour, harbour].map(tokens_of);
         let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
@@ -339,5 +340,28 @@ mod tests {
             let [_, beside, apart] = gains(vec![Pair { first: 0, next: 1, crosses_files }]);
             assert!(beside > apart && apart == alone[2], "{beside} and {apart}");
         }
+    }
+
+    #[test]
+    fn meaning_of_texts_that_are_not_near_raises_rank_alone() {
+        let question = "Alice drinks coffee";
+        // Each text is a little farther from the question than the one before it.
+        let texts = (0..12).map(|more| tokens_of(&format!("{question}{}", " granite railway".repeat(more))));
+        let texts: Vec<Vec<u32>> = texts.collect();
+        let weights = Weights::by_rarity(texts.iter().map(Vec::as_slice));
+        let asked = Embedding::new(&tokens_of(question), &weights);
+        let texts: Vec<Embedding> = texts.iter().map(|text| Embedding::new(text, &weights)).collect();
+        let mut ranked: Vec<Ranked> = (0..12).map(|id| passage(id, 0)).collect();
+        let places: Vec<usize> = (0..texts.len()).collect();
+        add_cosines(&mut ranked, &places, &texts, &asked, None);
+        let cosines = texts.iter().map(|text| f64::from(text.cosine(&asked)));
+        let of_each = cosines.zip(&ranked).map(|(cosine, it)| (cosine, it.rank, it.meaning));
+        let between = |cosine: f64| cosine > FAR + 0.01 && cosine < UNRELATED - 0.01;
+        let far: Vec<_> = of_each.filter(|(cosine, ..)| between(*cosine)).collect();
+        assert!(
+            far.len() > 2 && far.iter().all(|(_, rank, meaning)| *rank > 0.0 && *meaning == 0.0),
+            "{far:?}"
+        );
+        assert!(far.is_sorted_by(|one, other| one.1 > other.1), "{far:?}");
     }
 }

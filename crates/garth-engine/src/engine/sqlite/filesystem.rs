@@ -455,7 +455,8 @@ impl FileSystem for SqliteFs {
 
     async fn admit(&self, at: &At, content: &Incoming) -> Result<()> {
         self.writable()?;
-        let arriving = self.inner.writer.arriving().of(self.reach.owner_key());
+        let now = self.runtime().env().now();
+        let arriving = self.inner.writer.arriving().of(self.reach.owner_key(), now);
         let args = (at.clone(), *content);
         self.reading(&args, move |view, (at, content)| view.admit(at, content, arriving)).await
     }

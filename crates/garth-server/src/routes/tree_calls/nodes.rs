@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::address::Address;
 use super::log::check_since;
 use super::paging::Past;
+use super::top;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, fields, integer, string_of, tree_path};
 use crate::routes::call::Call;
@@ -25,8 +26,8 @@ const MAX_WAIT: u64 = 30_000;
 fields! {
     /// Returns the abilities of a tree at a path.
     pub(crate) struct CapabilitiesFields<'a> {
-        /// Path, which need not exist.
-        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
+        /// Path, which need not exist. Default: `/`, or the prefix of the key.
+        path: Option<Cow<'a, str>> = string_of("path");
         ..past: Past;
     }
 }
@@ -36,8 +37,11 @@ pub(in crate::routes) async fn capabilities(
     call: &Call<'_>,
     fields: CapabilitiesFields<'_>,
 ) -> Result<Value, Refusal> {
-    let (path, fs) = (tree_path(&fields.path)?, fields.past.of(fs, call).await?);
-    Ok(json!({"capabilities": fs.capabilities(&path)}))
+    let path = match &fields.path {
+        Some(path) => tree_path(path)?,
+        None => top(call).cloned().unwrap_or_else(TreePath::root),
+    };
+    Ok(json!({"capabilities": fields.past.of(fs, call).await?.capabilities(&path)}))
 }
 
 fields! {

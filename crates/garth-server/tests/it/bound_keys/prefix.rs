@@ -69,7 +69,10 @@ fn prefix_key_searches_all_that_it_sees() {
             true => ["tree/fetch", "tree/blame"],
             false => ["tree/list", "tree/walk"],
         };
-        for call in ["tree/stat", "tree/names", "tree/history"].into_iter().chain(of_kind) {
+        assert!(named("tree/capabilities", json!({})).contains("\"write\":true"), "{prefix}");
+        for call in
+            ["tree/stat", "tree/names", "tree/history", "tree/capabilities"].into_iter().chain(of_kind)
+        {
             let answer = named(call, json!({}));
             assert!(!answer.contains("\"error\""), "{call}: {answer}");
             assert_eq!(answer, named(call, json!({"path": prefix})), "{call}");

@@ -164,6 +164,22 @@ fn uploads_take_a_bounded_room() {
 }
 
 #[test]
+fn discarded_uploads_take_room_of_their_tree_alone() {
+    let server = Server::start_with(Options::default().limits(Limits::default().upload_room(16 * MIB)));
+    server.own("scout", "ann");
+    let [bob, eve] = ["bob", "eve"]
+        .map(|user| server.bound_key(&json!({"agent": "scout", "user": user, "chat": format!("of-{user}")})));
+    let upload =
+        |key: &str, seed| server.request("POST", "/v1/uploads", &headers(key, ""), &bytes(seed, 9 * MIB));
+    let staged = upload(&bob, 1).json()["staged"].clone();
+    assert!(staged.is_object(), "{staged}");
+    let discarded = server.post_as(&bob, "uploads/discard", json!({"id": staged["id"]}).to_string());
+    assert_eq!(discarded.json(), json!({"ok": true}));
+    upload(&bob, 2).refused(403, "QUOTA_EXCEEDED");
+    assert_eq!(upload(&eve, 3).status, 200);
+}
+
+#[test]
 fn upload_limit_counts_the_body_alone() {
     let server = Server::start();
     let limit = usize::try_from(garth_agent::tree::MAX_UPLOAD).unwrap();

@@ -171,6 +171,35 @@ fn pages_of_changes_count_nothing_hidden() {
 }
 
 #[test]
+fn length_of_find_cursor_reveals_nothing_hidden() {
+    let world = World::empty();
+    let server = &world.server;
+    server.own("scout", "ann");
+    let key = server.bound_key(&json!({"agent": "scout", "user": "bob", "chat": "trip"}));
+    let headers = format!("authorization: Bearer {key}\r\n");
+    assert_eq!(server.request("PUT", "/v1/fs/notes/first.md", &headers, b"1").status, 201);
+    let with_due =
+        |at: &str, due: &str| Op::write(path(at), "").with_attrs(SetAttrs::new().metadata("due", due));
+    world.commit([
+        with_due("/chats/trip/notes/one.md", "1"),
+        with_due("/chats/trip/notes/two.md", "3"),
+        with_due("/hidden.md", "4"),
+    ]);
+    let asked = json!({"metadata_key": "due"});
+    let cursor = || {
+        let page = server.post_as(&key, "tree/find", with(&asked, json!({"limit": 1})).to_string()).json();
+        assert_eq!(page["items"][0]["path"], json!("/notes/one.md"), "{page}");
+        page["next_cursor"].as_str().unwrap_or_else(|| panic!("{page}")).len()
+    };
+    let length = cursor();
+    // Values after that of the visible file, up to the longest that is stored unchanged.
+    for (name, hidden) in [("a", "2".to_owned()), ("b", format!("2{}", "0".repeat(1000)))] {
+        world.commit([with_due(&format!("/hidden-{name}.md"), &hidden)]);
+        assert_eq!(cursor(), length, "{name}");
+    }
+}
+
+#[test]
 fn find_takes_one_kind_of_key() {
     let world = World::new();
     for body in [

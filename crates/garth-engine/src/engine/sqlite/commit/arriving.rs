@@ -1,31 +1,40 @@
-//! Uploads that arrive.
+//! Uploads that arrive, or were discarded.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 use crate::engine::sqlite::tables::staged::UploadCount;
+use crate::model::Timestamp;
 use crate::threads::lock::lock;
 
-/// Uploads in progress in this process, by owner, with the bytes that they have or are expected to have.
+/// Nanoseconds for which discarded bytes are counted together.
+const MINUTE: i64 = 60_000_000_000;
+
+/// Uploads in progress in this process, by owner, with the bytes that they have or are expected to have; and
+/// the bytes of discarded uploads whose files may still be there.
 #[derive(Debug, Default)]
-pub(crate) struct Arriving(Mutex<HashMap<String, UploadCount>>);
+pub(crate) struct Arriving {
+    in_progress: Mutex<HashMap<String, UploadCount>>,
+    /// By owner and the minute in which they end to count.
+    discarded: Mutex<HashMap<String, BTreeMap<i64, u64>>>,
+}
 
 impl Arriving {
     /// Counts an upload that begins.
     pub(super) fn begin(&self, owner: &str) {
-        lock(&self.0).entry(owner.to_owned()).or_default().uploads += 1;
+        lock(&self.in_progress).entry(owner.to_owned()).or_default().uploads += 1;
     }
 
     /// Counts an upload with `bytes`, which had `before`.
     pub(super) fn count(&self, owner: &str, before: u64, bytes: u64) {
-        let mut owners = lock(&self.0);
+        let mut owners = lock(&self.in_progress);
         let Some(of_owner) = owners.get_mut(owner) else { return };
         of_owner.bytes = of_owner.bytes.saturating_sub(before).saturating_add(bytes);
     }
 
     /// Counts an upload that had `bytes` no longer.
     pub(super) fn end(&self, owner: &str, bytes: u64) {
-        let mut owners = lock(&self.0);
+        let mut owners = lock(&self.in_progress);
         let Some(of_owner) = owners.get_mut(owner) else { return };
         of_owner.bytes = of_owner.bytes.saturating_sub(bytes);
         of_owner.uploads = of_owner.uploads.saturating_sub(1);
@@ -34,8 +43,30 @@ impl Arriving {
         }
     }
 
-    /// Returns the uploads of an owner.
-    pub(crate) fn of(&self, owner: &str) -> UploadCount {
-        lock(&self.0).get(owner).copied().unwrap_or_default()
+    /// Counts the bytes of an upload that is discarded `now`, until a time and up to a minute longer.
+    pub(crate) fn discard(&self, owner: &str, bytes: u64, now: Timestamp, until: Timestamp) {
+        let mut owners = lock(&self.discarded);
+        owners.retain(|_, minutes| {
+            minutes.retain(|minute, _| *minute >= minute_of(now));
+            !minutes.is_empty()
+        });
+        if bytes > 0 {
+            let minutes = owners.entry(owner.to_owned()).or_default();
+            let of_minute = minutes.entry(minute_of(until)).or_default();
+            *of_minute = of_minute.saturating_add(bytes);
+        }
     }
+
+    /// Returns the uploads of an owner. Discarded ones count with their bytes alone.
+    pub(crate) fn of(&self, owner: &str, now: Timestamp) -> UploadCount {
+        let UploadCount { uploads, bytes } = lock(&self.in_progress).get(owner).copied().unwrap_or_default();
+        let owners = lock(&self.discarded);
+        let minutes = owners.get(owner).into_iter().flat_map(|minutes| minutes.range(minute_of(now)..));
+        let bytes = minutes.fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        UploadCount { uploads, bytes }
+    }
+}
+
+fn minute_of(time: Timestamp) -> i64 {
+    time.0.div_euclid(MINUTE)
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::filesystem::Inner;
 use crate::engine::sqlite::maintain::step::Times;
@@ -19,11 +21,20 @@ use crate::runtime::ticker::Tick;
 const GRACE: Duration = Duration::from_secs(3600);
 
 impl SqliteFs {
-    /// Gives up a finished upload of the owner of this handle, and removes what no other content shares.
+    /// Gives up a finished upload of the owner of this handle, and removes what no other content shares. Its
+    /// room stays taken until its file is removed, also if that is none because all was stored before.
     pub(crate) async fn give_up(&self, id: u128) -> Result<()> {
-        let owner = self.reach.owner_key().to_owned();
+        let (owner, writer) = (self.reach.owner_key().to_owned(), Arc::clone(&self.inner.writer));
+        let now = self.inner.runtime.env().now();
+        let until = now.plus_seconds(GRACE.as_secs().cast_signed());
+        let end = move |conn: &Connection| {
+            let bytes = staged::end(conn, id, &owner)?;
+            // Here, as the caller may drop the future.
+            writer.arriving().discard(&owner, bytes.unwrap_or(0), now, until);
+            Ok(bytes.is_some())
+        };
         // First its lease: if the rest is interrupted, a later collection removes the upload.
-        if !self.inner.writer.transact(false, move |conn| staged::end(conn, id, &owner)).await? {
+        if !self.inner.writer.transact(false, end).await? {
             return Ok(());
         }
         let fs = self.whole();
@@ -88,7 +99,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::fs::{FileSystem, Incoming, MAX_UPLOADS};
     use crate::model::quota::Limits;
-    use crate::model::{At, Batch, Body, Op, StagedBody, Timestamp};
+    use crate::model::{At, Batch, Body, Confinement, Op, Owner, StagedBody, Timestamp, Within};
     use crate::path::TreePath;
 
     /// Longer than a chunk, so that it goes to a pack file.
@@ -111,11 +122,15 @@ mod tests {
         At::Path(TreePath::parse(path).unwrap())
     }
 
+    fn upload_to(fs: &dyn FileSystem, byte: u8) -> StagedBody {
+        let mut upload = block_on(fs.stage(&at("/a"))).unwrap();
+        block_on(upload.write(vec![byte; LONG].into())).unwrap();
+        block_on(upload.finish()).unwrap()
+    }
+
     impl Account {
         fn upload(&self, byte: u8) -> StagedBody {
-            let mut upload = block_on(self.fs.stage(&at("/a"))).unwrap();
-            block_on(upload.write(vec![byte; LONG].into())).unwrap();
-            block_on(upload.finish()).unwrap()
+            upload_to(&*self.fs, byte)
         }
 
         fn admit(&self, path: &str, content: Incoming) -> Result<()> {
@@ -181,6 +196,51 @@ mod tests {
         assert!(account.admit("/a", content).unwrap_err().is(ErrorKind::QuotaExceeded));
         block_on(account.fs.discard(&at("/a"), &StagedBody { id: 1, size: 0 })).unwrap();
         account.admit("/a", content).unwrap();
+    }
+
+    #[test]
+    fn discarded_uploads_take_room_until_their_files_are_removed() {
+        let account = account();
+        let content = Incoming { room: LONG as u64, arrives: 1, ..Incoming::default() };
+        let upload = account.upload(1);
+        // A repeat counts nothing.
+        for _ in 0..2 {
+            block_on(account.fs.discard(&at("/a"), &upload)).unwrap();
+        }
+        account.admit("/a", Incoming { arrives: 0, ..content }).unwrap();
+        account.clock.advance(GRACE);
+        assert!(account.admit("/a", content).unwrap_err().is(ErrorKind::QuotaExceeded));
+        account.clock.advance(Duration::from_secs(60));
+        account.admit("/a", content).unwrap();
+        account.fs.collect_uploads().unwrap();
+        assert_eq!(account.fs.pack_files().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn room_of_uploads_reveals_nothing_of_other_content() {
+        let account = account();
+        let to = Confinement::new(Within::everything(), Owner::new("other").unwrap());
+        let other = block_on(account.fs.confined(&to)).unwrap();
+        block_on(other.discard(&at("/a"), &upload_to(&*other, 1))).unwrap();
+        let stored = Body::Staged(upload_to(&*other, 2));
+        block_on(other.commit(Batch::new([Op::write(at("/stored"), stored)]))).unwrap();
+        let admits = |arrives: usize| {
+            let content = Incoming { room: 2 * LONG as u64, arrives: arrives as u64, ..Incoming::default() };
+            account.admit("/a", content).is_ok()
+        };
+        assert!(admits(2 * LONG));
+        for byte in [2, 3] {
+            let upload = account.upload(byte);
+            assert!(admits(LONG) && !admits(LONG + 1), "{byte}");
+            // The file of an upload whose content was stored before is removed now.
+            account.clock.advance(2 * GRACE);
+            account.fs.collect_uploads().unwrap();
+            assert!(admits(LONG) && !admits(LONG + 1), "{byte}");
+            block_on(account.fs.discard(&at("/a"), &upload)).unwrap();
+            assert!(admits(LONG) && !admits(LONG + 1), "{byte}");
+            account.clock.advance(2 * GRACE);
+            assert!(admits(2 * LONG), "{byte}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Refusals of content before it is received.
 
 use crate::engine::sqlite::query::read_view::ReadView;
-use crate::engine::sqlite::tables::{head, packs, quotas, staged};
+use crate::engine::sqlite::tables::{head, quotas, staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Incoming, MAX_UPLOADS};
 use crate::model::{At, Timestamp, Within};
@@ -10,8 +10,8 @@ use crate::rule::quota::{Count, refuse};
 use crate::sqlite::DbResult;
 
 impl ReadView<'_> {
-    /// Implements `FileSystem::admit`. `arriving` are the owner's uploads in progress. They were counted
-    /// before this view began: one that has finished since counts twice, never not at all.
+    /// Implements `FileSystem::admit`. `arriving` are the owner's uploads in progress, and discarded ones.
+    /// They were counted before this view began: one that has finished since counts twice, never not at all.
     pub(crate) fn admit(&self, at: &At, content: &Incoming, arriving: staged::UploadCount) -> DbResult<()> {
         self.check_room(content, arriving)?;
         let At::Path(path) = at else { return Ok(()) };
@@ -38,8 +38,6 @@ impl ReadView<'_> {
         let held = staged::held(self.conn, self.reach.owner_key(), Timestamp(self.time))?;
         let uploads = held.uploads + arriving.uploads + u64::from(!content.has_begun);
         let bytes = held.bytes.saturating_add(arriving.bytes).saturating_add(content.arrives);
-        // Removed uploads take their room until the grace period of their files is over.
-        let bytes = bytes.saturating_add(packs::doomed_bytes(self.conn)?);
         let room = content.room;
         if bytes <= room && uploads <= MAX_UPLOADS {
             return Ok(());

@@ -43,12 +43,6 @@ pub(crate) fn doomed(conn: &Connection, before: i64, limit: usize) -> DbResult<V
     all(conn, sql, params![before, limit], pack_row)
 }
 
-/// Returns the bytes of the pack files that are doomed.
-pub(crate) fn doomed_bytes(conn: &Connection) -> DbResult<u64> {
-    let sql = "SELECT coalesce(sum(size), 0) FROM pack WHERE doomed_at IS NOT NULL";
-    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
-}
-
 /// Dooms a pack file without chunks.
 pub(crate) fn doom_if_empty(conn: &Connection, pack: i64, now: Timestamp) -> DbResult<()> {
     let sql =

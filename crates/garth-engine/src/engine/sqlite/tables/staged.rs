@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{Staged, StagedRow};
+use crate::engine::planner::{MAX_EXTENT, Staged, StagedRow};
 use crate::engine::sqlite::tables::{chunk_refs, packs};
 use crate::error::{Error, ErrorKind};
 use crate::model::Timestamp;
@@ -74,28 +74,43 @@ pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<StagedRow>
     found.map(|(owner, json)| Ok(StagedRow { owner, pieces: parse(&json)? })).transpose()
 }
 
-/// Number and bytes of uploads of an owner.
+/// Number of uploads of an owner, and the bytes of room that they take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UploadCount {
     pub(crate) uploads: u64,
-    /// Bytes of their pack files.
     pub(crate) bytes: u64,
+}
+
+/// Returns the SQL of the room that a finished upload takes: its size, or nothing if it has one chunk at most,
+/// as the number of uploads bounds these. Chunks that were stored before take room as others do: otherwise
+/// the room would reveal what else the account stores. The third parameter is the size of a full chunk.
+macro_rules! room {
+    () => {
+        "iif(json_array_length(pieces) > 1,
+             (json_array_length(pieces) - 1) * ?3 + (pieces ->> '$[#-1][1]'), 0)"
+    };
 }
 
 /// Counts the finished uploads of an owner that no commit has used and whose leases have not ended.
 pub(crate) fn held(conn: &Connection, owner: &str, now: Timestamp) -> DbResult<UploadCount> {
-    // Content without a pack file has at most one chunk, so the number of uploads bounds it.
-    let sql = "SELECT count(*), coalesce(sum(pack.size), 0)
-         FROM staged LEFT JOIN pack ON pack.file = lower(hex(staged.id)) || '.pack'
-         WHERE staged.lease > ?2 AND staged.owner = ?1 AND staged.pieces IS NOT NULL";
+    let sql = concat!(
+        "SELECT count(*), coalesce(sum(",
+        room!(),
+        "), 0) FROM staged WHERE lease > ?2 AND owner = ?1 AND pieces IS NOT NULL"
+    );
     let row = |row: &Row<'_>| Ok(UploadCount { uploads: row.get(0)?, bytes: row.get(1)? });
-    Ok(conn.prepare_cached(sql)?.query_row(params![owner, now.0], row)?)
+    Ok(conn.prepare_cached(sql)?.query_row(params![owner, now.0, MAX_EXTENT], row)?)
 }
 
-/// Ends the lease of a finished upload of an owner. Returns false if it is unknown or was used.
-pub(crate) fn end(conn: &Connection, id: u128, owner: &str) -> DbResult<bool> {
-    let sql = "UPDATE staged SET lease = 0 WHERE id = ?1 AND owner = ?2 AND pieces IS NOT NULL";
-    Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), owner])? > 0)
+/// Ends the lease of a finished upload of an owner. Returns the bytes of room that it took; `None` if it is
+/// unknown, was used, or its lease was ended before.
+pub(crate) fn end(conn: &Connection, id: u128, owner: &str) -> DbResult<Option<u64>> {
+    let sql = concat!(
+        "UPDATE staged SET lease = 0 WHERE id = ?1 AND owner = ?2 AND pieces IS NOT NULL AND lease > 0
+         RETURNING ",
+        room!()
+    );
+    one(conn, sql, params![id.to_be_bytes(), owner, MAX_EXTENT], |row| row.get(0))
 }
 
 /// Returns true if the lease of an upload has ended.
