@@ -26,6 +26,7 @@ mod respond;
 mod retry;
 mod route;
 mod search;
+mod search_note;
 mod served;
 mod sessions;
 #[cfg(test)]

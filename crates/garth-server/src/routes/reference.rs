@@ -159,7 +159,7 @@ fn field(field: &Field) -> FieldReference {
         Kind::Time { .. } => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
         Kind::Signed { min, max } => ("integer", "", Some((min.into(), max.into()))),
-        // These are the bounds of `number()`, which needs none.
+        // Every finite number.
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
         Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),
         Kind::Flag => ("boolean", "", None),

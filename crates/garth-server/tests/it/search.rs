@@ -98,7 +98,7 @@ async fn search_returns_only_key_value_files() {
 fn search_query_has_limits() {
     let server = Server::start();
     let (longest, longer) = ("é".repeat(2000), "é".repeat(2001));
-    assert_eq!(server.ok("search", json!({ "query": longest }).to_string()), json!({ "results": [] }));
+    assert_eq!(server.ok("search", json!({ "query": longest }).to_string())["results"], json!([]));
     for body in [
         json!({}),
         json!({ "query": "" }),
@@ -111,5 +111,5 @@ fn search_query_has_limits() {
     }
     server.post("search", r#"{"query":"a","path_prefix":"user"}"#).refused(400, "INVALID_PATH");
     server.post("search", r#"{"query":"a","path_prefix":"/../x"}"#).refused(400, "INVALID_PATH");
-    assert_eq!(server.ok("search", r#"{"query":"a","limit":50}"#), json!({ "results": [] }));
+    assert_eq!(server.ok("search", r#"{"query":"a","limit":50}"#)["results"], json!([]));
 }
