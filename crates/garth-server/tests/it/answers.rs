@@ -144,6 +144,11 @@ fn glob_crosses_slashes_except_by_segment() {
         json!(["/user/a", "/user/a/b"])
     );
     assert_eq!(glob(json!({ "pattern": "/?", "semantics": null })), json!(["/é"]));
+    for pattern in ["/user/*", "/user/**", "/u?er*", "/user?a"] {
+        let like = glob(json!({ "pattern": pattern, "semantics": "like" }));
+        assert_eq!(like, glob(json!({ "pattern": pattern })), "{pattern}");
+        assert!(like.to_string().contains("/user/a/b") == pattern.ends_with('*'), "{pattern}: {like}");
+    }
     assert_eq!(glob(json!({ "pattern": "/user?" })), json!([]));
     assert_eq!(glob(json!({ "pattern": "/user%" })), json!([]));
 }
