@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_json_in_utf_8_is_a_media_type_of_calls() {
+    fn other_media_types_than_json_are_refused() {
         for json in [
             "application/json",
             "Application/JSON ; charset=UTF-8",

@@ -27,7 +27,7 @@ pub(super) struct Put {
     /// Value as JSON; - or nothing reads standard input
     #[arg(allow_negative_numbers = true)]
     value: Option<String>,
-    /// Set a tag of at most 64 characters; replaces all tags of the key (repeatable, at most 64 tags)
+    /// Set a tag; replaces all tags of the key (repeatable); at most 64 of 64 characters
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Set the importance, 0 to 1
