@@ -367,7 +367,16 @@ impl From<KvError> for Refusal {
             KvCode::PathConflict => Code::PathConflict,
             KvCode::TooLarge => Code::PayloadTooLarge,
             KvCode::IdempotencyMismatch => Code::IdempotencyMismatch,
-            KvCode::FileSystem(kind) => return of_kind(kind, error.message(), &error),
+            KvCode::FileSystem(kind) => {
+                let refusal = of_kind(kind, error.message(), &error);
+                let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Error>());
+                // Only the path of a quota is in the message as well. Others are files, not keys.
+                let quota = cause.and_then(Error::path).filter(|_| kind == ErrorKind::QuotaExceeded);
+                return match quota {
+                    Some(path) => refusal.naming(path.as_str()),
+                    None => refusal,
+                };
+            }
         };
         Self::new(code, error.message())
     }

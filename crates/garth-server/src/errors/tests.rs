@@ -53,7 +53,10 @@ fn envelope_has_kind_and_path() {
     assert_eq!(body(&named), serde_json::json!({ "error": expected }));
     // The kind would say what is at the path.
     let blind = body(&named.without_content("files:read"));
-    assert_eq!((&blind["error"]["kind"], blind["error"].get("path")), (&serde_json::json!("already_exists"), None));
+    assert_eq!(
+        (&blind["error"]["kind"], blind["error"].get("path")),
+        (&serde_json::json!("already_exists"), None)
+    );
     assert_eq!(body(&error(ErrorKind::Io).naming_path())["error"].get("path"), None);
 }
 
