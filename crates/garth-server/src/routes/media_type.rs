@@ -1,5 +1,5 @@
-//! Media types of calls in JSON. What is sent as anything else is refused before it is read, so that the error
-//! names the header and not the first byte of the body.
+//! Media types of calls in JSON. Any other body is refused before it is read, so that the error names the
+//! header and not the first byte of the body.
 
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};

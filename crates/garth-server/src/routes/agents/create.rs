@@ -38,8 +38,8 @@ fields! {
     /// Creates an agent with the id that the call names, or with a new one: the files of its workspace, with
     /// texts to start from, in one commit. Existing files stay as they are.
     pub(crate) struct CreateNamedFields<'a> {
-        /// Id of the agent: 1 to 128 bytes without `/` and control characters, not `.` or `..`. Default: a new
-        /// UUID.
+        /// Id of the agent: 1 to 128 bytes without `/` and control characters, not `.` or `..`. Default: a
+        /// new UUID.
         agent_id: Option<Cow<'a, str>> = string_of("id");
         ..workspace: CreateFields<'a>;
     }
