@@ -36,13 +36,13 @@ pub use self::key::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS};
 pub use self::page::{MAX_PAGE_VALUES, PageRequest, Paged};
 pub use self::pattern::Semantics;
 pub use self::read::{
-    CurrentValue, DEFAULT_HISTORY, DEFAULT_HITS, MAX_GETS, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS, Many,
-    Match, Past, Search,
+    CurrentValue, DEFAULT_HISTORY, DEFAULT_HITS, MAX_GETS, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS,
+    MAX_TAGS_ANY, Many, Match, Past, Search,
 };
 pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
 pub use self::value_file::Namespace;
 pub(crate) use self::value_file::ValueFile;
-pub use self::write::{Condition, MAX_PUTS, Put, Written};
+pub use self::write::{Condition, MAX_PUTS, MAX_TAG_CHARS, MAX_TAGS, Put, Written};
 pub use crate::registry::MAX_VALUE;
 
 use self::key::Base;

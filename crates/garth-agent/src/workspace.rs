@@ -44,7 +44,7 @@ pub use self::skills::{
     InstallFile, Installed, LeftOut, ListedSkill, Listing, MAX_SKILL_FILE, MAX_SKILL_FILES, Origin, Reason,
     SkillFile,
 };
-pub use self::template::{Init, Initialized};
+pub use self::template::{Init, Initialized, new_agent_id};
 pub use self::text_file::MAX_FILE;
 pub use self::transcript::{Archive, MAX_ARCHIVES};
 pub use crate::settings::{

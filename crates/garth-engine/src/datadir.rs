@@ -32,6 +32,8 @@ use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::AccountStore;
+#[cfg(debug_assertions)]
+use crate::runtime::failpoint::Failpoints;
 
 pub use self::builder::DataDirBuilder;
 pub use self::control::Control;
@@ -85,6 +87,13 @@ impl DataDir {
     /// Returns the data folder as an absolute path without links.
     pub fn folder(&self) -> &Path {
         &self.folder.path
+    }
+
+    /// Returns the failpoints of the storage, for tests.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn failpoints(&self) -> &Failpoints {
+        self.folder.runtime.failpoints()
     }
 
     /// Creates an account with an empty tree. Its database is durable before the account is recorded; a crash

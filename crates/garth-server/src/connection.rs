@@ -225,12 +225,13 @@ impl AsyncWrite for Socket {
 fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
     let status = bytes.strip_prefix(b"HTTP/1.1 ").or_else(|| bytes.strip_prefix(b"HTTP/1.0 "))?.get(..3)?;
     let (status, message) = match status {
-        b"400" => (StatusCode::BAD_REQUEST, "this is not a valid HTTP request"),
-        b"414" => (StatusCode::URI_TOO_LONG, "the address is too long"),
+        b"400" => (StatusCode::BAD_REQUEST, "this is not a valid HTTP request; send HTTP/1.1"),
+        b"414" => (StatusCode::URI_TOO_LONG, "the address is too long; shorten its path and query"),
         // hyper answers so as well if `Content-Length` is close to the largest 64-bit number.
         b"431" => (
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "the head of the request is too long, or its `Content-Length` is larger than any body",
+            "the head of the request is too long, or its `Content-Length` is larger than any body; send fewer or \
+             shorter headers, and the length of the body",
         ),
         _ => return None,
     };

@@ -1,6 +1,8 @@
-//! Failures as clients see them: a status, a code of the public API and a sentence, in one envelope. Errors
-//! of the engine are mapped here by kind, those of a language model by their cause; internal details are only
-//! logged.
+//! Failures as clients see them: a status, a code of the public API, the kind and a sentence, in one
+//! envelope. Errors of the engine are mapped here by kind, those of a language model by their cause; internal
+//! details are only logged.
+
+mod code;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,90 +16,7 @@ use garth_engine::home::OperatorTree;
 use garth_engine::{Error, ErrorKind, TreePath};
 use tracing::Span;
 
-/// Code of a refusal, by which a client decides what to do. Part of the public API, `docs/specs/kv-api.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
-    Validation,
-    InvalidPath,
-    InvalidGlob,
-    RuleViolation,
-    Unauthorized,
-    Forbidden,
-    ReservedPath,
-    QuotaExceeded,
-    NotFound,
-    MethodNotAllowed,
-    RequestTimeout,
-    PathConflict,
-    Conflict,
-    Gone,
-    PayloadTooLarge,
-    IdempotencyMismatch,
-    BudgetTooSmall,
-    Internal,
-    Corrupt,
-    Unsupported,
-    Unavailable,
-}
-
-impl Code {
-    /// All codes, in the order of the specification.
-    #[cfg(test)]
-    const ALL: [Self; 21] = [
-        Self::Validation,
-        Self::InvalidPath,
-        Self::InvalidGlob,
-        Self::RuleViolation,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::ReservedPath,
-        Self::QuotaExceeded,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::PathConflict,
-        Self::Conflict,
-        Self::Gone,
-        Self::PayloadTooLarge,
-        Self::IdempotencyMismatch,
-        Self::BudgetTooSmall,
-        Self::Internal,
-        Self::Corrupt,
-        Self::Unsupported,
-        Self::Unavailable,
-    ];
-
-    /// Returns the code as in the envelope.
-    pub(crate) const fn as_str(self) -> &'static str {
-        self.parts().0
-    }
-
-    const fn parts(self) -> (&'static str, StatusCode) {
-        match self {
-            Self::Validation => ("VALIDATION_ERROR", StatusCode::BAD_REQUEST),
-            Self::InvalidPath => ("INVALID_PATH", StatusCode::BAD_REQUEST),
-            Self::InvalidGlob => ("INVALID_GLOB", StatusCode::BAD_REQUEST),
-            Self::RuleViolation => ("RULE_VIOLATION", StatusCode::BAD_REQUEST),
-            Self::Unauthorized => ("UNAUTHORIZED", StatusCode::UNAUTHORIZED),
-            Self::Forbidden => ("FORBIDDEN", StatusCode::FORBIDDEN),
-            Self::ReservedPath => ("RESERVED_PATH", StatusCode::FORBIDDEN),
-            Self::QuotaExceeded => ("QUOTA_EXCEEDED", StatusCode::FORBIDDEN),
-            Self::NotFound => ("NOT_FOUND", StatusCode::NOT_FOUND),
-            Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", StatusCode::METHOD_NOT_ALLOWED),
-            Self::RequestTimeout => ("REQUEST_TIMEOUT", StatusCode::REQUEST_TIMEOUT),
-            Self::PathConflict => ("PATH_CONFLICT", StatusCode::CONFLICT),
-            Self::Conflict => ("CONFLICT", StatusCode::CONFLICT),
-            Self::Gone => ("GONE", StatusCode::GONE),
-            Self::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", StatusCode::PAYLOAD_TOO_LARGE),
-            Self::IdempotencyMismatch => ("IDEMPOTENCY_KEY_MISMATCH", StatusCode::UNPROCESSABLE_ENTITY),
-            Self::BudgetTooSmall => ("BUDGET_TOO_SMALL", StatusCode::UNPROCESSABLE_ENTITY),
-            Self::Internal => ("INTERNAL", StatusCode::INTERNAL_SERVER_ERROR),
-            Self::Corrupt => ("CORRUPT", StatusCode::INTERNAL_SERVER_ERROR),
-            Self::Unsupported => ("UNSUPPORTED", StatusCode::NOT_IMPLEMENTED),
-            Self::Unavailable => ("UNAVAILABLE", StatusCode::SERVICE_UNAVAILABLE),
-        }
-    }
-}
+pub(crate) use self::code::Code;
 
 /// Cause of the failure of a write whose body does not arrive in time. It tells that failure from the time
 /// limits of the storage, which are not the client's fault.
@@ -146,6 +65,8 @@ const MAX_MESSAGE: usize = 2 << 10;
 /// Bytes of the start of a longer message that are kept. The rest of the limit is for its end, which has the
 /// advice.
 const MESSAGE_START: usize = 1500;
+/// Limit on the bytes of a path or key in the envelope: the longest path of a tree.
+const MAX_SUBJECT: usize = 4 << 10;
 /// Mark of the part that is left out of a longer message.
 const LEFT_OUT: &str = " ... ";
 
@@ -154,12 +75,15 @@ const LEFT_OUT: &str = " ... ";
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
+    pub(crate) kind: ErrorKind,
     /// At most [`MAX_MESSAGE`] bytes.
     pub(crate) message: String,
-    /// Additional header of the response.
-    header: Option<(&'static str, Cow<'static, str>)>,
+    /// Additional header of the response. Few refusals have one, so it takes little room in the others.
+    header: Option<Box<(&'static str, Cow<'static, str>)>>,
     /// Path that the failure is about, in the tree where it was found. [`Refusal::naming_path`] shows it.
     path: Option<Box<TreePath>>,
+    /// Path or key in the envelope, which the caller may see.
+    subject: Option<Box<str>>,
     /// Cause, for the log only.
     cause: Option<String>,
     /// Account that the request of an operator was on, for the log only.
@@ -168,8 +92,19 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new<'m>(code: Code, message: impl Into<Cow<'m, str>>) -> Self {
-        let (status, message) = (code.parts().1, bounded(message.into()));
-        Self { status, code, message, header: None, path: None, cause: None, account: None }
+        let (row, message) = (code.row(), bounded(message.into()));
+        let (status, kind) = (row.status, row.kind);
+        Self {
+            status,
+            code,
+            kind,
+            message,
+            header: None,
+            path: None,
+            subject: None,
+            cause: None,
+            account: None,
+        }
     }
 
     pub(crate) fn validation<'m>(message: impl Into<Cow<'m, str>>) -> Self {
@@ -196,17 +131,19 @@ impl Refusal {
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {
-        Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
+        Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`; send one that has it"))
     }
 
     /// Returns the refusal of a write by a key that is bound to reading; `scope` is missing.
     pub(crate) fn read_only_key(scope: &str) -> Self {
-        Self::new(Code::Forbidden, format!("this API key is read-only, so it lacks the scope `{scope}`"))
+        let message =
+            format!("this API key is read-only, so it lacks the scope `{scope}`; send one that may write");
+        Self::new(Code::Forbidden, message)
     }
 
     /// Returns the refusal of a bound key by a call on the account or the data folder itself.
     pub(crate) fn bound_key() -> Self {
-        Self::new(Code::Forbidden, "a bound API key cannot make this call")
+        Self::new(Code::Forbidden, "a bound API key cannot make this call; send one without a binding")
     }
 
     /// Returns the refusal of a call that only a key of the data folder can make.
@@ -230,7 +167,7 @@ impl Refusal {
 
     /// Returns the refusal of a method that a path does not have. `allow` lists those that it has.
     pub(crate) fn wrong_method(allow: String) -> Self {
-        let message = format!("this route takes {allow}");
+        let message = format!("this route does not take the method of the request; send {allow}");
         Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
 
@@ -241,20 +178,23 @@ impl Refusal {
     }
 
     pub(crate) fn slow_body(limit: Duration) -> Self {
-        let message = format!("the body did not arrive within {} seconds", limit.as_secs());
+        let message = format!(
+            "the body did not arrive within {} seconds; send it again, a long one in parts",
+            limit.as_secs()
+        );
         // The rest of the body may still arrive, so the connection cannot be used again.
         Self::new(Code::RequestTimeout, message).with_header("connection", "close")
     }
 
     /// Returns the refusal of a range that begins after the end of `size` bytes.
     pub(crate) fn range_beyond(size: u64) -> Self {
-        let message = format!("`Range` begins after the end: there are {size} bytes");
+        let message = format!("`Range` begins after the end: there are {size} bytes; ask for some of these");
         let refusal = Self::validation(message).with_status(StatusCode::RANGE_NOT_SATISFIABLE);
-        refusal.with_header("content-range", format!("bytes */{size}"))
+        refusal.with_kind(ErrorKind::NoSuchOffset).with_header("content-range", format!("bytes */{size}"))
     }
 
     pub(crate) fn internal() -> Self {
-        Self::new(Code::Internal, "the server failed; its log says more under this request id")
+        Self::new(Code::Internal, "the server failed; report this request id, under which its log says more")
     }
 
     /// Returns the refusal of a request that the storage cannot serve now.
@@ -282,8 +222,31 @@ impl Refusal {
         let path = self.path.take();
         // The messages of other failures are written here, or name the path already.
         match path.filter(|_| self.status.is_client_error()) {
-            Some(path) => self.about(path),
+            Some(path) => self.about(&path).naming(path.as_str()),
             None => self,
+        }
+    }
+
+    /// Adds the path or key that the failure is about to the envelope. The caller must be one who may see it.
+    pub(crate) fn naming(self, subject: &str) -> Self {
+        // A part of a path would be another path.
+        let subject = (subject.len() <= MAX_SUBJECT).then(|| subject.into());
+        Self { subject, ..self }
+    }
+
+    /// Adds the key of a call on values to the envelope, if the failure is about the key.
+    pub(crate) fn naming_key(self, key: &str) -> Self {
+        match self.code {
+            Code::InvalidPath
+            | Code::RuleViolation
+            | Code::Forbidden
+            | Code::ReservedPath
+            | Code::NotFound
+            | Code::PathConflict
+            | Code::Conflict
+            | Code::PayloadTooLarge => self.naming(key),
+            // Others are about another field, the account or the server.
+            _ => self,
         }
     }
 
@@ -301,7 +264,12 @@ impl Refusal {
 
     /// Forgets the path, which is that of another tree than the tree of the call.
     pub(crate) fn without_path(self) -> Self {
-        Self { path: None, ..self }
+        Self { path: None, subject: None, ..self }
+    }
+
+    /// Returns the path or key that the envelope names.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
     }
 
     /// Returns the refusal without its content, for a key that may write but not read.
@@ -319,7 +287,8 @@ impl Refusal {
             _ => return self,
         };
         let message = format!("{stored}; details require a key with the scope `{scope}`");
-        Self { message, ..self }
+        // The kind tells what is at a path, and the path which part of the request met it.
+        Self { message, kind: self.code.row().kind, subject: None, ..self }
     }
 
     /// Returns the refusal with another status: HTTP has more statuses than there are codes.
@@ -327,8 +296,13 @@ impl Refusal {
         Self { status, ..self }
     }
 
+    /// Returns the refusal with another kind: there are more kinds than codes.
+    pub(crate) fn with_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
     fn with_header(self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
-        Self { header: Some((name, value.into())), ..self }
+        Self { header: Some(Box::new((name, value.into()))), ..self }
     }
 
     /// Adds a cause for the log.
@@ -358,11 +332,14 @@ impl Refusal {
 
     /// Returns the envelope as JSON.
     pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
-        let code = self.code.as_str();
-        let error = serde_json::json!({
-            "error": { "code": code, "message": self.message, "request_id": request_id }
+        let mut error = serde_json::json!({
+            "code": self.code.as_str(), "kind": self.kind.as_str(), "message": self.message,
+            "request_id": request_id,
         });
-        error.to_string().into_bytes()
+        if let Some(subject) = self.subject() {
+            error["path"] = subject.into();
+        }
+        serde_json::json!({ "error": error }).to_string().into_bytes()
     }
 }
 
@@ -371,9 +348,10 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
-        if let Some((name, value)) = self.header.clone() {
+        if let Some(header) = &self.header {
+            let (name, ref value) = **header;
             // An invalid value leaves the header out.
-            let value = HeaderValue::from_str(&value);
+            let value = HeaderValue::from_str(value);
             response.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
         }
         response.extensions_mut().insert(self);
@@ -391,7 +369,16 @@ impl From<KvError> for Refusal {
             KvCode::PathConflict => Code::PathConflict,
             KvCode::TooLarge => Code::PayloadTooLarge,
             KvCode::IdempotencyMismatch => Code::IdempotencyMismatch,
-            KvCode::FileSystem(kind) => return of_kind(kind, error.message(), &error),
+            KvCode::FileSystem(kind) => {
+                let refusal = of_kind(kind, error.message(), &error);
+                let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Error>());
+                // Only the path of a quota is in the message as well. Others are files, not keys.
+                let quota = cause.and_then(Error::path).filter(|_| kind == ErrorKind::QuotaExceeded);
+                return match quota {
+                    Some(path) => refusal.naming(path.as_str()),
+                    None => refusal,
+                };
+            }
         };
         Self::new(code, error.message())
     }
@@ -427,7 +414,12 @@ impl Refusal {
             Some(path) => format!("{path}: {}", error.message()),
             None => error.message().to_owned(),
         };
-        Self::new(Code::Corrupt, message).because(format!("{}: {}", error.kind(), chain(error)))
+        let refusal = Self::new(Code::Corrupt, message);
+        let refusal = match error.path() {
+            Some(path) => refusal.naming(path.as_str()),
+            None => refusal,
+        };
+        refusal.because(format!("{}: {}", error.kind(), chain(error)))
     }
 }
 
@@ -464,7 +456,9 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Corrupt => Code::Corrupt,
         ErrorKind::Format | ErrorKind::Io => Code::Internal,
     };
-    let refusal = Refusal::new(code, for_clients(message));
+    // To a client, both mean that another write came in between.
+    let shown = if kind == ErrorKind::Stale { ErrorKind::Conflict } else { kind };
+    let refusal = Refusal::new(code, for_clients(message)).with_kind(shown);
     // A call that a tree does not support fails by its request, and so is not logged.
     if !refusal.status.is_server_error() || kind == ErrorKind::Unsupported {
         return refusal;

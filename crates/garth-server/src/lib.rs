@@ -5,8 +5,8 @@
 //! Everything goes through [`garth_engine::FileSystem`], so all interfaces see the same data. This is a
 //! separate crate so that work on the engine does not rebuild a web server.
 //!
-//! A request is checked in this order: HTTP itself (400), route (404), method (405), key (401) and scope
-//! (403) from the head alone, size (413), then content (400 and the rest).
+//! A request is checked in this order: HTTP itself (400), route (404), method (405), key (401), scope (403)
+//! and media type (415) from the head alone, size (413), then content (400 and the rest).
 
 mod answers;
 mod auth;

@@ -12,6 +12,7 @@ mod header;
 mod identity;
 mod kv;
 mod media;
+mod media_type;
 mod memories;
 mod nearest_route;
 mod notes;
@@ -25,6 +26,7 @@ mod respond;
 mod retry;
 mod route;
 mod search;
+mod search_note;
 mod served;
 mod sessions;
 #[cfg(test)]
@@ -59,6 +61,7 @@ use self::call::{Answering, Call};
 use self::control::{ControlCall, ControlHandler};
 use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
+use self::media_type::check_json;
 use self::nearest_route::nearest_route;
 use self::query::query;
 use self::respond::{json, refuse, with_key};
@@ -197,6 +200,7 @@ impl<'a> Admission<'a> {
         match self.route.run {
             Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_) => {
                 self.refuse_query()?;
+                check_json(&self.head.headers)?;
                 let body = read_body(&self.head.headers, body, self.body_limit()).await?;
                 self.answer_off_workers(body).await.map(json)
             }

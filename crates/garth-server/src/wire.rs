@@ -89,8 +89,11 @@ pub(crate) fn history(page: &Paged<Past>, fields: &Fields<'_>) -> Bytes {
     })
 }
 
-/// Returns the answer of `search`.
-pub(crate) fn search(page: &Paged<Match>, fields: &Fields<'_>) -> Bytes {
+/// Returns the answer of `search`. An empty one has a note.
+pub(crate) fn search(page: &Paged<Match>, note: Option<&str>, fields: &Fields<'_>) -> Bytes {
+    if let Some(note) = note {
+        return text(&EmptySearchAnswer { results: [], note });
+    }
     paged("results", (page, fields), |Match { found, similarity }| HitAnswer {
         path: &found.path,
         value: &found.value,
@@ -102,12 +105,13 @@ pub(crate) fn search(page: &Paged<Match>, fields: &Fields<'_>) -> Bytes {
 }
 
 /// Returns the answer of a `search` that describes its hits.
-pub(crate) fn described(page: &SearchPage, fields: &Fields<'_>) -> Bytes {
+pub(crate) fn described(page: &SearchPage, note: Option<String>, fields: &Fields<'_>) -> Bytes {
     let next = page.next.map(|next| fields.cursor_of(&next.to_string()));
     text(&SearchAnswer {
         results: page.hits.iter().map(DescribedAnswer::of).collect(),
         more: page.more,
         missing: page.missing,
+        note,
         has_more: next.as_ref().map(|_| true),
         next_cursor: next,
     })
@@ -119,9 +123,17 @@ struct SearchAnswer<'a> {
     more: bool,
     missing: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     has_more: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EmptySearchAnswer<'a> {
+    results: [(); 0],
+    note: &'a str,
 }
 
 /// Hit with its names. A value has the fields that it has in every `search`, and those of other hits.

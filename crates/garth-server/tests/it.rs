@@ -15,6 +15,8 @@ mod it {
     mod counters;
     mod embedder;
     mod ended_keys;
+    #[cfg(debug_assertions)]
+    mod error_codes;
     mod error_paths;
     mod fairness;
     mod fs;

@@ -11,7 +11,7 @@ use garth_engine::compute::working;
 /// Treatment of `/` by `*` and `?`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
-    /// `*`, `**` and `?` match `/` like any other character.
+    /// `*`, `**` and `?` match `/` like any other character, as the wildcards of SQL's `LIKE` do.
     #[default]
     Whole,
     /// `*` and `?` stay inside a segment; `**` crosses.

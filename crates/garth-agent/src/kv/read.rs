@@ -28,6 +28,8 @@ pub const DEFAULT_HITS: usize = 10;
 pub const MAX_HITS: usize = 50;
 /// Limit on the characters of a query.
 pub const MAX_QUERY_CHARS: usize = 2000;
+/// Limit on the labels of which a search asks for any.
+pub const MAX_TAGS_ANY: usize = 20;
 /// Limit on the keys of one [`Kv::get_many`].
 pub const MAX_GETS: usize = 1000;
 /// Range read of a value's file: one byte more than a value may have, so that a larger file is
@@ -87,7 +89,7 @@ pub struct Search<'a> {
     pub query: &'a str,
     /// Restricts the search to this key and those below it.
     pub path_prefix: Option<&'a str>,
-    /// Restricts the search to values with one of these labels; empty: any.
+    /// Restricts the search to values with one of these labels, at most [`MAX_TAGS_ANY`]; empty: any.
     pub tags_any: Vec<String>,
 }
 
@@ -210,10 +212,14 @@ impl Kv<'_> {
     /// together cover the best 1,000 files.
     ///
     /// # Errors
-    /// `Validation` for the query, the limit or the cursor; `InvalidPath`; errors of the filesystem.
+    /// `Validation` for the query, the labels, the limit or the cursor; `InvalidPath`; errors of the
+    /// filesystem.
     pub async fn search(&self, search: &Search<'_>, page: PageRequest<'_>) -> KvResult<Paged<Match>> {
         if !(1..=MAX_QUERY_CHARS).contains(&search.query.chars().count()) {
             return Err(KvError::validation(format!("`query` must have 1 to {MAX_QUERY_CHARS} characters")));
+        }
+        if search.tags_any.len() > MAX_TAGS_ANY {
+            return Err(KvError::validation(format!("a search asks for at most {MAX_TAGS_ANY} tags")));
         }
         page.check(MAX_HITS)?;
         let prefix = Key::parse(search.path_prefix.unwrap_or("/"))?;

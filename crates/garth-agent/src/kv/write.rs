@@ -19,6 +19,10 @@ use garth_engine::path::TreePath;
 
 /// Limit on the values of one [`Kv::put_all`].
 pub const MAX_PUTS: usize = 1000;
+/// Limit on the labels of a value.
+pub const MAX_TAGS: usize = 64;
+/// Limit on the characters of a label of a value.
+pub const MAX_TAG_CHARS: usize = 64;
 /// Limit on the empty directories that a put clears out of its way.
 const MAX_CLEARED: usize = 1000;
 
@@ -31,10 +35,11 @@ pub struct Put<'a> {
     /// Value; stored and returned digit for digit.
     #[doc(hidden)]
     pub value: &'a RawValue,
-    /// Labels. `None` leaves them as they are; a new key has none.
+    /// Labels, at most [`MAX_TAGS`] of at most [`MAX_TAG_CHARS`] characters. `None` leaves them as they are;
+    /// a new key has none.
     #[doc(hidden)]
     pub tags: Option<Vec<String>>,
-    /// Weight; finite. `None` leaves it as it is; a new key has 0.
+    /// Weight, 0 to 1. `None` leaves it as it is; a new key has 0.
     #[doc(hidden)]
     pub importance: Option<f64>,
     /// True if search shall find the value. `None` leaves it as it is; a new key is not found.
@@ -95,7 +100,7 @@ impl<'a> Put<'a> {
         Self { tags: Some(tags.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Sets the weight.
+    /// Sets the weight, 0 to 1.
     #[must_use]
     pub fn importance(self, importance: f64) -> Self {
         Self { importance: Some(importance), ..self }
@@ -148,8 +153,7 @@ impl Kv<'_> {
     /// - `InvalidPath`, `ReservedPath`: a key is invalid or reserved.
     /// - `TooLarge`: a value is too large, or all are more than 16 MiB together.
     /// - `PathConflict`: another file or directory occupies the place of a value, also that of another put.
-    /// - `Validation`: the labels exceed the limits of a file, the number of puts is out of range, or a key
-    ///   is given twice.
+    /// - `Validation`: the labels, the weight or the number of puts is out of range, or a key is given twice.
     /// - `IdempotencyMismatch`: the idempotency key was used for another request.
     /// - `FileSystem(Conflict)`: a condition does not hold.
     /// - Errors of the filesystem.
@@ -361,6 +365,7 @@ impl Kv<'_> {
         if put.value.get().len() > MAX_VALUE {
             return Err(KvError::new(KvCode::TooLarge, format!("a value has at most {MAX_VALUE} bytes")));
         }
+        check_labels(put)?;
         self.base.file(&key)
     }
 
@@ -462,6 +467,22 @@ impl Kv<'_> {
         };
         KvError::caused(KvCode::PathConflict, message, error)
     }
+}
+
+/// Checks the labels and the weight of a put.
+fn check_labels(put: &Put<'_>) -> KvResult<()> {
+    let tags = put.tags.as_deref().unwrap_or_default();
+    if tags.len() > MAX_TAGS || tags.iter().any(|tag| tag.chars().count() > MAX_TAG_CHARS) {
+        let message = format!(
+            "a value has at most {MAX_TAGS} tags of at most {MAX_TAG_CHARS} characters; give fewer or shorter \
+             ones"
+        );
+        return Err(KvError::validation(message));
+    }
+    if put.importance.is_some_and(|importance| !(0.0..=1.0).contains(&importance)) {
+        return Err(KvError::validation("the importance of a value is a number from 0 to 1"));
+    }
+    Ok(())
 }
 
 /// Refuses puts of which one needs a directory where another one writes its file, such as `/x.json/y` and

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::handle::Workspace;
 use crate::boxed;
 use crate::identity::AccessPolicy;
+use crate::ids::random_uuid;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::settings::{SETTINGS, Settings};
 use crate::small_file::pretty;
 use crate::time_zone::Zone;
+use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Batch, Commit, Op, Precondition, Seq};
@@ -73,6 +75,15 @@ impl Init {
     pub fn without_bootstrap(self) -> Self {
         Self { bootstrap: false, ..self }
     }
+}
+
+/// Returns an id for a new agent, a UUID.
+///
+/// # Errors
+/// If the system has no random bytes.
+#[doc(hidden)]
+pub fn new_agent_id(env: &Env) -> Result<String> {
+    random_uuid(env)
 }
 
 /// Result of an initialization.

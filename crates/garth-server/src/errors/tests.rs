@@ -1,21 +1,63 @@
 //! Compares errors with the tables of the specifications, and checks what clients see of them. This file is
 //! not packaged, as the specifications are not.
 
+use std::collections::BTreeSet;
+
 use garth_agent::models::ServiceError;
 
 use super::*;
 
 #[test]
-fn specification_lists_all_error_codes_with_statuses() {
-    let specification = include_str!("../../../../docs/specs/kv-api.md");
-    let (_, table) = specification.split_once("| status | code | when |").unwrap();
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-    let listed: Vec<String> = rows.map(|row| row.splitn(4, '|').take(3).collect()).collect();
-    let known = Code::ALL.map(|code| {
-        let (name, status) = code.parts();
-        format!(" {}  `{name}` ", status.as_u16())
+fn table_has_each_code_once_in_order_of_statuses() {
+    let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(names.len(), Code::ALL.len());
+    assert!(Code::ALL.is_sorted_by_key(|code| code.row().status));
+    for code in Code::ALL {
+        let row = code.row();
+        let texts = [row.meaning, row.advice];
+        assert!(texts.iter().all(|text| text.ends_with('.') && !text.contains(['|', '\n'])), "{code:?}");
+    }
+}
+
+#[test]
+fn table_has_the_kinds_of_each_code() {
+    let mut used = BTreeSet::new();
+    for kind in ErrorKind::ALL {
+        let refusal = Refusal::from(Error::new(*kind, ""));
+        let row = refusal.code.row();
+        assert!(row.kind == refusal.kind || row.further_kinds.contains(&refusal.kind), "{kind}");
+        used.insert((refusal.code.as_str(), refusal.kind.as_str()));
+    }
+    // Each further kind is one that some error has.
+    for row in Code::ALL.iter().map(|code| code.row()) {
+        let unused = row.further_kinds.iter().find(|kind| !used.contains(&(row.name, kind.as_str())));
+        assert_eq!(unused, None, "{}", row.name);
+    }
+}
+
+#[test]
+fn envelope_has_kind_and_path() {
+    let path = TreePath::parse("/notes/a.md").unwrap();
+    let error = |kind| Refusal::from(Error::at(kind, &path, "it is there; name another"));
+    let body =
+        |refusal: &Refusal| serde_json::from_slice::<serde_json::Value>(&refusal.body("req_1")).unwrap();
+    let hidden = body(&error(ErrorKind::IsADirectory));
+    let mut expected = serde_json::json!({
+        "code": "PATH_CONFLICT", "kind": "is_a_directory", "message": "it is there; name another",
+        "request_id": "req_1",
     });
-    assert_eq!(listed, known);
+    assert_eq!(hidden, serde_json::json!({ "error": expected }));
+    let named = error(ErrorKind::IsADirectory).naming_path();
+    (expected["path"], expected["message"]) =
+        ("/notes/a.md".into(), "/notes/a.md: it is there; name another".into());
+    assert_eq!(body(&named), serde_json::json!({ "error": expected }));
+    // The kind would say what is at the path.
+    let blind = body(&named.without_content("files:read"));
+    assert_eq!(
+        (&blind["error"]["kind"], blind["error"].get("path")),
+        (&serde_json::json!("already_exists"), None)
+    );
+    assert_eq!(body(&error(ErrorKind::Io).naming_path())["error"].get("path"), None);
 }
 
 #[test]

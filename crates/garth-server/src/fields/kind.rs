@@ -88,12 +88,7 @@ pub(crate) const fn signed(min: i64, max: i64) -> Kind {
     Kind::Signed { min, max }
 }
 
-/// Returns a finite number.
-pub(crate) const fn number() -> Kind {
-    number_in(f64::MIN, f64::MAX)
-}
-
-/// Returns a number from `min` to `max`.
+/// Returns a finite number from `min` to `max`.
 pub(crate) const fn number_in(min: f64, max: f64) -> Kind {
     Kind::Number { min, max }
 }

@@ -215,15 +215,15 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::{FieldGroup as _, fields, number, string};
+    use crate::fields::{FieldGroup as _, fields, number_in, string};
 
     fields! {
         /// Fields of the test.
         struct Some<'a> {
             /// A number.
-            a: Option<f64> = number();
+            a: Option<f64> = number_in(f64::MIN, f64::MAX);
             /// Another.
-            b: f64 = number(), or 2.0;
+            b: f64 = number_in(f64::MIN, f64::MAX), or 2.0;
             /// A string.
             c: Cow<'a, str> = string();
         }

@@ -144,7 +144,10 @@ async fn opened(
     let (path, entry) = resolve::stat(fs, path.as_str(), Follow::Yes).await?;
     check_file(&path, &entry)?;
     if let Some(version) = version.filter(|version| *version != entry.version) {
-        let missing = || Refusal::new(Code::NotFound, format!("{path} has no version {version}"));
+        let missing = || {
+            let message = format!("{path} has no version {version}; list them with `POST /v1/tree/history`");
+            Refusal::new(Code::NotFound, message).naming(path.as_str())
+        };
         // A version belongs to one node, and only the versions of this file are asked for.
         if version.ino != entry.ino {
             return Err(missing());
@@ -172,9 +175,12 @@ fn check_file(path: &TreePath, entry: &Entry) -> Result<(), Refusal> {
         (true, _) => Ok(()),
         (_, true) => {
             let message = format!("{path} is a directory; list it with `POST /v1/tree/list`");
-            Err(Refusal::new(Code::PathConflict, message))
+            Err(in_the_way(path, ErrorKind::IsADirectory, message))
         }
-        _ => Err(Refusal::new(Code::PathConflict, format!("{path} is not a file"))),
+        _ => {
+            let message = format!("{path} is not a file; see what it is with `POST /v1/tree/stat`");
+            Err(in_the_way(path, ErrorKind::NotPermitted, message))
+        }
     }
 }
 
@@ -243,7 +249,7 @@ async fn store(
     let written = files.write(&path, &write, content).await;
     let written = written.map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => {
-            Refusal::new(Code::PathConflict, format!("{path} is a directory; name a file in it"))
+            in_the_way(&path, error.kind(), format!("{path} is a directory; name a file in it"))
         }
         ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
         _ => error.into(),
@@ -291,7 +297,7 @@ pub(super) async fn delete(call: &Call<'_>, head: &Parts, body: &mut Body) -> Re
         ErrorKind::IsADirectory => {
             let message =
                 format!("{path} is a directory; remove it and everything below it with `recursive=true`");
-            Refusal::new(Code::PathConflict, message)
+            in_the_way(&path, error.kind(), message)
         }
         ErrorKind::Conflict if !conditions.is_empty() => unmet(&path, "If-Match` or `If-None-Match"),
         _ => error.into(),
@@ -324,7 +330,13 @@ fn quoted(etag: VersionId) -> String {
     format!("\"{etag}\"")
 }
 
+/// Returns the refusal of a path at which there is something else than a file.
+fn in_the_way(path: &TreePath, kind: ErrorKind, message: String) -> Refusal {
+    Refusal::new(Code::PathConflict, message).with_kind(kind).naming(path.as_str())
+}
+
 fn unmet(path: &TreePath, headers: &str) -> Refusal {
     let message = format!("{path}: is not as `{headers}` requires; read its current `ETag`, and try again");
-    Refusal::new(Code::Conflict, message).with_status(StatusCode::PRECONDITION_FAILED)
+    let refusal = Refusal::new(Code::Conflict, message).with_status(StatusCode::PRECONDITION_FAILED);
+    refusal.naming(path.as_str())
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use garth_agent::kv::{
     Condition, CurrentValue, DEFAULT_HISTORY, Kv, KvError, MAX_GETS, MAX_HISTORY, MAX_KEY_CHARS, MAX_LISTED,
-    MAX_PAGE_VALUES, MAX_PUTS, PageRequest, Paged, Put, Semantics,
+    MAX_PAGE_VALUES, MAX_PUTS, MAX_TAGS, PageRequest, Paged, Put, Semantics,
 };
 use garth_engine::compute::working;
 use garth_engine::model::{Timestamp, VersionId};
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::call::Call;
 use crate::errors::Refusal;
 use crate::fields::{
-    FieldGroup as _, Fields, MAX_INTEGER, Page, array, fields, flag, integer, json, number, signed,
+    FieldGroup as _, Fields, MAX_INTEGER, Page, array, fields, flag, integer, json, number_in, signed,
     string_of, strings, words,
 };
 use crate::wire;
@@ -33,10 +33,10 @@ fields! {
         value: &'a RawValue = json();
         /// Seconds from now after which the key is absent. Default: never.
         ttl_seconds: Option<u64> = integer(1, MAX_TTL);
-        /// Tags for `search`.
-        tags: Vec<String> = strings(), or Vec::new();
+        /// Tags for `search`, each of at most 64 characters.
+        tags: Vec<String> = strings().of("tag").at_most(MAX_TAGS), or Vec::new();
         /// Weight, stored with the value.
-        importance: f64 = number(), or 0.0;
+        importance: f64 = number_in(0.0, 1.0), or 0.0;
         /// `true` lets `search` find the value.
         searchable: bool = flag(), or false;
         /// Version that the value must have now; otherwise `CONFLICT`. Default: any.
@@ -47,7 +47,8 @@ fields! {
 }
 
 pub(super) async fn put(kv: &Kv<'_>, call: &Call<'_>, fields: PutFields<'_>) -> Result<Bytes, Refusal> {
-    Ok(wire::put(&kv.put(&fields.put(call)?, call.record()).await?))
+    let written = kv.put(&fields.put(call)?, call.record()).await;
+    Ok(wire::put(&written.map_err(of_key(&fields.path))?))
 }
 
 impl PutFields<'_> {
@@ -122,8 +123,14 @@ fn about_key(error: KvError) -> Refusal {
     }
 }
 
+/// Returns the refusal of an error of a call with one key.
+fn of_key(key: &str) -> impl FnOnce(KvError) -> Refusal {
+    move |error| Refusal::from(error).naming_key(key)
+}
+
 /// Names the key that a refusal is about, unless its message does.
 fn naming(key: &str, refusal: Refusal) -> Refusal {
+    let refusal = refusal.naming_key(key);
     // A key that is refused for its length may be as long as the body.
     let key = format!("`{}`", key.chars().take(MAX_KEY_CHARS).collect::<String>());
     match refusal.message.contains(&key) {
@@ -141,7 +148,8 @@ fields! {
 }
 
 pub(super) async fn get(kv: &Kv<'_>, _: &Call<'_>, fields: GetFields<'_>) -> Result<Bytes, Refusal> {
-    Ok(wire::get(kv.get(&fields.path).await?.as_ref()))
+    let found = kv.get(&fields.path).await.map_err(of_key(&fields.path))?;
+    Ok(wire::get(found.as_ref()))
 }
 
 fields! {
@@ -202,7 +210,7 @@ pub(super) async fn increment(
     _: &Call<'_>,
     fields: IncrementFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let (sum, written) = kv.increment(&fields.path, fields.by).await?;
+    let (sum, written) = kv.increment(&fields.path, fields.by).await.map_err(of_key(&fields.path))?;
     Ok(wire::increment(sum, &written))
 }
 
@@ -218,7 +226,7 @@ fields! {
 
 pub(super) async fn expire(kv: &Kv<'_>, call: &Call<'_>, fields: ExpireFields<'_>) -> Result<Bytes, Refusal> {
     let end = expires_at(fields.ttl_seconds, call.env.now())?;
-    let done = kv.expire(&fields.path, end).await?;
+    let done = kv.expire(&fields.path, end).await.map_err(of_key(&fields.path))?;
     Ok(wire::expire(done.as_ref().map(|(end, written)| (*end, written))))
 }
 
@@ -234,7 +242,8 @@ fields! {
 
 pub(super) async fn delete(kv: &Kv<'_>, call: &Call<'_>, fields: DeleteFields<'_>) -> Result<Bytes, Refusal> {
     let condition = version(fields.if_version.as_deref())?.map_or(Condition::Any, Condition::Version);
-    Ok(wire::delete(&kv.delete_if(&fields.path, condition, call.record()).await?))
+    let written = kv.delete_if(&fields.path, condition, call.record()).await;
+    Ok(wire::delete(&written.map_err(of_key(&fields.path))?))
 }
 
 /// Returns the version that a condition names.
@@ -253,7 +262,8 @@ fields! {
 }
 
 pub(super) async fn list(kv: &Kv<'_>, call: &Call<'_>, fields: ListFields<'_>) -> Result<Bytes, Refusal> {
-    Ok(wire::list(&kv.list(&fields.prefix, page(&fields.page)).await?, &call.fields))
+    let listed = kv.list(&fields.prefix, page(&fields.page)).await.map_err(of_key(&fields.prefix))?;
+    Ok(wire::list(&listed, &call.fields))
 }
 
 fields! {
@@ -261,14 +271,15 @@ fields! {
     pub(super) struct GlobFields<'a> {
         /// Key path with wildcards.
         pattern: Cow<'a, str> = string_of("key pattern");
-        /// `segment` keeps `*` and `?` inside a segment. Default: wildcards cross `/`.
-        semantics: Option<Cow<'a, str>> = words(&["segment"]);
+        /// `like`: `*` and `**` match any characters and `?` one, also `/`, as the wildcards of SQL's `LIKE`.
+        /// `segment` keeps `*` and `?` inside a segment.
+        semantics: Cow<'a, str> = words(&["like", "segment"]), or Cow::Borrowed("like");
         ..page: Page<MAX_LISTED, MAX_LISTED>;
     }
 }
 
 pub(super) async fn glob(kv: &Kv<'_>, call: &Call<'_>, fields: GlobFields<'_>) -> Result<Bytes, Refusal> {
-    let semantics = if fields.semantics.is_some() { Semantics::Segment } else { Semantics::Whole };
+    let semantics = if fields.semantics == "segment" { Semantics::Segment } else { Semantics::Whole };
     Ok(wire::glob(&kv.glob(&fields.pattern, semantics, page(&fields.page)).await?, &call.fields))
 }
 
@@ -286,7 +297,8 @@ pub(super) async fn history(
     call: &Call<'_>,
     fields: HistoryFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    Ok(wire::history(&kv.history(&fields.path, page(&fields.page)).await?, &call.fields))
+    let past = kv.history(&fields.path, page(&fields.page)).await.map_err(of_key(&fields.path))?;
+    Ok(wire::history(&past, &call.fields))
 }
 
 /// Returns the page that a call asks for.

@@ -1,10 +1,13 @@
-//! Reference of the HTTP API, generated from the table of routes, for readers and programs.
+//! Reference of the HTTP API, generated from the tables of routes and of codes, for readers and programs.
+
+mod error_codes;
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
 
+pub use self::error_codes::{ErrorReference, errors};
 use super::route::{Method, Route, Run};
 use super::table::routes;
 use crate::fields::{Field, Kind};
@@ -94,6 +97,8 @@ pub fn calls() -> Vec<CallReference> {
 /// Returns the reference as a page of Markdown: `docs/specs/http-reference.md`.
 pub fn page() -> String {
     let mut page = HEAD.to_owned();
+    error_codes::section(&mut page);
+    page.push_str("\n## Calls\n");
     for call in calls() {
         section(&mut page, &call);
     }
@@ -103,11 +108,11 @@ pub fn page() -> String {
 const HEAD: &str = "\
 # HTTP reference
 
-Every call of the HTTP API with its fields, generated from the table by which the server parses requests. Behaviour of
-the calls: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessions.md), [context](context.md),
-[workspaces](workspace-http.md), [recall](recall.md), [keys](keys.md), [bytes of files](http-files.md),
-[files, call by call](http-tree.md), [batches](batch.md), [administration](http-admin.md),
-[operators](operators.md).
+Every call of the HTTP API with its fields, and every code of its errors, generated from the tables by which the server
+parses requests and answers errors. Behaviour of the calls: [key-value API](kv-api.md), [memories](memories.md),
+[sessions](sessions.md), [context](context.md), [workspaces](workspace-http.md), [recall](recall.md),
+[keys](keys.md), [bytes of files](http-files.md), [files, call by call](http-tree.md), [batches](batch.md),
+[administration](http-admin.md), [operators](operators.md).
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that occurs twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
@@ -154,7 +159,7 @@ fn field(field: &Field) -> FieldReference {
         Kind::Time { .. } => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
         Kind::Signed { min, max } => ("integer", "", Some((min.into(), max.into()))),
-        // These are the bounds of `number()`, which needs none.
+        // Every finite number.
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
         Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),
         Kind::Flag => ("boolean", "", None),

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use garth_engine::model::{Idempotency, Timestamp};
 
 use super::header::Header;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::fields::Fields;
 
 /// Name of the header.
@@ -64,9 +64,10 @@ impl Retry {
         // With two headers it would be unclear which one counts.
         let key = value.to_str().ok().filter(|key| is_token(key.as_bytes()) && values.next().is_none());
         let message = || {
-            Refusal::validation(format!(
+            let message = format!(
                 "`Idempotency-Key` must be one token of 1 to {MAX_KEY} characters out of a-z, A-Z, 0-9, `_` and `-`"
-            ))
+            );
+            Refusal::new(Code::InvalidIdempotencyKey, message)
         };
         let mut raw = blake3::Hasher::new();
         raw.update(compared.path.as_bytes()).update(&[0]).update(compared.body);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::kv::{DEFAULT_HITS, MAX_HITS, MAX_QUERY_CHARS, Namespace, Search};
+use garth_agent::kv::{DEFAULT_HITS, MAX_HITS, MAX_QUERY_CHARS, MAX_TAGS_ANY, Namespace, Search};
 use garth_agent::search::{SearchKind, SearchRequest};
 use garth_engine::compute::working;
 use garth_engine::model::{MAX_CONTEXT, MAX_PER_FILE, SearchMode};
@@ -11,6 +11,7 @@ use garth_engine::model::{MAX_CONTEXT, MAX_PER_FILE, SearchMode};
 use super::call::Call;
 use super::kv::page;
 use super::open::Opened;
+use super::search_note::Searched;
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, string, string_of, strings, tree_path, words};
 use crate::wire;
@@ -29,7 +30,7 @@ fields! {
         /// Limits values to this key and those below it. Default: all keys.
         path_prefix: Option<Cow<'a, str>> = string_of("key path");
         /// Finds only texts with at least one of these tags. An empty array is no filter.
-        tags_any: Vec<String> = strings(), or Vec::new();
+        tags_any: Vec<String> = strings().of("tag").at_most(MAX_TAGS_ANY), or Vec::new();
         /// Finds text of any kind below these paths of the tree. An empty array stands for all. Default:
         /// values alone, unless `kinds` is given.
         within as "in": Option<Vec<String>> = strings().of("path").at_most(MAX_PATHS);
@@ -56,15 +57,20 @@ pub(super) async fn search(
     call: &Call<'_>,
     fields: SearchFields<'_>,
 ) -> Result<Bytes, Refusal> {
+    let searched = fields.searched();
     // Clients of the key-value API alone get an answer without further fields, also with a bound key.
     if !fields.asks_for_more() && !names_somebody(call) {
         let (path_prefix, tags_any) = (fields.path_prefix.as_deref(), fields.tags_any);
         let search = Search { query: &fields.query, path_prefix, tags_any };
         let kv = opened.key_values()?;
-        return Ok(wire::search(&kv.search(&search, page(&fields.page)).await?, &call.fields));
+        let found = kv.search(&search, page(&fields.page)).await?;
+        let note = searched.note(0).filter(|_| found.items.is_empty());
+        return Ok(wire::search(&found, note.as_deref(), &call.fields));
     }
     let (asked, tree) = (asked(call, fields)?, opened.recalled().await?);
-    let answer = wire::described(&tree.searcher().search(&asked).await?, &call.fields);
+    let found = tree.searcher().search(&asked).await?;
+    let note = searched.note(found.missing).filter(|_| found.hits.is_empty());
+    let answer = wire::described(&found, note, &call.fields);
     working(answer.len());
     Ok(answer)
 }
@@ -74,6 +80,21 @@ impl SearchFields<'_> {
     fn asks_for_more(&self) -> bool {
         let of_hits = self.per_file.is_some() || self.neighbours.is_some() || self.context.is_some();
         self.within.is_some() || self.kinds.is_some() || of_hits || self.mode.is_some()
+    }
+
+    /// Returns what the search can find, for the note of an empty answer.
+    fn searched(&self) -> Searched {
+        let limits = [
+            ("path_prefix", self.path_prefix.is_some()),
+            ("tags_any", !self.tags_any.is_empty()),
+            ("in", self.within.as_ref().is_some_and(|paths| !paths.is_empty())),
+            ("kinds", self.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty())),
+        ];
+        Searched {
+            has_values_alone: self.within.is_none() && self.kinds.is_none(),
+            filters: limits.into_iter().filter_map(|(name, is_set)| is_set.then_some(name)).collect(),
+            is_first_page: self.page.cursor.is_none(),
+        }
     }
 }
 

@@ -129,6 +129,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/sessions/provenance" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
     Change "/v1/context/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
 
+    Change "/v1/agents" Admin, Short Admin(agents::create::create_named, agents::create::CreateNamedFields);
     Change "/v1/agents/{agent}/create" Admin, Short Admin(agents::create::create, agents::create::CreateFields);
     Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
     Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);

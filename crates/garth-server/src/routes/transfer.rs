@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use super::call::Call;
 use super::header::Header;
-use crate::errors::{Refusal, SlowBody};
+use crate::errors::{Code, Refusal, SlowBody};
 use crate::pace::Pace;
 
 /// Longest file in bytes that takes no room: its connection costs as much.
@@ -121,7 +121,7 @@ pub(super) fn check_head(headers: &HeaderMap, observed: &[Header]) -> Result<(),
     let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
         let message = "bodies are stored as they are; send the content without `Content-Encoding`";
-        return Err(Refusal::validation(message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Err(Refusal::new(Code::UnsupportedMediaType, message));
     }
     let ignored =
         |name: &&str| headers.contains_key(*name) && observed.iter().all(|known| known.name != *name);

@@ -171,7 +171,7 @@ impl Server {
             "context/set-child" => work(json!({"id": "c1", "status": "active"})),
             "context/gc" => work(json!({"dry": false})),
             "context/publish" => work(json!({"id": "d1", "uri": uri("four")})),
-            "agents/{agent}/create" => json!({"owner": "ann"}),
+            "agents" | "agents/{agent}/create" => json!({"owner": "ann"}),
             "agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
             "agents/{agent}/daily/add" => json!({"user": "ann", "text": "More."}),
             "agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),

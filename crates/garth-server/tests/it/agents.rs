@@ -72,6 +72,35 @@ fn agent_is_created_once_with_its_owner() {
 }
 
 #[test]
+fn agent_is_created_with_a_given_or_new_id() {
+    let server = Server::start();
+    let create = |key: &str, body: &str| {
+        let headers = format!("authorization: Bearer {}\r\n{key}", server.key);
+        let reply = server.request("POST", "/v1/agents", &headers, body.as_bytes());
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    };
+    let given = create("", r#"{"agent_id":"scout","owner":"ann","bootstrap":false}"#);
+    assert_eq!((&given["agent"], given["made"].as_array().unwrap().len()), (&json!("scout"), 7), "{given}");
+    let again = server.ok("agents/scout/create", r#"{"owner":"ann","bootstrap":false}"#);
+    assert_eq!((&again["made"], &again["kept"]), (&json!([]), &given["made"]));
+    // A repeat gets the id that the first request drew.
+    let once = "idempotency-key: k\r\n";
+    let (first, repeat, other) = (create(once, "{}"), create(once, "{}"), create("", "{}"));
+    assert_eq!(first, repeat);
+    let [first, other] = [&first, &other].map(|created| created["agent"].as_str().unwrap());
+    assert!(first.len() == 36 && other.len() == 36 && first != other, "{first} {other}");
+    let account = block_on(server.home.account("acme")).unwrap();
+    for agent in [first, other] {
+        assert!(block_on(account.exists(format!("/agents/{agent}/SOUL.md").as_str())).unwrap());
+    }
+    server.post("agents", r#"{"agent_id":"a/b"}"#).refused(400, "VALIDATION_ERROR");
+    server.post("agents", r#"{"agent_id":"scout","owner":"bob"}"#).refused(409, "PATH_CONFLICT");
+    let reader = server.key("acme", &[Scope::MemoryRead, Scope::MemoryWrite]);
+    server.post_as(&reader, "agents", "{}").refused(403, "FORBIDDEN");
+}
+
+#[test]
 fn only_administrators_create_agents() {
     let server = Server::start();
     let before = head(&server);

@@ -144,6 +144,11 @@ fn glob_crosses_slashes_except_by_segment() {
         json!(["/user/a", "/user/a/b"])
     );
     assert_eq!(glob(json!({ "pattern": "/?", "semantics": null })), json!(["/é"]));
+    for pattern in ["/user/*", "/user/**", "/u?er*", "/user?a"] {
+        let like = glob(json!({ "pattern": pattern, "semantics": "like" }));
+        assert_eq!(like, glob(json!({ "pattern": pattern })), "{pattern}");
+        assert!(like.to_string().contains("/user/a/b") == pattern.ends_with('*'), "{pattern}: {like}");
+    }
     assert_eq!(glob(json!({ "pattern": "/user?" })), json!([]));
     assert_eq!(glob(json!({ "pattern": "/user%" })), json!([]));
 }
@@ -199,6 +204,27 @@ fn answers_have_unique_request_ids() {
         .map(|_| server.post("get", r#"{"path":"/a"}"#).header("x-request-id").unwrap().to_owned())
         .collect();
     assert_eq!(ids.len(), 20);
-    let headers = format!("authorization: Bearer {}\r\ncontent-type: text/plain\r\n", server.key);
-    assert_eq!(server.request("POST", "/v1/get", &headers, br#"{"path":"/a"}"#).status, 200);
+}
+
+#[test]
+fn calls_in_json_refuse_other_media_types() {
+    let server = Server::start();
+    let send = |more: &str| {
+        let headers = format!("authorization: Bearer {}\r\n{more}\r\n", server.key);
+        server.request("POST", "/v1/put", &headers, br#"{"path":"/a","value":1}"#)
+    };
+    for (header, advice) in [
+        ("content-type: text/plain", "`Content-Type: application/json`"),
+        ("content-type: application/json; charset=utf-16", "`Content-Type: application/json`"),
+        ("content-encoding: gzip", "`Content-Encoding`"),
+    ] {
+        let message = send(header).refused(415, "UNSUPPORTED_MEDIA_TYPE");
+        assert!(message.contains(advice), "{header}: {message}");
+    }
+    assert_eq!(server.get("/a"), r#"{"found":false}"#);
+    for header in
+        ["content-type: application/json; charset=utf-8", "content-type: application/x-www-form-urlencoded"]
+    {
+        assert_eq!(send(header).status, 200, "{header}");
+    }
 }

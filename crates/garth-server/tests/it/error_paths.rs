@@ -46,12 +46,16 @@ fn errors_name_the_path_in_the_tree_of_the_call() {
         let write = json!({"op": "write", "path": "/notes/a.md", "text": "tea", "parents": true});
         server.ok("batch", with(&caller, json!({"ops": [write]})));
         for (call, body, path) in failing_calls() {
-            let message = server.post(call, with(&caller, body.clone())).envelope();
+            let reply = server.post(call, with(&caller, body.clone()));
+            let message = reply.envelope();
             assert!(message.starts_with(&format!("{path}: ")), "{call} {body}: {message}");
+            assert_eq!(reply.json()["error"]["path"], path, "{call} {body}: {message}");
         }
         let many = with(&caller, json!({"items": [{"path": "/none"}]}));
         let items = server.ok("tree/fetch-many", many)["items"].clone();
-        assert!(items[0]["error"]["message"].as_str().unwrap().starts_with("/none: "), "{items}");
+        let error = &items[0]["error"];
+        assert!(error["message"].as_str().unwrap().starts_with("/none: "), "{items}");
+        assert_eq!((&error["kind"], &error["path"]), (&json!("not_found"), &json!("/none")), "{items}");
         let headers = format!("authorization: Bearer {}\r\n", server.key);
         for (method, target, path) in [
             ("GET", "/none?", "/none"),
@@ -62,8 +66,10 @@ fn errors_name_the_path_in_the_tree_of_the_call() {
         ] {
             let target = format!("/v1/fs{target}{query}");
             let body: &[u8] = if method.starts_with('P') { b"x" } else { b"" };
-            let message = server.request(method, &target, &headers, body).envelope();
+            let reply = server.request(method, &target, &headers, body);
+            let message = reply.envelope();
             assert!(message.starts_with(&format!("{path}: ")), "{method} {target}: {message}");
+            assert_eq!(reply.json()["error"]["path"], path, "{method} {target}: {message}");
         }
     }
 }
@@ -78,12 +84,13 @@ fn errors_of_quotas_name_the_path_of_the_quota() {
         let put = |key: &str| {
             let headers = format!("authorization: Bearer {key}\r\n");
             let reply = server.request("PUT", "/v1/fs/full/a", &headers, &vec![b'x'; size]);
-            reply.refused(403, "QUOTA_EXCEEDED")
+            (reply.refused(403, "QUOTA_EXCEEDED"), reply.json()["error"].get("path").cloned())
         };
-        let message = put(&server.key);
+        let (message, path) = put(&server.key);
         assert!(message.starts_with("/full: the quota of 10 bytes"), "{message}");
-        let message = put(&writer);
-        assert!(!message.contains("/full") && !message.contains("10"), "{message}");
+        assert_eq!(path, Some(json!("/full")));
+        let (message, path) = put(&writer);
+        assert!(!message.contains("/full") && !message.contains("10") && path.is_none(), "{message}");
     }
 }
 
@@ -96,6 +103,7 @@ fn errors_outside_the_tree_of_the_call_name_no_path() {
     server.ok("batch", json!({"ops": [write]}).to_string());
     let caller = json!({"agent": "scout", "user": "ann", "chat": "blocked"});
     let body = with(&caller, json!({"ops": [{"op": "write", "path": "/a", "text": "x"}]}));
-    let message = server.post("batch", body).envelope();
-    assert!(!message.contains("/chats"), "{message}");
+    let reply = server.post("batch", body);
+    let message = reply.envelope();
+    assert!(!message.contains("/chats") && reply.json()["error"].get("path").is_none(), "{message}");
 }

@@ -291,6 +291,7 @@ fn of_context() -> Vec<Costly> {
 fn of_workspace() -> Vec<Costly> {
     let skill = format!("---\nname: s\nmetadata: {{x: [{}]}}\n---\n{}", "1, ".repeat(1_900), words(200_000));
     vec![
+        ("/v1/agents", "agents", "{}".to_owned()),
         ("/v1/agents/{agent}/create", "agents/coder/create", "{}".to_owned()),
         (
             "/v1/agents/{agent}/prompt",

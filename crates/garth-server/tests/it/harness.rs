@@ -11,7 +11,7 @@ use garth_engine::datadir::{NewKey, Scope};
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Batch, Op, Timestamp};
 use garth_engine::{DataDir, Env, TreePath};
-use garth_server::Options;
+use garth_server::{Options, reference};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -297,7 +297,12 @@ impl Reply {
     pub(crate) fn envelope(&self) -> String {
         let json = self.json();
         let error = json["error"].as_object().unwrap();
-        assert_eq!((json.as_object().unwrap().len(), error.len()), (1, 3), "{json}");
+        let fields = if error.contains_key("path") { 5 } else { 4 };
+        assert_eq!((json.as_object().unwrap().len(), error.len()), (1, fields), "{json}");
+        let listed = reference::errors().into_iter().find(|row| error["code"] == row.code).unwrap();
+        let is_status = self.status == listed.status || listed.further_statuses.contains(&self.status);
+        let is_kind = listed.kinds.iter().any(|kind| error["kind"] == *kind);
+        assert!(is_status && is_kind, "the table of codes has no such row: {} {json}", self.status);
         let id = error["request_id"].as_str().unwrap();
         assert!(id.starts_with("req_") && id.len() > 10, "{id}");
         assert_eq!(self.header("x-request-id"), Some(id));

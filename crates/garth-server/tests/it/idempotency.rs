@@ -93,7 +93,7 @@ fn idempotency_key_is_a_short_ascii_token() {
     assert_eq!(send(&server, &server.key, "put", &longest, r#"{"path":"/a","value":1}"#).status, 200);
     for bad in ["", "a b", "a.b", "a/b", "é", "a:b", "\"a\"", &longer, "a\r\nidempotency-key: b"] {
         let reply = send(&server, &server.key, "put", bad, r#"{"path":"/a","value":2}"#);
-        assert!(reply.refused(400, "VALIDATION_ERROR").contains("Idempotency-Key"), "{bad}");
+        assert!(reply.refused(400, "INVALID_IDEMPOTENCY_KEY").contains("Idempotency-Key"), "{bad}");
     }
     let reply = send(&server, &server.key, "get", "no token!", r#"{"path":"/a"}"#);
     assert_eq!(reply.status, 200, "reads have no use for it");

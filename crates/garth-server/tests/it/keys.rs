@@ -102,7 +102,8 @@ fn read_only_key_writes_nothing() {
     let body = json!({"binding": {"agent": "scout", "read_only": true}}).to_string();
     let key = text(&server.ok("admin/keys/create", body)["secret"]);
     let message = server.post_as(&key, "put", r#"{"path":"/a","value":1}"#).refused(403, "FORBIDDEN");
-    assert_eq!(message, "this API key is read-only, so it lacks the scope `memory:write`");
+    let expected = "this API key is read-only, so it lacks the scope `memory:write`; send one that may write";
+    assert_eq!(message, expected);
 }
 
 #[test]

@@ -87,7 +87,8 @@ fn who(asker: Asker, call: &CallReference) -> Value {
     {
         fields["agent"] = json!("scout");
     }
-    if has("agent_id") {
+    // Here, the field names an agent to create, not one that asks.
+    if has("agent_id") && short(call) != "agents" {
         fields["agent_id"] = json!("scout");
     }
     let user = match asker {

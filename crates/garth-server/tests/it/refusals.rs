@@ -1,6 +1,6 @@
 //! Every refusal: its status, its code, and the envelope around it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::harness::{Connection, Server, request};
 
@@ -111,6 +111,8 @@ fn rejects_bodies_of_wrong_shape() {
 #[test]
 fn field_errors_name_expected_json_type() {
     const TTL: &str = "\"ttl_seconds\" must be an integer from 1 to 9223372036";
+    const TAGS: &str = "\"tags\" must be an array of at most 64 strings";
+    const IMPORTANCE: &str = "\"importance\" must be a number from 0 to 1";
     let server = Server::start();
     let cases = [
         ("put", r#""path":1,"value":1"#, "\"path\" must be a string"),
@@ -121,19 +123,21 @@ fn field_errors_name_expected_json_type() {
         ("put", r#""path":"/a","value":1,"ttl_seconds":-1"#, TTL),
         ("put", r#""path":"/a","value":1,"ttl_seconds":1.5"#, TTL),
         ("put", r#""path":"/a","value":1,"ttl_seconds":"9""#, TTL),
-        ("put", r#""path":"/a","value":1,"tags":"x""#, "\"tags\" must be an array of strings"),
-        ("put", r#""path":"/a","value":1,"tags":[1]"#, "\"tags\" must be an array of strings"),
-        ("put", r#""path":"/a","value":1,"importance":"x""#, "\"importance\" must be a number"),
-        ("put", r#""path":"/a","value":1,"importance":1e999"#, "\"importance\" must be a number"),
+        ("put", r#""path":"/a","value":1,"tags":"x""#, TAGS),
+        ("put", r#""path":"/a","value":1,"tags":[1]"#, TAGS),
+        ("put", r#""path":"/a","value":1,"importance":"x""#, IMPORTANCE),
+        ("put", r#""path":"/a","value":1,"importance":1e999"#, IMPORTANCE),
+        ("put", r#""path":"/a","value":1,"importance":1.01"#, IMPORTANCE),
+        ("put", r#""path":"/a","value":1,"importance":-0.01"#, IMPORTANCE),
         ("put", r#""path":"/a","value":1,"searchable":1"#, "\"searchable\" must be true or false"),
         ("put", r#""path":"/a","value":1,"agent_id":7"#, "\"agent_id\" must be a string"),
         ("list", r#""prefix":{}"#, "\"prefix\" must be a string"),
         ("list", r#""cursor":5"#, "\"cursor\" must be a string"),
         ("list", r#""limit":501"#, "\"limit\" must be an integer from 1 to 500"),
-        ("glob", r#""pattern":"/*","semantics":"x""#, "\"semantics\" must be \"segment\" or missing"),
+        ("glob", r#""pattern":"/*","semantics":"x""#, "\"semantics\" must be one of \"like\", \"segment\""),
         ("history", r#""path":"/a","limit":101"#, "\"limit\" must be an integer from 1 to 100"),
         ("search", r#""query":"a","limit":51"#, "\"limit\" must be an integer from 1 to 50"),
-        ("search", r#""query":"a","tags_any":{}"#, "\"tags_any\" must be an array of strings"),
+        ("search", r#""query":"a","tags_any":{}"#, "\"tags_any\" must be an array of at most 20 strings"),
     ];
     for (call, fields, message) in cases {
         let reply = server.post(call, format!("{{{fields}}}"));
@@ -209,7 +213,7 @@ fn rejects_fields_of_wrong_type() {
         ("list", r#"{"prefix":5}"#),
         ("glob", "{}"),
         ("glob", r#"{"pattern":5}"#),
-        ("glob", r#"{"pattern":"/*","semantics":"like"}"#),
+        ("glob", r#"{"pattern":"/*","semantics":"regex"}"#),
         ("glob", r#"{"pattern":"/*","semantics":1}"#),
         ("history", r#"{"path":"/a","limit":0}"#),
         ("history", r#"{"path":"/a","limit":-1}"#),
@@ -224,6 +228,34 @@ fn rejects_fields_of_wrong_type() {
         server.post(call, body).refused(400, "VALIDATION_ERROR");
     }
     assert_eq!(server.get("/a"), r#"{"found":false}"#);
+}
+
+#[test]
+fn tags_and_importance_are_bounded() {
+    let server = Server::start();
+    let put = |more: Value| {
+        let mut body = json!({"path": "/a", "value": 1});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.post("put", body.to_string())
+    };
+    let tags = |count: usize, tag: &str| json!({"tags": vec![tag; count]});
+    let (longest, longer) = ("é".repeat(64), "é".repeat(65));
+    for fitting in [tags(64, &longest), json!({"importance": 0}), json!({"importance": 1.0})] {
+        assert_eq!(put(fitting.clone()).status, 200, "{fitting}");
+    }
+    let stored = server.get("/a");
+    for beyond in
+        [tags(65, "a"), tags(1, &longer), json!({"importance": 1.0000001}), json!({"importance": -1})]
+    {
+        put(beyond).refused(400, "VALIDATION_ERROR");
+    }
+    let item = json!({"path": "/b", "value": 1, "tags": [longer]});
+    let message = server.post("put-many", json!({"items": [item]}).to_string());
+    assert!(message.refused(400, "VALIDATION_ERROR").contains("64 characters"));
+    let search = |count| json!({"query": "a", "tags_any": vec!["t"; count]}).to_string();
+    assert_eq!(server.post("search", search(20)).status, 200);
+    server.post("search", search(21)).refused(400, "VALIDATION_ERROR");
+    assert_eq!(server.get("/a"), stored);
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl World {
             "/v1/context/set-child" => of_work(json!({"id": "c1", "status": "done", "result": "r"})),
             "/v1/context/gc" => of_work(json!({"dry": false})),
             "/v1/context/publish" => of_work(json!({"id": "f1", "uri": memory("published")})),
-            "/v1/agents/{agent}/create" => json!({"time_zone": "Europe/Berlin"}),
+            "/v1/agents" | "/v1/agents/{agent}/create" => json!({"time_zone": "Europe/Berlin"}),
             "/v1/agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
             "/v1/agents/{agent}/daily/add" => json!({"user": "ann", "text": "t"}),
             "/v1/agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),

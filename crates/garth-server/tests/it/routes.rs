@@ -221,7 +221,7 @@ fn only_writes_check_the_idempotency_key() {
         assert_eq!(call.headers.iter().any(|header| header.name == "idempotency-key"), call.writes);
     }
     let upload = "/v1/agents/scout/media?session_key=agent:scout:main";
-    let message = server.request("POST", upload, &headers, b"a").refused(400, "VALIDATION_ERROR");
+    let message = server.request("POST", upload, &headers, b"a").refused(400, "INVALID_IDEMPOTENCY_KEY");
     assert!(message.contains("Idempotency-Key"), "{message}");
 }
 

@@ -95,10 +95,29 @@ async fn search_returns_only_key_value_files() {
 }
 
 #[test]
+fn empty_search_says_why_and_what_to_do() {
+    let server = Server::start();
+    put(&server, &json!({ "path": "/user/hidden", "value": "tone" }));
+    let note = |body: Value| {
+        let answer = server.ok("search", body.to_string());
+        assert_eq!(answer["results"], json!([]), "{answer}");
+        answer["note"].as_str().unwrap().to_owned()
+    };
+    let asked = note(json!({ "query": "tone" }));
+    assert!(asked.contains("\"searchable\": true") && !asked.contains("without"), "{asked}");
+    put(&server, &json!({ "path": "/user/tone", "value": "tone", "searchable": true }));
+    let filtered = note(json!({ "query": "tone", "path_prefix": "/other", "tags_any": ["x"] }));
+    assert!(filtered.contains("without \"path_prefix\" and \"tags_any\""), "{filtered}");
+    let open = note(json!({ "query": "tone", "in": ["/none"] }));
+    assert!(open.contains("without \"in\"") && !open.contains("searchable"), "{open}");
+    assert!(server.ok("search", r#"{"query":"tone"}"#).get("note").is_none());
+}
+
+#[test]
 fn search_query_has_limits() {
     let server = Server::start();
     let (longest, longer) = ("é".repeat(2000), "é".repeat(2001));
-    assert_eq!(server.ok("search", json!({ "query": longest }).to_string()), json!({ "results": [] }));
+    assert_eq!(server.ok("search", json!({ "query": longest }).to_string())["results"], json!([]));
     for body in [
         json!({}),
         json!({ "query": "" }),
@@ -111,5 +130,5 @@ fn search_query_has_limits() {
     }
     server.post("search", r#"{"query":"a","path_prefix":"user"}"#).refused(400, "INVALID_PATH");
     server.post("search", r#"{"query":"a","path_prefix":"/../x"}"#).refused(400, "INVALID_PATH");
-    assert_eq!(server.ok("search", r#"{"query":"a","limit":50}"#), json!({ "results": [] }));
+    assert_eq!(server.ok("search", r#"{"query":"a","limit":50}"#)["results"], json!([]));
 }

@@ -6,6 +6,7 @@ use garth_testkit::fs::interfering::{Call, Interfering};
 
 on_each_engine! {
     put_keeps_unnamed_attributes,
+    put_bounds_tags_and_importance,
     failed_condition_reports_the_current_version,
     put_all_is_atomic,
     put_all_refuses_keys_that_exclude_each_other,
@@ -32,6 +33,23 @@ async fn put_keeps_unnamed_attributes(fs: Fs, _: ManualClock) {
     kv(&fs).put(&Put::new("/new", &value), None).await.unwrap();
     let entry = fs.stat(&path("/agents/x/kv/new.json").into()).await.unwrap();
     assert_eq!(entry.attributes.searchable, Some(false), "a new key is not searchable unless told otherwise");
+}
+
+async fn put_bounds_tags_and_importance(fs: Fs, _: ManualClock) {
+    let value = RawValue::from_string("1".into()).unwrap();
+    let new = || Put::new("/a", &value);
+    kv(&fs).put(&new().tags(vec!["é".repeat(64); 64]).importance(1.0), None).await.unwrap();
+    let kept = kv(&fs).get("/a").await.unwrap().unwrap().version;
+    for beyond in [
+        new().tags(["é".repeat(65)]),
+        new().tags(["a"; 65]),
+        new().importance(1.001),
+        new().importance(-0.001),
+        new().importance(f64::NAN),
+    ] {
+        assert_eq!(code(kv(&fs).put(&beyond, None).await), KvCode::Validation);
+    }
+    assert_eq!(kv(&fs).get("/a").await.unwrap().unwrap().version, kept);
 }
 
 async fn failed_condition_reports_the_current_version(fs: Fs, clock: ManualClock) {

@@ -27,10 +27,10 @@ pub(super) struct Put {
     /// Value as JSON; - or nothing reads standard input
     #[arg(allow_negative_numbers = true)]
     value: Option<String>,
-    /// Set a tag; replaces all tags of the key (repeatable)
+    /// Set a tag; replaces all tags of the key (repeatable); at most 64 of 64 characters
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Set the importance
+    /// Set the importance, 0 to 1
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` removes the expiry

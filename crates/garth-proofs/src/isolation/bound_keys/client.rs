@@ -64,9 +64,11 @@ impl Server {
 
     /// Sends a request. `target` is the path with the query.
     pub(super) fn send(&self, method: &str, target: &str, key: &str, body: &str) -> Proven<Answer> {
+        // Other bodies are those of media.
+        let media_type = if body.starts_with('{') { "application/json" } else { "image/png" };
         let head = format!(
             "{method} {target} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\n\
-             content-type: image/png\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+             content-type: {media_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             self.address,
             body.len()
         );

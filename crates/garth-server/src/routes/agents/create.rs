@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use garth_agent::workspace::{Init, Workspace, Zone};
+use garth_agent::workspace::{Init, Initialized, Workspace, Zone, new_agent_id};
 use garth_engine::AccountStore;
 use garth_engine::model::Author;
 use serde_json::{Value, json};
@@ -31,7 +31,38 @@ pub(in crate::routes) async fn create(
     call: &Call<'_>,
     fields: CreateFields<'_>,
 ) -> Result<Value, Refusal> {
-    let agent = call.argument("agent");
+    initialize(account, call, call.argument("agent"), fields).await
+}
+
+fields! {
+    /// Creates an agent with the id that the call names, or with a new one: the files of its workspace, with
+    /// texts to start from, in one commit. Existing files stay as they are.
+    pub(crate) struct CreateNamedFields<'a> {
+        /// Id of the agent: 1 to 128 bytes without `/` and control characters, not `.` or `..`. Default: a
+        /// new UUID.
+        agent_id: Option<Cow<'a, str>> = string_of("id");
+        ..workspace: CreateFields<'a>;
+    }
+}
+
+pub(in crate::routes) async fn create_named(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    fields: CreateNamedFields<'_>,
+) -> Result<Value, Refusal> {
+    let agent = match fields.agent_id {
+        Some(agent) => agent,
+        None => Cow::Owned(new_agent_id(call.env)?),
+    };
+    initialize(account, call, &agent, fields.workspace).await
+}
+
+async fn initialize(
+    account: &Arc<dyn AccountStore>,
+    call: &Call<'_>,
+    agent: &str,
+    fields: CreateFields<'_>,
+) -> Result<Value, Refusal> {
     let mut options = Init::default().time_zone(Zone::named(&fields.time_zone)?);
     if let Some(owner) = fields.owner {
         options = options.owner(owner);
@@ -42,7 +73,14 @@ pub(in crate::routes) async fn create(
     let workspace = Workspace::new(&**account, agent)?.env(call.env.clone()).once(call.once.clone());
     let created = workspace.author(Author::key(&*call.key.id)).init(&options).await;
     let created = created.map_err(|error| Refusal::from(error).naming_path())?;
+    // The id that this request drew is not used if the request repeats an earlier one.
+    let agent = agent_of(&created).unwrap_or(agent);
     Ok(json!({
         "ok": true, "agent": agent, "made": created.made, "kept": created.kept, "seq": created.seq,
     }))
+}
+
+/// Returns the agent whose workspace was created, `/agents/{agent}`.
+fn agent_of(created: &Initialized) -> Option<&str> {
+    created.made.iter().chain(&created.kept).next()?.segments().nth(1)
 }

@@ -7,7 +7,7 @@ use super::*;
 fn the_specification_states_the_limits() {
     use garth_agent::kv::{
         DEFAULT_HITS, MAX_HITS, MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES,
-        MAX_QUERY_CHARS, MAX_VALUE,
+        MAX_QUERY_CHARS, MAX_TAG_CHARS, MAX_TAGS_ANY, MAX_VALUE,
     };
     let specification =
         include_str!("../../../../../docs/specs/kv-api.md").replace(',', "").replace('\n', " ");
@@ -23,6 +23,8 @@ fn the_specification_states_the_limits() {
         format!("integer 1 to {MAX_HISTORY} | `{DEFAULT_HISTORY}`"),
         format!("integer 1 to {MAX_HITS} | `{DEFAULT_HITS}`"),
         format!("1 to {MAX_QUERY_CHARS} characters"),
+        format!("array of at most {MAX_TAGS} strings of at most {MAX_TAG_CHARS} characters"),
+        format!("array of at most {MAX_TAGS_ANY} strings"),
     ] {
         assert!(specification.contains(&limit), "{limit}");
     }

@@ -130,7 +130,10 @@ pub(super) struct FailedItem {
 #[derive(Serialize)]
 pub(super) struct ItemError {
     code: &'static str,
+    kind: &'static str,
     message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
 }
 
 impl FailedItem {
@@ -144,6 +147,8 @@ impl ItemError {
     /// Returns the error of a refusal, and logs its cause.
     pub(super) fn of(mut refusal: Refusal) -> Self {
         refusal.log();
-        Self { code: refusal.code.as_str(), message: refusal.message }
+        let (code, kind) = (refusal.code.as_str(), refusal.kind.as_str());
+        let path = refusal.subject().map(str::to_owned);
+        Self { code, kind, message: refusal.message, path }
     }
 }

@@ -26,6 +26,8 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         "put" | "put-many" | "get" | "get-many" | "increment" | "expire" | "delete" | "list" | "glob"
         | "history" | "batch" => vec![Closed, Other],
         "create" => vec![Closed],
+        // It creates another agent.
+        "agents" => Vec::new(),
         // They have the complete account, but show and change no content.
         name if name.starts_with("admin/") => Vec::new(),
         "sessions/resolve" | "context/swap-out" | "context/derive" | "context/set-child" | "prompt"
@@ -408,7 +410,7 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             let all = PLACES.map(|place| look(json!({"query": place.canary(), "kinds": [], "limit": 50})));
             values.into_iter().chain(all).collect()
         }
-        "create" => vec![look(json!({}))],
+        "agents" | "create" => vec![look(json!({}))],
         "prompt" => {
             let mut all: Vec<Ask> = each(&|place| json!({"session": place.name("chat")}));
             all.push(look(json!({})));
