@@ -61,7 +61,7 @@ use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
 use self::nearest_route::nearest_route;
 use self::query::query;
-use self::respond::{json, refuse, with_key};
+use self::respond::{HealthAnswer, IntoBody as _, json, raw, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
@@ -110,7 +110,7 @@ fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
     for route in routes.iter().copied() {
         let filter = route.method.filter();
         router = match route.run {
-            Run::Health => router.on(filter, async || json(Bytes::from_static(br#"{"ok":true}"#))),
+            Run::Health => router.on(filter, async || health()),
             Run::Download(_)
             | Run::Read(..)
             | Run::Write(..)
@@ -126,6 +126,14 @@ fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
     router.fallback(move |State(served): State<Served>, request: Request| async move {
         refuse(&served.limits, request, Refusal::wrong_method(allow))
     })
+}
+
+/// Answers the health check.
+fn health() -> Response {
+    match raw(&HealthAnswer { ok: true }) {
+        Ok(answer) => json(answer.into_body()),
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
