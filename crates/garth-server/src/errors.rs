@@ -42,8 +42,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// All codes, in the order of the specification.
-    #[cfg(test)]
-    const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Validation,
         Self::InvalidPath,
         Self::InvalidGlob,
@@ -70,6 +69,11 @@ impl Code {
     /// Returns the code as in the envelope.
     pub(crate) const fn as_str(self) -> &'static str {
         self.parts().0
+    }
+
+    /// Returns the status that most refusals with the code have.
+    pub(crate) const fn status(self) -> StatusCode {
+        self.parts().1
     }
 
     const fn parts(self) -> (&'static str, StatusCode) {

@@ -16,6 +16,8 @@ mod memories;
 mod nearest_route;
 mod notes;
 mod open;
+pub mod openapi;
+mod pages;
 mod percent;
 mod query;
 mod range;
@@ -60,6 +62,7 @@ use self::control::{ControlCall, ControlHandler};
 use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
 use self::nearest_route::nearest_route;
+use self::pages::add_pages;
 use self::query::query;
 use self::respond::{HealthAnswer, IntoBody as _, json, raw, refuse, with_key};
 use self::retry::{Compared, Retry};
@@ -101,7 +104,7 @@ fn router_of(served: Served) -> Router {
         }
         router = router.route(path, methods);
     }
-    router.fallback(no_route).with_state(served)
+    add_pages(router).fallback(no_route).with_state(served)
 }
 
 /// Returns the router of the methods of one path.

@@ -118,13 +118,6 @@ see [scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
-    let body = match (route.method, &route.run) {
-        (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
-            BodyReference::Json
-        }
-        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health) => BodyReference::None,
-        (_, Run::Upload(_)) => BodyReference::Bytes,
-    };
     let headers = route.headers.iter();
     let headers = headers.map(|header| HeaderReference {
         name: header.name,
@@ -138,10 +131,21 @@ fn call(route: &Route) -> CallReference {
         scopes: route.scopes.iter().map(|scope| scope.as_str()).collect(),
         computes: route.computes(),
         writes: route.writes(),
-        body,
+        body: body_of(route),
         max_body: route.max_body(&Limits::default()),
         headers: headers.collect(),
         fields: route.field_groups().flatten().map(field).collect(),
+    }
+}
+
+/// Returns the kind of the request body of a call.
+pub(super) fn body_of(route: &Route) -> BodyReference {
+    match (route.method, &route.run) {
+        (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
+            BodyReference::Json
+        }
+        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health) => BodyReference::None,
+        (_, Run::Upload(_)) => BodyReference::Bytes,
     }
 }
 
