@@ -13,6 +13,7 @@ mod it {
     mod chat_model;
     mod connection;
     mod counters;
+    mod described;
     mod embedder;
     mod ended_keys;
     mod error_paths;
@@ -29,6 +30,7 @@ mod it {
     mod media;
     mod memories;
     mod model_turns;
+    mod openapi;
     mod operators;
     mod outbox;
     mod overlays;

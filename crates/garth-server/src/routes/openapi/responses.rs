@@ -10,11 +10,16 @@ use crate::errors::Code;
 use crate::routes::route::{Method, Route, Run};
 
 /// Statuses of refusals that have the code of another status, with that code.
-const FURTHER: [(StatusCode, Code); 3] = [
+const FURTHER: [(StatusCode, Code); 5] = [
     (StatusCode::PRECONDITION_FAILED, Code::Conflict),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::Validation),
     (StatusCode::RANGE_NOT_SATISFIABLE, Code::Validation),
+    (StatusCode::URI_TOO_LONG, Code::Validation),
+    (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Code::Validation),
 ];
+/// Statuses of refusals of requests that reach no call.
+const OF_NO_CALL: [StatusCode; 3] =
+    [StatusCode::METHOD_NOT_ALLOWED, StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
 
 /// Returns the responses of a call, by status.
 pub(super) fn responses_of(route: &Route, answers: &mut Answers) -> Value {
@@ -65,13 +70,10 @@ fn refusals(route: &Route) -> Vec<StatusCode> {
         (StatusCode::UNSUPPORTED_MEDIA_TYPE, matches!(route.run, Run::Upload(_))),
         (StatusCode::RANGE_NOT_SATISFIABLE, has("range")),
     ];
-    let statuses = codes().into_keys().filter(|status| {
-        // A method that a path does not have is no operation.
-        let is_common = *status != StatusCode::METHOD_NOT_ALLOWED;
-        match further.iter().find(|(further, _)| further == status) {
-            Some((_, is_possible)) => *is_possible,
-            None => is_common,
-        }
+    let statuses = codes().into_keys().filter(|status| !OF_NO_CALL.contains(status));
+    let statuses = statuses.filter(|status| {
+        let known = further.iter().find(|(further, _)| further == status);
+        known.is_none_or(|(_, is_possible)| *is_possible)
     });
     statuses.collect()
 }
