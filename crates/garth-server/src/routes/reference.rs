@@ -107,7 +107,7 @@ Every call of the HTTP API with its fields, generated from the table by which th
 the calls: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessions.md), [context](context.md),
 [workspaces](workspace-http.md), [recall](recall.md), [keys](keys.md), [bytes of files](http-files.md),
 [files, call by call](http-tree.md), [batches](batch.md), [administration](http-admin.md),
-[operators](operators.md).
+[operators](operators.md). The same in [OpenAPI](http-description.md), for programs.
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that occurs twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
