@@ -70,7 +70,7 @@ pub(super) fn parameters(route: &Route) -> Vec<Value> {
     let path = template(route.path);
     let arguments = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let arguments = arguments.map(|name| {
-        let meaning = ARGUMENTS.iter().find(|(known, _)| *known == name).map_or("", |(_, meaning)| meaning);
+        let meaning = ARGUMENTS.iter().find(|(known, _)| *known == name).map_or("", |(_, meaning)| *meaning);
         let schema = json!({"type": "string"});
         json!({"name": name, "in": "path", "required": true, "description": meaning, "schema": schema})
     });

@@ -114,7 +114,7 @@ pub(super) fn error_responses() -> Map<String, Value> {
 
 /// Returns the schema of the envelope of refusals.
 pub(super) fn envelope() -> Value {
-    let codes = Code::ALL.map(Code::as_str);
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
     json!({
         "type": "object",
         "description": "Envelope of a refusal.",

@@ -116,7 +116,7 @@ fn plain(schema: Value, known: &Map<String, Value>) -> Value {
     if let Some(word) = object.remove("const") {
         object.insert("enum".to_owned(), json!([word]));
     }
-    let mut object = unified(object, &|schema| Some(plain(referred(schema, known)?.clone(), known)));
+    let mut object = unified(object, &|schema: &Value| Some(plain(referred(schema, known)?.clone(), known)));
     let has_parts = ["anyOf", "oneOf", "allOf"].iter().any(|keyword| object.contains_key(*keyword));
     if object.contains_key("properties") && !has_parts && !object.contains_key("additionalProperties") {
         object.insert("additionalProperties".to_owned(), json!(false));
