@@ -1,5 +1,6 @@
 //! Description of the HTTP API in OpenAPI 3.1, generated from the table of routes: the fields that the parser
-//! reads, the schemas of the answers, and the codes of refusals. `docs/specs/http-description.md` explains it.
+//! reads, the schemas of the answers, and the codes of refusals. It is specified in
+//! `docs/specs/http-description.md`.
 
 mod names;
 mod requests;
