@@ -10,7 +10,9 @@ use super::json::shown;
 use crate::error::{Error, Result};
 
 /// Time in nanoseconds since 1970-01-01T00:00:00Z.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[schemars(inline)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
@@ -112,7 +114,9 @@ impl Ino {
 
 /// Sequence number of a commit. The first is 1; 0 is the empty tree before it. Dense: every acknowledged
 /// batch takes one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[schemars(inline)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
