@@ -22,6 +22,7 @@ pub mod projection;
 pub mod query;
 pub mod quota;
 pub mod search;
+mod text_schemas;
 pub mod within;
 
 pub use at::{At, IntoAt};

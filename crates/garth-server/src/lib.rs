@@ -35,7 +35,7 @@ mod wire;
 
 pub use self::collect::Collecting;
 pub use self::limits::{Limit, Limits, Unit};
-pub use self::routes::reference;
+pub use self::routes::{openapi, reference};
 pub use self::serve::{Options, serve};
 
 /// Compiles the Rust of the README.

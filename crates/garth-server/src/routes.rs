@@ -17,6 +17,8 @@ mod memories;
 mod nearest_route;
 mod notes;
 mod open;
+pub mod openapi;
+mod pages;
 mod percent;
 mod query;
 mod range;
@@ -63,8 +65,9 @@ use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
 use self::media_type::check_json;
 use self::nearest_route::nearest_route;
+use self::pages::add_pages;
 use self::query::query;
-use self::respond::{json, refuse, with_key};
+use self::respond::{HealthAnswer, IntoBody as _, json, raw, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
 use self::served::Served;
@@ -104,7 +107,7 @@ fn router_of(served: Served) -> Router {
         }
         router = router.route(path, methods);
     }
-    router.fallback(no_route).with_state(served)
+    add_pages(router).fallback(no_route).with_state(served)
 }
 
 /// Returns the router of the methods of one path.
@@ -113,7 +116,7 @@ fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
     for route in routes.iter().copied() {
         let filter = route.method.filter();
         router = match route.run {
-            Run::Health => router.on(filter, async || json(Bytes::from_static(br#"{"ok":true}"#))),
+            Run::Health => router.on(filter, async || health()),
             Run::Download(_)
             | Run::Read(..)
             | Run::Write(..)
@@ -129,6 +132,14 @@ fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
     router.fallback(move |State(served): State<Served>, request: Request| async move {
         refuse(&served.limits, request, Refusal::wrong_method(allow))
     })
+}
+
+/// Answers the health check.
+fn health() -> Response {
+    match raw(&HealthAnswer { ok: true }) {
+        Ok(answer) => json(answer.into_body()),
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 async fn no_route(State(served): State<Served>, request: Request) -> Refusal {

@@ -1,10 +1,14 @@
 //! JSON of the answers of key-value calls and of searches. Values pass through as raw text, digit for digit.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use crate::fields::Fields;
 use bytes::Bytes;
 use garth_agent::kv::{CurrentValue, KeyItem, KeyKind, Match, Paged, Past, Written};
-use garth_agent::search::{HitKind, SearchHit, SearchPage};
-use garth_engine::model::Timestamp;
+use garth_agent::search::{HitKind, SearchHit, SearchKind, SearchPage};
+use garth_engine::model::{HitContext, ScoreParts, Timestamp};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -31,16 +35,18 @@ pub(crate) fn delete(written: &Written) -> Bytes {
 
 /// Returns the answer of `get`.
 pub(crate) fn get(found: Option<&CurrentValue>) -> Bytes {
-    let Some(found) = found else { return Bytes::from_static(br#"{"found":false}"#) };
-    text(&GetAnswer::of(found))
+    text(&match found {
+        Some(found) => GetAnswer::Found(ValueAnswer::of(found)),
+        None => GetAnswer::Missing(MissingValue { found: false }),
+    })
 }
 
 /// Returns the answer of `get-many`: a page of keys, each with its value if it has one.
 pub(crate) fn get_many(page: &Paged<(&str, Option<CurrentValue>)>, fields: &Fields<'_>) -> Bytes {
-    paged("items", (page, fields), |(path, found)| match found {
-        Some(found) => ManyItem::Found(GetAnswer::of(found)),
+    text(&ItemsPage::of((page, fields), |(path, found)| match found {
+        Some(found) => ManyItem::Found(ValueAnswer::of(found)),
         None => ManyItem::Missing { found: false, path },
-    })
+    }))
 }
 
 /// Returns the answer of `increment`.
@@ -51,56 +57,59 @@ pub(crate) fn increment(sum: i64, written: &Written) -> Bytes {
 
 /// Returns the answer of `expire`: the expiry time and the write; `None` for a key without a value.
 pub(crate) fn expire(done: Option<(Option<Timestamp>, &Written)>) -> Bytes {
-    let Some((end, written)) = done else { return Bytes::from_static(br#"{"ok":true,"found":false}"#) };
-    text(&ExpiryAnswer {
-        ok: true,
-        found: true,
-        version_id: written.version.to_string(),
-        created_at: written.created_at.to_rfc3339(),
-        expires_at: end.map(Timestamp::to_rfc3339),
+    text(&match done {
+        Some((end, written)) => ExpireAnswer::Found {
+            ok: true,
+            found: true,
+            version_id: written.version.to_string(),
+            created_at: written.created_at.to_rfc3339(),
+            expires_at: end.map(Timestamp::to_rfc3339),
+        },
+        None => ExpireAnswer::Missing { ok: true, found: false },
     })
 }
 
 /// Returns the answer of `list`.
 pub(crate) fn list(page: &Paged<KeyItem>, fields: &Fields<'_>) -> Bytes {
-    paged("items", (page, fields), |item| ItemAnswer {
+    text(&ItemsPage::of((page, fields), |item| ItemAnswer {
         path: &item.path,
         kind: match item.kind {
             KeyKind::Value => "file",
             KeyKind::Directory => "dir",
         },
-    })
+    }))
 }
 
 /// Returns the answer of `glob`.
 pub(crate) fn glob(page: &Paged<String>, fields: &Fields<'_>) -> Bytes {
-    paged("paths", (page, fields), String::as_str)
+    let next = next_cursor(page, fields);
+    text(&GlobAnswer {
+        paths: page.items.iter().map(String::as_str).collect(),
+        has_more: next.as_ref().map(|_| true),
+        next_cursor: next,
+    })
 }
 
 /// Returns the answer of `history`.
 pub(crate) fn history(page: &Paged<Past>, fields: &Fields<'_>) -> Bytes {
-    paged("versions", (page, fields), |past| VersionAnswer {
-        version_id: past.version.to_string(),
-        created_at: past.created_at.to_rfc3339(),
-        value: past.value.as_deref().map_or(PastValue::Ended {}, PastValue::Value),
-        expires_at: past.expires_at.map(Timestamp::to_rfc3339),
-        // A version without a value is a deletion.
-        deleted_at: past.value.is_none().then(|| past.created_at.to_rfc3339()),
+    let next = next_cursor(page, fields);
+    text(&HistoryAnswer {
+        versions: page.items.iter().map(VersionAnswer::of).collect(),
+        has_more: next.as_ref().map(|_| true),
+        next_cursor: next,
     })
 }
 
 /// Returns the answer of `search`. An empty one has a note.
-pub(crate) fn search(page: &Paged<Match>, note: Option<&str>, fields: &Fields<'_>) -> Bytes {
-    if let Some(note) = note {
-        return text(&EmptySearchAnswer { results: [], note });
-    }
-    paged("results", (page, fields), |Match { found, similarity }| HitAnswer {
-        path: &found.path,
-        value: &found.value,
-        tags: &found.tags,
-        similarity: *similarity,
-        version_id: found.version.to_string(),
-        created_at: found.created_at.to_rfc3339(),
+pub(crate) fn search(page: &Paged<Match>, note: Option<String>, fields: &Fields<'_>) -> Bytes {
+    let next = next_cursor(page, fields);
+    text(&SearchAnswer {
+        results: page.items.iter().map(|found| ResultAnswer::Value(HitAnswer::of(found))).collect(),
+        more: None,
+        missing: None,
+        note,
+        has_more: next.as_ref().map(|_| true),
+        next_cursor: next,
     })
 }
 
@@ -108,32 +117,115 @@ pub(crate) fn search(page: &Paged<Match>, note: Option<&str>, fields: &Fields<'_
 pub(crate) fn described(page: &SearchPage, note: Option<String>, fields: &Fields<'_>) -> Bytes {
     let next = page.next.map(|next| fields.cursor_of(&next.to_string()));
     text(&SearchAnswer {
-        results: page.hits.iter().map(DescribedAnswer::of).collect(),
-        more: page.more,
-        missing: page.missing,
+        results: page.hits.iter().map(|hit| ResultAnswer::Described(DescribedAnswer::of(hit))).collect(),
+        more: Some(page.more),
+        missing: Some(page.missing),
         note,
         has_more: next.as_ref().map(|_| true),
         next_cursor: next,
     })
 }
 
-#[derive(Serialize)]
-struct SearchAnswer<'a> {
-    results: Vec<DescribedAnswer<'a>>,
-    more: bool,
-    missing: u64,
+/// Answer of `search`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SearchAnswer<'a> {
+    /// Results, the best first.
+    results: Vec<ResultAnswer<'a>>,
+    /// True if there may be more results. Missing if only values are searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<bool>,
+    /// Number of files with text that is not indexed yet, counted up to 1,000. Missing if only values are
+    /// searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<u64>,
+    /// Why nothing was found, and what to do. Only on the first page of an empty search.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// `true` if there is another page.
     #[serde(skip_serializing_if = "Option::is_none")]
     has_more: Option<bool>,
+    /// Cursor of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
+/// Result of `search`: a value alone, or a hit with its names.
 #[derive(Serialize)]
-struct EmptySearchAnswer<'a> {
-    results: [(); 0],
-    note: &'a str,
+#[serde(untagged)]
+enum ResultAnswer<'a> {
+    Value(HitAnswer<'a>),
+    Described(DescribedAnswer<'a>),
+}
+
+/// Describes both kinds of results as one object, which clients read without knowing the kind first.
+impl JsonSchema for ResultAnswer<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("SearchResult")
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let properties: Map<String, Value> =
+            of_all(generator).into_iter().chain(of_some(generator)).collect();
+        json_schema!({
+            "type": "object",
+            "description": "Result of a search. Its fields depend on its kind.",
+            "required": ["path"],
+            "additionalProperties": false,
+            "properties": properties,
+        })
+    }
+}
+
+/// Returns the schemas of the fields of values, and of those that every described hit has.
+fn of_all(generator: &mut SchemaGenerator) -> Vec<(String, Value)> {
+    let (range, parts) = (generator.subschema_for::<Range<u64>>(), generator.subschema_for::<ScoreParts>());
+    let kinds = SearchKind::ALL.map(SearchKind::as_str);
+    let number =
+        |description: &str| json!({"type": "number", "format": "double", "description": description});
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let fields = [
+        ("path", text("Key of a value, or path of a file.")),
+        ("value", json!({"description": "Value."})),
+        ("tags", json!({"type": "array", "items": {"type": "string"}, "description": "Tags of a value."})),
+        ("similarity", number("Score of a value, 0 to 1.")),
+        ("version_id", text("Version of a value.")),
+        ("created_at", json!({"type": "string", "format": "date-time", "description": "Time of a value."})),
+        ("kind", json!({"type": "string", "enum": kinds, "description": "Kind of the text."})),
+        ("version", text("Version of the file that was searched.")),
+        ("score", number("Score, 0 to 1.")),
+        ("parts", json!(parts)),
+        ("snippet", text("Short form of the passage.")),
+        ("lines", json!(range)),
+        ("bytes", json!(range)),
+    ];
+    fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
+}
+
+/// Returns the schemas of the fields that some kinds of hits have.
+fn of_some(generator: &mut SchemaGenerator) -> Vec<(String, Value)> {
+    let context = generator.subschema_for::<HitContext>();
+    let (text, or_null) = (json!({"type": "string"}), json!({"type": ["string", "null"]}));
+    let session = json!({
+        "type": "object",
+        "description": "Session of a message.",
+        "required": ["agent", "id", "name", "user"],
+        "properties": {"agent": text, "id": or_null, "name": text, "user": text},
+    });
+    let message = json!({
+        "type": "object",
+        "description": "Message, with its line in the file. Other fields are `null` if it cannot be read.",
+        "required": ["id", "line", "role", "time"],
+        "properties": {"id": or_null, "line": {"type": "integer"}, "role": or_null, "time": or_null},
+    });
+    let fields = [
+        ("context", json!(context)),
+        ("agent_id", json!({"type": "string", "description": "Agent that owns a value."})),
+        ("session", session),
+        ("message", message),
+        ("uri", json!({"type": "string", "description": "URI of a memory."})),
+        ("layer", json!({"type": "integer", "description": "Layer of a memory: 0, 1 or 2."})),
+    ];
+    fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
 /// Hit with its names. A value has the fields that it has in every `search`, and those of other hits.
@@ -175,12 +267,19 @@ impl Serialize for DescribedAnswer<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct WrittenAnswer {
+/// Write of a value.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ValueWritten")]
+pub(crate) struct WrittenAnswer {
+    /// `true`.
     ok: bool,
+    /// `true`, in the answer of `delete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<bool>,
+    /// Version that the write created.
     version_id: String,
+    /// Time of the write.
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
 }
 
@@ -191,25 +290,58 @@ impl WrittenAnswer {
     }
 }
 
-#[derive(Serialize)]
-struct ManyWrittenAnswer {
+/// Write of several values.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ValuesWritten")]
+pub(crate) struct ManyWrittenAnswer {
+    /// `true`.
     ok: bool,
+    /// Version of each value, in the order of the items.
     version_ids: Vec<String>,
+    /// Time of the write.
+    #[schemars(extend("format" = "date-time"))]
     created_at: Option<String>,
 }
 
-#[derive(Serialize)]
-struct GetAnswer<'a> {
+/// Answer of `get`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum GetAnswer<'a> {
+    /// Value.
+    Found(ValueAnswer<'a>),
+    /// The key has no value.
+    Missing(MissingValue),
+}
+
+/// Key without a value.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MissingValue {
+    /// False if the key has no value. Then the other fields are missing.
     found: bool,
+}
+
+/// Value of a key.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ValueAnswer<'a> {
+    /// True if the key has a value.
+    found: bool,
+    /// Key.
     path: &'a str,
+    /// Value.
     value: &'a RawValue,
+    /// Version of the value.
     version_id: String,
+    /// Time at which it was stored.
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    /// Time from which the key is absent; `null` for never.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: Option<String>,
+    /// Tags.
     tags: &'a [String],
 }
 
-impl<'a> GetAnswer<'a> {
+impl<'a> ValueAnswer<'a> {
     fn of(found: &'a CurrentValue) -> Self {
         Self {
             found: true,
@@ -224,44 +356,133 @@ impl<'a> GetAnswer<'a> {
 }
 
 /// Key of several. A missing one has the path that was sent.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KeyValue")]
 #[serde(untagged)]
-enum ManyItem<'a> {
-    Found(GetAnswer<'a>),
-    Missing { found: bool, path: &'a str },
+pub(crate) enum ManyItem<'a> {
+    /// Value.
+    Found(ValueAnswer<'a>),
+    /// The key has no value.
+    Missing {
+        /// False if the key has no value. Then only `path` follows.
+        found: bool,
+        /// Key as it was sent.
+        path: &'a str,
+    },
 }
 
-#[derive(Serialize)]
-struct SumAnswer {
+/// Sum of `increment`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "IncrementAnswer")]
+pub(crate) struct SumAnswer {
+    /// `true`.
     ok: bool,
+    /// Sum, which is the value now.
     value: i64,
+    /// Version that the write created.
     version_id: String,
+    /// Time of the write.
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
 }
 
-#[derive(Serialize)]
-struct ExpiryAnswer {
-    ok: bool,
-    found: bool,
-    version_id: String,
-    created_at: String,
-    expires_at: Option<String>,
+/// Answer of `expire`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum ExpireAnswer {
+    /// The key has a value.
+    Found {
+        /// `true`.
+        ok: bool,
+        /// True if the key has a value. Otherwise nothing was written, and the fields below are missing.
+        found: bool,
+        /// Version that the write created.
+        version_id: String,
+        /// Time of the write.
+        #[schemars(extend("format" = "date-time"))]
+        created_at: String,
+        /// Time from which the key is absent; `null` for never.
+        #[schemars(extend("format" = "date-time"))]
+        expires_at: Option<String>,
+    },
+    /// The key has no value.
+    Missing {
+        /// `true`.
+        ok: bool,
+        /// False if the key has no value.
+        found: bool,
+    },
 }
 
-#[derive(Serialize)]
-struct ItemAnswer<'a> {
+/// Key below another key.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KeyItem")]
+pub(crate) struct ItemAnswer<'a> {
+    /// Key.
     path: &'a str,
+    /// `file` for a key with a value, `dir` for one with keys below it.
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["file", "dir"]))]
     kind: &'static str,
 }
 
-#[derive(Serialize)]
+/// Answer of `glob`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct GlobAnswer<'a> {
+    /// Keys that match, in byte order.
+    paths: Vec<&'a str>,
+    /// `true` if there is another page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_more: Option<bool>,
+    /// Cursor of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Answer of `history`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct HistoryAnswer<'a> {
+    /// Versions, newest first.
+    versions: Vec<VersionAnswer<'a>>,
+    /// `true` if there is another page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_more: Option<bool>,
+    /// Cursor of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Version of a key.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ValueVersion")]
 struct VersionAnswer<'a> {
+    /// Id of the version.
     version_id: String,
+    /// Time at which it was created.
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    /// Value; `{}` for the end of a value.
+    #[schemars(with = "Value")]
     value: PastValue<'a>,
+    /// Time from which the value is absent; `null` for never.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: Option<String>,
+    /// Time at which the value was deleted; `null` for a version with a value.
+    #[schemars(extend("format" = "date-time"))]
     deleted_at: Option<String>,
+}
+
+impl<'a> VersionAnswer<'a> {
+    fn of(past: &'a Past) -> Self {
+        Self {
+            version_id: past.version.to_string(),
+            created_at: past.created_at.to_rfc3339(),
+            value: past.value.as_deref().map_or(PastValue::Ended {}, PastValue::Value),
+            expires_at: past.expires_at.map(Timestamp::to_rfc3339),
+            // A version without a value is a deletion.
+            deleted_at: past.value.is_none().then(|| past.created_at.to_rfc3339()),
+        }
+    }
 }
 
 /// Value of a version. The end of a value is shown as `{}`.
@@ -282,32 +503,44 @@ struct HitAnswer<'a> {
     created_at: String,
 }
 
-/// Object with the items under `name`, followed by the cursor of the next page, if any.
-struct PageAnswer<T> {
-    name: &'static str,
-    items: Vec<T>,
-    next: Option<String>,
-}
-
-impl<T: Serialize> Serialize for PageAnswer<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.name, &self.items)?;
-        if let Some(next) = &self.next {
-            map.serialize_entry("has_more", &true)?;
-            map.serialize_entry("next_cursor", next)?;
+impl<'a> HitAnswer<'a> {
+    fn of(Match { found, similarity }: &'a Match) -> Self {
+        Self {
+            path: &found.path,
+            value: &found.value,
+            tags: &found.tags,
+            similarity: *similarity,
+            version_id: found.version.to_string(),
+            created_at: found.created_at.to_rfc3339(),
         }
-        map.end()
     }
 }
 
-fn paged<'a, I, T: Serialize>(
-    name: &'static str,
-    (page, fields): (&'a Paged<I>, &Fields<'_>),
-    item: impl Fn(&'a I) -> T,
-) -> Bytes {
-    let items = page.items.iter().map(item).collect();
-    text(&PageAnswer { name, items, next: page.next.as_deref().map(|next| fields.cursor_of(next)) })
+/// Page of items.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
+pub(crate) struct ItemsPage<T> {
+    /// Items of the page.
+    items: Vec<T>,
+    /// `true` if there is another page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_more: Option<bool>,
+    /// Cursor of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+impl<T> ItemsPage<T> {
+    fn of<'a, I>((page, fields): (&'a Paged<I>, &Fields<'_>), item: impl Fn(&'a I) -> T) -> Self {
+        let next = next_cursor(page, fields);
+        let items = page.items.iter().map(item).collect();
+        Self { items, has_more: next.as_ref().map(|_| true), next_cursor: next }
+    }
+}
+
+/// Returns the cursor of the page after another one, if there is one.
+fn next_cursor<I>(page: &Paged<I>, fields: &Fields<'_>) -> Option<String> {
+    page.next.as_deref().map(|next| fields.cursor_of(next))
 }
 
 fn text(answer: &impl Serialize) -> Bytes {

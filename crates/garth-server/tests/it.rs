@@ -13,6 +13,7 @@ mod it {
     mod chat_model;
     mod connection;
     mod counters;
+    mod described;
     mod embedder;
     mod ended_keys;
     #[cfg(debug_assertions)]
@@ -31,6 +32,7 @@ mod it {
     mod media;
     mod memories;
     mod model_turns;
+    mod openapi;
     mod operators;
     mod outbox;
     mod overlays;

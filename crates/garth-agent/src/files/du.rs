@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::AddAssign;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -52,7 +53,7 @@ pub struct DuPage {
 }
 
 /// Total of a directory with everything below it, or of another node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct DuTotal {
     /// Path.

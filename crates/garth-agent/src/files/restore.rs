@@ -1,6 +1,7 @@
 //! Restore of a path to an earlier state, as a request that may be sent again. One commit restores the state.
 //! If other clients commit meanwhile, further ones follow, each recorded as a step of the request.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::handle::Files;
@@ -62,7 +63,7 @@ impl FileRestore {
 }
 
 /// Effect of a restore.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RestoreReport {
     /// Path, without links on the way.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,7 +19,8 @@ const MAX_TYPE: usize = 128;
 const MAX_REASON: usize = 4096;
 
 /// Edge. At most one of each type leads from one memory to another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryRelation")]
 pub struct Edge {
     /// URI of the memory that it leads from.
     pub from_uri: String,

@@ -1,5 +1,6 @@
 //! Meta of a memory, in its `.meta.json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 
 /// Kind of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ContextType {
     /// Memory.
@@ -19,7 +20,8 @@ pub enum ContextType {
 }
 
 /// Status of a memory. Only an active one is visible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryStatus")]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Status {
     /// The memory is being written, file by file.
@@ -50,7 +52,8 @@ pub(super) fn unknown_status(fields: &Map<String, Value>) -> Option<String> {
 }
 
 /// Origin of a layer's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LayerOrigin")]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// Given by a client. It is never replaced by a derived text.
@@ -62,7 +65,8 @@ pub enum Origin {
 }
 
 /// Meta of a layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryLayer")]
 pub struct Layer {
     /// Origin of its text.
     pub origin: Origin,
@@ -71,7 +75,8 @@ pub struct Layer {
 }
 
 /// Meta of the layers that describe the content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryLayers")]
 pub struct Layers {
     /// L0, `.abstract.md`.
     #[serde(rename = "abstract")]
@@ -81,7 +86,8 @@ pub struct Layers {
 }
 
 /// Entry of a session from which a memory was derived.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryProvenance")]
 pub struct Provenance {
     /// User of the session.
     pub user: String,
@@ -96,7 +102,8 @@ pub struct Provenance {
 }
 
 /// Meta of a memory. Fields are written in this order, followed by unknown ones, which are preserved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryMeta")]
 pub struct Meta {
     /// URI of the memory.
     pub uri: String,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::candidates::RankedCandidates;
@@ -20,7 +22,7 @@ pub(super) const NEAREST_FOLLOW: &str =
     "These texts are nearest to it in meaning; they may have nothing to do with it.\n";
 
 /// Piece of evidence: a text, its source and its score.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[non_exhaustive]
 pub struct Evidence {
     /// Number of the source in the head of the answer.
@@ -47,6 +49,7 @@ pub struct Evidence {
     /// Terms of the score of the passage of the source with the best rank.
     pub parts: ScoreParts,
     /// Files of the source that contain words of the question, each with its score.
+    #[schemars(with = "Vec<FoundIn<'static>>")]
     pub found_in: Vec<(String, f64)>,
     /// Reason why it was chosen.
     pub why: String,
@@ -58,7 +61,7 @@ pub struct Evidence {
 }
 
 /// Answer to a question.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[non_exhaustive]
 pub struct Recalled {
     /// Pieces, those of the best source first. Empty if nothing has the words of the question or is near to
@@ -76,12 +79,22 @@ pub struct Recalled {
     /// Remarks on the answer.
     pub notes: Vec<Cow<'static, str>>,
     /// True if the embedding service should have compared the candidates, but did not.
+    #[schemars(skip)]
     pub(crate) is_without_service: bool,
     /// True if something that fits the question is not shown, or only a part of it, or may exist beyond what
     /// was searched and read.
     pub more: bool,
     /// Number of files with text that is not indexed yet, counted up to 1,000.
     pub missing: u64,
+}
+
+/// File with words of the question.
+#[derive(Serialize, JsonSchema)]
+struct FoundIn<'a> {
+    /// Path of the file.
+    file: &'a str,
+    /// Its score.
+    score: f64,
 }
 
 impl Recalled {
@@ -120,7 +133,7 @@ impl Recalled {
 impl Evidence {
     fn to_json(&self) -> Value {
         let range = |range: &Range<u64>| json!({"start": range.start, "end": range.end});
-        let found_in = self.found_in.iter().map(|(file, score)| json!({"file": file, "score": score}));
+        let found_in = self.found_in.iter().map(|(file, score)| FoundIn { file, score: *score });
         json!({
             "number": self.number,
             "source": self.source,

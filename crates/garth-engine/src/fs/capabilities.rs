@@ -1,10 +1,11 @@
 //! Abilities in which engines and views differ, and which can be asked for before a call.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Abilities of an implementation at a path. Calls that need a missing ability fail with `Unsupported`; none
 /// is emulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// `commit`, `stage`, `sync`. Without it every write fails with `ReadOnly`.

@@ -1,9 +1,10 @@
 //! Authors of commits.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Author of a commit. Interfaces and views set it, never a request; fields that they do not know are `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Author {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::commit::CommitInfo;
@@ -24,7 +25,7 @@ pub struct Blame {
 }
 
 /// Bytes that one commit wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct BlameRun {
     /// Range of the bytes.

@@ -1,5 +1,6 @@
 //! Queries of the version log, and its answers: changes of a subtree or of all, page by page.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::commit::CommitInfo;
@@ -145,7 +146,7 @@ pub struct Changes {
 }
 
 /// Commit and its changes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct CommitChanges {
     /// The commit.
@@ -155,7 +156,8 @@ pub struct CommitChanges {
 }
 
 /// One change. A subtree that is removed, renamed or copied is one change, of its top.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "NodeChange")]
 #[non_exhaustive]
 pub struct Change {
     /// Kind of the change.
@@ -197,7 +199,7 @@ impl Change {
 }
 
 /// Kind of a change of a node or name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ChangeKind {
     /// The node was created here (also by a copy), or came from outside of the paths asked for.

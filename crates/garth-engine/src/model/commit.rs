@@ -1,5 +1,6 @@
 //! Commits after they were acknowledged, and their records in the version log.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::author::Author;
@@ -7,7 +8,7 @@ use super::confinement::Owner;
 use super::id::{CommitId, Ino, Seq, Timestamp, VersionId};
 
 /// Record of a commit in the log, without its changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct CommitInfo {
     /// Sequence number.
@@ -41,7 +42,7 @@ impl CommitInfo {
 }
 
 /// Named sequence number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Name of the snapshot.
@@ -74,7 +75,7 @@ pub struct SnapshotKey {
 }
 
 /// Commit that was acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Commit {
     /// Sequence number.
@@ -107,7 +108,8 @@ pub struct KeyRecord {
 }
 
 /// Outcome of one operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CommitOutcome")]
 #[non_exhaustive]
 pub struct Outcome {
     /// Node that was created, written, removed, moved, linked or checked; the root for snapshots; `Ino::NONE`

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::{Ino, Timestamp, VersionId};
 
 /// Kind of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "NodeKind")]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Regular file.
@@ -29,7 +31,8 @@ pub enum Kind {
 }
 
 /// Attributes beyond POSIX. Default attributes are not stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "NodeAttributes")]
 #[serde(default)]
 pub struct Attributes {
     /// MIME type, if known.
@@ -108,7 +111,8 @@ fn is_zero(number: &f64) -> bool {
 }
 
 /// Node as `stat` returns it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Node")]
 pub struct Entry {
     /// Inode.
     pub ino: Ino,

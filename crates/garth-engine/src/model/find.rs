@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::id::Ino;
@@ -320,7 +321,7 @@ pub struct FindAnswer {
 }
 
 /// Key, and the node that has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct FindItem {
     /// Key as it is stored.
@@ -346,7 +347,7 @@ impl FindItem {
 }
 
 /// Line of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct FindLine {
     /// Number of the line; the first is 1.

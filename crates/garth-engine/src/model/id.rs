@@ -3,13 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::json::shown;
 use crate::error::{Error, Result};
 
 /// Time in nanoseconds since 1970-01-01T00:00:00Z.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(inline)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
@@ -96,7 +100,8 @@ pub(super) fn saturated(civil: jiff::civil::DateTime) -> Option<i128> {
 }
 
 /// Inode number of a node. Stable across renames, never used twice. The root is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(transparent)]
 pub struct Ino(pub u64);
 
@@ -109,7 +114,10 @@ impl Ino {
 
 /// Sequence number of a commit. The first is 1; 0 is the empty tree before it. Dense: every acknowledged
 /// batch takes one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(inline)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 

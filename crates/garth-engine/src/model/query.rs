@@ -3,6 +3,7 @@
 use std::ops::{Range, RangeFrom};
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::author::Author;
@@ -80,7 +81,8 @@ pub(crate) fn check_limit(limit: usize) -> Result<()> {
 }
 
 /// Name in a directory.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "DirectoryItem")]
 #[non_exhaustive]
 pub struct Item {
     /// Name.
@@ -218,7 +220,7 @@ impl Weigh for Snapshot {
 }
 
 /// Path of a walk.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WalkItem {
     /// Path.
@@ -237,7 +239,7 @@ pub struct WalkItem {
 pub type Walk = Listing<WalkItem>;
 
 /// Bytes of a file: from `offset`, at most `length`. A range after the end is empty, which is no error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByteRange {
     /// First byte.
     pub offset: u64,
@@ -360,7 +362,8 @@ impl HistoryPage {
 }
 
 /// Version of a node, or of the node that a path named.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "NodeVersion")]
 #[non_exhaustive]
 pub struct Version {
     /// Id of the version.
@@ -372,7 +375,7 @@ pub struct Version {
 }
 
 /// Newest state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Head {
     /// Last commit; 0 before the first.

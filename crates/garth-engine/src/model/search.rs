@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::id::{Ino, Seq, Timestamp, VersionId};
@@ -287,7 +288,8 @@ pub struct SearchAnswer {
 }
 
 /// Passage of a file that a search found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "FileHit")]
 #[non_exhaustive]
 pub struct Hit {
     /// Path of the file: of its names that the query allows, the first in the order of a walk.
@@ -344,7 +346,7 @@ impl Hit {
 }
 
 /// Addends of a [`Hit::score`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ScoreParts {
     /// Share of the words that the passage itself contains.
@@ -367,7 +369,7 @@ impl ScoreParts {
 
 /// Best line of a hit, which contains the largest number of distinct words of the question, with the lines
 /// before and after it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct HitContext {
     /// Text of the lines; invalid UTF-8 is U+FFFD. At most [`MAX_CONTEXT_BYTES`] of the file: the lines

@@ -10,6 +10,7 @@ use garth_engine::FileSystem;
 use garth_engine::compute::go_on;
 use garth_engine::home::Scope;
 use garth_engine::model::{MAX_OPS, Seq, VersionId};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -34,11 +35,17 @@ fields! {
     }
 }
 
-#[derive(Serialize)]
-struct BatchAnswer<'a> {
+/// Answer of `batch`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct BatchAnswer<'a> {
+    /// `true`.
     ok: bool,
+    /// Commit.
     seq: Seq,
+    /// Time of the commit.
+    #[schemars(extend("format" = "date-time"))]
     time: String,
+    /// Result of each operation, in order.
     results: Vec<BatchResult<'a>>,
 }
 

@@ -17,10 +17,12 @@ use garth_agent::files::{FileWrite, FileWritten, Files};
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::home::Scope;
-use garth_engine::model::{At, ByteRange, Entry, SetAttrs, Timestamp, VersionId};
+use garth_engine::model::{At, ByteRange, Entry, Seq, SetAttrs, Timestamp, VersionId};
 use garth_engine::{ErrorKind, TreePath};
 use hyper::body::Body as _;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use self::conditions::Conditions;
 use super::call::Call;
@@ -255,7 +257,8 @@ async fn store(
         _ => error.into(),
     })?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-    let mut response = respond::json(Bytes::from(answer(call, &path, &written).to_string()));
+    let answer = json!(StoredAnswer::of(call, &path, &written));
+    let mut response = respond::json(Bytes::from(answer.to_string()));
     *response.status_mut() = status;
     if let Some(Ok(etag)) = written.etag.map(|etag| HeaderValue::from_str(&quoted(etag))) {
         response.headers_mut().insert(ETAG, etag);
@@ -263,17 +266,41 @@ async fn store(
     Ok(response)
 }
 
-/// Returns the answer to a write of `path`. The target of a link, and the size of a file that had content
-/// before, are content: a key that may not read gets `null`.
-fn answer(call: &Call<'_>, path: &TreePath, written: &FileWritten) -> Value {
-    let may_read = call.key.allows(Scope::FilesRead);
-    let stored = |value: Value| if may_read { value } else { Value::Null };
-    let path = if written.path == *path { json!(path) } else { stored(json!(written.path)) };
-    json!({
-        "ok": true, "path": path, "created": written.created,
-        "size": stored(json!(written.size)), "version": written.version, "etag": written.etag,
-        "seq": written.seq,
-    })
+/// Answer to a write. The target of a link, and the size of a file that had content before, are content: a
+/// key that may not read gets `null`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FileStored")]
+pub(super) struct StoredAnswer<'a> {
+    /// `true`.
+    ok: bool,
+    /// Path of the file; `null` if a link led to it, without the scope `files:read`.
+    path: Option<&'a TreePath>,
+    /// True if the file was created.
+    created: bool,
+    /// Size of the file in bytes; `null` without the scope `files:read`.
+    size: Option<u64>,
+    /// Version of the file.
+    version: VersionId,
+    /// Version of the content, as in `ETag`; `null` if the content stayed as it was.
+    etag: Option<VersionId>,
+    /// Commit.
+    seq: Seq,
+}
+
+impl<'a> StoredAnswer<'a> {
+    /// Returns the answer to a write of `path`.
+    fn of(call: &Call<'_>, path: &TreePath, written: &'a FileWritten) -> Self {
+        let may_read = call.key.allows(Scope::FilesRead);
+        Self {
+            ok: true,
+            path: Some(&written.path).filter(|written| may_read || *written == path),
+            created: written.created,
+            size: may_read.then_some(written.size),
+            version: written.version,
+            etag: written.etag,
+            seq: written.seq,
+        }
+    }
 }
 
 fields! {
@@ -303,9 +330,22 @@ pub(super) async fn delete(call: &Call<'_>, head: &Parts, body: &mut Body) -> Re
         _ => error.into(),
     })?;
     let may_read = removed == path || call.key.allows(Scope::FilesRead);
-    let path = if may_read { json!(removed) } else { Value::Null };
-    let answer = json!({"ok": true, "path": path, "removed": true, "seq": seq});
-    Ok(respond::json(Bytes::from(answer.to_string())))
+    let answer = RemovedAnswer { ok: true, path: may_read.then_some(&removed), removed: true, seq };
+    Ok(respond::json(Bytes::from(json!(answer).to_string())))
+}
+
+/// Answer to a removal.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FileRemoved")]
+pub(super) struct RemovedAnswer<'a> {
+    /// `true`.
+    ok: bool,
+    /// Path of the file; `null` if a link led to it, without the scope `files:read`.
+    path: Option<&'a TreePath>,
+    /// `true`.
+    removed: bool,
+    /// Commit.
+    seq: Seq,
 }
 
 /// Returns the path that a request names. It is decoded once and taken as it is: nothing is folded or

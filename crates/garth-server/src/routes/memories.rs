@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use garth_agent::memory::{
-    Around, Direction, Edge, LayerText, Level, List, MAX_HOPS, MAX_LISTED, MAX_LOGGED, MAX_LOOKED, Memories,
-    MemoryVersion, Meta, Prefix, Put, Status, Uri, Written,
+    Around, Direction, Duplicate, Edge, LayerText, Level, List, MAX_HOPS, MAX_LISTED, MAX_LOGGED, MAX_LOOKED,
+    Memories, MemoryVersion, Meta, Prefix, Put, Status, Uri, Written,
 };
-use garth_engine::model::{HistoryPage, Timestamp};
+use garth_engine::model::{HistoryPage, Timestamp, VersionId};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -63,15 +64,68 @@ pub(super) async fn put(
     Ok(written(call, &memories.put(&uri, &put).await?))
 }
 
-/// Returns the answer of a put. `near` and `meta` contain stored data, which only a key that may read gets.
+/// Returns the answer of a put.
 pub(super) fn written(call: &Call<'_>, written: &Written) -> Value {
-    let mut json = written.to_json();
-    json.insert("ok".to_owned(), true.into());
-    for name in ["near", "meta"] {
-        let value = json.remove(name).unwrap_or_default();
-        json.insert(name.to_owned(), call.stored(value));
+    json!(WrittenAnswer::of(call, written))
+}
+
+/// Answer of a call that stores a memory. Only a key that may read gets the stored data in it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryWritten")]
+pub(super) struct WrittenAnswer<'a> {
+    /// `true`.
+    ok: bool,
+    /// True if the memory was created.
+    created: bool,
+    /// True if anything was changed.
+    changed: bool,
+    /// Commit; `null` if there was nothing to change.
+    seq: Option<u64>,
+    /// Possible duplicates of the same owner, the best first; `null` if the tree has no search, or without
+    /// the scope `memory:read`.
+    near: Option<Vec<NearMemory>>,
+    /// Meta after the call; `null` without the scope `memory:read`.
+    meta: Option<&'a Meta>,
+    /// URI of the memory, in the answer of `remember`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+}
+
+/// Possible duplicate of a memory.
+#[derive(Serialize, JsonSchema)]
+struct NearMemory {
+    /// URI of the duplicate.
+    uri: String,
+    /// Share of the words that it contains, 0 to 1.
+    score: f64,
+}
+
+impl NearMemory {
+    fn of(near: &Duplicate) -> Self {
+        Self { uri: near.uri.to_string(), score: near.score }
     }
-    json.into()
+}
+
+impl<'a> WrittenAnswer<'a> {
+    /// Returns the answer of a call.
+    pub(super) fn of(call: &Call<'_>, written: &'a Written) -> Self {
+        let may_read = call.may_read();
+        let near = written.near.as_ref().filter(|_| may_read);
+        Self {
+            ok: true,
+            created: written.created,
+            changed: written.seq.is_some(),
+            seq: written.seq.map(|seq| seq.0),
+            near: near.map(|near| near.iter().map(NearMemory::of).collect()),
+            meta: may_read.then_some(&written.meta),
+            uri: None,
+        }
+    }
+
+    /// Adds the URI of the memory, also for a key that may not read.
+    pub(super) fn with_uri(self, written: &'a Written) -> Self {
+        Self { uri: Some(&written.meta.uri), ..self }
+    }
 }
 
 /// Reads the text of a layer. The empty text asks for one derived from the content.
@@ -107,10 +161,29 @@ pub(super) async fn get(
         Some(moment) => memories.get_at(&uri, level, &moment).await?,
         None => memories.get(&uri, level).await?,
     };
-    Ok(json!({
-        "uri": memory.meta.uri, "layer": level.number(), "text": memory.text,
-        "version_id": memory.version.to_string(), "meta": memory.meta,
+    Ok(json!(GetAnswer {
+        uri: &memory.meta.uri,
+        layer: level.number(),
+        text: &memory.text,
+        version_id: memory.version,
+        meta: &memory.meta,
     }))
+}
+
+/// Layer of a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryText")]
+pub(super) struct GetAnswer<'a> {
+    /// URI of the memory.
+    uri: &'a str,
+    /// Layer: 0 is the abstract, 1 the overview, 2 the content.
+    layer: u8,
+    /// Text of the layer.
+    text: &'a str,
+    /// Version of the memory.
+    version_id: VersionId,
+    /// Meta of the memory.
+    meta: &'a Meta,
 }
 
 fields! {
@@ -130,17 +203,42 @@ pub(super) async fn log(
     let before = fields.page.cursor.as_deref().map(str::parse).transpose()?;
     let page = HistoryPage::default().before(before).limit(fields.page.limit);
     let versions = memories.log(&fields.uri.parse()?, &page).await?;
-    let items: Vec<Value> = versions.items.iter().map(version).collect();
+    let items: Vec<Value> = versions.items.iter().map(|version| json!(LoggedVersion::of(version))).collect();
     let last = versions.items.last().filter(|_| versions.more).map(|last| last.id.to_string());
     Ok(call.fields.page(items, last.as_deref()))
 }
 
-fn version(version: &MemoryVersion) -> Value {
-    let commit = &version.commit;
-    json!({
-        "seq": commit.seq.0, "version_id": version.id.to_string(), "created_at": commit.time.to_rfc3339(),
-        "message": commit.message, "deleted": version.deleted, "meta": version.meta,
-    })
+/// Version of a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryVersion")]
+pub(super) struct LoggedVersion<'a> {
+    /// Commit that created the version.
+    seq: u64,
+    /// Id of the version.
+    version_id: String,
+    /// Time of the commit.
+    #[schemars(extend("format" = "date-time"))]
+    created_at: String,
+    /// Reason for the commit.
+    message: &'a str,
+    /// True if the commit deleted the memory.
+    deleted: bool,
+    /// Meta of the memory; `null` if it cannot be read.
+    meta: Option<&'a Meta>,
+}
+
+impl<'a> LoggedVersion<'a> {
+    fn of(version: &'a MemoryVersion) -> Self {
+        let commit = &version.commit;
+        Self {
+            seq: commit.seq.0,
+            version_id: version.id.to_string(),
+            created_at: commit.time.to_rfc3339(),
+            message: &commit.message,
+            deleted: version.deleted,
+            meta: version.meta.as_ref(),
+        }
+    }
 }
 
 fields! {
@@ -156,7 +254,15 @@ pub(super) async fn exists(
     _: &Call<'_>,
     fields: ExistsFields<'_>,
 ) -> Result<Value, Refusal> {
-    Ok(json!({"exists": memories.exists(&fields.uri.parse()?).await?}))
+    Ok(json!(ExistsAnswer { exists: memories.exists(&fields.uri.parse()?).await? }))
+}
+
+/// Existence of a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryExists")]
+pub(super) struct ExistsAnswer {
+    /// True if the memory exists.
+    exists: bool,
 }
 
 fields! {
@@ -177,7 +283,17 @@ pub(super) async fn tag(
     fields: TagFields<'_>,
 ) -> Result<Value, Refusal> {
     let meta = memories.tag(&fields.uri.parse()?, &fields.add, &fields.remove).await?;
-    Ok(json!({"ok": true, "meta": call.stored(json!(meta))}))
+    Ok(json!(TagAnswer { ok: true, meta: call.may_read().then_some(meta) }))
+}
+
+/// Answer of a call that tags a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryTagged")]
+pub(super) struct TagAnswer {
+    /// `true`.
+    ok: bool,
+    /// Meta after the call; `null` without the scope `memory:read`.
+    meta: Option<Meta>,
 }
 
 fields! {
@@ -209,7 +325,17 @@ pub(super) async fn relate(
         reason: fields.reason.into_owned(),
         other: serde_json::Map::new(),
     };
-    Ok(json!({"ok": true, "changed": memories.relate(&edge).await?.is_some()}))
+    Ok(json!(RelateAnswer { ok: true, changed: memories.relate(&edge).await?.is_some() }))
+}
+
+/// Answer of a call that relates memories.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryRelated")]
+pub(super) struct RelateAnswer {
+    /// `true`.
+    ok: bool,
+    /// True if anything was changed.
+    changed: bool,
 }
 
 fields! {
@@ -230,7 +356,18 @@ pub(super) async fn unrelate(
     fields: UnrelateFields<'_>,
 ) -> Result<Value, Refusal> {
     let (from, to) = (fields.from_uri.parse()?, fields.to_uri.parse()?);
-    Ok(json!({"ok": true, "removed": memories.unrelate(&from, &to, fields.relation_type.as_deref()).await?}))
+    let removed = memories.unrelate(&from, &to, fields.relation_type.as_deref()).await?;
+    Ok(json!(UnrelateAnswer { ok: true, removed }))
+}
+
+/// Answer of a call that removes relations.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryUnrelated")]
+pub(super) struct UnrelateAnswer {
+    /// `true`.
+    ok: bool,
+    /// Number of removed relations.
+    removed: usize,
 }
 
 fields! {
@@ -261,11 +398,24 @@ pub(super) async fn relations(
     let around = Around::new(direction).hops(fields.hops).limit(fields.limit);
     let around = memories.around(&fields.uri.parse()?, &around).await?;
     let edges: Vec<_> = around.edges.iter().map(|(hops, edge)| Hop { hops: *hops, edge }).collect();
-    Ok(json!({"edges": edges, "has_more": around.more}))
+    Ok(json!(RelationsAnswer { edges, has_more: around.more }))
 }
 
-#[derive(Serialize)]
+/// Relations around a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryRelations")]
+pub(super) struct RelationsAnswer<'a> {
+    /// Relations, nearest first.
+    edges: Vec<Hop<'a>>,
+    /// True if there are more.
+    has_more: bool,
+}
+
+/// Relation, and its distance.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FoundRelation")]
 struct Hop<'a> {
+    /// Steps from the memory, from 1.
     hops: usize,
     #[serde(flatten)]
     edge: &'a Edge,
@@ -287,7 +437,17 @@ pub(super) async fn move_to(
     fields: MoveFields<'_>,
 ) -> Result<Value, Refusal> {
     let seq = memories.move_to(&fields.uri.parse()?, &fields.new_uri.parse()?).await?;
-    Ok(json!({"ok": true, "seq": seq.0}))
+    Ok(json!(MoveAnswer { ok: true, seq: seq.0 }))
+}
+
+/// Answer of a call that moves a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryMoved")]
+pub(super) struct MoveAnswer {
+    /// `true`.
+    ok: bool,
+    /// Commit.
+    seq: u64,
 }
 
 fields! {
@@ -303,7 +463,20 @@ pub(super) async fn delete(
     _: &Call<'_>,
     fields: DeleteFields<'_>,
 ) -> Result<Value, Refusal> {
-    Ok(json!({"ok": true, "deleted": true, "seq": memories.delete(&fields.uri.parse()?).await?.0}))
+    let seq = memories.delete(&fields.uri.parse()?).await?.0;
+    Ok(json!(DeleteAnswer { ok: true, deleted: true, seq }))
+}
+
+/// Answer of a call that deletes a memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryDeleted")]
+pub(super) struct DeleteAnswer {
+    /// `true`.
+    ok: bool,
+    /// `true`.
+    deleted: bool,
+    /// Commit.
+    seq: u64,
 }
 
 fields! {
@@ -341,10 +514,16 @@ pub(super) async fn list(
     list.after = fields.page.cursor;
     list.limit = fields.page.limit;
     let page = memories.list(&list).await?;
+    let item = |(uri, meta): &(Uri, Meta)| json!(ListedMemory { uri: uri.to_string(), meta });
     let items: Vec<Value> = page.items.iter().map(item).collect();
     Ok(call.fields.page(items, page.next.as_deref()))
 }
 
-fn item((uri, meta): &(Uri, Meta)) -> Value {
-    json!({"uri": uri.to_string(), "meta": meta})
+/// Memory of a list.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ListedMemory<'a> {
+    /// URI of the memory.
+    uri: String,
+    /// Meta of the memory.
+    meta: &'a Meta,
 }

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
-use garth_agent::memory::{Memories, Remember, Space};
+use garth_agent::memory::{Forgotten, Memories, Provenance, Remember, Space};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::memories::written;
+use super::memories::WrittenAnswer;
 use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of, strings, words};
 
@@ -32,10 +34,7 @@ pub(super) async fn remember(
 ) -> Result<Value, Refusal> {
     let fact = fact(call, &fields.text, &fields.owner).tags(fields.tags);
     let done = memories.remember(&fact).await?;
-    let mut answer = written(call, &done);
-    // Also for a key that may not read, which gets no `meta`.
-    answer["uri"] = json!(done.meta.uri);
-    Ok(answer)
+    Ok(json!(WrittenAnswer::of(call, &done).with_uri(&done)))
 }
 
 fields! {
@@ -68,10 +67,40 @@ pub(super) async fn forget(
         _ => return Err(Refusal::validation("name the memory by `uri` or by `text`")),
     };
     let left = memories.forget(&uri).await?;
-    let mut answer = left.to_json();
-    answer["ok"] = json!(true);
-    answer["left"] = call.stored(answer["left"].take());
-    Ok(answer)
+    let remains = call.may_read().then(|| Remains::of(&left));
+    Ok(json!(ForgetAnswer { ok: true, uri: left.uri.to_string(), seq: left.seq.0, left: remains }))
+}
+
+/// Answer of `forget`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryForgotten")]
+pub(super) struct ForgetAnswer<'a> {
+    /// `true`.
+    ok: bool,
+    /// URI of the memory that was deleted.
+    uri: String,
+    /// Commit.
+    seq: u64,
+    /// Data that remains; `null` without the scope `memory:read`.
+    left: Option<Remains<'a>>,
+}
+
+/// Data that remains of a deleted memory.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryRemains")]
+struct Remains<'a> {
+    /// Number of versions that can still be read.
+    versions: usize,
+    /// True if there are more versions.
+    more: bool,
+    /// Messages from which the memory was derived; `null` if it was not derived.
+    provenance: Option<&'a Provenance>,
+}
+
+impl<'a> Remains<'a> {
+    fn of(left: &'a Forgotten) -> Self {
+        Self { versions: left.versions, more: left.more, provenance: left.provenance.as_ref() }
+    }
 }
 
 fn fact(call: &Call<'_>, text: &str, owner: &str) -> Remember {

@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth_agent::recall::{BUDGET, Embedding, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall};
+use garth_agent::recall::{
+    BUDGET, Embedding, Key, MAX_BUDGET, MAX_DAYS, MAX_SOURCES, MIN_BUDGET, Recall, Recalled,
+};
 use garth_engine::model::{SearchMode, Timestamp};
+use schemars::JsonSchema;
 
 use super::call::Call;
 use super::open::Opened;
@@ -79,6 +82,16 @@ pub(super) async fn recall(
         None if is_long(&answer) => Ok(call.answers.answer(account, answer.len()).await?.hold(answer)),
         None => Ok(answer),
     }
+}
+
+/// Answer of `recall`.
+#[allow(dead_code)] // It only describes the answer, which the library writes.
+#[derive(JsonSchema)]
+pub(super) struct RecallAnswer {
+    #[schemars(flatten)]
+    recalled: Recalled,
+    /// Key of the fences, which checks that a piece was quoted by this answer.
+    key: String,
 }
 
 async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {

@@ -112,7 +112,7 @@ Every call of the HTTP API with its fields, and every code of its errors, genera
 parses requests and answers errors. Behaviour of the calls: [key-value API](kv-api.md), [memories](memories.md),
 [sessions](sessions.md), [context](context.md), [workspaces](workspace-http.md), [recall](recall.md),
 [keys](keys.md), [bytes of files](http-files.md), [files, call by call](http-tree.md), [batches](batch.md),
-[administration](http-admin.md), [operators](operators.md).
+[administration](http-admin.md), [operators](operators.md). The calls in [OpenAPI](http-description.md), for programs.
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that occurs twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
@@ -123,13 +123,6 @@ see [scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
-    let body = match (route.method, &route.run) {
-        (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
-            BodyReference::Json
-        }
-        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health) => BodyReference::None,
-        (_, Run::Upload(_)) => BodyReference::Bytes,
-    };
     let headers = route.headers.iter();
     let headers = headers.map(|header| HeaderReference {
         name: header.name,
@@ -143,10 +136,21 @@ fn call(route: &Route) -> CallReference {
         scopes: route.scopes.iter().map(|scope| scope.as_str()).collect(),
         computes: route.computes(),
         writes: route.writes(),
-        body,
+        body: body_of(route),
         max_body: route.max_body(&Limits::default()),
         headers: headers.collect(),
         fields: route.field_groups().flatten().map(field).collect(),
+    }
+}
+
+/// Returns the kind of the request body of a call.
+pub(super) fn body_of(route: &Route) -> BodyReference {
+    match (route.method, &route.run) {
+        (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
+            BodyReference::Json
+        }
+        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health) => BodyReference::None,
+        (_, Run::Upload(_)) => BodyReference::Bytes,
     }
 }
 

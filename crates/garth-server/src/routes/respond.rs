@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::home::Admitted;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -40,6 +41,13 @@ impl IntoBody for Box<RawValue> {
     fn into_body(self) -> Bytes {
         Bytes::from(Box::<str>::from(self).into_string())
     }
+}
+
+/// Answer of the health check.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HealthAnswer {
+    /// `true`.
+    pub(super) ok: bool,
 }
 
 /// Serializes an answer and keeps its values to the last digit.

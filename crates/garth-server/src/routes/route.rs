@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::MethodFilter;
 use futures::future::BoxFuture;
 use garth_engine::home::Scope;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::call::{Answering, Call};
 use super::control::ControlHandler;
@@ -33,7 +34,17 @@ pub(super) struct Route {
     pub(super) own_fields: &'static [&'static [Field]],
     /// Headers of the call besides `Authorization`, in the order of their names.
     pub(super) headers: &'static [Header],
+    /// Schema of the answer; `None` if the answer is bytes.
+    pub(super) answer: Option<AnswerSchema>,
     pub(super) run: Run,
+}
+
+/// Returns the schema of an answer, and adds the definitions that it refers to.
+pub(super) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
+
+/// Returns the schema of an answer of type `T`.
+pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
 }
 
 /// Method of a call.

@@ -65,7 +65,7 @@ pub(super) async fn search(
         let kv = opened.key_values()?;
         let found = kv.search(&search, page(&fields.page)).await?;
         let note = searched.note(0).filter(|_| found.items.is_empty());
-        return Ok(wire::search(&found, note.as_deref(), &call.fields));
+        return Ok(wire::search(&found, note, &call.fields));
     }
     let (asked, tree) = (asked(call, fields)?, opened.recalled().await?);
     let found = tree.searcher().search(&asked).await?;

@@ -42,6 +42,7 @@ const fn failing(path: &'static str, length: Length) -> Route {
         tree: Tree::Sessions,
         own_fields: CreateFields::FIELDS,
         headers: &[],
+        answer: None,
         run: Run::Read(length, fail),
     }
 }

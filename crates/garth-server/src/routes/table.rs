@@ -1,28 +1,34 @@
-//! Table of routes: the path, scopes, answer length, tree, handler and fields of each call. Requests are
-//! looked up, admitted, parsed and answered by this table alone, and the reference is generated from it.
+//! Table of routes: the path, scopes, answer length, tree, handler, fields and answer of each call. Requests
+//! are looked up, admitted, parsed and answered by this table alone, and the reference and the description in
+//! OpenAPI are generated from it.
 
+use garth_agent::files::DuTotal;
+use garth_engine::TreePath;
 use garth_engine::home::Scope;
+use garth_engine::model::{FindItem, Head, Item, Snapshot, Version, WalkItem};
 
 use super::admin::{accounts, keys, overlays, quotas, rules, snapshots};
 use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
-use super::respond::{IntoBody as _, json};
+use super::respond::{HealthAnswer, IntoBody as _, json};
 use super::retry::RETRY_HEADER;
-use super::route::{Length, Method, Route, Run};
+use super::route::{AnswerSchema, Length, Method, Route, Run, schema_of};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
 use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores};
 use super::{batch, fs, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
+use crate::wire;
 
 /// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
-/// missing directories of its caller, a `Change` does not. A row ends with `unless dry` if the call stores
-/// nothing with that field, or with `if create` if it stores nothing without it.
+/// missing directories of its caller, a `Change` does not. The fields are followed by `unless dry` if the call
+/// stores nothing with that field, or by `if create` if it stores nothing without it. A row ends with
+/// `-> Type`, the type of the answer's JSON.
 macro_rules! routes {
     ($(
         $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
-        $($when:ident $field:ident)?;
+        $($when:ident $field:ident)? $(-> $json:ty)?;
     )*) => {
         &[$(Route {
             method: Method::Post,
@@ -32,6 +38,7 @@ macro_rules! routes {
             tree: Tree::$tree,
             own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
             headers: routes!(@headers $does),
+            answer: routes!(@answer $($json)?),
             run: routes!(@run $does)(Length::$length, |call| Box::pin(async move {
                 let call = routes!(@call $does call);
                 // Parsed before the tree is opened, so that an invalid call creates nothing.
@@ -45,6 +52,8 @@ macro_rules! routes {
             })),
         }),*]
     };
+    (@answer) => { None };
+    (@answer $json:ty) => { Some(schema_of::<$json> as AnswerSchema) };
     (@headers Read) => { &[] };
     (@headers Write) => { &[RETRY_HEADER] };
     (@headers Change) => { &[RETRY_HEADER] };
@@ -72,32 +81,51 @@ macro_rules! routes {
 
 /// Routes of calls in JSON, in the order of the specifications.
 static CALLS: &[Route] = routes! {
-    Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields);
-    Write "/v1/put-many" MemoryWrite, Short KeyValues(kv::put_many, kv::PutManyFields);
-    Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields);
-    Read  "/v1/get-many" MemoryRead, Long KeyValues(kv::get_many, kv::GetManyFields);
-    Write "/v1/increment" MemoryWrite MemoryRead, Passed KeyValues(kv::increment, kv::IncrementFields);
-    Change "/v1/expire" MemoryWrite, Passed KeyValues(kv::expire, kv::ExpireFields);
-    Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields);
-    Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);
-    Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields);
-    Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields);
-    Read  "/v1/search" SearchRead, Long Search(search::search, search::SearchFields);
+    Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields) -> wire::WrittenAnswer;
+    Write "/v1/put-many" MemoryWrite, Short KeyValues(kv::put_many, kv::PutManyFields)
+        -> wire::ManyWrittenAnswer;
+    Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields) -> wire::GetAnswer<'static>;
+    Read  "/v1/get-many" MemoryRead, Long KeyValues(kv::get_many, kv::GetManyFields)
+        -> wire::ItemsPage<wire::ManyItem<'static>>;
+    Write "/v1/increment" MemoryWrite MemoryRead, Passed KeyValues(kv::increment, kv::IncrementFields)
+        -> wire::SumAnswer;
+    Change "/v1/expire" MemoryWrite, Passed KeyValues(kv::expire, kv::ExpireFields) -> wire::ExpireAnswer;
+    Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields) -> wire::WrittenAnswer;
+    Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields)
+        -> wire::ItemsPage<wire::ItemAnswer<'static>>;
+    Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields) -> wire::GlobAnswer<'static>;
+    Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields)
+        -> wire::HistoryAnswer<'static>;
+    Read  "/v1/search" SearchRead, Long Search(search::search, search::SearchFields)
+        -> wire::SearchAnswer<'static>;
 
-    Write "/v1/remember" MemoryWrite, Short Memories(notes::remember, notes::RememberFields);
-    Change "/v1/forget" MemoryWrite, Short Memories(notes::forget, notes::ForgetFields);
+    Write "/v1/remember" MemoryWrite, Short Memories(notes::remember, notes::RememberFields)
+        -> memories::WrittenAnswer<'static>;
+    Change "/v1/forget" MemoryWrite, Short Memories(notes::forget, notes::ForgetFields)
+        -> notes::ForgetAnswer<'static>;
 
-    Write "/v1/memories/put" MemoryWrite, Short Memories(memories::put, memories::PutFields);
-    Read  "/v1/memories/get" MemoryRead, Long Memories(memories::get, memories::GetFields);
-    Read  "/v1/memories/exists" MemoryRead, Short Memories(memories::exists, memories::ExistsFields);
-    Read  "/v1/memories/list" MemoryRead, Long Memories(memories::list, memories::ListFields);
-    Read  "/v1/memories/log" MemoryRead, Long Memories(memories::log, memories::LogFields);
-    Change "/v1/memories/tag" MemoryWrite, Short Memories(memories::tag, memories::TagFields);
-    Change "/v1/memories/relate" MemoryWrite, Short Memories(memories::relate, memories::RelateFields);
-    Change "/v1/memories/unrelate" MemoryWrite, Short Memories(memories::unrelate, memories::UnrelateFields);
-    Read  "/v1/memories/relations" MemoryRead, Long Memories(memories::relations, memories::RelationsFields);
-    Change "/v1/memories/move" MemoryWrite, Short Memories(memories::move_to, memories::MoveFields);
-    Change "/v1/memories/delete" MemoryWrite, Short Memories(memories::delete, memories::DeleteFields);
+    Write "/v1/memories/put" MemoryWrite, Short Memories(memories::put, memories::PutFields)
+        -> memories::WrittenAnswer<'static>;
+    Read  "/v1/memories/get" MemoryRead, Long Memories(memories::get, memories::GetFields)
+        -> memories::GetAnswer<'static>;
+    Read  "/v1/memories/exists" MemoryRead, Short Memories(memories::exists, memories::ExistsFields)
+        -> memories::ExistsAnswer;
+    Read  "/v1/memories/list" MemoryRead, Long Memories(memories::list, memories::ListFields)
+        -> wire::ItemsPage<memories::ListedMemory<'static>>;
+    Read  "/v1/memories/log" MemoryRead, Long Memories(memories::log, memories::LogFields)
+        -> wire::ItemsPage<memories::LoggedVersion<'static>>;
+    Change "/v1/memories/tag" MemoryWrite, Short Memories(memories::tag, memories::TagFields)
+        -> memories::TagAnswer;
+    Change "/v1/memories/relate" MemoryWrite, Short Memories(memories::relate, memories::RelateFields)
+        -> memories::RelateAnswer;
+    Change "/v1/memories/unrelate" MemoryWrite, Short Memories(memories::unrelate, memories::UnrelateFields)
+        -> memories::UnrelateAnswer;
+    Read  "/v1/memories/relations" MemoryRead, Long Memories(memories::relations, memories::RelationsFields)
+        -> memories::RelationsAnswer<'static>;
+    Change "/v1/memories/move" MemoryWrite, Short Memories(memories::move_to, memories::MoveFields)
+        -> memories::MoveAnswer;
+    Change "/v1/memories/delete" MemoryWrite, Short Memories(memories::delete, memories::DeleteFields)
+        -> memories::DeleteAnswer;
 
     Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields);
     Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields);
@@ -151,35 +179,47 @@ static CALLS: &[Route] = routes! {
     Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
     Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
 
-    Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields);
+    Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields) -> recall::RecallAnswer;
 
-    Read  "/v1/tree/capabilities" FilesRead, Short Files(nodes::capabilities, nodes::CapabilitiesFields);
-    Read  "/v1/tree/head" FilesRead, Passed Files(nodes::head, nodes::HeadFields);
-    Read  "/v1/tree/wait" FilesRead, Waiting Files(nodes::wait, nodes::WaitFields);
-    Read  "/v1/tree/stat" FilesRead, Short Files(nodes::stat, nodes::StatFields);
-    Read  "/v1/tree/names" FilesRead, Long Files(lists::names, lists::NamesFields);
-    Read  "/v1/tree/list" FilesRead, Long Files(lists::list, lists::ListFields);
-    Read  "/v1/tree/walk" FilesRead, Long Files(lists::walk, lists::WalkFields);
-    Read  "/v1/tree/fetch" FilesRead, Long Files(content::fetch, content::FetchFields);
-    Read  "/v1/tree/fetch-many" FilesRead, Long Files(content::fetch_many, content::FetchManyFields);
-    Read  "/v1/tree/history" FilesRead, Long Files(log::history, log::HistoryFields);
-    Read  "/v1/tree/blame" FilesRead, Long Files(log::blame, log::BlameFields);
-    Read  "/v1/tree/changes" FilesRead, Long Files(log::changes, log::ChangesFields);
-    Read  "/v1/tree/snapshots" FilesRead, Long Files(lists::snapshots, lists::SnapshotsFields);
-    Read  "/v1/tree/search" SearchRead, Long Files(find::search, find::SearchFields);
-    Read  "/v1/tree/find" FilesRead, Long Files(find::find, find::FindFields);
-    Read  "/v1/tree/grep" FilesRead, Long Files(grep::grep, grep::GrepFields);
-    Read  "/v1/tree/glob" FilesRead, Long Files(operations::glob, operations::GlobFields);
-    Read  "/v1/tree/diff" FilesRead, Long Files(operations::diff, operations::DiffFields);
-    Read  "/v1/tree/du" FilesRead, Long Files(du::du, du::DuFields);
-    Change "/v1/tree/edit" FilesWrite FilesRead, Short Files(operations::edit, operations::EditFields);
-    Change "/v1/tree/restore" FilesWrite FilesRead, Short Files(restores::restore, restores::RestoreFields);
-    Write "/v1/tree/commit" FilesWrite, Own Files(commit::commit, commit::CommitFields);
-    Read  "/v1/tree/committed" FilesRead, Long Files(commit::committed, commit::CommittedFields);
-    Read  "/v1/tree/sync" FilesWrite, Short Files(nodes::sync, nodes::SyncFields);
+    Read  "/v1/tree/capabilities" FilesRead, Short Files(nodes::capabilities, nodes::CapabilitiesFields)
+        -> nodes::CapabilitiesAnswer;
+    Read  "/v1/tree/head" FilesRead, Passed Files(nodes::head, nodes::HeadFields) -> Head;
+    Read  "/v1/tree/wait" FilesRead, Waiting Files(nodes::wait, nodes::WaitFields) -> Head;
+    Read  "/v1/tree/stat" FilesRead, Short Files(nodes::stat, nodes::StatFields) -> nodes::Node;
+    Read  "/v1/tree/names" FilesRead, Long Files(lists::names, lists::NamesFields) -> wire::ItemsPage<TreePath>;
+    Read  "/v1/tree/list" FilesRead, Long Files(lists::list, lists::ListFields) -> wire::ItemsPage<Item>;
+    Read  "/v1/tree/walk" FilesRead, Long Files(lists::walk, lists::WalkFields) -> wire::ItemsPage<WalkItem>;
+    Read  "/v1/tree/fetch" FilesRead, Long Files(content::fetch, content::FetchFields)
+        -> content::FetchedFile<'static>;
+    Read  "/v1/tree/fetch-many" FilesRead, Long Files(content::fetch_many, content::FetchManyFields)
+        -> content::FetchManyAnswer;
+    Read  "/v1/tree/history" FilesRead, Long Files(log::history, log::HistoryFields)
+        -> wire::ItemsPage<Version>;
+    Read  "/v1/tree/blame" FilesRead, Long Files(log::blame, log::BlameFields) -> log::BlameAnswer;
+    Read  "/v1/tree/changes" FilesRead, Long Files(log::changes, log::ChangesFields) -> log::ChangesAnswer;
+    Read  "/v1/tree/snapshots" FilesRead, Long Files(lists::snapshots, lists::SnapshotsFields)
+        -> wire::ItemsPage<Snapshot>;
+    Read  "/v1/tree/search" SearchRead, Long Files(find::search, find::SearchFields) -> find::SearchAnswer;
+    Read  "/v1/tree/find" FilesRead, Long Files(find::find, find::FindFields) -> wire::ItemsPage<FindItem>;
+    Read  "/v1/tree/grep" FilesRead, Long Files(grep::grep, grep::GrepFields) -> grep::GrepAnswer;
+    Read  "/v1/tree/glob" FilesRead, Long Files(operations::glob, operations::GlobFields)
+        -> operations::GlobAnswer;
+    Read  "/v1/tree/diff" FilesRead, Long Files(operations::diff, operations::DiffFields)
+        -> wire::ItemsPage<operations::FoundDifference<'static>>;
+    Read  "/v1/tree/du" FilesRead, Long Files(du::du, du::DuFields) -> wire::ItemsPage<DuTotal>;
+    Change "/v1/tree/edit" FilesWrite FilesRead, Short Files(operations::edit, operations::EditFields)
+        -> operations::EditAnswer;
+    Change "/v1/tree/restore" FilesWrite FilesRead, Short Files(restores::restore, restores::RestoreFields)
+        -> restores::RestoredAnswer<'static>;
+    Write "/v1/tree/commit" FilesWrite, Own Files(commit::commit, commit::CommitFields)
+        -> commit::CommitAnswer<'static>;
+    Read  "/v1/tree/committed" FilesRead, Long Files(commit::committed, commit::CommittedFields)
+        -> commit::CommittedAnswer<'static>;
+    Read  "/v1/tree/sync" FilesWrite, Short Files(nodes::sync, nodes::SyncFields) -> nodes::SyncAnswer;
 
-    Write "/v1/batch" FilesWrite, Own Files(batch::batch, batch::BatchFields);
-    Read  "/v1/uploads/discard" FilesWrite, Short Files(uploads::discard, uploads::DiscardFields);
+    Write "/v1/batch" FilesWrite, Own Files(batch::batch, batch::BatchFields) -> batch::BatchAnswer<'static>;
+    Read  "/v1/uploads/discard" FilesWrite, Short Files(uploads::discard, uploads::DiscardFields)
+        -> uploads::DiscardAnswer;
 
     Read  "/v1/admin/rules/list" Admin, Long Admin(rules::list, rules::ListFields);
     Change "/v1/admin/rules/set" Admin, Short Admin(rules::set, rules::SetFields);
@@ -201,9 +241,9 @@ static CALLS: &[Route] = routes! {
 };
 
 /// Builds routes of calls on the control data, which need the scope `admin`, from rows of the form
-/// `does "path" (function, fields);`.
+/// `does "path" (function, fields) -> Type;`.
 macro_rules! control_routes {
-    ($($does:ident $path:literal ($answer:path, $($fields:ident)::+);)*) => {
+    ($($does:ident $path:literal ($answer:path, $($fields:ident)::+) $(-> $json:ty)?;)*) => {
         &[$(Route {
             method: Method::Post,
             path: $path,
@@ -212,6 +252,7 @@ macro_rules! control_routes {
             tree: Tree::None,
             own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
             headers: routes!(@headers $does),
+            answer: routes!(@answer $($json)?),
             run: control_routes!(@run $does)(|call| Box::pin(async move {
                 let fields = <$($fields)::+<'_>>::read(&call.fields)?;
                 Ok($answer(call, fields).await?.into_body())
@@ -249,6 +290,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Media,
         own_fields: media::PutFields::FIELDS,
         headers: PUT_HEADERS,
+        answer: None,
         run: Run::Upload(|call, head, body| {
             Box::pin(async move {
                 let fields = media::PutFields::read(&call.fields)?;
@@ -264,6 +306,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Media,
         own_fields: media::ReadFields::FIELDS,
         headers: READ_HEADERS,
+        answer: None,
         run: Run::Download(|call, head| Box::pin(media::read(call, head))),
     },
     Route {
@@ -274,6 +317,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Files,
         own_fields: fs::ReadFields::FIELDS,
         headers: fs::READ_HEADERS,
+        answer: None,
         run: Run::Download(|call, head| Box::pin(fs::read(call, head))),
     },
     Route {
@@ -284,6 +328,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Files,
         own_fields: fs::PutFields::FIELDS,
         headers: fs::PUT_HEADERS,
+        answer: Some(schema_of::<fs::StoredAnswer<'static>>),
         run: Run::Upload(|call, head, body| Box::pin(async move { fs::put(&call, head, body).await })),
     },
     Route {
@@ -294,6 +339,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Files,
         own_fields: fs::PatchFields::FIELDS,
         headers: fs::PATCH_HEADERS,
+        answer: Some(schema_of::<fs::StoredAnswer<'static>>),
         run: Run::Upload(|call, head, body| Box::pin(async move { fs::patch(&call, head, body).await })),
     },
     Route {
@@ -304,6 +350,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Files,
         own_fields: fs::DeleteFields::FIELDS,
         headers: fs::DELETE_HEADERS,
+        answer: Some(schema_of::<fs::RemovedAnswer<'static>>),
         run: Run::Upload(|call, head, body| Box::pin(async move { fs::delete(&call, head, body).await })),
     },
     Route {
@@ -314,6 +361,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Files,
         own_fields: uploads::UploadFields::FIELDS,
         headers: &[RETRY_HEADER],
+        answer: Some(schema_of::<uploads::UploadAnswer>),
         run: Run::Upload(|call, _, body| Box::pin(async move { uploads::upload(&call, body).await })),
     },
     Route {
@@ -324,6 +372,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::None,
         own_fields: &[],
         headers: &[],
+        answer: Some(schema_of::<HealthAnswer>),
         run: Run::Health,
     },
 ];

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use garth_agent::files::Files;
 use garth_engine::model::{At, StagedBody};
 use garth_engine::{FileSystem, TreePath};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -33,8 +35,18 @@ pub(super) async fn upload(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let files = Files::new(&*fs).once(call.once.clone()).expecting(expected(call, body));
     let content = incoming(call, body).await?;
     let uploaded = files.upload(&path, call.env, content).await?;
-    let answer = json!({"staged": uploaded.staged, "expires_at": uploaded.expires_at.to_rfc3339()});
-    Ok(respond::json(Bytes::from(answer.to_string())))
+    let answer = UploadAnswer { expires_at: uploaded.expires_at.to_rfc3339(), staged: uploaded.staged };
+    Ok(respond::json(Bytes::from(json!(answer).to_string())))
+}
+
+/// Upload.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct UploadAnswer {
+    /// Time after which the content may be discarded, unless a commit has used it.
+    #[schemars(extend("format" = "date-time"))]
+    expires_at: String,
+    /// Content, as operations name it.
+    staged: StagedBody,
 }
 
 fields! {
@@ -56,7 +68,15 @@ pub(super) async fn discard(
 ) -> Result<Value, Refusal> {
     let (id, at) = (id(&fields.id)?, At::Path(place(call, fields.path)?));
     fs.discard(&at, &StagedBody { id, size: 0 }).await?;
-    Ok(json!({"ok": true}))
+    Ok(json!(DiscardAnswer { ok: true }))
+}
+
+/// Answer to the discarding of an upload.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UploadDiscarded")]
+pub(super) struct DiscardAnswer {
+    /// `true`.
+    ok: bool,
 }
 
 /// Returns the path of an upload.

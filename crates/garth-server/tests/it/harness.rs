@@ -17,6 +17,8 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use super::described;
+
 /// 2026-01-27T00:00:00Z.
 pub(crate) const START: Timestamp = Timestamp(1_769_472_000_000_000_000);
 
@@ -116,7 +118,9 @@ impl Server {
     pub(crate) fn raw(&self, request: &[u8]) -> Reply {
         let mut connection = Connection::open(self.address);
         connection.send(request);
-        connection.reply()
+        let reply = connection.reply();
+        described::check(request, &reply);
+        reply
     }
 
     /// Sends a request with these headers (each ends with CRLF).

@@ -3,6 +3,7 @@
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, Batch, Commit, Ino, MAX_INLINE_BODY, Precondition, Timestamp, VersionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::line::BatchLine;
@@ -34,7 +35,7 @@ pub struct CommittedBatch {
 }
 
 /// Result of one operation of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum BatchResult<'a> {
     /// Result of `rm`.

@@ -1,5 +1,6 @@
 //! Difference of one path between two states.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::hunks::TextDifference;
@@ -48,7 +49,8 @@ pub struct Difference {
 }
 
 /// Kind of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DifferenceKind")]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Only the newer state has the entry.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// New content. Its `Debug` output shows at most the first 64 bytes.
@@ -47,11 +48,12 @@ impl<T: Into<Bytes>> From<T> for Body {
 }
 
 /// Uploaded content before its commit: safe on disk, but in no version. `gc` collects abandoned bodies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StagedBody {
     /// Id in the filesystem.
     #[serde(with = "crate::model::json::id")]
+    #[schemars(with = "String")]
     pub id: u128,
     /// Size in bytes.
     pub size: u64,

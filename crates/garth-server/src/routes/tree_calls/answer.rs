@@ -1,9 +1,12 @@
 //! Answers of calls on a tree: pages within a limit of bytes, and content as text or base64.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use garth_engine::compute::working;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
 use crate::errors::Refusal;
@@ -120,6 +123,18 @@ pub(super) fn page<T: Serialize>(
     Answer::of("items", shown).page(next.as_deref())
 }
 
+/// End of an answer with pages, as [`Answer::page`] writes it.
+#[allow(dead_code)] // It only describes this end.
+#[derive(JsonSchema)]
+pub(super) struct NextPage {
+    /// `true` if there is another page.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    has_more: Option<bool>,
+    /// Cursor of the next page.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
 /// Content of a file in an answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -128,6 +143,23 @@ pub(in crate::routes) enum Content<'a> {
     Text(&'a str),
     /// Any other bytes.
     Base64(String),
+}
+
+/// Describes the content as two fields, of which an answer has one.
+impl JsonSchema for Content<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed("Content")
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "Content, if it is text."},
+                "base64": {"type": "string", "description": "Content that is not text, in base64."},
+            },
+        })
+    }
 }
 
 /// Returns bytes as text, or in base64 if they are not UTF-8 or their escapes would more than double them.

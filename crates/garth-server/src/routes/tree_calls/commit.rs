@@ -7,14 +7,14 @@ use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::home::Scope;
 use garth_engine::model::{
-    At, Batch, Commit, CommitId, Idempotency, MAX_OPS, MAX_SET_ATTRIBUTES, Op, Outcome, Precondition,
-    json_flaw,
+    At, Batch, Commit, CommitId, Idempotency, Ino, MAX_OPS, MAX_SET_ATTRIBUTES, Op, Outcome, Precondition,
+    Seq, Timestamp, VersionId, json_flaw,
 };
 use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::answers::held;
 use crate::errors::{Code, Refusal};
@@ -83,19 +83,71 @@ pub(in crate::routes) async fn commit(
         drop(room);
         room = call.answers.answer_now_if_long(account, commit.outcomes.len() * OUTCOME)?;
     }
-    let answer = if may_read { raw(&Committed { ok: true, commit: Some(&commit) }) } else { bare(&commit) };
-    Ok(held(answer?.into_body(), room))
+    let answer = match may_read {
+        true => CommitAnswer::Complete { ok: true, commit: &commit },
+        false => CommitAnswer::Bare { commit: BareCommit::of(&commit), ok: true },
+    };
+    Ok(held(raw(&answer)?.into_body(), room))
 }
 
-/// Returns the answer for a key that may only write: the size of a file that had content before is stored
-/// data.
-fn bare(commit: &Commit) -> Result<Box<RawValue>, Refusal> {
-    let Commit { seq, time, outcomes, replayed, durable, .. } = commit;
-    let outcome = |done: &Outcome| json!({"ino": done.ino, "version": done.version, "created": done.created});
-    let outcomes: Vec<Value> = outcomes.iter().map(outcome).collect();
-    let commit =
-        json!({"seq": seq, "time": time, "outcomes": outcomes, "replayed": replayed, "durable": durable});
-    raw(&json!({"ok": true, "commit": commit}))
+/// Answer of `commit`.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(in crate::routes) enum CommitAnswer<'a> {
+    /// Answer for a key that may read.
+    Complete {
+        /// `true`.
+        ok: bool,
+        /// Commit. Without the scope `files:read`, an outcome has only `ino`, `version` and `created`.
+        commit: &'a Commit,
+    },
+    /// Answer for a key that may only write: the size of a file that had content before is stored data.
+    Bare {
+        /// Commit.
+        commit: BareCommit,
+        /// `true`.
+        ok: bool,
+    },
+}
+
+/// Commit without stored data.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct BareCommit {
+    /// True if the commit survives loss of power.
+    durable: bool,
+    /// One outcome for each operation, in order.
+    outcomes: Vec<BareOutcome>,
+    /// True if this is the answer of an earlier commit.
+    replayed: bool,
+    /// Sequence number.
+    seq: Seq,
+    /// Time of the commit.
+    time: Timestamp,
+}
+
+/// Outcome without stored data.
+#[derive(Serialize, JsonSchema)]
+struct BareOutcome {
+    /// True if the operation created the node.
+    created: bool,
+    /// Node.
+    ino: Ino,
+    /// Version of the node after the operation.
+    version: VersionId,
+}
+
+impl BareCommit {
+    fn of(commit: &Commit) -> Self {
+        let Commit { seq, time, outcomes, replayed, durable, .. } = commit;
+        let outcomes = outcomes.iter().map(BareOutcome::of).collect();
+        Self { durable: *durable, outcomes, replayed: *replayed, seq: *seq, time: *time }
+    }
+}
+
+impl BareOutcome {
+    fn of(done: &Outcome) -> Self {
+        Self { created: done.created, ino: done.ino, version: done.version }
+    }
 }
 
 /// Parses the items of an array. `name` is its field, `weight` returns the bytes of memory that the
@@ -155,11 +207,10 @@ impl Records {
     }
 }
 
-/// Commit of an answer.
-#[derive(Serialize)]
-struct Committed<'a> {
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    ok: bool,
+/// Answer of `committed`.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct CommittedAnswer<'a> {
+    /// Commit; `null` if there is none with this id.
     commit: Option<&'a Commit>,
 }
 
@@ -234,7 +285,7 @@ pub(in crate::routes) async fn committed(
     fields: CommittedFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
     let commit = fs.committed(fields.id.parse()?).await?;
-    raw(&Committed { ok: false, commit: commit.as_ref() })
+    raw(&CommittedAnswer { commit: commit.as_ref() })
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_engine::FileSystem;
-use garth_engine::model::{At, ByteRange, Entry, json_flaw};
+use garth_engine::model::{At, ByteRange, Entry, Seq, json_flaw};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -49,9 +50,10 @@ pub(in crate::routes) async fn fetch(
     raw(&FetchedFile { entry: &entry, content: content(&bytes) })
 }
 
-/// File, and bytes of its content.
-#[derive(Serialize)]
-struct FetchedFile<'a> {
+/// File, and bytes of its content: `text`, or `base64` for bytes that are not text.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct FetchedFile<'a> {
+    /// Node of the file.
     entry: &'a Entry,
     #[serde(flatten)]
     content: Content<'a>,
@@ -88,6 +90,27 @@ pub(in crate::routes) async fn fetch_many(
     Answer::of("items", shown).with("seq", &fetched.seq)?.page(None)
 }
 
+/// Files of one state. There may be fewer items than were asked for.
+#[allow(dead_code)] // It only describes the answer, which is written item by item.
+#[derive(JsonSchema)]
+pub(in crate::routes) struct FetchManyAnswer {
+    /// Files, in the order in which they were asked for.
+    items: Vec<FetchedItem<'static>>,
+    /// Commit of the state.
+    seq: Seq,
+}
+
+/// File, or the error that occurred.
+#[allow(dead_code)] // As `FetchManyAnswer`.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum FetchedItem<'a> {
+    /// File.
+    File(FetchedFile<'a>),
+    /// Error.
+    Failed(FailedItem),
+}
+
 /// File that is asked for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,17 +144,22 @@ fn asked(index: usize, json: &str) -> Result<(At, ByteRange), Refusal> {
 }
 
 /// Item that could not be read.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct FailedItem {
+    /// Error, in place of the file.
     error: ItemError,
 }
 
 /// Error of one item, as in the envelope of errors.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct ItemError {
+    /// Code, as in the envelope of errors.
     code: &'static str,
+    /// Kind of the error.
     kind: &'static str,
+    /// Message.
     message: String,
+    /// Path that the error is about, where it may be named.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
 }

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use garth_agent::kv::MAX_QUERY_CHARS;
 use garth_engine::FileSystem;
 use garth_engine::model::{
-    FindCursor, FindQuery, MAX_CONTEXT, MAX_HITS, MAX_PATTERNS, MAX_PER_FILE, SearchMode, SearchQuery,
+    FindCursor, FindQuery, Hit, MAX_CONTEXT, MAX_HITS, MAX_PATTERNS, MAX_PER_FILE, SearchMode, SearchQuery,
     Timestamp,
 };
+use schemars::JsonSchema;
 
-use super::answer::{Answer, Items};
+use super::answer::{Answer, Items, NextPage};
 use super::paging::{RawPage, open, seal};
 use super::{MAX_PATHS, tree_paths};
 use crate::errors::Refusal;
@@ -97,6 +98,19 @@ pub(in crate::routes) async fn search(
     // A page without hits would be asked for again and again.
     let next = (more && last > skipped).then(|| call.fields.cursor_of(&last.to_string()));
     Answer::of("hits", hits).with("missing", &found.missing)?.page(next.as_deref())
+}
+
+/// Passages of files.
+#[allow(dead_code)] // It only describes the answer, which is written item by item.
+#[derive(JsonSchema)]
+#[schemars(rename = "TreeSearchAnswer")]
+pub(in crate::routes) struct SearchAnswer {
+    /// Passages, the best first.
+    hits: Vec<Hit>,
+    /// Number of files with text that is not indexed yet, counted up to 1,000.
+    missing: u64,
+    #[schemars(flatten)]
+    next: NextPage,
 }
 
 fields! {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use garth_agent::files::{BinaryFiles, Files, Grep, GrepFile, GrepLine, Limits, Show, Whole};
 use garth_engine::{FileSystem, TreePath};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::{Answer, Content, content};
+use super::answer::{Answer, Content, NextPage, content};
 use super::content::ItemError;
 use super::operations::{MAX_READ, SEARCH_TIME};
 use super::paging::Paged;
@@ -86,6 +87,18 @@ pub(in crate::routes) async fn grep(
     Answer::new().with("files", &files)?.with("matches", &found.matches)?.page(next.as_deref())
 }
 
+/// Lines of files.
+#[allow(dead_code)] // It only describes the answer, which is written field by field.
+#[derive(JsonSchema)]
+pub(in crate::routes) struct GrepAnswer {
+    /// Files with selected lines, in the order of a walk.
+    files: Vec<FoundFile<'static>>,
+    /// Number of selected lines of the page.
+    matches: u64,
+    #[schemars(flatten)]
+    next: NextPage,
+}
+
 fn asked(fields: GrepFields<'_>, top: Option<&TreePath>, cursor: Option<String>) -> Result<Grep, Refusal> {
     if fields.expressions.iter().map(String::len).sum::<usize>() > MAX_EXPRESSIONS {
         let message = format!("\"expressions\" must have at most {MAX_EXPRESSIONS} bytes together");
@@ -128,14 +141,22 @@ fn limits(items: usize) -> Limits {
 }
 
 /// File of the answer.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GrepFile")]
 struct FoundFile<'a> {
+    /// Path of the file.
     path: &'a TreePath,
+    /// True if the file is binary.
     binary: bool,
+    /// Number of selected lines.
     matches: u64,
+    /// Selected lines and those around them.
     lines: Vec<FoundLine<'a>>,
+    /// True if the next page continues with this file.
     more: bool,
+    /// True if the search of the file has ended at `max_matches`.
     capped: bool,
+    /// Error that ended the search of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ItemError>,
 }
@@ -155,12 +176,16 @@ impl<'a> FoundFile<'a> {
 }
 
 /// Line of a file.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GrepLine")]
 struct FoundLine<'a> {
+    /// Number of the line; the first is 1.
     number: u64,
     #[serde(flatten)]
     content: Content<'a>,
+    /// True if the line is cut.
     cut: bool,
+    /// True if the line is not selected, but near one that is.
     context: bool,
 }
 

@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_engine::FileSystem;
-use garth_engine::model::{ByteRange, ChangesQuery, HistoryPage, LogPosition, MAX_SUBTREES, Seq, VersionId};
-use serde_json::json;
+use garth_engine::model::{
+    BlameRun, ByteRange, ChangesQuery, CommitChanges, CommitInfo, HistoryPage, LogPosition, MAX_SUBTREES,
+    Seq, VersionId,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::address::Address;
-use super::answer::{Answer, Items, MAX_ANSWER, page};
+use super::answer::{Answer, Items, MAX_ANSWER, NextPage, page};
 use super::paging::{Paged, SealedPage};
 use super::tree_paths;
 use crate::errors::Refusal;
@@ -88,6 +92,18 @@ pub(in crate::routes) async fn blame(
     Answer::of("runs", runs).items("commits", commits).page(next.as_deref())
 }
 
+/// Commits that wrote the bytes of a file.
+#[allow(dead_code)] // It only describes the answer, which is written item by item.
+#[derive(JsonSchema)]
+pub(in crate::routes) struct BlameAnswer {
+    /// Runs of bytes, one after the other.
+    runs: Vec<BlameRun>,
+    /// Commits of these runs.
+    commits: Vec<CommitInfo>,
+    #[schemars(flatten)]
+    next: NextPage,
+}
+
 fields! {
     /// Returns the changes after a commit, oldest first.
     pub(crate) struct ChangesFields<'a> {
@@ -117,7 +133,29 @@ pub(in crate::routes) async fn changes(
     let position = format!("{:020}-{:020}", until.seq.0, until.changes);
     let next = if is_last { None } else { Some(start.sealed_cursor(call, &position)?) };
     let answer = Answer::new().with("commits", &found.commits)?;
-    answer.with("until", &json!({"seq": until.seq}))?.with("head", &found.head)?.page(next.as_deref())
+    answer.with("until", &Until { seq: until.seq })?.with("head", &found.head)?.page(next.as_deref())
+}
+
+/// Changes after a commit.
+#[allow(dead_code)] // It only describes the answer, which is written field by field.
+#[derive(JsonSchema)]
+pub(in crate::routes) struct ChangesAnswer {
+    /// Commits with their changes, oldest first. The first and the last one may show a part of their changes.
+    commits: Vec<CommitChanges>,
+    /// Position at which the next call begins.
+    until: Until,
+    /// Last commit.
+    head: Seq,
+    #[schemars(flatten)]
+    next: NextPage,
+}
+
+/// Position in the log.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChangesPosition")]
+struct Until {
+    /// Last commit before the position.
+    seq: Seq,
 }
 
 /// Refuses a position after the last commit. It is one of another log, such as that of a deleted account of

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_engine::model::{Entry, Seq};
-use garth_engine::{FileSystem, TreePath};
+use garth_engine::{Capabilities, FileSystem, TreePath};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -41,7 +42,15 @@ pub(in crate::routes) async fn capabilities(
         Some(path) => tree_path(path)?,
         None => top(call).cloned().unwrap_or_else(TreePath::root),
     };
-    Ok(json!({"capabilities": fields.past.of(fs, call).await?.capabilities(&path)}))
+    let fs = fields.past.of(fs, call).await?;
+    Ok(json!(CapabilitiesAnswer { capabilities: fs.capabilities(&path) }))
+}
+
+/// Abilities of a tree at a path.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct CapabilitiesAnswer {
+    /// Abilities.
+    capabilities: Capabilities,
 }
 
 fields! {
@@ -95,7 +104,14 @@ pub(in crate::routes) async fn sync(
     _: SyncFields<'_>,
 ) -> Result<Value, Refusal> {
     let seq = fs.sync().await?;
-    Ok(json!({"seq": seq}))
+    Ok(json!(SyncAnswer { seq }))
+}
+
+/// Answer of `sync`.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct SyncAnswer {
+    /// Last durable commit.
+    seq: Seq,
 }
 
 fields! {
@@ -117,9 +133,12 @@ pub(in crate::routes) async fn stat(
 }
 
 /// Node, with its path if it was addressed by one.
-#[derive(Serialize)]
-struct Node {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StatAnswer")]
+pub(in crate::routes) struct Node {
+    /// Path without links; missing if the node was not addressed by a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<TreePath>,
+    /// Node.
     entry: Entry,
 }

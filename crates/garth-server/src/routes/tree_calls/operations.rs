@@ -12,10 +12,11 @@ use garth_agent::files::{
 };
 use garth_engine::model::{Entry, Ino, Kind, VersionId};
 use garth_engine::{Error, FileSystem, TreePath};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::answer::Answer;
+use super::answer::{Answer, NextPage};
 use super::content::ItemError;
 use super::paging::{Paged, RawPage, moment_from, moment_text};
 use super::top;
@@ -73,10 +74,26 @@ pub(in crate::routes) async fn glob(
     answer.page(next.as_deref())
 }
 
+/// Paths that match a pattern.
+#[allow(dead_code)] // It only describes the answer, which is written field by field.
+#[derive(JsonSchema)]
+#[schemars(rename = "TreeGlobAnswer")]
+pub(in crate::routes) struct GlobAnswer {
+    /// Paths that match.
+    items: Vec<FoundPath<'static>>,
+    /// Directories that are left out because they cannot be read.
+    #[schemars(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<FailedPath>,
+    #[schemars(flatten)]
+    next: NextPage,
+}
+
 /// Directory that is left out.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FailedPath {
+    /// Path of the directory, if it is known.
     path: Option<TreePath>,
+    /// Error.
     error: ItemError,
 }
 
@@ -88,11 +105,15 @@ impl FailedPath {
 }
 
 /// Path that matches a pattern.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FoundPath<'a> {
+    /// Path.
     path: &'a TreePath,
+    /// Inode of the node.
     ino: Ino,
+    /// Kind of the node.
     kind: Kind,
+    /// Node, if `entries` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<&'a Entry>,
 }
@@ -170,26 +191,36 @@ pub(in crate::routes) async fn diff(
 }
 
 /// Difference of one path.
-#[derive(Serialize)]
-struct FoundDifference<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PathDifference")]
+pub(in crate::routes) struct FoundDifference<'a> {
+    /// Path in the newer state; of a removed entry, in the older one.
     path: &'a TreePath,
+    /// Path in the older state, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_path: Option<&'a TreePath>,
+    /// Kind of the change.
     change: Change,
+    /// Kind of the entry in the older state, and in the newer one.
     kinds: [Option<Kind>; 2],
+    /// Attributes that differ.
     attributes: &'a [&'static str],
-    /// `lines`, `binary` or `too_long`.
+    /// `lines`, `binary` or `too_long`; `null` if the content does not differ.
     content: Option<&'static str>,
     #[serde(flatten)]
     lines: Option<FoundLines<'a>>,
 }
 
 /// Lines that differ.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FoundLines<'a> {
+    /// Number of added lines.
     added: usize,
+    /// Number of removed lines.
     removed: usize,
+    /// Hunks of the unified diff.
     hunks: &'a str,
+    /// True if the next page continues with this path.
     more: bool,
 }
 
@@ -269,8 +300,10 @@ fn answered(done: Result<Edited, EditError>) -> Result<Box<RawValue>, Refusal> {
     raw(&EditAnswer { ok: true, edited: done.map_err(Error::from)? })
 }
 
-#[derive(Serialize)]
-struct EditAnswer {
+/// Answer of `edit`.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct EditAnswer {
+    /// `true`.
     ok: bool,
     #[serde(flatten)]
     edited: Edited,

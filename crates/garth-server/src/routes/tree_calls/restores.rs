@@ -7,6 +7,7 @@ use garth_agent::files::{FileRestore, Files, RestoreReport};
 use garth_engine::fs::restore::{Restoration, RestoreAction, RestorePlan};
 use garth_engine::model::{Seq, VersionId};
 use garth_engine::{FileSystem, TreePath};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -51,39 +52,66 @@ pub(in crate::routes) async fn restore(
     if fields.dry {
         let planned = files.plan_restore(&fields.path, &asked, now).await;
         let (path, plan) = planned?;
-        return raw(&PlannedRestore::of(&path, &plan));
+        return raw(&RestoredAnswer::Planned(PlannedRestore::of(&path, &plan)));
     }
     let report = files.restore(&fields.path, &asked, now).await?;
-    raw(&RestoreAnswer { ok: true, report })
+    raw(&RestoredAnswer::Restored(RestoreAnswer { ok: true, report }))
 }
 
-#[derive(Serialize)]
-struct RestoreAnswer {
+/// Answer of `restore`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RestoreAnswer")]
+#[serde(untagged)]
+pub(in crate::routes) enum RestoredAnswer<'a> {
+    /// Restore.
+    Restored(RestoreAnswer),
+    /// Dry run.
+    Planned(PlannedRestore<'a>),
+}
+
+/// Answer to a restore that was made.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RestoreMade")]
+pub(in crate::routes) struct RestoreAnswer {
+    /// `true`.
     ok: bool,
     #[serde(flatten)]
     report: RestoreReport,
 }
 
 /// Answer to a dry run.
-#[derive(Serialize)]
-struct PlannedRestore<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::routes) struct PlannedRestore<'a> {
+    /// `true`.
     ok: bool,
+    /// `true` for a dry run.
     dry: bool,
+    /// Path, without links on the way.
     path: &'a TreePath,
+    /// Commit whose state would be restored.
     at: Seq,
+    /// True if the path does not exist now.
     created: bool,
+    /// Number of names that would come back, or whose nodes would change.
     restored: u64,
+    /// Number of names that would be removed.
     removed: u64,
+    /// Number of names that would stay as they are.
     unchanged: u64,
+    /// First changes that a dry run found.
     changes: Vec<PlannedChange<'a>>,
+    /// True if there are more changes.
     has_more: bool,
 }
 
 /// Change that a restore would make.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PlannedChange<'a> {
+    /// Path.
     path: &'a TreePath,
+    /// `created`, `changed`, `moved`, `linked`, `removed` or `other`.
     action: &'static str,
+    /// Path from which it would be moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<&'a TreePath>,
 }
