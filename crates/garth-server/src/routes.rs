@@ -10,6 +10,7 @@ mod cursor_tree;
 mod fs;
 mod header;
 mod identity;
+mod items_page;
 mod kv;
 mod media;
 mod memories;

@@ -188,6 +188,12 @@ impl Call<'_> {
         self.key.allows(self.tree.read_scope())
     }
 
+    /// Returns a part of the answer to a write that contains stored data; `None`, which is `null`, for a key
+    /// that may not read.
+    pub(super) fn if_readable<T>(&self, part: T) -> Option<T> {
+        self.may_read().then_some(part)
+    }
+
     /// Returns a part of the answer to a write that contains stored data; `null` for a key that may not read.
     pub(super) fn stored(&self, value: Value) -> Value {
         if self.may_read() { value } else { Value::Null }
