@@ -159,3 +159,68 @@ fn line(text: &str) -> String {
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use garth_engine::model::{Ino, Timestamp, VersionId};
+    use garth_engine::path::TreePath;
+
+    use super::*;
+
+    fn prompt(parts: Vec<Part>) -> Prompt {
+        Prompt {
+            agent: "scout".to_owned(),
+            class: "main".to_owned(),
+            bootstrap: false,
+            text: "abc".to_owned(),
+            tokens: 1,
+            sha256: "s".to_owned(),
+            parts,
+            stable: Stable::default(),
+            seq: Seq(3),
+            inputs: Inputs::default(),
+            event: None,
+            replayed: None,
+            unmarked: Vec::new(),
+            pins: false,
+            resets: false,
+            read_at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn manifest_leaves_out_missing_fields() {
+        assert_eq!(
+            prompt(vec![Part::none("soul", "r")]).manifest().to_string(),
+            concat!(
+                r#"{"agent":"scout","bootstrap":false,"bytes":3,"class":"main","#,
+                r#""inputs":{"hosts":[],"runtime":{}},"parts":[{"included":false,"name":"soul","#,
+                r#""reason":"r","section":"Your Soul","tokens":0}],"seq":3,"sha256":"s","#,
+                r#""stable":{"bytes":0,"sha256":""},"tokens":1}"#
+            )
+        );
+    }
+
+    #[test]
+    fn manifest_has_event_replay_and_files() {
+        let version = VersionId { seq: Seq(1), ino: Ino(2) };
+        let (file, sha256) = (TreePath::parse("/SOUL.md").ok(), Some("f".to_owned()));
+        let part = Part { file, version: Some(version), sha256, ..Part::none("soul", "r") };
+        let (event, built_at, sha256) = ("e".to_owned(), "t".to_owned(), "s".to_owned());
+        let mut prompt = prompt(vec![part]);
+        prompt.event = Some("e".to_owned());
+        prompt.replayed = Some(Replayed { event, built_at, sha256, same: true });
+        let manifest = prompt.manifest().to_string();
+        let part = format!(
+            concat!(
+                r#"{{"file":"/SOUL.md","included":false,"name":"soul","reason":"r","#,
+                r#""section":"Your Soul","sha256":"f","tokens":0,"version":"{}"}}"#
+            ),
+            version
+        );
+        assert!(manifest.contains(&part), "{manifest}");
+        assert!(manifest.contains(r#""class":"main","event":"e","inputs":"#), "{manifest}");
+        let replayed = r#""replayed":{"built_at":"t","event":"e","same":true,"sha256":"s"},"seq":3"#;
+        assert!(manifest.contains(replayed), "{manifest}");
+    }
+}

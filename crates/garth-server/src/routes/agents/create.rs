@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_agent::workspace::{Init, Workspace, Zone};
-use garth_engine::AccountStore;
 use garth_engine::model::Author;
-use serde_json::{Value, json};
+use garth_engine::{AccountStore, TreePath};
 
+use super::answers::AgentCreated;
 use crate::errors::Refusal;
 use crate::fields::{fields, flag, string, string_of};
 use crate::routes::call::Call;
+use crate::routes::respond::Json;
 
 fields! {
     /// Creates an agent: the files of its workspace, with texts to start from, in one commit. Existing files
@@ -30,7 +31,7 @@ pub(in crate::routes) async fn create(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AgentCreated>, Refusal> {
     let agent = call.argument("agent");
     let mut options = Init::default().time_zone(Zone::named(&fields.time_zone)?);
     if let Some(owner) = fields.owner {
@@ -42,7 +43,12 @@ pub(in crate::routes) async fn create(
     let workspace = Workspace::new(&**account, agent)?.env(call.env.clone()).once(call.once.clone());
     let created = workspace.author(Author::key(&*call.key.id)).init(&options).await;
     let created = created.map_err(|error| Refusal::from(error).naming_path())?;
-    Ok(json!({
-        "ok": true, "agent": agent, "made": created.made, "kept": created.kept, "seq": created.seq,
-    }))
+    let paths = |paths: &[TreePath]| paths.iter().map(TreePath::to_string).collect();
+    Json::of(&AgentCreated {
+        ok: true,
+        agent: agent.to_owned(),
+        made: paths(&created.made),
+        kept: paths(&created.kept),
+        seq: created.seq.map(|seq| seq.0),
+    })
 }
