@@ -10,7 +10,6 @@ mod cursor_tree;
 mod fs;
 mod header;
 mod identity;
-mod items_page;
 mod kv;
 mod media;
 mod memories;

@@ -21,7 +21,6 @@ use self::answers::{
     SessionWritten,
 };
 use super::call::Call;
-use super::items_page::ItemsPage;
 use super::memories;
 use super::open::{open, reach};
 use super::respond::{Json, raw};
@@ -31,6 +30,7 @@ use crate::errors::Refusal;
 use crate::fields::{
     Kind, MAX_INTEGER, Page, array, fields, flag, integer, object, string, string_of, words,
 };
+use crate::wire::ItemsPage;
 
 /// Sessions of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
@@ -66,7 +66,7 @@ pub(super) async fn create(
         create.cwd = cwd;
     }
     let created = sessions.create(&create).await?;
-    Json::of(&SessionWritten { ok: true, session: call.if_readable(created) })
+    Json::of(&SessionWritten { ok: true, session: call.stored(created) })
 }
 
 fields! {
@@ -123,7 +123,7 @@ pub(super) async fn set(
     change.context_window = fields.context_window;
     change.budget = if fields.no_budget { Some(None) } else { fields.budget.map(Some) };
     let set = sessions.set(&fields.name, &change).await?;
-    Json::of(&SessionWritten { ok: true, session: call.if_readable(set) })
+    Json::of(&SessionWritten { ok: true, session: call.stored(set) })
 }
 
 fields! {
@@ -337,7 +337,7 @@ pub(super) async fn list(
     list.state = state(fields.state)?;
     (list.limit, list.after) = (fields.page.limit, fields.page.cursor);
     let (found, next) = sessions.list(&list).await?;
-    Json::of(&ItemsPage::of(found, next.as_deref(), &call.fields))
+    Json::of(&ItemsPage::new(found, next.as_deref(), &call.fields))
 }
 
 fields! {

@@ -19,8 +19,8 @@ use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, string, string_of};
 use crate::routes::call::Call;
 use crate::routes::control::ControlCall;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 /// Bounds of the grace period in seconds. Another process may have the account open, and looks once a minute
 /// for content that is about to be removed.
@@ -151,7 +151,7 @@ pub(in crate::routes) async fn list(
     // A page may have fewer items than accounts were read.
     let next = listed.last().filter(|_| has_more).map(|last| &*last.id);
     let active = listed.iter().filter(|account| account.state == AccountState::Active);
-    Json::of(&ItemsPage::of(active.map(AccountItem::of).collect(), next, &call.fields))
+    Json::of(&ItemsPage::new(active.map(AccountItem::of).collect(), next, &call.fields))
 }
 
 fields! {

@@ -10,8 +10,8 @@ use super::answers::{KeyCreated, KeyItem, KeyRevoked, KeyRotated};
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, object, string, string_of, strings, time};
 use crate::routes::control::{ControlCall, by_valid_key};
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 /// Longest lifetime in seconds, 200 years: later times would exceed a timestamp.
 const MAX_SPAN: i64 = 200 * 365 * 86_400;
@@ -104,7 +104,7 @@ pub(in crate::routes) async fn list(
     let next = listed.items.last().filter(|_| listed.more);
     let next = next.map(|last| format!("{}-{}", last.created.0, last.id));
     let items = listed.items.iter().map(KeyItem::of).collect();
-    Json::of(&ItemsPage::of(items, next.as_deref(), &call.fields))
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
 /// Returns the creation time and the id of a cursor.

@@ -13,8 +13,8 @@ use super::commits::batch;
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, moment, stored_path, string, string_of, words};
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Creates an overlay over a directory of the account: a copy-on-write view with changes of its own.
@@ -77,7 +77,7 @@ pub(in crate::routes) async fn list(
     let listing = StoredOverlay::list(&**account, &page).await?;
     let items = listing.items.iter().map(OverlayItem::of).collect();
     let last = listing.items.last().filter(|_| listing.more);
-    Json::of(&ItemsPage::of(items, last.map(|last| &*last.id), &call.fields))
+    Json::of(&ItemsPage::new(items, last.map(|last| &*last.id), &call.fields))
 }
 
 fields! {
@@ -99,7 +99,7 @@ pub(in crate::routes) async fn diff(
     let listing = stored.diff(&NamesPage::default().limit(fields.page.limit).after(after)).await?;
     let items = listing.items.iter().map(OverlayChange::of).collect();
     let last = listing.items.last().filter(|_| listing.more);
-    Json::of(&ItemsPage::of(items, last.map(|last| last.path.as_str()), &call.fields))
+    Json::of(&ItemsPage::new(items, last.map(|last| last.path.as_str()), &call.fields))
 }
 
 fields! {

@@ -11,8 +11,8 @@ use super::commits::batch;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, Page, fields, integer, string_of, tree_path};
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Lists the quotas of the account with their use, ordered by path.
@@ -33,7 +33,7 @@ pub(in crate::routes) async fn list(
     let page: Vec<&Quota> = rest.by_ref().take(fields.page.limit).collect();
     let items = page.iter().copied().map(QuotaItem::of).collect();
     let last = page.last().filter(|_| rest.peek().is_some());
-    Json::of(&ItemsPage::of(items, last.map(|last| last.path.as_str()), &call.fields))
+    Json::of(&ItemsPage::new(items, last.map(|last| last.path.as_str()), &call.fields))
 }
 
 fields! {

@@ -11,8 +11,8 @@ use super::commits::batch;
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string, string_of};
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Creates a snapshot of the account: a name for its present state.
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn list(
     let own: Vec<&Snapshot> = listing.items.iter().take_while(|snapshot| snapshot.owner.is_none()).collect();
     let items = own.iter().copied().map(SnapshotItem::of).collect();
     let last = own.last().filter(|_| listing.more && own.len() == listing.items.len());
-    Json::of(&ItemsPage::of(items, last.map(|last| &*last.name), &call.fields))
+    Json::of(&ItemsPage::new(items, last.map(|last| &*last.name), &call.fields))
 }
 
 fields! {

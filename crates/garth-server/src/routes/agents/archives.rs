@@ -12,9 +12,9 @@ use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, Page, fields, flag, integer, string_of};
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
 use crate::routes::sessions::transcripts::FORMATS;
+use crate::wire::ItemsPage;
 
 /// Limit on the archives of a page.
 const MAX_ARCHIVES: usize = 1000;
@@ -57,7 +57,7 @@ pub(in crate::routes) async fn reset(
         reset: true,
         archive: done.archive.map(|path| path.to_string()),
         messages: done.messages,
-        next: call.if_readable(Box::new(done.next)),
+        next: call.stored(Box::new(done.next)),
         memory,
         job,
         seq: done.seq.0,
@@ -77,7 +77,7 @@ pub(in crate::routes) async fn list(
     fields: ListFields<'_>,
 ) -> Result<Json<ItemsPage<Archive>>, Refusal> {
     let (found, next) = workspace.archives(fields.page.cursor.as_deref(), fields.page.limit).await?;
-    Json::of(&ItemsPage::of(found, next.as_deref(), &call.fields))
+    Json::of(&ItemsPage::new(found, next.as_deref(), &call.fields))
 }
 
 fields! {

@@ -8,8 +8,8 @@ use super::answers::{DailyAdded, DailyItem, DailyMemory, DailyPart};
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string, string_of};
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Adds a text to the memory of a day.
@@ -70,7 +70,7 @@ pub(in crate::routes) async fn list(
         workspace.list_daily(day(fields.page.cursor.map(Cow::Owned))?, fields.page.limit).await?;
     let items = days.iter().map(|day| DailyItem { day: day.day.to_string(), bytes: day.bytes }).collect();
     let next = next.map(|next| next.to_string());
-    Json::of(&ItemsPage::of(items, next.as_deref(), &call.fields))
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
 fn day(text: Option<Cow<'_, str>>) -> Result<Option<Day>, Refusal> {

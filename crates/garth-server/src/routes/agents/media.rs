@@ -7,10 +7,10 @@ use garth_agent::media::{MAX_LISTED, MediaKey};
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string_of};
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::media::answers::{MediaCopied, MediaDeleted, MediaItem};
 use crate::routes::open::Opened;
 use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 /// Media of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
@@ -33,7 +33,7 @@ pub(in crate::routes) async fn list(
     let session = opened.sessions()?.by_media_key(&fields.session_key).await?;
     let (found, next) = opened.media()?.list(&session.meta.id, page.cursor.as_deref(), page.limit).await?;
     let items = found.iter().map(MediaItem::of).collect();
-    Json::of(&ItemsPage::of(items, next.as_deref(), &call.fields))
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
 fields! {
@@ -70,5 +70,5 @@ pub(in crate::routes) async fn copy(
 ) -> Result<Json<MediaCopied>, Refusal> {
     let stored = opened.sessions()?.copy_media(&fields.name, &fields.key.parse()?).await?;
     let key = stored.key.to_string();
-    Json::of(&MediaCopied { ok: true, key, media: call.if_readable(MediaItem::of(&stored)) })
+    Json::of(&MediaCopied { ok: true, key, media: call.stored(MediaItem::of(&stored)) })
 }

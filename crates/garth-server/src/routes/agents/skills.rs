@@ -154,7 +154,7 @@ pub(in crate::routes) async fn install(
         ok: true,
         path: done.path.to_string(),
         written: done.written,
-        same: call.if_readable(done.same),
+        same: call.stored(done.same),
         flaws: done.flaws,
         seq: done.seq.map(|seq| seq.0),
     })

@@ -205,7 +205,9 @@ mod tests {
     use garth_engine::model::{Ino, Seq, VersionId};
 
     use super::*;
+    use crate::fields::Fields;
     use crate::routes::respond::{raw, text};
+    use crate::wire::ItemsPage;
 
     /// Session as the answers contain it.
     const SESSION: &str = concat!(
@@ -231,6 +233,16 @@ mod tests {
         let current = |session, created| text(&CurrentSession { session, created });
         assert_eq!(current(Some(session()), true), format!(r#"{{"created":true,"session":{SESSION}}}"#));
         assert_eq!(current(None, false), r#"{"created":false,"session":null}"#);
+    }
+
+    #[test]
+    fn last_page_names_no_cursor() {
+        let request = Fields::parse(("/v1/sessions/list", &[]), b"{}", &[]).unwrap();
+        let page = |next| text(&ItemsPage::new(vec![session()], next, &request));
+        assert_eq!(page(None), format!(r#"{{"items":[{SESSION}]}}"#));
+        let cursor = request.cursor_of("work");
+        let first = format!(r#"{{"has_more":true,"items":[{SESSION}],"next_cursor":"{cursor}"}}"#);
+        assert_eq!(page(Some("work")), first);
     }
 
     #[test]

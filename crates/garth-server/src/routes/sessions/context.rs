@@ -26,8 +26,8 @@ use crate::fields::{
     Kind, MAX_INTEGER, array, fields, flag, integer, moment, object, string, string_of, strings, words,
 };
 use crate::routes::call::Call;
-use crate::routes::items_page::ItemsPage;
 use crate::routes::respond::{Json, raw};
+use crate::wire::ItemsPage;
 
 /// Limit on the artifacts of a result.
 const MAX_ARTIFACTS: usize = 100;
@@ -436,7 +436,7 @@ pub(in crate::routes) async fn set_child(
     }
     change.media = fields.media.iter().map(|key| key.parse()).collect::<Result<_, _>>()?;
     let set = sessions.set_child(&fields.name, &fields.id, &change).await?;
-    Json::of(&ChildChanged { ok: true, child: call.if_readable(set) })
+    Json::of(&ChildChanged { ok: true, child: call.stored(set) })
 }
 
 fields! {
@@ -488,5 +488,5 @@ pub(in crate::routes) async fn wrote(
     let (files, next) = sessions.wrote(&fields.name, since).await?;
     let items = files.iter().map(WrittenFile::of).collect();
     let next = next.map(|next| format!("{}-{}", next.seq.0, next.changes));
-    Json::of(&ItemsPage::of(items, next.as_deref(), &call.fields))
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
