@@ -332,7 +332,7 @@ macro_rules! control_routes {
 /// Routes of calls on the control data.
 static CONTROL: &[Route] = control_routes! {
     Write "/v1/admin/keys/create" (keys::create, keys::CreateFields) -> admin::answers::KeyCreated;
-    Read  "/v1/admin/keys/list" (keys::list, keys::ListFields) -> wire::ItemsPage<admin::answers::KeyItem>;
+    Read  "/v1/admin/keys/list" (keys::list, keys::ListFields) -> wire::ItemsPage<admin::answers::ApiKeyItem>;
     Write "/v1/admin/keys/rotate" (keys::rotate, keys::RotateFields) -> admin::answers::KeyRotated;
     Write "/v1/admin/keys/revoke" (keys::revoke, keys::RevokeFields) -> admin::answers::KeyRevoked;
     Write "/v1/admin/accounts/create" (accounts::create, accounts::CreateFields)

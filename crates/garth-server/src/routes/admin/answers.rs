@@ -17,7 +17,7 @@ const MAX_CONFLICTS: usize = 100;
 /// API key, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct KeyItem {
+pub(crate) struct ApiKeyItem {
     /// Id of the key: 16 hexadecimal digits.
     id: String,
     /// Account that the key opens; `null` for a key of the data folder.
@@ -29,10 +29,13 @@ pub(crate) struct KeyItem {
     /// Names and limits of the calls of the key; `null` for a free key.
     binding: Option<Binding>,
     /// Time of creation; RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
     /// Time from which the key is rejected; RFC 3339. `null` if the key does not expire.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: Option<String>,
     /// Time of revocation; RFC 3339. `null` if the key is not revoked.
+    #[schemars(extend("format" = "date-time"))]
     revoked_at: Option<String>,
     /// Id of the key that created this key; `null` if the command line or a program did.
     maker: Option<String>,
@@ -41,7 +44,7 @@ pub(crate) struct KeyItem {
     damaged: bool,
 }
 
-impl KeyItem {
+impl ApiKeyItem {
     /// Returns the answer for a key.
     pub(super) fn of(key: &ApiKey) -> Self {
         Self {
@@ -67,7 +70,7 @@ pub(crate) struct KeyCreated {
     /// Always true.
     pub(super) ok: bool,
     /// The key.
-    pub(super) key: KeyItem,
+    pub(super) key: ApiKeyItem,
     /// The complete key, to be sent in `Authorization`. No other answer contains it.
     pub(super) secret: String,
 }
@@ -80,11 +83,11 @@ pub(crate) struct KeyRotated {
     /// Always true.
     pub(super) ok: bool,
     /// The new key.
-    pub(super) key: KeyItem,
+    pub(super) key: ApiKeyItem,
     /// The complete new key, to be sent in `Authorization`. No other answer contains it.
     pub(super) secret: String,
     /// The old key. It stays valid until `expires_at`, or is revoked.
-    pub(super) old: KeyItem,
+    pub(super) old: ApiKeyItem,
 }
 
 /// API key that was revoked.
@@ -94,7 +97,7 @@ pub(crate) struct KeyRevoked {
     /// Always true.
     pub(super) ok: bool,
     /// The key.
-    pub(super) key: KeyItem,
+    pub(super) key: ApiKeyItem,
 }
 
 /// Account.
@@ -104,6 +107,7 @@ pub(crate) struct AccountItem {
     /// Name of the account.
     account: String,
     /// Time of creation; RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
 }
 
@@ -371,7 +375,7 @@ pub(crate) struct CommitFields {
     #[schemars(with = "u64")]
     seq: Option<u64>,
     /// Time of the commit; RFC 3339.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     time: Option<String>,
 }
 
@@ -433,6 +437,7 @@ pub(crate) struct OverlayApplied {
     /// Sequence number of the commit; `null` if the overlay was empty.
     seq: Option<u64>,
     /// Time of the commit; RFC 3339. `null` if the overlay was empty.
+    #[schemars(extend("format" = "date-time"))]
     time: Option<String>,
     /// Number of paths of the account that were changed. A removed directory counts once.
     changed: u64,
@@ -488,6 +493,7 @@ pub(crate) struct SnapshotItem {
     /// Sequence number of the commit that created the snapshot, whose state it names.
     seq: u64,
     /// Time of that commit; RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     time: String,
 }
 
@@ -543,10 +549,10 @@ mod tests {
         Some(text.to_owned())
     }
 
-    fn key() -> KeyItem {
+    fn key() -> ApiKeyItem {
         let mut binding = Binding::default();
         (binding.agent, binding.read_only) = (some("scout"), true);
-        KeyItem {
+        ApiKeyItem {
             id: "0".to_owned(),
             account: some("acme"),
             label: "l".to_owned(),
@@ -560,10 +566,10 @@ mod tests {
         }
     }
 
-    fn bare_key() -> KeyItem {
+    fn bare_key() -> ApiKeyItem {
         let (account, label, scopes, binding) = (None, String::new(), Vec::new(), None);
         let (expires_at, revoked_at, maker, damaged) = (None, None, None, false);
-        KeyItem { account, label, scopes, binding, expires_at, revoked_at, maker, damaged, ..key() }
+        ApiKeyItem { account, label, scopes, binding, expires_at, revoked_at, maker, damaged, ..key() }
     }
 
     fn lower(as_of: Option<Seq>) -> LowerLayer {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use garth_engine::home::{Binding, KeysPage, NewKey, Rotation, Scope};
 use garth_engine::model::{Timestamp, parse_age};
 
-use super::answers::{KeyCreated, KeyItem, KeyRevoked, KeyRotated};
+use super::answers::{ApiKeyItem, KeyCreated, KeyRevoked, KeyRotated};
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, object, string, string_of, strings, time};
 use crate::routes::control::{ControlCall, by_valid_key};
@@ -62,7 +62,7 @@ pub(in crate::routes) async fn create(
     }
     (new.maker, new.origin) = (Some(call.key().id.clone()), call.origin());
     let (key, secret) = by_valid_key(call.home.issue_key(new).await)?;
-    Json::of(&KeyCreated { ok: true, key: KeyItem::of(&key), secret: secret.reveal().to_owned() })
+    Json::of(&KeyCreated { ok: true, key: ApiKeyItem::of(&key), secret: secret.reveal().to_owned() })
 }
 
 /// Returns the time of expiry that a request names.
@@ -95,7 +95,7 @@ fields! {
 pub(in crate::routes) async fn list(
     call: &ControlCall<'_>,
     fields: ListFields<'_>,
-) -> Result<Json<ItemsPage<KeyItem>>, Refusal> {
+) -> Result<Json<ItemsPage<ApiKeyItem>>, Refusal> {
     let owner = call.owner(fields.account.as_deref())?;
     let first = if fields.revoked { KeysPage::with_revoked() } else { KeysPage::default() };
     let mut page = first.limit(fields.page.limit);
@@ -103,7 +103,7 @@ pub(in crate::routes) async fn list(
     let listed = call.home.keys(&owner, &page).await?;
     let next = listed.items.last().filter(|_| listed.more);
     let next = next.map(|last| format!("{}-{}", last.created.0, last.id));
-    let items = listed.items.iter().map(KeyItem::of).collect();
+    let items = listed.items.iter().map(ApiKeyItem::of).collect();
     Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
@@ -134,7 +134,7 @@ pub(in crate::routes) async fn rotate(
     let mut rotation = Rotation::new(Duration::from_secs(fields.grace_seconds));
     (rotation.maker, rotation.origin) = (Some(call.key().id.clone()), call.origin());
     let done = by_valid_key(call.home.rotate_key(&owner, checked(&fields.id)?, rotation).await)?;
-    let (key, old) = (KeyItem::of(&done.key), KeyItem::of(&done.old));
+    let (key, old) = (ApiKeyItem::of(&done.key), ApiKeyItem::of(&done.old));
     Json::of(&KeyRotated { ok: true, key, secret: done.secret.reveal().to_owned(), old })
 }
 
@@ -154,7 +154,7 @@ pub(in crate::routes) async fn revoke(
 ) -> Result<Json<KeyRevoked>, Refusal> {
     let owner = call.owner(fields.account.as_deref())?;
     let key = call.home.revoke_key(&owner, checked(&fields.id)?).await?;
-    Json::of(&KeyRevoked { ok: true, key: KeyItem::of(&key) })
+    Json::of(&KeyRevoked { ok: true, key: ApiKeyItem::of(&key) })
 }
 
 /// Refuses a complete key in place of its id: there is none of that id.
