@@ -137,7 +137,10 @@ impl Usage {
 
 /// Contents of `meta.json`, in the order in which the fields are written. Unknown fields follow them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "SessionMeta")]
+#[schemars(
+    rename = "SessionMeta",
+    description = "Metadata of a session. Fields that other programs stored are included."
+)]
 pub struct Meta {
     /// UUID. It stays when the directory is moved.
     pub id: String,
