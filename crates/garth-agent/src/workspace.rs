@@ -33,7 +33,9 @@ pub use self::heartbeat::says_anything;
 pub use self::jobs::{Extraction, Jobs, next_job, run_jobs};
 pub use self::paths::PathsOf;
 pub use self::prompt::texts;
-pub use self::prompt::{Changed, Difference, Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
+pub use self::prompt::{
+    Changed, Difference, Inputs, Part, Prompt, PromptManifest, PromptOptions, Replayed, Stable,
+};
 pub use self::prompt_cache::PromptCache;
 pub use self::remove::RemovedSession;
 pub use self::reset::{Reset, ResetOutcome};

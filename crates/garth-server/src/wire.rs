@@ -536,6 +536,13 @@ impl<T> ItemsPage<T> {
         let items = page.items.iter().map(item).collect();
         Self { items, has_more: next.as_ref().map(|_| true), next_cursor: next }
     }
+
+    /// Returns a page of the answer to a request. `next` is the position of the next page; the last page has
+    /// none.
+    pub(crate) fn new(items: Vec<T>, next: Option<&str>, request: &Fields<'_>) -> Self {
+        let next_cursor = next.map(|next| request.cursor_of(next));
+        Self { items, has_more: next_cursor.as_ref().map(|_| true), next_cursor }
+    }
 }
 
 /// Returns the cursor of the page after another one, if there is one.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::roots::Roots;
@@ -74,14 +75,15 @@ impl Outcome for Collection {
     }
 }
 
-/// A removed file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Removed file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CollectedFile", deny_unknown_fields)]
 pub struct Collected {
-    /// Its name in the session.
+    /// Name of the file in the session.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Reason of its removal.
+    /// Reason of the removal, a text for people.
     pub reason: Cow<'static, str>,
 }
 

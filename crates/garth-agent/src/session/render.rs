@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -22,16 +23,17 @@ const REPEATED: usize = 4 << 10;
 /// Tokens of an image: an estimate, since each provider has a formula of its own.
 pub const IMAGE_TOKENS: u64 = 1600;
 
-/// A result of which only head and tail are shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Result of a tool of which only head and tail are shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PackCut", deny_unknown_fields)]
 pub struct Cut {
     /// Line of the message.
     pub line: u64,
     /// Id of the swap entry that leads to the complete result.
     pub swap: String,
-    /// Bytes shown of its start.
+    /// Bytes of the start that are shown.
     pub head: u64,
-    /// Bytes shown of its end.
+    /// Bytes of the end that are shown.
     pub tail: u64,
 }
 

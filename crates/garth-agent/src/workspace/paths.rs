@@ -1,5 +1,6 @@
 //! Paths in prompts and lists of skills: those of the account, or of the tree that an agent sees.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::reading::Reading;
@@ -7,13 +8,14 @@ use crate::identity::places::{OF_AGENT, OF_USER, SKILLS_OF_ACCOUNT};
 use garth_engine::path::TreePath;
 
 /// Tree whose paths a prompt contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "PromptPaths")]
 pub enum PathsOf {
-    /// Account, for agents that work at its root.
+    /// Tree of the account, for agents that work at its root.
     #[default]
     Account,
-    /// The [tree of an agent](crate::AgentTree): `/.agent`, `/.user`, `/ctx/skills`.
+    /// Tree of an agent in a chat: `/.agent`, `/.user`, `/ctx/skills`.
     Chat,
 }
 

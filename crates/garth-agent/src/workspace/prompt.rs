@@ -15,6 +15,7 @@ pub mod texts;
 pub use self::diff::{Changed, Difference};
 use self::files::Files;
 pub use self::inputs::{Inputs, PromptOptions};
+pub use self::output::PromptManifest;
 pub use self::parts::{Part, Prompt, Replayed, Stable};
 pub(super) use self::record::PINNED_SINCE;
 use super::daily;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::archive::{AUDIENCE, CLASS, ENDING, Unpacked, part_of};
 use super::handle::Workspace;
@@ -25,12 +27,14 @@ const MAX_LINES: usize = 10_000;
 pub const MAX_ARCHIVES: usize = 1000;
 
 /// Archive of a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "SessionArchive", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Archive {
-    /// Id of the session.
+    /// Id of the session, a UUID.
     pub session_id: String,
     /// Path of the archive.
+    #[schemars(with = "String")]
     pub path: TreePath,
     /// Compressed size in bytes.
     pub size: u64,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -172,7 +173,8 @@ pub struct SetRuleResult {
 pub const MAX_VIOLATIONS: usize = 100;
 
 /// Report of a garbage collection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StorageCollected", deny_unknown_fields)]
 pub struct Collected {
     /// Expired entries whose removal is now in the version log.
     pub expired: u64,
@@ -200,7 +202,8 @@ pub struct Collected {
 
 /// Report of a dry run of a garbage collection. A run removes at least this much: it also merges small
 /// extents, and removes chunks that merging and unnamed files release.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StorageCollectable", deny_unknown_fields)]
 pub struct Collectable {
     /// Expired entries whose removal is not yet in the version log.
     pub expired: u64,
@@ -216,14 +219,16 @@ pub struct Collectable {
     pub packs: u64,
     /// Bytes of pack files that are given back to the disk, where the filesystem can give back ranges.
     pub freed: u64,
-    /// Files that wait for the grace, as in [`Collected`].
+    /// Files that wait for the grace: pack files that are empty or have such ranges, and unnamed files that
+    /// were written to.
     pub waiting: u64,
     /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
 }
 
 /// Report of a check.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StorageCheck", deny_unknown_fields)]
 pub struct Fsck {
     /// Names checked.
     pub names: u64,
@@ -250,7 +255,8 @@ pub struct Backup {
 }
 
 /// One instance of damage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StorageFinding", deny_unknown_fields)]
 pub struct Finding {
     /// Broken invariant: `database`, `head`, `name`, `link_count`, `attribute`, `content`, `missing_content`,
     /// `orphan_content`, `references`, `extent`, `expiry`, `log`, `index` or `quota`.

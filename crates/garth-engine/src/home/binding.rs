@@ -1,6 +1,7 @@
 //! Binding of a key: the names and limits that each of its calls has. The names are plain text here, as in
 //! [`Author`](crate::model::Author): the engine knows no agents.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -23,32 +24,34 @@ const MAX_BINDING: usize = 4 << 10;
 /// assert!(!binding.is_free());
 /// assert_eq!(binding.digest().len(), 32);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[schemars(rename = "KeyBinding", description = "Names and limits that each call of a key has.")]
 pub struct Binding {
-    /// Agent.
+    /// Agent. Missing if any is permitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// User who speaks.
+    /// User. Missing if any is permitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Session key, which decides the audience.
+    /// Session key, which decides the audience. Missing if any is permitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Chat whose files are at `/`.
+    /// Chat whose files are at `/`. Missing if any is permitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat: Option<String>,
-    /// Least restricted class of the session.
+    /// Least restricted class of the session: `main`, `dm` or `group`. Missing if any is permitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Only visible session.
+    /// Only visible session. Missing if all are visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Only visible subtree, as a path of the tree that the names open.
+    /// Only visible subtree, as a path of the tree that the names open. Missing for the complete tree.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub prefix: Option<TreePath>,
-    /// True if the key changes nothing, whatever its scopes.
+    /// True if the key changes nothing, whatever its scopes. Missing otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }

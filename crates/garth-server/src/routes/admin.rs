@@ -2,6 +2,7 @@
 //! storage.
 
 pub(super) mod accounts;
+pub(super) mod answers;
 mod commits;
 pub(super) mod keys;
 pub(super) mod overlays;

@@ -11,7 +11,6 @@ use garth_agent::workspace::PromptCache;
 use garth_engine::home::ApiKey;
 use garth_engine::model::{Idempotency, KeySpace, Moment};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt as _};
-use serde_json::Value;
 
 use super::identity::Caller;
 use super::retry::Retry;
@@ -188,9 +187,10 @@ impl Call<'_> {
         self.key.allows(self.tree.read_scope())
     }
 
-    /// Returns a part of the answer to a write that contains stored data; `null` for a key that may not read.
-    pub(super) fn stored(&self, value: Value) -> Value {
-        if self.may_read() { value } else { Value::Null }
+    /// Returns a part of the answer to a write that contains stored data; `None`, which is `null` in JSON, for
+    /// a key that may not read.
+    pub(super) fn stored<T>(&self, part: T) -> Option<T> {
+        self.may_read().then_some(part)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Media over HTTP: uploads that are stored while they arrive, and downloads, complete or of one range, that
 //! are read while they are sent.
 
+pub(super) mod answers;
+
 use std::borrow::Cow;
 
 use axum::body::Body;
@@ -9,16 +11,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use garth_agent::media::{MAX_MEDIA, MediaKey, NewMedia, Stored};
+use garth_agent::media::{MAX_MEDIA, MediaKey, NewMedia};
 use garth_engine::ErrorKind;
 use garth_engine::model::ByteRange;
-use serde_json::{Value, json};
 
+use self::answers::{MediaItem, MediaStored};
 use super::call::Call;
 use super::header::Header;
 use super::open::reach;
 use super::range::{Part, part};
-use super::respond::confine;
+use super::respond::{IntoBody as _, Json, confine};
 use super::retry::RETRY_HEADER;
 use super::transfer::{incoming, outgoing};
 use super::tree::Tree;
@@ -84,7 +86,7 @@ pub(super) async fn put(
         ErrorKind::TooLarge => too_large(),
         _ => error.into(),
     })?;
-    Ok(Bytes::from(json!({"ok": true, "media": item(&stored)}).to_string()))
+    Ok(Json::of(&MediaStored { ok: true, media: MediaItem::of(&stored) })?.into_body())
 }
 
 fields! {
@@ -131,20 +133,6 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     Ok(response)
 }
 
-/// Returns a media file as JSON.
-pub(super) fn item(stored: &Stored) -> Value {
-    let attributes = &stored.entry.attributes;
-    // Internal metadata of garth.
-    let metadata: serde_json::Map<String, Value> = attributes
-        .metadata
-        .iter()
-        .filter(|(name, _)| !name.starts_with("garth."))
-        .map(|(name, value)| (name.clone(), json!(value)))
-        .collect();
-    json!({
-        "key": stored.key.to_string(), "path": stored.path.as_str(), "size": stored.entry.size,
-        "content_type": attributes.content_type, "metadata": metadata,
-    })
 }
 
 fn too_large() -> Refusal {

@@ -1,5 +1,7 @@
 //! Responses that all routes share: JSON bodies, and refusals of requests whose body was not read.
 
+use std::marker::PhantomData;
+
 use axum::extract::Request;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue};
@@ -48,6 +50,46 @@ impl IntoBody for Box<RawValue> {
 pub(super) struct HealthAnswer {
     /// `true`.
     pub(super) ok: bool,
+}
+
+/// Answer of a handler in the JSON of the type `T`, which describes it. The names of each object are sorted.
+pub(super) struct Json<T> {
+    value: Value,
+    _described: PhantomData<fn() -> T>,
+}
+
+impl<T> Json<T> {
+    /// Serializes an answer.
+    pub(super) fn of(answer: &T) -> Result<Self, Refusal>
+    where
+        T: Serialize,
+    {
+        serde_json::to_value(answer)
+            .map(Self::recorded)
+            .map_err(|error| Refusal::internal().because(format!("an answer has no JSON form: {error}")))
+    }
+
+    /// Returns an answer that was recorded for a repeat of its request.
+    pub(super) const fn recorded(value: Value) -> Self {
+        Self { value, _described: PhantomData }
+    }
+
+    /// Returns the answer in the form that is recorded for a repeat of its request.
+    pub(super) fn into_value(self) -> Value {
+        self.value
+    }
+}
+
+impl<T> IntoBody for Json<T> {
+    fn into_body(self) -> Bytes {
+        self.value.into_body()
+    }
+}
+
+/// Returns the text of an answer.
+#[cfg(test)]
+pub(super) fn text<T: Serialize>(answer: &T) -> String {
+    Json::of(answer).unwrap().into_value().to_string()
 }
 
 /// Serializes an answer and keeps its values to the last digit.

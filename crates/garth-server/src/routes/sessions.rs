@@ -1,5 +1,6 @@
 //! Calls on sessions.
 
+pub(super) mod answers;
 pub(super) mod context;
 pub(super) mod transcripts;
 
@@ -12,20 +13,24 @@ use garth_agent::session::{
     SessionKey, Sessions, Source, State, Usage,
 };
 use garth_agent::workspace::Reset;
-use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use self::answers::{
+    CurrentSession, LinesAppended, LinesPage, LinesRetracted, ResolvedSource, SessionAnswer, SessionLine,
+    SessionWritten,
+};
 use super::call::Call;
 use super::memories;
 use super::open::{open, reach};
-use super::respond::raw;
+use super::respond::{Json, raw};
 use super::tree::Tree;
 use crate::compaction::Of;
 use crate::errors::Refusal;
 use crate::fields::{
     Kind, MAX_INTEGER, Page, array, fields, flag, integer, object, string, string_of, words,
 };
+use crate::wire::ItemsPage;
 
 /// Sessions of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
@@ -52,7 +57,7 @@ pub(super) async fn create(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SessionWritten>, Refusal> {
     let mut create = Create::new(&*fields.name);
     create.title = owned(fields.title);
     create.model = owned(fields.model);
@@ -61,7 +66,7 @@ pub(super) async fn create(
         create.cwd = cwd;
     }
     let created = sessions.create(&create).await?;
-    Ok(json!({"ok": true, "session": call.stored(item(&created))}))
+    Json::of(&SessionWritten { ok: true, session: call.stored(created) })
 }
 
 fields! {
@@ -76,8 +81,8 @@ pub(super) async fn get(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: GetFields<'_>,
-) -> Result<Value, Refusal> {
-    Ok(json!({"session": item(&sessions.get(&fields.name).await?)}))
+) -> Result<Json<SessionAnswer>, Refusal> {
+    Json::of(&SessionAnswer { session: sessions.get(&fields.name).await? })
 }
 
 fields! {
@@ -106,7 +111,7 @@ pub(super) async fn set(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: SetFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SessionWritten>, Refusal> {
     if fields.no_budget && fields.budget.is_some() {
         return Err(Refusal::validation(
             "\"no_budget\" removes the \"budget\" that is sent with it: send one",
@@ -118,7 +123,7 @@ pub(super) async fn set(
     change.context_window = fields.context_window;
     change.budget = if fields.no_budget { Some(None) } else { fields.budget.map(Some) };
     let set = sessions.set(&fields.name, &change).await?;
-    Ok(json!({"ok": true, "session": call.stored(item(&set))}))
+    Json::of(&SessionWritten { ok: true, session: call.stored(set) })
 }
 
 fields! {
@@ -145,7 +150,7 @@ pub(super) async fn append(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: AppendFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<LinesAppended>, Refusal> {
     let (messages, events) = (drafts("messages", &fields.messages)?, drafts("events", &fields.events)?);
     let mut append = Append::messages(messages).and_events(events);
     (append.run, append.after) = (owned(fields.run), owned(fields.after));
@@ -163,7 +168,7 @@ pub(super) async fn append(
     }
     let lines = done.lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
     let (messages, events, seq) = (done.messages, done.events, done.seq.map(|seq| seq.0));
-    Ok(json!({"ok": true, "messages": messages, "events": events, "lines": lines, "seq": seq}))
+    Json::of(&LinesAppended { ok: true, messages, events, lines, seq })
 }
 
 /// Parses the objects of an array and keeps each as it was sent, to the last digit.
@@ -191,11 +196,11 @@ pub(super) async fn retract(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: RetractFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<LinesRetracted>, Refusal> {
     let source: Source = fields.source.parse()?;
     let done = sessions.retract(&fields.name, &source, fields.reason.as_deref()).await?;
     let lines = [*done.lines.start(), *done.lines.end()];
-    Ok(json!({"ok": true, "lines": lines, "events": done.events, "seq": done.seq.0}))
+    Json::of(&LinesRetracted { ok: true, lines, events: done.events, seq: done.seq.0 })
 }
 
 fields! {
@@ -212,9 +217,9 @@ pub(super) async fn resolve(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: ResolveFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ResolvedSource>, Refusal> {
     let source: Source = fields.source.parse()?;
-    Ok(resolved(&sessions.resolve(&fields.name, &source).await?))
+    Json::of(&ResolvedSource::of(&sessions.resolve(&fields.name, &source).await?))
 }
 
 fields! {
@@ -266,7 +271,7 @@ pub(super) async fn current(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: CurrentFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<CurrentSession>, Refusal> {
     let key = call.caller.key.clone().ok_or_else(|| Refusal::validation("\"key\" is missing"))?;
     if !fields.create {
         let of_new = fields.name.is_some() || fields.title.is_some() || fields.model.is_some();
@@ -274,8 +279,8 @@ pub(super) async fn current(
             let message = "fields of a new session require \"create\": true";
             return Err(Refusal::validation(message));
         }
-        let current = sessions.current(&key).await?;
-        return Ok(json!({"session": current.as_ref().map(item), "created": false}));
+        let session = sessions.current(&key).await?;
+        return Json::of(&CurrentSession { session, created: false });
     }
     // Without a name, the session is named by a UUID.
     let mut create = Create::new(fields.name.as_deref().unwrap_or_default());
@@ -285,7 +290,7 @@ pub(super) async fn current(
         create.cwd = cwd;
     }
     let (session, created) = current_or_new(sessions, &key, &create, call).await?;
-    Ok(json!({"session": item(&session), "created": created}))
+    Json::of(&CurrentSession { session: Some(session), created })
 }
 
 /// Returns the current session of a key, and true if the call created it. A session that is due by the
@@ -303,13 +308,6 @@ async fn current_or_new(
     Ok(match current {
         Some(current) => (current.session, current.created),
         None => sessions.by_key(key, create).await?,
-    })
-}
-
-pub(super) fn item(session: &Listed) -> Value {
-    json!({
-        "name": session.name, "state": session.state, "cwd": session.cwd, "created_at": session.created_at,
-        "updated_at": session.updated_at, "meta": session.meta,
     })
 }
 
@@ -334,13 +332,12 @@ pub(super) async fn list(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<Listed>>, Refusal> {
     let mut list = List::default();
     list.state = state(fields.state)?;
     (list.limit, list.after) = (fields.page.limit, fields.page.cursor);
     let (found, next) = sessions.list(&list).await?;
-    let items: Vec<Value> = found.iter().map(item).collect();
-    Ok(call.fields.page(items, next.as_deref()))
+    Json::of(&ItemsPage::new(found, next.as_deref(), &call.fields))
 }
 
 fields! {
@@ -362,7 +359,8 @@ pub(super) async fn lines(
 ) -> Result<Box<RawValue>, Refusal> {
     // Without messages, the default source leads nowhere.
     if fields.source.is_none() && sessions.end(&fields.name, Log::Messages).await?.lines == 0 {
-        return raw(&json!({"log": "messages", "items": []}));
+        let log = Log::Messages.name();
+        return raw(&LinesPage { log, items: Vec::new(), has_more: false, next_source: None });
     }
     let source: Source = fields.source.as_deref().unwrap_or("tail:100").parse()?;
     let Resolved::Lines { session, log, lines, .. } = sessions.resolve(&fields.name, &source).await? else {
@@ -379,37 +377,6 @@ pub(super) async fn lines(
     let next_source = page.next.map(|next| format!("{session}#{}:{next}-{}", log.name(), select.lines.end()));
     let shown = |line: &'_ Line| (line.number, serde_json::from_str::<Box<RawValue>>(&line.text));
     let items = page.items.iter().map(shown);
-    let items = items.filter_map(|(line, value)| Some(ShownLine { line, value: value.ok()? })).collect();
+    let items = items.filter_map(|(line, value)| Some(SessionLine { line, value: value.ok()? })).collect();
     raw(&LinesPage { log: log.name(), items, has_more: next_source.is_some(), next_source })
-}
-
-/// Page of lines. Each line is passed on as stored, to the last digit.
-#[derive(Serialize)]
-struct LinesPage {
-    log: &'static str,
-    items: Vec<ShownLine>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    has_more: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_source: Option<String>,
-}
-
-#[derive(Serialize)]
-struct ShownLine {
-    line: u64,
-    value: Box<RawValue>,
-}
-
-fn resolved(found: &Resolved) -> Value {
-    let fixed = found.fixed();
-    match found {
-        Resolved::Lines { session, log, lines, bytes, .. } => json!({
-            "source": fixed, "session": session, "log": log.name(), "lines": [lines.start(), lines.end()],
-            "bytes": [bytes.start, bytes.end],
-        }),
-        Resolved::File { shown: path, version, size, .. } => json!({
-            "source": fixed, "path": path.as_str(), "version_id": version.to_string(), "size": size,
-        }),
-        _ => json!({"source": fixed}),
-    }
 }

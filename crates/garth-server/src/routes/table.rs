@@ -3,11 +3,13 @@
 //! OpenAPI are generated from it.
 
 use garth_agent::files::DuTotal;
+use garth_agent::session::{Difference as PackDifference, Listed as Session};
+use garth_agent::workspace::{Archive as SessionArchive, Listing as SkillListing};
 use garth_engine::TreePath;
 use garth_engine::home::Scope;
 use garth_engine::model::{FindItem, Head, Item, Snapshot, Version, WalkItem};
 
-use super::admin::{accounts, keys, overlays, quotas, rules, snapshots};
+use super::admin::{self, accounts, keys, overlays, quotas, rules, snapshots};
 use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
@@ -127,57 +129,107 @@ static CALLS: &[Route] = routes! {
     Change "/v1/memories/delete" MemoryWrite, Short Memories(memories::delete, memories::DeleteFields)
         -> memories::DeleteAnswer;
 
-    Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields);
-    Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields);
-    Read  "/v1/sessions/list" MemoryRead, Long Sessions(sessions::list, sessions::ListFields);
-    Write "/v1/sessions/current" MemoryWrite MemoryRead, Short Sessions(sessions::current, sessions::CurrentFields) if create;
-    Change "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
-    Change "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
-    Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
-    Change "/v1/sessions/retract" MemoryWrite, Short Sessions(sessions::retract, sessions::RetractFields);
-    Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields);
-    Write "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields) if create;
-    Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields);
-    Change "/v1/context/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
-    Read  "/v1/context/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
-    Change "/v1/context/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
-    Change "/v1/context/compact" MemoryWrite, Model Sessions(context::compact, context::CompactFields);
-    Change "/v1/context/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
-    Read  "/v1/context/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
-    Read  "/v1/context/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
-    Change "/v1/context/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
-    Change "/v1/context/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
-    Read  "/v1/context/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
-    Read  "/v1/context/swap-show" MemoryRead, Long Sessions(context::swap_show, context::SwapShowFields);
-    Change "/v1/context/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
-    Change "/v1/context/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
-    Read  "/v1/context/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);
-    Change "/v1/context/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
-    Change "/v1/context/gc" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields);
-    Read  "/v1/sessions/provenance" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
-    Change "/v1/context/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
+    Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields)
+        -> sessions::answers::SessionWritten;
+    Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields)
+        -> sessions::answers::SessionAnswer;
+    Read  "/v1/sessions/list" MemoryRead, Long Sessions(sessions::list, sessions::ListFields)
+        -> wire::ItemsPage<Session>;
+    Write "/v1/sessions/current" MemoryWrite MemoryRead, Short Sessions(sessions::current, sessions::CurrentFields) if create
+        -> sessions::answers::CurrentSession;
+    Change "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields)
+        -> sessions::answers::SessionWritten;
+    Change "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields)
+        -> sessions::answers::LinesAppended;
+    Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields)
+        -> sessions::answers::LinesPage;
+    Change "/v1/sessions/retract" MemoryWrite, Short Sessions(sessions::retract, sessions::RetractFields)
+        -> sessions::answers::LinesRetracted;
+    Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields)
+        -> sessions::answers::ResolvedSource;
+    Write "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields) if create
+        -> sessions::answers::TranscriptImported;
+    Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields)
+        -> sessions::answers::TranscriptPage;
+    Change "/v1/context/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields)
+        -> context::answers::ContextDerived;
+    Read  "/v1/context/why" MemoryRead, Short Sessions(context::why, context::WhyFields)
+        -> context::answers::EntrySources;
+    Change "/v1/context/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields)
+        -> context::answers::FilePinned;
+    Change "/v1/context/compact" MemoryWrite, Model Sessions(context::compact, context::CompactFields)
+        -> context::answers::SessionCompacted;
+    Change "/v1/context/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields)
+        -> context::answers::PackAnswer<'static>;
+    Read  "/v1/context/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields)
+        -> context::answers::PackAnswer<'static>;
+    Read  "/v1/context/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields)
+        -> PackDifference;
+    Change "/v1/context/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields)
+        -> context::answers::ContentSwappedOut;
+    Change "/v1/context/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields)
+        -> context::answers::ContentSwappedIn;
+    Read  "/v1/context/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields)
+        -> context::answers::SwappedContents;
+    Read  "/v1/context/swap-show" MemoryRead, Long Sessions(context::swap_show, context::SwapShowFields)
+        -> context::answers::SwappedPart<'static>;
+    Change "/v1/context/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields)
+        -> context::answers::ContentDeduplicated;
+    Change "/v1/context/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields)
+        -> context::answers::ChildSpawned;
+    Read  "/v1/context/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields)
+        -> context::answers::SessionChildren;
+    Change "/v1/context/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields)
+        -> context::answers::ChildChanged;
+    Change "/v1/context/gc" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields)
+        -> context::answers::SessionCollected;
+    Read  "/v1/sessions/provenance" MemoryRead, Short Sessions(context::wrote, context::WroteFields)
+        -> wire::ItemsPage<context::answers::WrittenFile>;
+    Change "/v1/context/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields)
+        -> memories::WrittenAnswer<'static>;
 
-    Change "/v1/agents" Admin, Short Admin(agents::create::create_named, agents::create::CreateNamedFields);
-    Change "/v1/agents/{agent}/create" Admin, Short Admin(agents::create::create, agents::create::CreateFields);
-    Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
-    Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
-    Write "/v1/agents/{agent}/daily/add" MemoryWrite, Short Workspace(daily::add, daily::AddFields);
-    Read  "/v1/agents/{agent}/daily/get" MemoryRead, Long Workspace(daily::get, daily::GetFields);
-    Read  "/v1/agents/{agent}/daily/list" MemoryRead, Long Workspace(daily::list, daily::ListFields);
-    Change "/v1/agents/{agent}/reset" MemoryWrite, Model Workspace(archives::reset, archives::ResetFields);
-    Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields);
-    Read  "/v1/agents/{agent}/transcript" MemoryRead, Long Workspace(archives::transcript, archives::TranscriptFields);
-    Read  "/v1/agents/{agent}/media/list" MemoryRead, Long Media(agents::media::list, agents::media::ListFields);
-    Change "/v1/agents/{agent}/media/copy" MemoryWrite, Short Media(agents::media::copy, agents::media::CopyFields);
-    Change "/v1/agents/{agent}/media/delete" MemoryWrite, Short Media(agents::media::delete, agents::media::DeleteFields);
-    Read  "/v1/agents/{agent}/skills/list" MemoryRead, Long Workspace(skills::list, skills::ListFields);
-    Read  "/v1/agents/{agent}/skills/get" MemoryRead, Long Workspace(skills::get, skills::GetFields);
-    Read  "/v1/agents/{agent}/skills/read" MemoryRead, Long Workspace(skills::read, skills::ReadFields);
-    Write "/v1/agents/{agent}/skills/write" MemoryWrite, Short Workspace(skills::write, skills::WriteFields);
-    Change "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields);
-    Write "/v1/agents/{agent}/skills/install" MemoryWrite, Long Workspace(skills::install, skills::InstallFields);
-    Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
-    Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
+    Change "/v1/agents" Admin, Short Admin(agents::create::create_named, agents::create::CreateNamedFields)
+        -> agents::answers::AgentCreated;
+    Change "/v1/agents/{agent}/create" Admin, Short Admin(agents::create::create, agents::create::CreateFields)
+        -> agents::answers::AgentCreated;
+    Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry
+        -> agents::answers::PromptAnswer<'static>;
+    Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields)
+        -> agents::answers::PromptDifference;
+    Write "/v1/agents/{agent}/daily/add" MemoryWrite, Short Workspace(daily::add, daily::AddFields)
+        -> agents::answers::DailyAdded;
+    Read  "/v1/agents/{agent}/daily/get" MemoryRead, Long Workspace(daily::get, daily::GetFields)
+        -> agents::answers::DailyMemory;
+    Read  "/v1/agents/{agent}/daily/list" MemoryRead, Long Workspace(daily::list, daily::ListFields)
+        -> wire::ItemsPage<agents::answers::DailyItem>;
+    Change "/v1/agents/{agent}/reset" MemoryWrite, Model Workspace(archives::reset, archives::ResetFields)
+        -> agents::answers::SessionReset;
+    Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields)
+        -> wire::ItemsPage<SessionArchive>;
+    Read  "/v1/agents/{agent}/transcript" MemoryRead, Long Workspace(archives::transcript, archives::TranscriptFields)
+        -> agents::answers::AgentTranscriptPage;
+    Read  "/v1/agents/{agent}/media/list" MemoryRead, Long Media(agents::media::list, agents::media::ListFields)
+        -> wire::ItemsPage<media::answers::MediaItem>;
+    Change "/v1/agents/{agent}/media/copy" MemoryWrite, Short Media(agents::media::copy, agents::media::CopyFields)
+        -> media::answers::MediaCopied;
+    Change "/v1/agents/{agent}/media/delete" MemoryWrite, Short Media(agents::media::delete, agents::media::DeleteFields)
+        -> media::answers::MediaDeleted;
+    Read  "/v1/agents/{agent}/skills/list" MemoryRead, Long Workspace(skills::list, skills::ListFields)
+        -> SkillListing;
+    Read  "/v1/agents/{agent}/skills/get" MemoryRead, Long Workspace(skills::get, skills::GetFields)
+        -> agents::answers::SkillAnswer;
+    Read  "/v1/agents/{agent}/skills/read" MemoryRead, Long Workspace(skills::read, skills::ReadFields)
+        -> agents::answers::SkillFileAnswer;
+    Write "/v1/agents/{agent}/skills/write" MemoryWrite, Short Workspace(skills::write, skills::WriteFields)
+        -> agents::answers::SkillChanged;
+    Change "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields)
+        -> agents::answers::SkillChanged;
+    Write "/v1/agents/{agent}/skills/install" MemoryWrite, Long Workspace(skills::install, skills::InstallFields)
+        -> agents::answers::SkillInstalled;
+    Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields)
+        -> memories::WrittenAnswer<'static>;
+    Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields)
+        -> agents::answers::SkillChanged;
 
     Read  "/v1/recall" SearchRead, Own Recall(recall::recall, recall::RecallFields) -> recall::RecallAnswer;
 
@@ -221,23 +273,39 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/uploads/discard" FilesWrite, Short Files(uploads::discard, uploads::DiscardFields)
         -> uploads::DiscardAnswer;
 
-    Read  "/v1/admin/rules/list" Admin, Long Admin(rules::list, rules::ListFields);
-    Change "/v1/admin/rules/set" Admin, Short Admin(rules::set, rules::SetFields);
-    Change "/v1/admin/rules/remove" Admin, Short Admin(rules::remove, rules::RemoveFields);
-    Read  "/v1/admin/quotas/list" Admin, Long Admin(quotas::list, quotas::ListFields);
-    Change "/v1/admin/quotas/set" Admin, Short Admin(quotas::set, quotas::SetFields);
-    Change "/v1/admin/quotas/remove" Admin, Short Admin(quotas::remove, quotas::RemoveFields);
-    Change "/v1/admin/overlays/create" Admin, Short Admin(overlays::create, overlays::CreateFields);
-    Read  "/v1/admin/overlays/list" Admin, Long Admin(overlays::list, overlays::ListFields);
-    Read  "/v1/admin/overlays/diff" Admin, Long Admin(overlays::diff, overlays::DiffFields);
-    Change "/v1/admin/overlays/apply" Admin, Short Admin(overlays::apply, overlays::ApplyFields);
-    Change "/v1/admin/overlays/discard" Admin, Short Admin(overlays::discard, overlays::DiscardFields);
-    Change "/v1/admin/snapshots/create" Admin, Short Admin(snapshots::create, snapshots::CreateFields);
-    Read  "/v1/admin/snapshots/list" Admin, Long Admin(snapshots::list, snapshots::ListFields);
-    Change "/v1/admin/snapshots/remove" Admin, Short Admin(snapshots::remove, snapshots::RemoveFields);
-    Read  "/v1/admin/accounts/collect" Admin, Short Admin(accounts::collect, accounts::CollectFields);
-    Read  "/v1/admin/accounts/check" Admin, Short Admin(accounts::check, accounts::CheckFields);
-    Read  "/v1/admin/accounts/reindex" Admin, Short Admin(accounts::reindex, accounts::ReindexFields);
+    Read  "/v1/admin/rules/list" Admin, Long Admin(rules::list, rules::ListFields)
+        -> admin::answers::RulesPage;
+    Change "/v1/admin/rules/set" Admin, Short Admin(rules::set, rules::SetFields) -> admin::answers::RuleSet;
+    Change "/v1/admin/rules/remove" Admin, Short Admin(rules::remove, rules::RemoveFields)
+        -> admin::answers::RuleRemoved;
+    Read  "/v1/admin/quotas/list" Admin, Long Admin(quotas::list, quotas::ListFields)
+        -> wire::ItemsPage<admin::answers::QuotaItem>;
+    Change "/v1/admin/quotas/set" Admin, Short Admin(quotas::set, quotas::SetFields)
+        -> admin::answers::QuotaSet;
+    Change "/v1/admin/quotas/remove" Admin, Short Admin(quotas::remove, quotas::RemoveFields)
+        -> admin::answers::QuotaRemoved;
+    Change "/v1/admin/overlays/create" Admin, Short Admin(overlays::create, overlays::CreateFields)
+        -> admin::answers::OverlayCreated;
+    Read  "/v1/admin/overlays/list" Admin, Long Admin(overlays::list, overlays::ListFields)
+        -> wire::ItemsPage<admin::answers::OverlayItem>;
+    Read  "/v1/admin/overlays/diff" Admin, Long Admin(overlays::diff, overlays::DiffFields)
+        -> wire::ItemsPage<admin::answers::OverlayChange>;
+    Change "/v1/admin/overlays/apply" Admin, Short Admin(overlays::apply, overlays::ApplyFields)
+        -> admin::answers::OverlayApplied;
+    Change "/v1/admin/overlays/discard" Admin, Short Admin(overlays::discard, overlays::DiscardFields)
+        -> admin::answers::OverlayDiscarded;
+    Change "/v1/admin/snapshots/create" Admin, Short Admin(snapshots::create, snapshots::CreateFields)
+        -> admin::answers::SnapshotChanged;
+    Read  "/v1/admin/snapshots/list" Admin, Long Admin(snapshots::list, snapshots::ListFields)
+        -> wire::ItemsPage<admin::answers::SnapshotItem>;
+    Change "/v1/admin/snapshots/remove" Admin, Short Admin(snapshots::remove, snapshots::RemoveFields)
+        -> admin::answers::SnapshotChanged;
+    Read  "/v1/admin/accounts/collect" Admin, Short Admin(accounts::collect, accounts::CollectFields)
+        -> admin::answers::AccountCollection;
+    Read  "/v1/admin/accounts/check" Admin, Short Admin(accounts::check, accounts::CheckFields)
+        -> admin::answers::AccountChecked;
+    Read  "/v1/admin/accounts/reindex" Admin, Short Admin(accounts::reindex, accounts::ReindexFields)
+        -> admin::answers::AccountReindexed;
 };
 
 /// Builds routes of calls on the control data, which need the scope `admin`, from rows of the form
@@ -265,13 +333,16 @@ macro_rules! control_routes {
 
 /// Routes of calls on the control data.
 static CONTROL: &[Route] = control_routes! {
-    Write "/v1/admin/keys/create" (keys::create, keys::CreateFields);
-    Read  "/v1/admin/keys/list" (keys::list, keys::ListFields);
-    Write "/v1/admin/keys/rotate" (keys::rotate, keys::RotateFields);
-    Write "/v1/admin/keys/revoke" (keys::revoke, keys::RevokeFields);
-    Write "/v1/admin/accounts/create" (accounts::create, accounts::CreateFields);
-    Read  "/v1/admin/accounts/list" (accounts::list, accounts::ListFields);
-    Write "/v1/admin/accounts/delete" (accounts::delete, accounts::DeleteFields);
+    Write "/v1/admin/keys/create" (keys::create, keys::CreateFields) -> admin::answers::KeyCreated;
+    Read  "/v1/admin/keys/list" (keys::list, keys::ListFields) -> wire::ItemsPage<admin::answers::ApiKeyItem>;
+    Write "/v1/admin/keys/rotate" (keys::rotate, keys::RotateFields) -> admin::answers::KeyRotated;
+    Write "/v1/admin/keys/revoke" (keys::revoke, keys::RevokeFields) -> admin::answers::KeyRevoked;
+    Write "/v1/admin/accounts/create" (accounts::create, accounts::CreateFields)
+        -> admin::answers::AccountCreated;
+    Read  "/v1/admin/accounts/list" (accounts::list, accounts::ListFields)
+        -> wire::ItemsPage<admin::answers::AccountItem>;
+    Write "/v1/admin/accounts/delete" (accounts::delete, accounts::DeleteFields)
+        -> admin::answers::AccountDeleted;
 };
 
 /// Path of the call that stores a media file of a session.
@@ -290,7 +361,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::Media,
         own_fields: media::PutFields::FIELDS,
         headers: PUT_HEADERS,
-        answer: None,
+        answer: Some(schema_of::<media::answers::MediaStored>),
         run: Run::Upload(|call, head, body| {
             Box::pin(async move {
                 let fields = media::PutFields::read(&call.fields)?;

@@ -2,6 +2,7 @@
 //! messages and events stays where it is; content that can change, such as that of a file, is stored as a
 //! blob.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::boxed;
@@ -25,16 +26,17 @@ pub(crate) const MAX_INDEX: usize = 1 << 20;
 /// Limit on the sources of one call.
 const MAX_SOURCES: usize = 100;
 
-/// An entry of the index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Content of a session with all of its sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DedupEntry", deny_unknown_fields)]
 pub struct Deduped {
-    /// `sha256-` and the hash of the content.
+    /// Hash: `sha256-` and the SHA-256 of the content.
     pub hash: String,
     /// Sources of the content.
     pub refs: Vec<String>,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Tokens.
+    /// Tokens of the content.
     pub tokens: u64,
 }
 

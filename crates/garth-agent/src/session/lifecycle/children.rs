@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::create::{Create, exists};
@@ -33,7 +34,7 @@ const MAX_ARTIFACTS: usize = 100;
 const SUMMARY: usize = 200;
 
 /// Status of a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChildStatus {
     /// It has not started.
@@ -138,17 +139,18 @@ impl Spawn {
     }
 }
 
-/// A child.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Child of a session: work that another session does for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "SessionChild", deny_unknown_fields)]
 pub struct Child {
-    /// Id.
+    /// Id of the child.
     pub id: String,
     /// Agent that does the work.
     pub agent: String,
-    /// Session that the work is done in.
+    /// Name of the session in which the work is done.
     pub session: String,
-    /// Status.
+    /// Status of the work.
     pub status: ChildStatus,
 }
 

@@ -2,12 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::manifest::Item;
 use super::packed::Packed;
 use garth_engine::compute::working;
 
 /// Difference between two packs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "PackDifference", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Difference {
     /// Items that only the second pack has.
@@ -16,16 +20,17 @@ pub struct Difference {
     pub removed: Vec<Item>,
     /// Items that both have, with different content.
     pub changed: Vec<Changed>,
-    /// Tokens of the first and the second.
+    /// Tokens of the first and the second pack.
     pub tokens: [u64; 2],
-    /// Length of the common prefix in bytes, which the prompt cache of a model can reuse.
+    /// Length in bytes of the common prefix of both, which the prompt cache of a model can reuse.
     pub common_bytes: u64,
-    /// Bytes of the first and the second.
+    /// Bytes of the form `markdown` of the first and the second pack.
     pub bytes: [u64; 2],
 }
 
-/// An item that both packs have, with different content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Item that both packs have, with different content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "PackItemChange", deny_unknown_fields)]
 pub struct Changed {
     /// The item in the first pack.
     pub from: Item,
@@ -80,4 +85,43 @@ fn keyed(items: &[Item]) -> Vec<(Key<'_>, &Item)> {
     }
     keyed.reverse();
     keyed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::*;
+    use garth_engine::model::{Ino, Seq, VersionId};
+
+    #[test]
+    fn difference_leaves_out_missing_fields_only() {
+        let version = VersionId { seq: Seq(1), ino: Ino(2) };
+        let few: Item = serde_json::from_value(json!({
+            "kind": "todo", "source": "todo.md", "tokens": 2, "sha256": "a", "bytes": [0, 9],
+        }))
+        .unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        let all = Item { range: text("1-2"), version: Some(version), entry: text("e"), ..few.clone() };
+        let difference = Difference {
+            added: vec![few.clone()],
+            removed: vec![all.clone()],
+            changed: vec![Changed { from: few.clone(), to: all.clone() }],
+            tokens: [1, 2],
+            common_bytes: 3,
+            bytes: [4, 5],
+        };
+        let few = json!({
+            "kind": "todo", "source": "todo.md", "tokens": 2, "sha256": "a", "bytes": [0, 9],
+        });
+        let mut all = few.clone();
+        all["range"] = json!("1-2");
+        all["version"] = json!(version.to_string());
+        all["entry"] = json!("e");
+        let expected = json!({
+            "added": [few], "removed": [all], "changed": [{"from": few, "to": all}],
+            "tokens": [1, 2], "common_bytes": 3, "bytes": [4, 5],
+        });
+        assert_eq!(to_value(&difference).unwrap(), expected);
+    }
 }

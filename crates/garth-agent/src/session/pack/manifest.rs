@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::session::render::Cut;
@@ -15,22 +16,23 @@ pub(super) const FORM: u32 = 1;
 pub(super) const IMAGES: u32 = 1;
 
 /// Description of a pack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(deny_unknown_fields)]
 pub struct Pack {
-    /// Session.
+    /// Name of the session.
     pub session: String,
     /// Agent.
     pub agent: String,
     /// Token budget, reserved tokens included; 0: no limit.
     pub budget_tokens: u64,
-    /// Its parts, in their order.
+    /// Parts of the pack, in their order.
     pub items: Vec<Item>,
     /// Tokens of all parts.
     pub tokens: u64,
     /// Encoding by which tokens are counted.
     pub tokenizer: String,
-    /// True if some tokens are estimated: those of images.
+    /// True if some tokens are estimated: those of images. Missing if none are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Tokens of the budget that are reserved for other input of the model, and for its answer.
@@ -45,50 +47,53 @@ pub struct Pack {
     pub forms: BTreeMap<String, Digest>,
     /// Version of the format of packs, 1.
     pub form: u32,
-    /// Version of the rules by which its lists take images, 1; 0 in packs from before there was a version.
+    /// Version of the rules by which message lists take images, 1; 0 in packs of older versions of garth.
     #[serde(default)]
     pub images: u32,
-    /// Version of the judgement of secrets; packs without it have the first.
+    /// Version of the detection of secrets. Missing in packs of the first version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<u32>,
-    /// Time at which it was built; RFC 3339.
+    /// Time at which the pack was built; RFC 3339.
     pub built_at: String,
 }
 
-/// A part of a pack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Part of a pack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "PackItem", deny_unknown_fields)]
 pub struct Item {
-    /// `system`, `pinned`, `summary`, `facts`, `decisions`, `todo`, `refs`, `recent_messages`, `child_result`
-    /// or `expanded`.
+    /// Kind: `system`, `pinned`, `summary`, `facts`, `decisions`, `todo`, `refs`, `recent_messages`,
+    /// `child_result` or `expanded`.
     pub kind: String,
-    /// A file of the session, or an absolute path.
+    /// File of the session, or an absolute path.
     pub source: String,
-    /// Its lines, such as `12-40`, if it is only a part of the source.
+    /// Lines of the source, such as `12-40`. Missing if the part is the complete source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// Tokens, as it is shown.
+    /// Tokens of the part, as the model gets it.
     pub tokens: u64,
-    /// Version of the file; `None` for the logs, which only grow.
+    /// Version of the file. Missing for the logs, which only grow.
+    #[schemars(with = "Option<String>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<VersionId>,
     /// SHA-256 of the bytes of the source.
     pub sha256: String,
-    /// Byte range in the file: start, end.
+    /// Byte range in the file: start and end.
     pub bytes: [u64; 2],
-    /// Entry of `refs.jsonl` that it expands.
+    /// Id of the reference that the part expands. Missing for other parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
 }
 
-/// Reserved tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Tokens of the budget that are not available to the pack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PackReserved", deny_unknown_fields)]
 pub struct Reserved {
-    /// For the system prompt, before the pack.
+    /// Tokens reserved for the system prompt, before the pack.
     pub prompt_tokens: u64,
-    /// For definitions of tools.
+    /// Tokens reserved for definitions of tools.
     pub tool_tokens: u64,
-    /// For the answer.
+    /// Tokens reserved for the answer of the model.
     pub output_tokens: u64,
 }
 
@@ -99,42 +104,46 @@ impl Reserved {
     }
 }
 
-/// An omitted part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Omitted part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "PackOmission", deny_unknown_fields)]
 pub struct Omitted {
     /// Kind, as of items.
     pub kind: String,
-    /// A file of the session, or an absolute path.
+    /// File of the session, or an absolute path.
     pub source: String,
-    /// Its lines, if it is only a part of the source.
+    /// Lines of the source. Missing if the complete source is omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// `budget`, `older`, `retracted`, `swapped`, `no_call`, `too_large` or `too_many`.
+    /// Reason: `budget`, `older`, `retracted`, `swapped`, `no_call`, `too_large` or `too_many`.
     pub reason: String,
 }
 
 /// Window of recent messages of a pack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "PackWindow", deny_unknown_fields)]
 pub struct Window {
     /// First line. It stays the same until the messages no longer fit.
     pub from: u64,
     /// Last line.
     pub to: u64,
-    /// System messages at the beginning of the session, if the window starts after them: lines 1 to this.
+    /// Last line of the system messages at the beginning of the session that precede the window. Missing if
+    /// there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lead: u64,
-    /// Line of the last message of the user, if it lies before the window.
+    /// Line of the last message of the user, if it precedes the window. Missing otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<u64>,
-    /// Results of which only head and tail are shown.
+    /// Results of which only head and tail are shown. Missing if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<Cut>,
-    /// Number of events at that time. Later ones retract nothing from this pack.
+    /// Number of events when the pack was built. Later ones retract nothing from it.
     pub events: u64,
-    /// Version of the swap index, if it had entries.
+    /// Version of the swap index. Missing if it had no entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub swapped: Option<VersionId>,
 }
 
@@ -144,20 +153,22 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Stable prefix of a pack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PackPrefix", deny_unknown_fields)]
 pub struct Prefix {
-    /// Bytes of `pack.md`.
+    /// Length in bytes of the form `markdown`.
     pub bytes: u64,
-    /// Tokens.
+    /// Tokens of the prefix.
     pub tokens: u64,
     /// SHA-256 of these bytes.
     pub sha256: String,
 }
 
 /// Digest of an output format of a pack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PackDigest", deny_unknown_fields)]
 pub struct Digest {
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
     /// SHA-256 of these bytes.
     pub sha256: String,

@@ -1,5 +1,6 @@
 //! Shows sessions, one or a page of them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
@@ -28,19 +29,20 @@ const READ: usize = 32;
 /// Bytes of `meta.json` at which a page ends, 4 MiB.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// A session, with the contents of its small files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Session, with the contents of its small files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "Session", deny_unknown_fields)]
 pub struct Listed {
-    /// Name of its directory.
+    /// Name, by which calls name the session.
     pub name: String,
-    /// State. An invalid `state` counts as idle.
+    /// State. An invalid stored state counts as `idle`.
     pub state: State,
-    /// Working directory.
+    /// Working directory, an absolute path.
     pub cwd: String,
-    /// Time of creation.
+    /// Time of creation; RFC 3339.
     pub created_at: String,
-    /// Time of the last append or update.
+    /// Time of the last append or update; RFC 3339.
     pub updated_at: String,
     /// Contents of `meta.json`.
     pub meta: Meta,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -40,12 +41,13 @@ pub(crate) fn check_tokens(what: &str, tokens: u64) -> Result<()> {
 pub(crate) const PARENT: &str = "parent";
 
 /// State of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SessionState")]
 pub enum State {
-    /// The agent is working.
+    /// The agent works on it.
     Active,
-    /// It waits for input.
+    /// The agent waits for input.
     Idle,
     /// It ended with success.
     Done,
@@ -94,8 +96,9 @@ impl fmt::Display for State {
 }
 
 /// Tokens used by models.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TokenUsage")]
 pub struct Usage {
     /// Tokens of prompts.
     #[serde(default)]
@@ -133,52 +136,57 @@ impl Usage {
 }
 
 /// Contents of `meta.json`, in the order in which the fields are written. Unknown fields follow them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "SessionMeta",
+    description = "Metadata of a session. Fields that other programs stored are included."
+)]
 pub struct Meta {
-    /// A UUID. It stays when the directory is moved.
+    /// UUID. It stays when the directory is moved.
     pub id: String,
-    /// Name of its directory at its creation.
+    /// Name of the session at its creation.
     pub name: String,
-    /// Class of the session: who listens in it.
+    /// Class of the session: `main`, `dm` or `group`; another program may have stored other text.
+    #[schemars(with = "String")]
     pub class: StoredClass,
-    /// The agent.
+    /// Agent.
     pub agent: String,
-    /// The audience: whose session it is.
+    /// Audience of the session: the user, chat or channel that it belongs to.
     pub user: String,
-    /// Session key, by which channels find it.
+    /// Session key, by which channels find the session. Missing if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// Name of the model.
+    /// Name of the model. Missing if none is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Context window of the model, in tokens.
+    /// Context window of the model, in tokens. Missing if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// Title.
+    /// Title. Missing if none is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Tokens used so far.
     #[serde(default)]
     pub usage: Usage,
-    /// Tokens of the last prompt whose size was reported.
+    /// Tokens of the last prompt whose size was reported. Missing before the first report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_input_tokens: Option<u64>,
-    /// Last message that was compacted away: packs start after it.
+    /// Line of the last message that was compacted away: packs start after it. Missing if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_to: Option<u64>,
-    /// Number of its last archived part: a time, in milliseconds since 1970.
+    /// Number of the last archived part: a time, in milliseconds since 1970. Missing without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_part: Option<u64>,
-    /// Session that it replaced in a reset.
+    /// Name of the session that it replaced in a reset. Missing if it replaced none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// Session that replaced it in a reset.
+    /// Name of the session that replaced it in a reset. Missing before a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Path of the archive that its reset wrote.
+    /// Path of the archive that its reset wrote. Missing before a reset, and if it had no messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
-    /// Time at which it got a final state; RFC 3339.
+    /// Time at which it got a final state; RFC 3339. Missing before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
     /// Unknown fields.

@@ -2,31 +2,34 @@
 
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::Log;
 use garth_engine::error::Result;
 
-/// An entry of the index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Content that was swapped out of packs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SwappedContent", deny_unknown_fields)]
 pub struct Swapped {
-    /// `sha256-` and the hash of the content.
+    /// Id: `sha256-` and the hash of the content.
     pub id: String,
-    /// `message_range`, `tool_output`, `events` or `file`.
+    /// Kind: `message_range`, `tool_output`, `events` or `file`.
     pub kind: String,
-    /// `messages.jsonl`, `events.jsonl` or the path of a file, in the session's own tree.
+    /// Source: `messages.jsonl`, `events.jsonl` or the path of a file, in the session's own tree.
     pub source: String,
-    /// Lines of the source, such as `1-120`.
+    /// Lines of the source, such as `1-120`. Missing for a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// Id of the event, if the entry is for one event.
+    /// Id of the event, if the content is one event. Missing otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Summary, one line.
+    /// Summary, one line; may be empty.
     pub summary: String,
     /// Tokens of the content.
     pub tokens: u64,
-    /// True if a pack made the entry and shows head and tail of the content, because it did not fit.
+    /// True if a pack swapped the content out and shows its head and tail, because it did not fit. Missing
+    /// otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -33,26 +34,28 @@ const MAX_NAMED: usize = 100;
 const MAX_REFUSED: usize = 5;
 
 /// A message of a transcript that was left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "SkippedMessage", deny_unknown_fields)]
 pub struct Skipped {
     /// Number of the message in the transcript; the first is 1.
     pub message: u64,
     /// Line where it begins; the first is 1.
     pub line: u64,
-    /// Reason.
+    /// Reason, a text for people.
     pub why: String,
 }
 
 /// Note on an imported message that may have been misread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(deny_unknown_fields)]
 pub struct ImportNote {
     /// Number of the message in the transcript; the first is 1.
     pub message: u64,
     /// Line of the transcript; the first is 1.
     pub line: u64,
-    /// Description.
+    /// Note, a text for people.
     pub why: String,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::json_objects::{objects, texts};
@@ -62,33 +63,34 @@ impl PromptOptions {
 }
 
 /// Parts of a prompt that are not in the tree. The caller provides them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[schemars(rename = "PromptInputs")]
 pub struct Inputs {
-    /// Hosts of the agent's tools, which decide on the eligible skills.
+    /// Hosts on which the tools of the agent run. They decide which skills are eligible.
     #[serde(deserialize_with = "objects")]
     pub hosts: Vec<Host>,
-    /// Lines of the Runtime section, by name.
+    /// Lines of the section Runtime, by name.
     #[serde(deserialize_with = "texts")]
     pub runtime: BTreeMap<String, String>,
-    /// Files of other audiences' memory, which a prompt of a main session shows as evidence. Garth fills them
-    /// in, for replays of the prompt.
+    /// Memory files of other audiences, which a prompt of a main session shows as evidence. Set by garth, for
+    /// replays of the prompt. Missing if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
-    /// Tree whose paths the prompt contains. Garth fills it in. Older prompts do not have it: they are
-    /// replayed with the texts of that time.
+    /// Tree whose paths the prompt contains. Set by garth. Missing in older prompts, which are replayed with
+    /// the texts of that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathsOf>,
-    /// Version of the detection of secrets. Garth fills it in. Older prompts do not have it: they are
-    /// replayed with the first version.
+    /// Version of the detection of secrets. Set by garth. Missing in older prompts, which are replayed with
+    /// the first version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<u32>,
-    /// Version of the reading of files. Garth fills it in. Older prompts do not have it: they are replayed
-    /// with the second version.
+    /// Version of the reading of files. Set by garth. Missing in older prompts, which are replayed with the
+    /// second version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<u32>,
-    /// Time, RFC 3339; that of the clock if it is not given.
+    /// Time of the prompt, RFC 3339. Missing if none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
 }

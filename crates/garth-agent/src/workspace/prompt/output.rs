@@ -1,10 +1,48 @@
 //! Output formats of a prompt: the system part of a request to a provider, a report for people, and the
 //! manifest as JSON.
 
+use garth_engine::model::Seq;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::parts::{Part, Prompt};
+use super::inputs::Inputs;
+use super::parts::{Part, Prompt, Replayed, Stable};
 use crate::session::Format;
+
+/// Description of a prompt: its parts and the reasons for them, without the text.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PromptManifest<'a> {
+    /// Agent.
+    pub agent: &'a str,
+    /// Class of the session, on which the permitted parts depend.
+    pub class: &'a str,
+    /// True for the prompt of a first run.
+    pub bootstrap: bool,
+    /// Sequence number of the commit after which all files were read.
+    #[schemars(with = "u64")]
+    pub seq: Seq,
+    /// Number of tokens of the text.
+    pub tokens: u64,
+    /// Length of the text in bytes.
+    pub bytes: usize,
+    /// SHA-256 of the text.
+    pub sha256: &'a str,
+    /// Prefix that does not change between calls.
+    pub stable: &'a Stable,
+    /// Inputs of the caller, with the time.
+    pub inputs: &'a Inputs,
+    /// Parts in their order, followed by those that are omitted.
+    pub parts: &'a [Part],
+    /// Id of the event that records the prompt. Missing if none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<&'a str>,
+    /// Record of the first build. Only for a replayed prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<&'a Replayed>,
+}
 
 impl Prompt {
     /// Returns the system part of a request, a JSON array: for `OpenAI` messages that precede all others, for
@@ -34,27 +72,27 @@ impl Prompt {
         usize::try_from(self.stable.bytes).unwrap_or(usize::MAX).min(self.text.len())
     }
 
-    /// Returns the parts and their reasons, without the text.
+    /// Returns the parts and their reasons, without the text, as JSON.
     pub fn manifest(&self) -> Value {
-        let mut manifest = json!({
-            "agent": self.agent,
-            "class": self.class,
-            "bootstrap": self.bootstrap,
-            "seq": self.seq,
-            "tokens": self.tokens,
-            "bytes": self.text.len(),
-            "sha256": self.sha256,
-            "stable": self.stable,
-            "inputs": self.inputs,
-            "parts": self.parts,
-        });
-        if let Some(event) = &self.event {
-            manifest["event"] = json!(event);
+        json!(self.description())
+    }
+
+    /// Returns the parts and their reasons, without the text.
+    pub fn description(&self) -> PromptManifest<'_> {
+        PromptManifest {
+            agent: &self.agent,
+            class: &self.class,
+            bootstrap: self.bootstrap,
+            seq: self.seq,
+            tokens: self.tokens,
+            bytes: self.text.len(),
+            sha256: &self.sha256,
+            stable: &self.stable,
+            inputs: &self.inputs,
+            parts: &self.parts,
+            event: self.event.as_deref(),
+            replayed: self.replayed.as_ref(),
         }
-        if let Some(replayed) = &self.replayed {
-            manifest["replayed"] = json!(replayed);
-        }
-        manifest
     }
 
     /// Returns a report for people, in Markdown: the manifest, followed by the text.
@@ -120,4 +158,69 @@ fn line(text: &str) -> String {
 /// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use garth_engine::model::{Ino, Timestamp, VersionId};
+    use garth_engine::path::TreePath;
+
+    use super::*;
+
+    fn prompt(parts: Vec<Part>) -> Prompt {
+        Prompt {
+            agent: "scout".to_owned(),
+            class: "main".to_owned(),
+            bootstrap: false,
+            text: "abc".to_owned(),
+            tokens: 1,
+            sha256: "s".to_owned(),
+            parts,
+            stable: Stable::default(),
+            seq: Seq(3),
+            inputs: Inputs::default(),
+            event: None,
+            replayed: None,
+            unmarked: Vec::new(),
+            pins: false,
+            resets: false,
+            read_at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn manifest_leaves_out_missing_fields() {
+        assert_eq!(
+            prompt(vec![Part::none("soul", "r")]).manifest().to_string(),
+            concat!(
+                r#"{"agent":"scout","bootstrap":false,"bytes":3,"class":"main","#,
+                r#""inputs":{"hosts":[],"runtime":{}},"parts":[{"included":false,"name":"soul","#,
+                r#""reason":"r","section":"Your Soul","tokens":0}],"seq":3,"sha256":"s","#,
+                r#""stable":{"bytes":0,"sha256":""},"tokens":1}"#
+            )
+        );
+    }
+
+    #[test]
+    fn manifest_has_event_replay_and_files() {
+        let version = VersionId { seq: Seq(1), ino: Ino(2) };
+        let (file, sha256) = (TreePath::parse("/SOUL.md").ok(), Some("f".to_owned()));
+        let part = Part { file, version: Some(version), sha256, ..Part::none("soul", "r") };
+        let (event, built_at, sha256) = ("e".to_owned(), "t".to_owned(), "s".to_owned());
+        let mut prompt = prompt(vec![part]);
+        prompt.event = Some("e".to_owned());
+        prompt.replayed = Some(Replayed { event, built_at, sha256, same: true });
+        let manifest = prompt.manifest().to_string();
+        let part = format!(
+            concat!(
+                r#"{{"file":"/SOUL.md","included":false,"name":"soul","reason":"r","#,
+                r#""section":"Your Soul","sha256":"f","tokens":0,"version":"{}"}}"#
+            ),
+            version
+        );
+        assert!(manifest.contains(&part), "{manifest}");
+        assert!(manifest.contains(r#""class":"main","event":"e","inputs":"#), "{manifest}");
+        let replayed = r#""replayed":{"built_at":"t","event":"e","same":true,"sha256":"s"},"seq":3"#;
+        assert!(manifest.contains(replayed), "{manifest}");
+    }
 }

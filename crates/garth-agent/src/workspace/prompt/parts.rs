@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::inputs::Inputs;
@@ -48,29 +49,32 @@ pub struct Prompt {
 }
 
 /// Part of a prompt, or the reason for its absence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "PromptPart", deny_unknown_fields)]
 pub struct Part {
     /// Name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`, `yesterday`,
     /// `today`, `others`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
     pub name: &'static str,
-    /// Section that contains the part.
+    /// Heading of the section that contains the part; empty for the first section.
     pub section: &'static str,
-    /// File of its text.
+    /// File of the text. Missing for a part without a file.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub file: Option<TreePath>,
-    /// Version of the file's content.
+    /// Version of the content of the file. Missing for a part without a file.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<VersionId>,
-    /// SHA-256 of the file's content.
+    /// SHA-256 of the content of the file. Missing for a part without a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// Number of tokens that it adds, with its heading and the separator after it; 0 if it is omitted. The
     /// sum over all parts is that of the prompt.
     pub tokens: u64,
-    /// True if it is in the prompt.
+    /// True if the part is in the prompt.
     pub included: bool,
-    /// Reason why it is included or omitted.
+    /// Reason why the part is included or omitted, a text for people.
     pub reason: String,
     /// Range in the text of the prompt, in bytes, after the heading of its section.
     #[serde(skip)]
@@ -87,8 +91,9 @@ impl Part {
 }
 
 /// Prefix of a prompt before the first section that may change between calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "PromptPrefix", deny_unknown_fields)]
 pub struct Stable {
     /// Length in bytes.
     pub bytes: u64,
@@ -97,12 +102,13 @@ pub struct Stable {
 }
 
 /// Record of a prompt that was built before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "PromptReplay", deny_unknown_fields)]
 pub struct Replayed {
-    /// Event that records the prompt.
+    /// Id of the event that records the prompt.
     pub event: String,
-    /// Time at which the prompt was built.
+    /// Time at which the prompt was built; RFC 3339.
     pub built_at: String,
     /// SHA-256 of the text as it was built.
     pub sha256: String,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use garth_engine::compute::working;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -30,31 +31,32 @@ const FIELDS: [&str; 5] = ["name", "description", "homepage", "always", "metadat
 const TEXTS: [&str; 3] = ["name", "description", "homepage"];
 
 /// Content of a `SKILL.md`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(deny_unknown_fields)]
 pub struct SkillText {
-    /// Name; without one, the skill is called like its directory.
+    /// Name. Missing if the skill has none; it is then called like its directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Purpose: its `description`, or the first paragraph of its body.
+    /// Purpose: the field `description`, or the first paragraph of its body.
     pub description: String,
-    /// A URL.
+    /// URL of a page about the skill. Missing if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub homepage: Option<String>,
     /// True if the skill is listed even with an invalid requirement.
     pub always: bool,
-    /// A sign for it.
+    /// Emoji that stands for the skill. Missing if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emoji: Option<String>,
     /// Host requirements.
     pub requires: Requires,
-    /// Ways to install missing programs: shown, never run.
+    /// Ways to install missing programs: shown, never run. Missing if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub install: Vec<Install>,
-    /// Faults found in it.
+    /// Faults of the file, texts for people. Missing if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
-    /// Reason why all of its front matter is rejected; then the skill is not listed.
+    /// Reason why all of the front matter is rejected; then the skill is not listed. Missing otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Text after the front matter.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,30 +30,31 @@ const CAPABILITIES: [&str; 6] = [
 ];
 
 /// Host requirements. One entry of `any_bins`, `os`, `host_roles` and `any_capabilities` each is enough; all
-/// entries of the others are needed. An empty list requires nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// entries of the others are needed. A list that is missing requires nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
+#[schemars(rename = "SkillRequirements", deny_unknown_fields)]
 pub struct Requires {
-    /// Programs.
+    /// Programs that the skill needs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<String>,
     /// Programs of which one is enough.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub any_bins: Vec<String>,
-    /// Environment variables.
+    /// Names of environment variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Settings.
+    /// Names of settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<String>,
     /// Operating systems; case does not matter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub os: Vec<String>,
-    /// `execution` or `specialized`.
+    /// Roles of hosts: `execution` or `specialized`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub host_roles: Vec<String>,
-    /// Capabilities, such as `shell.exec`.
+    /// Capabilities of hosts, such as `shell.exec`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// Capabilities of which one is enough.
@@ -64,68 +66,71 @@ pub struct Requires {
 }
 
 /// Way to install a program that a skill needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "SkillInstaller", deny_unknown_fields)]
 pub struct Install {
-    /// By which it is named.
+    /// Name of the way to install.
     pub id: String,
     /// Kind of installer.
     pub kind: InstallKind,
-    /// Label for people.
+    /// Label for people. Missing if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Programs that it installs.
+    /// Programs that are installed. Missing if none are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<String>,
-    /// For `brew`.
+    /// Formula, for `brew`. Missing for the other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
-    /// For the others.
+    /// Package, for the other kinds. Missing for `brew`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
 }
 
 /// Kind of installer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SkillInstallerKind")]
 pub enum InstallKind {
     /// Homebrew.
     Brew,
     /// Debian's packages.
     Apt,
-    /// A package manager of Node.js.
+    /// Package manager of Node.js.
     Node,
     /// `go install`.
     Go,
     /// `uv`, for Python.
     Uv,
-    /// A file that is fetched.
+    /// File that is downloaded.
     Download,
 }
 
 /// Host on which the agent's tools run, as described by a caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
+#[schemars(rename = "ToolHost")]
 pub struct Host {
-    /// By which it is named.
+    /// Name of the host.
     pub id: String,
-    /// Operating system, such as `linux`.
+    /// Operating system, such as `linux`. Missing if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// `execution` or `specialized`.
+    /// Role: `execution` or `specialized`. Missing if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Capabilities of the host.
+    /// Capabilities of the host, such as `shell.exec`. Missing if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// Installed programs.
+    /// Installed programs. Missing if none are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<String>,
-    /// Names of its environment variables.
+    /// Names of the environment variables of the host. Missing if none are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Names of its settings.
+    /// Names of the settings of the host. Missing if none are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<String>,
 }

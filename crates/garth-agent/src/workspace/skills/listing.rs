@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::settings::SkillSetting;
@@ -19,10 +20,11 @@ pub(super) const SKILL: &str = "SKILL.md";
 pub(super) const NOT_FOLLOWED: &str = "links are not followed; put the files in its place";
 
 /// Origin of a skill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SkillOrigin")]
 pub enum Origin {
-    /// The agent's own.
+    /// Skill of the agent itself.
     Agent,
     /// Shared by all agents of the account.
     Global,
@@ -39,48 +41,51 @@ impl Origin {
 }
 
 /// Eligible skill.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(deny_unknown_fields)]
 pub struct ListedSkill {
     /// Name.
     pub name: String,
-    /// The name of its directory, by which it is read.
+    /// Name of the directory of the skill, by which it is read.
     pub directory: String,
-    /// Purpose.
+    /// Purpose of the skill.
     pub description: String,
-    /// A sign for it.
+    /// Emoji that stands for the skill. Missing if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emoji: Option<String>,
     /// True if the skill is listed even with an invalid requirement.
     pub always: bool,
     /// Origin.
     pub origin: Origin,
-    /// Path of its `SKILL.md`, as the workspace shows it.
+    /// Path of `SKILL.md`, as the workspace shows it.
     pub read_path: String,
-    /// Faults of its `SKILL.md`. The skill is listed all the same.
+    /// Faults of `SKILL.md`, texts for people. The skill is listed nonetheless. Missing if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
 }
 
 /// Omitted skill.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "OmittedSkill", deny_unknown_fields)]
 pub struct LeftOut {
     /// Name.
     pub name: String,
-    /// The name of its directory.
+    /// Name of the directory of the skill.
     pub directory: String,
     /// Origin.
     pub origin: Origin,
     /// Reason of the omission.
     pub reason: Reason,
-    /// Details of the reason.
+    /// Details of the reason, a text for people; may be empty.
     pub detail: String,
 }
 
 /// Reason why a skill is omitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SkillOmission")]
 pub enum Reason {
     /// Disabled in the settings.
     Disabled,
@@ -142,8 +147,9 @@ pub(crate) struct SkillReader<'a> {
 }
 
 /// Skills of an agent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
+#[schemars(rename = "SkillListing", deny_unknown_fields)]
 pub struct Listing {
     /// Eligible skills.
     pub shown: Vec<ListedSkill>,

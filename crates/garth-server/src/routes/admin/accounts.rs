@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_agent::access::upgraded;
-use garth_engine::fs::store::Fsck;
-use garth_engine::home::{Account, AccountState, is_being_deleted};
+use garth_engine::home::{AccountState, is_being_deleted};
 use garth_engine::{AccountStore, ErrorKind};
-use serde::Serialize;
-use serde_json::{Value, json};
 
+use super::answers::{
+    AccountChecked, AccountCollectable, AccountCollected, AccountCollection, AccountCreated, AccountDeleted,
+    AccountItem, AccountReindexed,
+};
 use super::commits::account_of;
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, string, string_of};
 use crate::routes::call::Call;
 use crate::routes::control::ControlCall;
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 /// Bounds of the grace period in seconds. Another process may have the account open, and looks once a minute
 /// for content that is about to be removed.
@@ -41,16 +44,19 @@ pub(in crate::routes) async fn collect(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: CollectFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AccountCollection>, Refusal> {
     let (tree, grace) = (Arc::clone(account), Duration::from_secs(fields.grace_seconds));
-    let of = &account_of(call)?;
-    let mut answer = if fields.dry {
-        answer(of, &call.maintenance.run(of, async move { tree.gc_dry_run(grace).await }).await?)
+    let (ok, account, dry_run) = (true, account_of(call)?, fields.dry);
+    let answer = if dry_run {
+        let work = async move { tree.gc_dry_run(grace).await };
+        let report = call.maintenance.run(&account, work).await?;
+        AccountCollection::Dry(AccountCollectable { ok, account, dry_run, report })
     } else {
-        answer(of, &call.maintenance.run(of, async move { tree.gc(grace).await }).await?)
+        let work = async move { tree.gc(grace).await };
+        let report = call.maintenance.run(&account, work).await?;
+        AccountCollection::Done(AccountCollected { ok, account, dry_run, report })
     };
-    answer["dry_run"] = fields.dry.into();
-    Ok(answer)
+    Json::of(&answer)
 }
 
 fields! {
@@ -63,19 +69,12 @@ pub(in crate::routes) async fn check(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     _: CheckFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AccountChecked>, Refusal> {
     let tree = Arc::clone(account);
-    let of = &account_of(call)?;
-    let mut found: Fsck = call.maintenance.run(of, async move { tree.fsck().await }).await?;
-    let (is_sound, has_more) = (found.findings.is_empty(), found.findings.len() > MAX_FINDINGS);
-    found.findings.truncate(MAX_FINDINGS);
+    let of = account_of(call)?;
+    let report = call.maintenance.run(&of, async move { tree.fsck().await }).await?;
     let decided = upgraded(&**account).await?.unwrap_or_default();
-    let mut answer = answer(of, &found);
-    answer["ok"] = is_sound.into();
-    answer["has_more"] = has_more.into();
-    answer["decided"] = json!(decided.decided);
-    answer["unlisted"] = decided.unlisted.into();
-    Ok(answer)
+    Json::of(&AccountChecked::of(of, report, MAX_FINDINGS, decided))
 }
 
 fields! {
@@ -88,11 +87,11 @@ pub(in crate::routes) async fn reindex(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     _: ReindexFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AccountReindexed>, Refusal> {
     let tree = Arc::clone(account);
-    let of = &account_of(call)?;
-    let files = call.maintenance.run(of, async move { tree.reindex().await }).await?;
-    Ok(json!({"ok": true, "account": of, "files": files}))
+    let account = account_of(call)?;
+    let files = call.maintenance.run(&account, async move { tree.reindex().await }).await?;
+    Json::of(&AccountReindexed { ok: true, account, files })
 }
 
 fields! {
@@ -107,7 +106,7 @@ fields! {
 pub(in crate::routes) async fn create(
     call: &ControlCall<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AccountCreated>, Refusal> {
     call.by_operator()?;
     let (account, created) = match call.account_request() {
         Some(request) => call.home.create_account_once(&fields.account, &request).await?,
@@ -119,7 +118,7 @@ pub(in crate::routes) async fn create(
             account => (account?, true),
         },
     };
-    Ok(json!({"ok": true, "account": shown(&account), "created": created}))
+    Json::of(&AccountCreated { ok: true, account: AccountItem::of(&account), created })
 }
 
 fields! {
@@ -132,7 +131,7 @@ fields! {
 pub(in crate::routes) async fn list(
     call: &ControlCall<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<AccountItem>>, Refusal> {
     let (after, limit) = (fields.page.cursor.unwrap_or_default(), fields.page.limit);
     let mut listed = match call.key().account.as_deref() {
         Some(own) if *own > *after => {
@@ -152,8 +151,7 @@ pub(in crate::routes) async fn list(
     // A page may have fewer items than accounts were read.
     let next = listed.last().filter(|_| has_more).map(|last| &*last.id);
     let active = listed.iter().filter(|account| account.state == AccountState::Active);
-    let items: Vec<Value> = active.map(shown).collect();
-    Ok(call.fields.page(items, next))
+    Json::of(&ItemsPage::new(active.map(AccountItem::of).collect(), next, &call.fields))
 }
 
 fields! {
@@ -170,7 +168,7 @@ fields! {
 pub(in crate::routes) async fn delete(
     call: &ControlCall<'_>,
     fields: DeleteFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AccountDeleted>, Refusal> {
     call.by_operator()?;
     if fields.confirm != fields.account {
         return Err(Refusal::validation("\"confirm\" must be the name of the account to delete"));
@@ -188,18 +186,5 @@ pub(in crate::routes) async fn delete(
         Err(error) if is_being_deleted(&error) => return Err(Refusal::being_deleted(&error)),
         deleted => deleted?,
     };
-    Ok(json!({"ok": true, "account": fields.account, "deleted": deleted}))
-}
-
-/// Returns the JSON of an account.
-fn shown(account: &Account) -> Value {
-    json!({"account": account.id, "created_at": account.created.to_rfc3339()})
-}
-
-/// Returns a report as the command line prints it.
-fn answer(account: &str, report: &impl Serialize) -> Value {
-    let mut answer = serde_json::to_value(report).unwrap_or_default();
-    answer["ok"] = true.into();
-    answer["account"] = account.into();
-    answer
+    Json::of(&AccountDeleted { ok: true, account: fields.account.into_owned(), deleted })
 }

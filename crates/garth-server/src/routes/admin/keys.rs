@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use garth_engine::home::{ApiKey, Binding, KeysPage, NewKey, Rotation, Scope};
+use garth_engine::home::{Binding, KeysPage, NewKey, Rotation, Scope};
 use garth_engine::model::{Timestamp, parse_age};
-use serde_json::{Value, json};
 
+use super::answers::{ApiKeyItem, KeyCreated, KeyRevoked, KeyRotated};
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, flag, integer, object, string, string_of, strings, time};
 use crate::routes::control::{ControlCall, by_valid_key};
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 /// Longest lifetime in seconds, 200 years: later times would exceed a timestamp.
 const MAX_SPAN: i64 = 200 * 365 * 86_400;
@@ -41,7 +43,7 @@ fn default_scopes() -> Vec<String> {
 pub(in crate::routes) async fn create(
     call: &ControlCall<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<KeyCreated>, Refusal> {
     let owner = call.owner(fields.account.as_deref())?;
     let scopes =
         fields.scopes.iter().map(|scope| scope.parse()).collect::<garth_engine::Result<Vec<Scope>>>();
@@ -60,7 +62,7 @@ pub(in crate::routes) async fn create(
     }
     (new.maker, new.origin) = (Some(call.key().id.clone()), call.origin());
     let (key, secret) = by_valid_key(call.home.issue_key(new).await)?;
-    Ok(json!({"ok": true, "key": shown(&key), "secret": secret.reveal()}))
+    Json::of(&KeyCreated { ok: true, key: ApiKeyItem::of(&key), secret: secret.reveal().to_owned() })
 }
 
 /// Returns the time of expiry that a request names.
@@ -93,7 +95,7 @@ fields! {
 pub(in crate::routes) async fn list(
     call: &ControlCall<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<ApiKeyItem>>, Refusal> {
     let owner = call.owner(fields.account.as_deref())?;
     let first = if fields.revoked { KeysPage::with_revoked() } else { KeysPage::default() };
     let mut page = first.limit(fields.page.limit);
@@ -101,8 +103,8 @@ pub(in crate::routes) async fn list(
     let listed = call.home.keys(&owner, &page).await?;
     let next = listed.items.last().filter(|_| listed.more);
     let next = next.map(|last| format!("{}-{}", last.created.0, last.id));
-    let items: Vec<Value> = listed.items.iter().map(shown).collect();
-    Ok(call.fields.page(items, next.as_deref()))
+    let items = listed.items.iter().map(ApiKeyItem::of).collect();
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
 /// Returns the creation time and the id of a cursor.
@@ -127,13 +129,13 @@ fields! {
 pub(in crate::routes) async fn rotate(
     call: &ControlCall<'_>,
     fields: RotateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<KeyRotated>, Refusal> {
     let owner = call.owner(fields.account.as_deref())?;
     let mut rotation = Rotation::new(Duration::from_secs(fields.grace_seconds));
     (rotation.maker, rotation.origin) = (Some(call.key().id.clone()), call.origin());
     let done = by_valid_key(call.home.rotate_key(&owner, checked(&fields.id)?, rotation).await)?;
-    let (key, old) = (shown(&done.key), shown(&done.old));
-    Ok(json!({"ok": true, "key": key, "secret": done.secret.reveal(), "old": old}))
+    let (key, old) = (ApiKeyItem::of(&done.key), ApiKeyItem::of(&done.old));
+    Json::of(&KeyRotated { ok: true, key, secret: done.secret.reveal().to_owned(), old })
 }
 
 fields! {
@@ -149,10 +151,10 @@ fields! {
 pub(in crate::routes) async fn revoke(
     call: &ControlCall<'_>,
     fields: RevokeFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<KeyRevoked>, Refusal> {
     let owner = call.owner(fields.account.as_deref())?;
     let key = call.home.revoke_key(&owner, checked(&fields.id)?).await?;
-    Ok(json!({"ok": true, "key": shown(&key)}))
+    Json::of(&KeyRevoked { ok: true, key: ApiKeyItem::of(&key) })
 }
 
 /// Refuses a complete key in place of its id: there is none of that id.
@@ -163,19 +165,4 @@ fn checked(id: &str) -> Result<&str, Refusal> {
         )),
         false => Ok(id),
     }
-}
-
-/// Returns the JSON of a key.
-fn shown(key: &ApiKey) -> Value {
-    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    let mut shown = json!({
-        "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
-        "binding": (!key.binding.is_free()).then_some(&key.binding),
-        "created_at": key.created.to_rfc3339(), "expires_at": key.expires.map(Timestamp::to_rfc3339),
-        "revoked_at": key.revoked.map(Timestamp::to_rfc3339), "maker": key.maker,
-    });
-    if key.is_damaged {
-        shown["damaged"] = true.into();
-    }
-    shown
 }

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{Batch, MAX_PAGE, NamesPage, Page as TreePage};
-use garth_engine::view::overlay::{Difference, DifferenceKind, LowerLayer, Side, StoredInfo, StoredOverlay};
-use garth_engine::{AccountStore, Error, ErrorKind, Name, TreePath};
-use serde_json::{Value, json};
+use garth_engine::view::overlay::{LowerLayer, Side, StoredOverlay};
+use garth_engine::{AccountStore, Error, ErrorKind, Name};
 
+use super::answers::{OverlayApplied, OverlayChange, OverlayCreated, OverlayDiscarded, OverlayItem};
 use super::commits::batch;
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, moment, stored_path, string, string_of, words};
 use crate::routes::call::Call;
-
-/// Limit on the conflicts that an answer lists.
-const MAX_CONFLICTS: usize = 100;
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Creates an overlay over a directory of the account: a copy-on-write view with changes of its own.
@@ -35,10 +34,10 @@ pub(in crate::routes) async fn create(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<OverlayCreated>, Refusal> {
     // The directory of the first attempt may be gone, and a time may mean another state now.
     if let Some(answer) = call.once.recorded_answer()? {
-        return Ok(answer);
+        return Ok(Json::recorded(answer));
     }
     let as_of = match call.moment_of(fields.at.as_deref()).await? {
         Some(moment) => Some(account.as_of(&moment).await?.head().await?.seq),
@@ -47,14 +46,12 @@ pub(in crate::routes) async fn create(
     let root = resolve::resolve(&**account, &fields.path, Follow::Yes).await.map_err(refused)?;
     let lower = LowerLayer { root, as_of };
     let (id, lower) = (&*fields.id, &lower);
-    let answer = json!({
-        "ok": true, "id": id, "path": lower.root.as_str(), "as_of": lower.as_of, "seq": null, "time": null,
-    });
+    let answer = Json::of(&OverlayCreated::new(id, lower))?.into_value();
     let batch = batch_of(call, fields.message.as_deref(), || format!("create overlay {id}")).by_garth();
     let created = call.once.answer_with(batch, answer, |batch| async move {
         StoredOverlay::create(&**account, id, lower, &batch).await
     });
-    created.await.map_err(refused)
+    created.await.map(Json::recorded).map_err(refused)
 }
 
 /// Returns a batch without operations, in the name of the caller.
@@ -74,14 +71,13 @@ pub(in crate::routes) async fn list(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<OverlayItem>>, Refusal> {
     let after = fields.page.cursor.as_deref().map(Name::parse).transpose().map_err(|_| Refusal::cursor())?;
     let page = TreePage::default().limit(fields.page.limit).after(after);
     let listing = StoredOverlay::list(&**account, &page).await?;
-    let shown = |StoredInfo { id, lower, .. }: &StoredInfo| json!({"id": id, "path": lower.root.as_str(), "as_of": lower.as_of});
-    let items: Vec<Value> = listing.items.iter().map(shown).collect();
+    let items = listing.items.iter().map(OverlayItem::of).collect();
     let last = listing.items.last().filter(|_| listing.more);
-    Ok(call.fields.page(items, last.map(|last| &*last.id)))
+    Json::of(&ItemsPage::new(items, last.map(|last| &*last.id), &call.fields))
 }
 
 fields! {
@@ -97,21 +93,13 @@ pub(in crate::routes) async fn diff(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: DiffFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<OverlayChange>>, Refusal> {
     let after = fields.page.cursor.as_deref().map(stored_path).transpose()?;
     let stored = StoredOverlay::open(&**account, &fields.id).await?;
     let listing = stored.diff(&NamesPage::default().limit(fields.page.limit).after(after)).await?;
-    let shown = |Difference { path, change, kind, .. }: &Difference| {
-        let change = match change {
-            DifferenceKind::Added => "added",
-            DifferenceKind::Modified => "modified",
-            DifferenceKind::Removed => "removed",
-        };
-        json!({"path": path.as_str(), "change": change, "kind": kind})
-    };
-    let items: Vec<Value> = listing.items.iter().map(shown).collect();
+    let items = listing.items.iter().map(OverlayChange::of).collect();
     let last = listing.items.last().filter(|_| listing.more);
-    Ok(call.fields.page(items, last.map(|last| last.path.as_str())))
+    Json::of(&ItemsPage::new(items, last.map(|last| last.path.as_str()), &call.fields))
 }
 
 fields! {
@@ -131,7 +119,7 @@ pub(in crate::routes) async fn apply(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: ApplyFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<OverlayApplied>, Refusal> {
     let id = &*fields.id;
     let side = match fields.side.as_deref() {
         Some("ours") => Side::Ours,
@@ -144,18 +132,11 @@ pub(in crate::routes) async fn apply(
     let applying = async {
         let stored = StoredOverlay::open(&**account, id).await?;
         let applied = stored.apply(side, template).await.map_err(unapplied)?;
-        let commit = applied.commit.as_ref();
-        let conflicts = applied.conflicts.iter().take(MAX_CONFLICTS).map(TreePath::as_str);
-        Ok::<_, Refusal>(json!({
-            "ok": true, "id": id,
-            "seq": commit.map(|commit| commit.seq), "time": commit.map(|commit| commit.time.to_rfc3339()),
-            "changed": applied.changed, "conflicts": conflicts.collect::<Vec<_>>(),
-            "has_more": applied.conflicts.len() > MAX_CONFLICTS,
-        }))
+        Ok::<_, Refusal>(Json::of(&OverlayApplied::of(id, &applied))?.into_value())
     };
     // The number of changes is known only after the commit, so the record follows it. A repeat without the
     // record finds an empty overlay.
-    call.once.answer_after(&**account, batch.clone(), applying).await
+    call.once.answer_after(&**account, batch.clone(), applying).await.map(Json::recorded)
 }
 
 /// Returns the refusal of an error, with the path that it is about.
@@ -187,12 +168,12 @@ pub(in crate::routes) async fn discard(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: DiscardFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<OverlayDiscarded>, Refusal> {
     let id = &*fields.id;
     let batch = batch_of(call, fields.message.as_deref(), || format!("discard overlay {id}")).by_garth();
-    let answer = json!({"ok": true, "id": id, "seq": null, "time": null});
+    let answer = Json::of(&OverlayDiscarded::new(id))?.into_value();
     let discarded = call.once.answer_with(batch, answer, |batch| async move {
         StoredOverlay::discard(&**account, id, &batch).await
     });
-    Ok(discarded.await?)
+    Ok(Json::recorded(discarded.await?))
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use garth_engine::AccountStore;
 use garth_engine::model::quota::{Limits, MAX_QUOTAS, Quota};
-use serde_json::{Value, json};
 
+use super::answers::{QuotaItem, QuotaRemoved, QuotaSet};
 use super::commits::batch;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, Page, fields, integer, string_of, tree_path};
 use crate::routes::call::Call;
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Lists the quotas of the account with their use, ordered by path.
@@ -23,23 +25,15 @@ pub(in crate::routes) async fn list(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<QuotaItem>>, Refusal> {
     let mut quotas = account.quotas().await?;
     quotas.sort_by(|one, other| one.path.as_str().cmp(other.path.as_str()));
     let after = fields.page.cursor.as_deref().unwrap_or_default();
     let mut rest = quotas.iter().filter(|quota| quota.path.as_str() > after).peekable();
     let page: Vec<&Quota> = rest.by_ref().take(fields.page.limit).collect();
-    let items: Vec<Value> = page.iter().map(|quota| shown(quota)).collect();
+    let items = page.iter().copied().map(QuotaItem::of).collect();
     let last = page.last().filter(|_| rest.peek().is_some());
-    Ok(call.fields.page(items, last.map(|last| last.path.as_str())))
-}
-
-/// Returns a quota as `garth quota list --json` prints it.
-fn shown(Quota { path, limits, used }: &Quota) -> Value {
-    json!({
-        "path": path.as_str(), "max_bytes": limits.bytes, "max_entries": limits.entries,
-        "bytes": used.bytes, "entries": used.entries,
-    })
+    Json::of(&ItemsPage::new(items, last.map(|last| last.path.as_str()), &call.fields))
 }
 
 fields! {
@@ -58,16 +52,15 @@ pub(in crate::routes) async fn set(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: SetFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<QuotaSet>, Refusal> {
     let path = tree_path(&fields.path)?;
     let limits = Limits { bytes: fields.max_bytes, entries: fields.max_entries };
     let record = batch(call, "set a quota");
     let setting = async {
-        let mut answer = shown(&account.set_quota(&path, limits).await?);
-        answer["ok"] = true.into();
-        Ok::<_, Refusal>(answer)
+        let quota = QuotaItem::of(&account.set_quota(&path, limits).await?);
+        Ok::<_, Refusal>(Json::of(&QuotaSet { ok: true, quota })?.into_value())
     };
-    call.once.answer_after(&**account, record, setting).await
+    call.once.answer_after(&**account, record, setting).await.map(Json::recorded)
 }
 
 fields! {
@@ -82,12 +75,13 @@ pub(in crate::routes) async fn remove(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: RemoveFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<QuotaRemoved>, Refusal> {
     let path = tree_path(&fields.path)?;
     let record = batch(call, "remove a quota");
     let removing = async {
         account.remove_quota(&path).await?;
-        Ok::<_, Refusal>(json!({"ok": true, "path": path.as_str(), "removed": true}))
+        let answer = QuotaRemoved { ok: true, path: path.to_string(), removed: true };
+        Ok::<_, Refusal>(Json::of(&answer)?.into_value())
     };
-    call.once.answer_after(&**account, record, removing).await
+    call.once.answer_after(&**account, record, removing).await.map(Json::recorded)
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use garth_agent::kv::MAX_PAGE_VALUES;
 use garth_engine::fs::store::SetRuleResult;
 use garth_engine::model::Kind;
-use garth_engine::rule::{Constraint, FileViolation, PathPattern, Rule};
+use garth_engine::rule::{Constraint, PathPattern, Rule};
 use garth_engine::{AccountStore, Error, ErrorKind, FileSystemExt as _, TreePath};
-use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use super::answers::{RuleItem, RuleRemoved, RuleSet, RuleViolation, RulesPage};
 use super::commits::batch;
 use crate::errors::{Code, Refusal};
 use crate::fields::{Kind as FieldKind, Page, fields, flag, json, string_of, words};
 use crate::routes::call::Call;
-use crate::routes::respond::raw;
+use crate::routes::respond::{Json, raw};
 
 /// Limit on the rules of a page.
 const MAX_LISTED: usize = 1000;
@@ -31,24 +31,6 @@ fields! {
         built_in: bool = flag(), or true;
         ..page: Page<MAX_LISTED, MAX_LISTED>;
     }
-}
-
-/// Rule as `garth rule list --json` prints it.
-#[derive(Serialize)]
-struct RuleItem<'a> {
-    pattern: &'a str,
-    rule: &'static str,
-    terms: Box<RawValue>,
-    built_in: bool,
-}
-
-#[derive(Serialize)]
-struct RulesPage<'a> {
-    items: Vec<RuleItem<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    has_more: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
 }
 
 /// Position of a rule in the list.
@@ -80,10 +62,11 @@ pub(in crate::routes) async fn list(
         let (pattern, name) = position(rule);
         let terms = RawValue::from_string(terms)
             .map_err(|error| Refusal::internal().because(format!("terms of a rule: {error}")))?;
-        items.push(RuleItem { pattern, rule: name, terms, built_in: rule.is_built_in() });
+        let built_in = rule.is_built_in();
+        items.push(RuleItem { pattern: pattern.to_owned(), rule: name, terms, built_in });
         last = Some((pattern, name));
     }
-    raw(&RulesPage { items, has_more: next_cursor.is_some().then_some(true), next_cursor })
+    raw(&RulesPage { items, has_more: next_cursor.is_some(), next_cursor })
 }
 
 fields! {
@@ -104,12 +87,18 @@ fields! {
 enum NotSet {
     /// Existing files violate it. Holds the answer, which is not recorded: the files may be repaired.
     Violated(Value),
-    Failed(Error),
+    Failed(Refusal),
 }
 
 impl From<Error> for NotSet {
     fn from(error: Error) -> Self {
-        Self::Failed(error)
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Refusal> for NotSet {
+    fn from(refusal: Refusal) -> Self {
+        Self::Failed(refusal)
     }
 }
 
@@ -117,7 +106,7 @@ pub(in crate::routes) async fn set(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: SetFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<RuleSet>, Refusal> {
     let terms = fields.terms.map_or("{}", RawValue::get);
     // serde would also read the terms from an array.
     if !terms.starts_with('{') {
@@ -132,15 +121,13 @@ pub(in crate::routes) async fn set(
         let setting = account.set_rule(rule.clone(), fields.force);
         let set = call.stopping.unless_stopped(setting, "look whether the rule is set, and set it again");
         let SetRuleResult { set, violations, more } = set.await?;
-        let violation =
-            |FileViolation { path, reason }: &FileViolation| json!({"path": path.as_str(), "reason": reason});
-        let violations: Vec<Value> = violations.iter().map(violation).collect();
-        let answer = json!({"ok": true, "set": set, "violations": violations, "has_more": more});
+        let violations = violations.into_iter().map(RuleViolation::of).collect();
+        let answer = Json::of(&RuleSet { ok: true, set, violations, has_more: more })?.into_value();
         if set { Ok(answer) } else { Err(NotSet::Violated(answer)) }
     };
     match call.once.answer_after(&**account, record, setting).await {
-        Ok(answer) | Err(NotSet::Violated(answer)) => Ok(answer),
-        Err(NotSet::Failed(error)) => Err(error.into()),
+        Ok(answer) | Err(NotSet::Violated(answer)) => Ok(Json::recorded(answer)),
+        Err(NotSet::Failed(refusal)) => Err(refusal),
     }
 }
 
@@ -174,15 +161,15 @@ pub(in crate::routes) async fn remove(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: RemoveFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<RuleRemoved>, Refusal> {
     let (pattern, constraint) = (PathPattern::parse(&fields.pattern)?, &*fields.constraint);
     let record = batch(call, &format!("remove a rule `{constraint}`"));
     let removing = async {
         if account.remove_rule(&pattern, constraint).await? {
-            return Ok(json!({"ok": true, "removed": true}));
+            return Ok(Json::of(&RuleRemoved { ok: true, removed: true })?.into_value());
         }
         let message = format!("there is no rule `{constraint}` for {}", pattern.as_str());
         Err(Refusal::new(Code::NotFound, message))
     };
-    call.once.answer_after(&**account, record, removing).await
+    call.once.answer_after(&**account, record, removing).await.map(Json::recorded)
 }

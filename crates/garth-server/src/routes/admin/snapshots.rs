@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use garth_engine::AccountStore;
 use garth_engine::model::{MAX_PAGE, Op, Snapshot, SnapshotKey, SnapshotsPage};
-use serde_json::{Value, json};
 
+use super::answers::{SnapshotChanged, SnapshotItem};
 use super::commits::batch;
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string, string_of};
 use crate::routes::call::Call;
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Creates a snapshot of the account: a name for its present state.
@@ -26,7 +28,7 @@ pub(in crate::routes) async fn create(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SnapshotChanged>, Refusal> {
     commit(account, call, (&*fields.name, fields.message.as_deref()), Op::snapshot(&*fields.name)).await
 }
 
@@ -41,15 +43,14 @@ pub(in crate::routes) async fn list(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<SnapshotItem>>, Refusal> {
     let after = fields.page.cursor.clone().map(|name| SnapshotKey { owner: None, name });
     let listing = account.snapshots(&SnapshotsPage::default().limit(fields.page.limit).after(after)).await?;
     // Those of views follow the account's own.
     let own: Vec<&Snapshot> = listing.items.iter().take_while(|snapshot| snapshot.owner.is_none()).collect();
-    let shown = |snapshot: &&Snapshot| json!({"name": snapshot.name, "seq": snapshot.seq, "time": snapshot.time.to_rfc3339()});
-    let items: Vec<Value> = own.iter().map(shown).collect();
+    let items = own.iter().copied().map(SnapshotItem::of).collect();
     let last = own.last().filter(|_| listing.more && own.len() == listing.items.len());
-    Ok(call.fields.page(items, last.map(|last| &*last.name)))
+    Json::of(&ItemsPage::new(items, last.map(|last| &*last.name), &call.fields))
 }
 
 fields! {
@@ -66,7 +67,7 @@ pub(in crate::routes) async fn remove(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: RemoveFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SnapshotChanged>, Refusal> {
     commit(account, call, (&*fields.name, fields.message.as_deref()), Op::drop_snapshot(&*fields.name)).await
 }
 
@@ -76,8 +77,9 @@ async fn commit(
     call: &Call<'_>,
     (name, message): (&str, Option<&str>),
     op: Op,
-) -> Result<Value, Refusal> {
-    let answer = json!({"ok": true, "name": name, "seq": null, "time": null});
+) -> Result<Json<SnapshotChanged>, Refusal> {
+    let answer = Json::of(&SnapshotChanged::new(name))?.into_value();
     let batch = batch(call, message.unwrap_or_default()).op(op);
-    Ok(call.once.answer_with(batch, answer, |batch| account.commit(batch)).await?)
+    let answered = call.once.answer_with(batch, answer, |batch| account.commit(batch)).await?;
+    Ok(Json::recorded(answered))
 }

@@ -4,18 +4,17 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use garth_agent::session::{Export, TranscriptFormat};
-use garth_agent::workspace::{Extraction, Reset, Workspace};
-use garth_engine::TreePath;
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
+use garth_agent::workspace::{Archive, Extraction, Reset, Workspace};
+use serde_json::value::to_raw_value;
 
+use super::answers::{AgentTranscriptPage, SessionReset};
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, Page, fields, flag, integer, string_of};
 use crate::routes::call::Call;
-use crate::routes::sessions::item;
+use crate::routes::respond::Json;
 use crate::routes::sessions::transcripts::FORMATS;
+use crate::wire::ItemsPage;
 
 /// Limit on the archives of a page.
 const MAX_ARCHIVES: usize = 1000;
@@ -40,24 +39,29 @@ pub(in crate::routes) async fn reset(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: ResetFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SessionReset>, Refusal> {
     let model = call.model_to_ask(fields.by_model).await?;
     let allowance = ServedModel::allowance(model.as_ref(), &**call.reach.for_garth()?, call.env).await?;
     let asking = ServedModel::asking(model.as_ref(), allowance.as_ref());
     let mut how = Reset::default().name(fields.next.map(Cow::into_owned)).asking(asking);
     how.if_due = fields.if_due;
     let done = workspace.reset(workspace.audience(), &fields.name, &how).await?;
-    let Some(done) = done else { return Ok(json!({"ok": true, "reset": false})) };
-    let (memory, job) = match &done.memory {
-        Extraction::Added(path) => (Some(path.as_str()), None),
-        Extraction::Later(job) => (None, Some(job.as_str())),
+    let Some(done) = done else { return Json::of(&SessionReset::Kept { ok: true, reset: false }) };
+    let (memory, job) = match done.memory {
+        Extraction::Added(path) => (Some(path.to_string()), None),
+        Extraction::Later(job) => (None, Some(job)),
         _ => (None, None),
     };
-    Ok(json!({
-        "ok": true, "reset": true, "archive": done.archive.as_ref().map(TreePath::as_str),
-        "messages": done.messages, "next": call.stored(item(&done.next)), "memory": memory, "job": job,
-        "seq": done.seq.0,
-    }))
+    Json::of(&SessionReset::Reset {
+        ok: true,
+        reset: true,
+        archive: done.archive.map(|path| path.to_string()),
+        messages: done.messages,
+        next: call.stored(Box::new(done.next)),
+        memory,
+        job,
+        seq: done.seq.0,
+    })
 }
 
 fields! {
@@ -71,26 +75,9 @@ pub(in crate::routes) async fn list(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<Archive>>, Refusal> {
     let (found, next) = workspace.archives(fields.page.cursor.as_deref(), fields.page.limit).await?;
-    let shown = found.iter().map(|archive| {
-        json!({
-            "session_id": archive.session_id, "path": archive.path.as_str(), "size": archive.size,
-            "metadata": archive.metadata,
-        })
-    });
-    let items: Vec<Value> = shown.collect();
-    Ok(call.fields.page(items, next.as_deref()))
-}
-
-#[derive(Serialize)]
-struct TranscriptPage {
-    format: &'static str,
-    items: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    has_more: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_line: Option<u64>,
+    Json::of(&ItemsPage::new(found, next.as_deref(), &call.fields))
 }
 
 fields! {
@@ -128,7 +115,7 @@ pub(in crate::routes) async fn transcript(
         _ => serde_json::from_str(item).ok(),
     };
     let items = page.items.iter().filter_map(item).collect();
-    let page = TranscriptPage {
+    let page = AgentTranscriptPage {
         format: format.as_str(),
         items,
         has_more: page.next.is_some(),

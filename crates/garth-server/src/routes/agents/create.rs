@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_agent::workspace::{Init, Initialized, Workspace, Zone, new_agent_id};
-use garth_engine::AccountStore;
 use garth_engine::model::Author;
-use serde_json::{Value, json};
+use garth_engine::{AccountStore, TreePath};
 
+use super::answers::AgentCreated;
 use crate::errors::Refusal;
 use crate::fields::{fields, flag, string, string_of};
 use crate::routes::call::Call;
+use crate::routes::respond::Json;
 
 fields! {
     /// Creates an agent: the files of its workspace, with texts to start from, in one commit. Existing files
@@ -30,7 +31,7 @@ pub(in crate::routes) async fn create(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AgentCreated>, Refusal> {
     initialize(account, call, call.argument("agent"), fields).await
 }
 
@@ -49,7 +50,7 @@ pub(in crate::routes) async fn create_named(
     account: &Arc<dyn AccountStore>,
     call: &Call<'_>,
     fields: CreateNamedFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AgentCreated>, Refusal> {
     let agent = match fields.agent_id {
         Some(agent) => agent,
         None => Cow::Owned(new_agent_id(call.env)?),
@@ -62,7 +63,7 @@ async fn initialize(
     call: &Call<'_>,
     agent: &str,
     fields: CreateFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<AgentCreated>, Refusal> {
     let mut options = Init::default().time_zone(Zone::named(&fields.time_zone)?);
     if let Some(owner) = fields.owner {
         options = options.owner(owner);
@@ -75,9 +76,14 @@ async fn initialize(
     let created = created.map_err(|error| Refusal::from(error).naming_path())?;
     // The id that this request drew is not used if the request repeats an earlier one.
     let agent = agent_of(&created).unwrap_or(agent);
-    Ok(json!({
-        "ok": true, "agent": agent, "made": created.made, "kept": created.kept, "seq": created.seq,
-    }))
+    let paths = |paths: &[TreePath]| paths.iter().map(TreePath::to_string).collect();
+    Json::of(&AgentCreated {
+        ok: true,
+        agent: agent.to_owned(),
+        made: paths(&created.made),
+        kept: paths(&created.kept),
+        seq: created.seq.map(|seq| seq.0),
+    })
 }
 
 /// Returns the agent whose workspace was created, `/agents/{agent}`.

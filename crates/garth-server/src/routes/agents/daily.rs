@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use garth_agent::workspace::{Day, MAX_DAYS, Workspace};
-use serde_json::{Value, json};
+use garth_agent::workspace::{DailySection, Day, MAX_DAYS, Workspace};
 
+use super::answers::{DailyAdded, DailyItem, DailyMemory, DailyPart};
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string, string_of};
 use crate::routes::call::Call;
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 fields! {
     /// Adds a text to the memory of a day.
@@ -23,9 +25,9 @@ pub(in crate::routes) async fn add(
     workspace: &Workspace<'_>,
     _: &Call<'_>,
     fields: AddFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<DailyAdded>, Refusal> {
     let done = workspace.add_daily(day(fields.day)?, &fields.text).await?;
-    Ok(json!({"ok": true, "path": done.path.as_str(), "seq": done.seq.0}))
+    Json::of(&DailyAdded { ok: true, path: done.path.to_string(), seq: done.seq.0 })
 }
 
 fields! {
@@ -40,16 +42,15 @@ pub(in crate::routes) async fn get(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: GetFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<DailyMemory>, Refusal> {
     let day = match day(fields.day)? {
         Some(day) => day,
         None => workspace.day_of(call.env.now()).await?,
     };
     let parts = workspace.daily(day).await?;
-    let parts = parts.map(|parts| {
-        parts.iter().map(|part| json!({"class": part.class, "text": part.text})).collect::<Vec<_>>()
-    });
-    Ok(json!({"day": day.to_string(), "parts": parts}))
+    let part = |part: DailySection| DailyPart { class: part.class, text: part.text };
+    let parts = parts.map(|parts| parts.into_iter().map(part).collect());
+    Json::of(&DailyMemory { day: day.to_string(), parts })
 }
 
 fields! {
@@ -63,13 +64,13 @@ pub(in crate::routes) async fn list(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<DailyItem>>, Refusal> {
     // The position of a page is a day.
     let (days, next) =
         workspace.list_daily(day(fields.page.cursor.map(Cow::Owned))?, fields.page.limit).await?;
-    let items: Vec<Value> =
-        days.iter().map(|day| json!({"day": day.day.to_string(), "bytes": day.bytes})).collect();
-    Ok(call.fields.page(items, next.map(|next| next.to_string()).as_deref()))
+    let items = days.iter().map(|day| DailyItem { day: day.day.to_string(), bytes: day.bytes }).collect();
+    let next = next.map(|next| next.to_string());
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
 fn day(text: Option<Cow<'_, str>>) -> Result<Option<Day>, Refusal> {

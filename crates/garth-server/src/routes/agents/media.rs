@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use garth_agent::media::{MAX_LISTED, MediaKey};
-use serde_json::{Value, json};
 
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string_of};
 use crate::routes::call::Call;
-use crate::routes::media::item;
+use crate::routes::media::answers::{MediaCopied, MediaDeleted, MediaItem};
 use crate::routes::open::Opened;
+use crate::routes::respond::Json;
+use crate::wire::ItemsPage;
 
 /// Media of a page unless the call sets a limit.
 const DEFAULT_LISTED: usize = 100;
@@ -27,12 +28,12 @@ pub(in crate::routes) async fn list(
     opened: &Opened<'_>,
     call: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<MediaItem>>, Refusal> {
     let page = fields.page;
     let session = opened.sessions()?.by_media_key(&fields.session_key).await?;
     let (found, next) = opened.media()?.list(&session.meta.id, page.cursor.as_deref(), page.limit).await?;
-    let items: Vec<Value> = found.iter().map(item).collect();
-    Ok(call.fields.page(items, next.as_deref()))
+    let items = found.iter().map(MediaItem::of).collect();
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }
 
 fields! {
@@ -47,9 +48,9 @@ pub(in crate::routes) async fn delete(
     opened: &Opened<'_>,
     _: &Call<'_>,
     fields: DeleteFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<MediaDeleted>, Refusal> {
     let key: MediaKey = fields.key.parse()?;
-    Ok(json!({"ok": true, "seq": opened.media()?.remove(&key).await?.0}))
+    Json::of(&MediaDeleted { ok: true, seq: opened.media()?.remove(&key).await?.0 })
 }
 
 fields! {
@@ -66,8 +67,8 @@ pub(in crate::routes) async fn copy(
     opened: &Opened<'_>,
     call: &Call<'_>,
     fields: CopyFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<MediaCopied>, Refusal> {
     let stored = opened.sessions()?.copy_media(&fields.name, &fields.key.parse()?).await?;
     let key = stored.key.to_string();
-    Ok(json!({"ok": true, "key": key, "media": call.stored(item(&stored))}))
+    Json::of(&MediaCopied { ok: true, key, media: call.stored(MediaItem::of(&stored)) })
 }

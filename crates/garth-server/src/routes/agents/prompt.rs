@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use garth_agent::session::Format;
-use garth_agent::workspace::{Changed, Inputs, Prompt, PromptOptions, Workspace};
+use garth_agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
 use garth_engine::model::Moment;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::answers::{PromptAnswer, PromptDifference};
 use crate::errors::Refusal;
 use crate::fields::{Kind, fields, flag, moment, object, words};
 use crate::routes::call::Call;
+use crate::routes::respond::Json;
 
 /// Forms of a prompt.
 const FORMS: Kind = words(&["text", "markdown", "openai", "anthropic"]);
@@ -40,10 +42,10 @@ pub(in crate::routes) async fn build(
     // The other forms are lists of messages.
     let content = match (&*fields.form, fields.form.parse::<Format>()) {
         (_, Ok(format)) => serde_json::from_str(&prompt.list(format)).unwrap_or(Value::Null),
-        ("markdown", _) => json!(prompt.report()),
-        _ => json!(prompt.text),
+        ("markdown", _) => prompt.report().into(),
+        _ => prompt.text.clone().into(),
     };
-    Ok(json!({"ok": true, "prompt": prompt.manifest(), "content": content}))
+    Ok(Json::of(&PromptAnswer { ok: true, prompt: prompt.description(), content })?.into_value())
 }
 
 fields! {
@@ -62,7 +64,7 @@ pub(in crate::routes) async fn compare(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: CompareFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<PromptDifference>, Refusal> {
     let from = call.moment(&fields.from).await?;
     let to = call.moment_of(fields.to.as_deref()).await?;
     let options = options(workspace, call, fields.inputs)?;
@@ -73,19 +75,7 @@ pub(in crate::routes) async fn compare(
         Ok(workspace.prompt(&options).await?)
     };
     let (before, after) = (of(Some(from)).await?, of(to).await?);
-    let difference = after.since(&before);
-    let changed = |changed: &[Changed]| -> Vec<Value> {
-        let item = |changed: &Changed| {
-            let [from, to] = &changed.texts;
-            json!({"name": changed.to.name, "from": changed.from, "to": changed.to, "texts": [from, to]})
-        };
-        changed.iter().map(item).collect()
-    };
-    Ok(json!({
-        "added": changed(&difference.added), "removed": changed(&difference.removed),
-        "changed": changed(&difference.changed), "tokens": difference.tokens, "bytes": difference.bytes,
-        "common_bytes": difference.common_bytes,
-    }))
+    Json::of(&PromptDifference::of(after.since(&before)))
 }
 
 /// Returns the options of a prompt, common to both calls.

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth_agent::workspace::{Host, InstallFile, Origin, Workspace};
+use garth_agent::workspace::{Host, InstallFile, Listing, Origin, Workspace};
 use garth_engine::home::Scope;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::answers::{SkillAbsence, SkillAnswer, SkillChanged, SkillFileAnswer, SkillInstalled};
 use crate::errors::Refusal;
 use crate::fields::{array, fields, flag, object, string, string_of};
 use crate::routes::call::Call;
 use crate::routes::memories::written;
+use crate::routes::respond::Json;
 
 fields! {
     /// Lists the skills of an agent: those that a prompt shows, and those that it leaves out.
@@ -26,8 +28,8 @@ pub(in crate::routes) async fn list(
     workspace: &Workspace<'_>,
     _: &Call<'_>,
     fields: ListFields<'_>,
-) -> Result<Value, Refusal> {
-    Ok(json!(workspace.skills(&fields.hosts).await?))
+) -> Result<Json<Listing>, Refusal> {
+    Json::of(&workspace.skills(&fields.hosts).await?)
 }
 
 fields! {
@@ -44,13 +46,18 @@ pub(in crate::routes) async fn get(
     workspace: &Workspace<'_>,
     _: &Call<'_>,
     fields: GetFields<'_>,
-) -> Result<Value, Refusal> {
-    let (text, origin, path, why) = workspace.skill(&fields.name, &fields.hosts).await?;
-    let why = why.map(|(reason, detail)| json!({"reason": reason, "detail": detail}));
-    Ok(json!({
-        "skill": text, "directory": fields.name, "origin": origin, "path": path.as_str(),
-        "applies": why.is_none(), "why": why, "body": text.body,
-    }))
+) -> Result<Json<SkillAnswer>, Refusal> {
+    let (mut skill, origin, path, why) = workspace.skill(&fields.name, &fields.hosts).await?;
+    let body = std::mem::take(&mut skill.body);
+    Json::of(&SkillAnswer {
+        skill,
+        directory: fields.name.into_owned(),
+        origin,
+        path: path.to_string(),
+        applies: why.is_none(),
+        why: why.map(|(reason, detail)| SkillAbsence { reason, detail }),
+        body,
+    })
 }
 
 fields! {
@@ -65,18 +72,21 @@ pub(in crate::routes) async fn read(
     workspace: &Workspace<'_>,
     _: &Call<'_>,
     fields: ReadFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SkillFileAnswer>, Refusal> {
     let file = workspace.read_skill(&fields.path).await?;
-    let mut answer = json!({
-        "origin": file.origin, "path": file.path.as_str(), "version_id": file.etag.to_string(),
-        "size": file.bytes.len(),
-    });
     // A file that is not UTF-8 is returned in base64.
-    match std::str::from_utf8(&file.bytes) {
-        Ok(text) => answer["text"] = json!(text),
-        Err(_) => answer["base64"] = json!(STANDARD.encode(&file.bytes)),
-    }
-    Ok(answer)
+    let (text, base64) = match std::str::from_utf8(&file.bytes) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(STANDARD.encode(&file.bytes))),
+    };
+    Json::of(&SkillFileAnswer {
+        origin: file.origin,
+        path: file.path.to_string(),
+        version_id: file.etag.to_string(),
+        size: file.bytes.len(),
+        text,
+        base64,
+    })
 }
 
 fields! {
@@ -93,9 +103,9 @@ pub(in crate::routes) async fn write(
     workspace: &Workspace<'_>,
     _: &Call<'_>,
     fields: WriteFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SkillChanged>, Refusal> {
     let (path, seq) = workspace.write_skill(&fields.path, fields.text.into_owned()).await?;
-    Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
+    Json::of(&SkillChanged { ok: true, path: path.to_string(), seq: seq.0 })
 }
 
 fields! {
@@ -114,9 +124,9 @@ pub(in crate::routes) async fn edit(
     workspace: &Workspace<'_>,
     _: &Call<'_>,
     fields: EditFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SkillChanged>, Refusal> {
     let (path, seq) = workspace.edit_skill(&fields.path, &fields.old, &fields.new).await?;
-    Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
+    Json::of(&SkillChanged { ok: true, path: path.to_string(), seq: seq.0 })
 }
 
 fields! {
@@ -135,15 +145,19 @@ pub(in crate::routes) async fn install(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: InstallFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SkillInstalled>, Refusal> {
     let origin = origin(call, fields.global)?;
     let files: Vec<InstallFile> =
         fields.files.into_iter().map(|(name, text)| InstallFile::new(name, text)).collect();
     let done = workspace.install_skill(&fields.name, origin, &files).await?;
-    Ok(json!({
-        "ok": true, "path": done.path.as_str(), "written": done.written, "same": call.stored(json!(done.same)), "flaws": done.flaws,
-        "seq": done.seq.map(|seq| seq.0),
-    }))
+    Json::of(&SkillInstalled {
+        ok: true,
+        path: done.path.to_string(),
+        written: done.written,
+        same: call.stored(done.same),
+        flaws: done.flaws,
+        seq: done.seq.map(|seq| seq.0),
+    })
 }
 
 /// Returns the owner of a skill to write. A skill for every agent requires the scope `admin`.
@@ -169,10 +183,10 @@ pub(in crate::routes) async fn delete(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
     fields: DeleteFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SkillChanged>, Refusal> {
     let origin = origin(call, fields.global)?;
     let (path, seq) = workspace.remove_skill(call.key.share(), &fields.name, origin).await?;
-    Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
+    Json::of(&SkillChanged { ok: true, path: path.to_string(), seq: seq.0 })
 }
 
 fields! {

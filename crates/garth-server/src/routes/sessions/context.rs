@@ -1,27 +1,33 @@
 //! Calls on the context of a session: derived files, packs, swap, children, garbage collection.
 
+pub(in crate::routes) mod answers;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use garth_agent::session::{
-    Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, MAX_ENTRIES, MAX_SWAPPED,
-    PackOptions, Packed, Resolved, Sessions, Source, Spawn, Swapped, Wrote,
+    ChildChange, Collect, Collection, Compact, Derive, Difference, Format, MAX_ENTRIES, MAX_SWAPPED,
+    PackOptions, Packed, Sessions, Source, Spawn,
 };
 use garth_engine::TreePath;
 use garth_engine::model::{LogPosition, Seq};
-use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use super::{owned, resolved};
+use self::answers::{
+    ChildChanged, ChildSpawned, ContentDeduplicated, ContentSwappedIn, ContentSwappedOut, ContextDerived,
+    EntrySource, EntrySources, FilePinned, PackAnswer, SessionChildren, SessionCollected, SessionCompacted,
+    SwappedContents, SwappedPart, WrittenFile,
+};
+use super::answers::ResolvedSource;
+use super::owned;
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::fields::{
     Kind, MAX_INTEGER, array, fields, flag, integer, moment, object, string, string_of, strings, words,
 };
 use crate::routes::call::Call;
-use crate::routes::respond::raw;
-use crate::routes::tree_calls::answer::{Content, content};
+use crate::routes::respond::{Json, raw};
+use crate::wire::ItemsPage;
 
 /// Limit on the artifacts of a result.
 const MAX_ARTIFACTS: usize = 100;
@@ -58,14 +64,14 @@ pub(in crate::routes) async fn derive(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: DeriveFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ContextDerived>, Refusal> {
     let mut derive = Derive::default();
     (derive.summary, derive.todo) = (owned(fields.summary), owned(fields.todo));
     derive.facts = fields.facts.as_deref().map(lines);
     derive.decisions = fields.decisions.as_deref().map(lines);
     derive.refs = fields.refs.as_deref().map(lines);
     let done = sessions.derive(&fields.name, &derive).await?;
-    Ok(json!({"ok": true, "files": done.files, "seq": done.seq.0}))
+    Json::of(&ContextDerived { ok: true, files: done.files, seq: done.seq.0 })
 }
 
 /// Writes objects as JSON Lines, each as it was sent.
@@ -88,16 +94,15 @@ pub(in crate::routes) async fn why(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: WhyFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<EntrySources>, Refusal> {
     let why = sessions.why(&fields.name, &fields.id).await?;
-    let source = |(given, found): &(Source, Resolved)| {
-        let mut shown = resolved(found);
-        shown["given"] = json!(given.to_string());
-        shown
-    };
-    let sources: Vec<Value> = why.sources.iter().map(source).collect();
-    let entry: Value = serde_json::from_str(&why.entry.line).unwrap_or_default();
-    Ok(json!({"file": why.kind.file(), "entry": entry, "sources": sources}))
+    let sources = why
+        .sources
+        .iter()
+        .map(|(given, found)| EntrySource { given: given.to_string(), resolved: ResolvedSource::of(found) });
+    let (file, sources) = (why.kind.file(), sources.collect());
+    let entry = serde_json::from_str(&why.entry.line).unwrap_or_default();
+    Json::of(&EntrySources { file, entry, sources })
 }
 
 fields! {
@@ -116,9 +121,9 @@ pub(in crate::routes) async fn pin(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: PinFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<FilePinned>, Refusal> {
     let seq = sessions.pin(&fields.name, &fields.file, fields.text.as_deref()).await?;
-    Ok(json!({"ok": true, "seq": seq.0}))
+    Json::of(&FilePinned { ok: true, seq: seq.0 })
 }
 
 fields! {
@@ -139,7 +144,7 @@ pub(in crate::routes) async fn compact(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: CompactFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SessionCompacted>, Refusal> {
     let mut how = Compact::default();
     let model = call.model_to_ask(fields.by_model).await?;
     let allowance = ServedModel::allowance(model.as_ref(), &**call.reach.for_garth()?, call.env).await?;
@@ -148,7 +153,7 @@ pub(in crate::routes) async fn compact(
     let done = sessions.compact(&fields.name, &how).await?;
     let lines = done.lines.map(|lines| [*lines.start(), *lines.end()]);
     let (by_model, seq) = (done.by_model, done.seq.map(|seq| seq.0));
-    Ok(json!({"ok": true, "lines": lines, "by_model": by_model, "seq": seq, "has_more": done.more}))
+    Json::of(&SessionCompacted { ok: true, lines, by_model, seq, has_more: done.more })
 }
 
 fields! {
@@ -218,7 +223,6 @@ async fn shown(
     call: &Call<'_>,
     form: &str,
 ) -> Result<Box<RawValue>, Refusal> {
-    let pack = raw(&packed.pack)?;
     let content = match form.parse::<Format>() {
         // The remaining form, `markdown`, is not a format of messages.
         Err(_) => raw(&packed.markdown)?,
@@ -228,9 +232,8 @@ async fn shown(
                 .map_err(|_| Refusal::validation("the list is not valid JSON"))?
         }
     };
-    // Joined as text, because `Value` would not keep the digits.
-    RawValue::from_string(format!(r#"{{"ok":true,"pack":{pack},"content":{content}}}"#))
-        .map_err(|_| Refusal::validation("the answer is not valid JSON"))
+    // Not as `Json`, which would not keep the digits.
+    raw(&PackAnswer { ok: true, pack: &packed.pack, content })
 }
 
 fields! {
@@ -249,19 +252,12 @@ pub(in crate::routes) async fn compare(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: CompareFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<Difference>, Refusal> {
     let from = call.moment(&fields.from).await?;
     let to = call.moment_of(fields.to.as_deref()).await?;
     let before = sessions.replay(&fields.name, Some(&from)).await?;
     let after = sessions.replay(&fields.name, to.as_ref()).await?;
-    let difference = after.since(&before);
-    let changed: Vec<Value> =
-        difference.changed.iter().map(|changed| json!({"from": changed.from, "to": changed.to})).collect();
-    let items = |items: &[Item]| json!(items);
-    Ok(json!({
-        "added": items(&difference.added), "removed": items(&difference.removed), "changed": changed,
-        "tokens": difference.tokens, "bytes": difference.bytes, "common_bytes": difference.common_bytes,
-    }))
+    Json::of(&after.since(&before))
 }
 
 fields! {
@@ -280,10 +276,10 @@ pub(in crate::routes) async fn swap_out(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: SwapOutFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ContentSwappedOut>, Refusal> {
     let source: Source = fields.source.parse()?;
-    let entry: Swapped = sessions.swap_out(&fields.name, &source, &fields.summary).await?;
-    Ok(json!({"ok": true, "entry": entry}))
+    let entry = sessions.swap_out(&fields.name, &source, &fields.summary).await?;
+    Json::of(&ContentSwappedOut { ok: true, entry })
 }
 
 fields! {
@@ -300,9 +296,9 @@ pub(in crate::routes) async fn swap_in(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: SwapInFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ContentSwappedIn>, Refusal> {
     let bytes = sessions.swap_in(&fields.name, &fields.id).await?;
-    Ok(json!({"ok": true, "id": fields.id, "bytes": bytes}))
+    Json::of(&ContentSwappedIn { ok: true, id: fields.id.into_owned(), bytes })
 }
 
 fields! {
@@ -317,8 +313,8 @@ pub(in crate::routes) async fn swapped(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: SwappedFields<'_>,
-) -> Result<Value, Refusal> {
-    Ok(json!({"items": sessions.swapped(&fields.name).await?}))
+) -> Result<Json<SwappedContents>, Refusal> {
+    Json::of(&SwappedContents { items: sessions.swapped(&fields.name).await? })
 }
 
 fields! {
@@ -335,16 +331,6 @@ fields! {
     }
 }
 
-/// Part of content that was swapped out.
-#[derive(Serialize)]
-struct ShownContent<'a> {
-    id: &'a str,
-    /// Bytes of the complete content.
-    size: usize,
-    #[serde(flatten)]
-    content: Content<'a>,
-}
-
 pub(in crate::routes) async fn swap_show(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
@@ -353,7 +339,7 @@ pub(in crate::routes) async fn swap_show(
     let bytes = sessions.swap_content(&fields.name, &fields.id).await?;
     let begin = fields.offset.min(bytes.len());
     let end = begin.saturating_add(fields.length).min(bytes.len());
-    raw(&ShownContent { id: &fields.id, size: bytes.len(), content: content(&bytes[begin..end]) })
+    raw(&SwappedPart::of(&fields.id, bytes.len(), &bytes[begin..end]))
 }
 
 fields! {
@@ -370,9 +356,9 @@ pub(in crate::routes) async fn dedup(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: DedupFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ContentDeduplicated>, Refusal> {
     let sources = fields.sources.iter().map(|source| source.parse()).collect::<Result<Vec<Source>, _>>()?;
-    Ok(json!({"ok": true, "entries": sessions.dedup(&fields.name, &sources).await?}))
+    Json::of(&ContentDeduplicated { ok: true, entries: sessions.dedup(&fields.name, &sources).await? })
 }
 
 fields! {
@@ -395,10 +381,10 @@ pub(in crate::routes) async fn spawn(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: SpawnFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ChildSpawned>, Refusal> {
     let mut spawn = Spawn::new(fields.id.into_owned(), fields.handoff.into_owned());
     (spawn.agent, spawn.session) = (owned(fields.child_agent), owned(fields.child_session));
-    Ok(json!({"ok": true, "child": child(&sessions.spawn(&fields.name, &spawn).await?)}))
+    Json::of(&ChildSpawned { ok: true, child: sessions.spawn(&fields.name, &spawn).await? })
 }
 
 fields! {
@@ -413,9 +399,8 @@ pub(in crate::routes) async fn children(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: ChildrenFields<'_>,
-) -> Result<Value, Refusal> {
-    let all: Vec<Value> = sessions.children(&fields.name).await?.iter().map(child).collect();
-    Ok(json!({"items": all}))
+) -> Result<Json<SessionChildren>, Refusal> {
+    Json::of(&SessionChildren { items: sessions.children(&fields.name).await? })
 }
 
 fields! {
@@ -442,7 +427,7 @@ pub(in crate::routes) async fn set_child(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: SetChildFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ChildChanged>, Refusal> {
     let mut change = ChildChange::default();
     change.status = fields.status.map(|status| status.parse()).transpose()?;
     (change.result, change.refs) = (owned(fields.result), fields.refs.as_deref().map(lines));
@@ -451,13 +436,7 @@ pub(in crate::routes) async fn set_child(
     }
     change.media = fields.media.iter().map(|key| key.parse()).collect::<Result<_, _>>()?;
     let set = sessions.set_child(&fields.name, &fields.id, &change).await?;
-    Ok(json!({"ok": true, "child": call.stored(child(&set))}))
-}
-
-fn child(child: &Child) -> Value {
-    json!({
-        "id": child.id, "agent": child.agent, "session": child.session, "status": child.status.as_str(),
-    })
+    Json::of(&ChildChanged { ok: true, child: call.stored(set) })
 }
 
 fields! {
@@ -474,13 +453,11 @@ pub(in crate::routes) async fn collect(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: CollectFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<SessionCollected>, Refusal> {
     let mut how = Collect::default();
     how.dry = fields.dry;
     let Collection { removed, seq, more, .. } = sessions.collect(&fields.name, &how).await?;
-    let item = |one: &garth_agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
-    let removed: Vec<Value> = removed.iter().map(item).collect();
-    Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))
+    Json::of(&SessionCollected { ok: true, removed, seq: seq.map(|seq| seq.0), has_more: more })
 }
 
 fields! {
@@ -497,7 +474,7 @@ pub(in crate::routes) async fn wrote(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
     fields: WroteFields<'_>,
-) -> Result<Value, Refusal> {
+) -> Result<Json<ItemsPage<WrittenFile>>, Refusal> {
     let since = match fields.cursor {
         Some(cursor) => {
             let cursor = call.fields.position(&cursor)?;
@@ -509,11 +486,7 @@ pub(in crate::routes) async fn wrote(
         None => LogPosition::default(),
     };
     let (files, next) = sessions.wrote(&fields.name, since).await?;
-    let item = |file: &Wrote| {
-        let bytes: Vec<[u64; 2]> = file.bytes.iter().map(|bytes| [bytes.start, bytes.end]).collect();
-        json!({"path": file.path.as_str(), "size": file.size, "bytes": bytes, "more": file.more})
-    };
-    let items: Vec<Value> = files.iter().map(item).collect();
+    let items = files.iter().map(WrittenFile::of).collect();
     let next = next.map(|next| format!("{}-{}", next.seq.0, next.changes));
-    Ok(call.fields.page(items, next.as_deref()))
+    Json::of(&ItemsPage::new(items, next.as_deref(), &call.fields))
 }

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use garth_agent::session::{Export, Import, ImportMode, Log, Resolved, Sessions, Source, TranscriptFormat};
-use serde::Serialize;
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::answers::{TranscriptImported, TranscriptPage};
 use crate::errors::Refusal;
 use crate::fields::{Kind, fields, flag, string, string_of, words};
 use crate::routes::call::Call;
-use crate::routes::respond::raw;
+use crate::routes::respond::{Json, raw};
 
 /// Formats of transcripts.
 pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "anthropic", "markdown"]);
@@ -53,7 +52,7 @@ pub(in crate::routes) async fn import(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: ImportFields<'_>,
-) -> Result<Box<RawValue>, Refusal> {
+) -> Result<Json<TranscriptImported>, Refusal> {
     let mut import = Import::new(fields.format.parse()?, &fields.transcript);
     import.mode = fields.mode.as_deref().map(|mode| match mode {
         "part" => ImportMode::Part,
@@ -64,36 +63,23 @@ pub(in crate::routes) async fn import(
     let done = sessions.import(&fields.name, &import).await?;
     let ends =
         |lines: &Option<RangeInclusive<u64>>| lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
-    let mut answer = json!({
-        "ok": true,
-        "messages": done.messages,
-        "new": done.new,
-        "present": done.present,
-        "lines": ends(&done.lines),
-        "retracted": ends(&done.retracted),
-        "said_again": done.said_again,
-        "system_changed": done.system_changed,
-        "unknown_blocks": done.unknown_blocks,
-        "skipped": done.skipped,
-        "skipped_count": done.skipped_count,
-        "notes": done.notes,
-        "note_count": done.note_count,
-        "seq": done.seq.map(|seq| seq.0),
-    });
-    if done.repeat_doubles {
-        answer["warning"] = DOUBLES.into();
-    }
-    raw(&answer)
-}
-
-#[derive(Serialize)]
-struct Page {
-    format: &'static str,
-    items: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    has_more: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_source: Option<String>,
+    Json::of(&TranscriptImported {
+        ok: true,
+        messages: done.messages,
+        new: done.new,
+        present: done.present,
+        lines: ends(&done.lines),
+        retracted: ends(&done.retracted),
+        said_again: done.said_again,
+        system_changed: done.system_changed,
+        unknown_blocks: done.unknown_blocks,
+        skipped: done.skipped,
+        skipped_count: done.skipped_count,
+        notes: done.notes,
+        note_count: done.note_count,
+        seq: done.seq.map(|seq| seq.0),
+        warning: done.repeat_doubles.then_some(DOUBLES),
+    })
 }
 
 fields! {
@@ -141,5 +127,5 @@ pub(in crate::routes) async fn export(
         _ => serde_json::from_str(item).ok(),
     };
     let items = page.items.iter().filter_map(item).collect();
-    raw(&Page { format: format.as_str(), items, has_more: next_source.is_some(), next_source })
+    raw(&TranscriptPage { format: format.as_str(), items, has_more: next_source.is_some(), next_source })
 }
