@@ -34,6 +34,7 @@ pub(crate) enum Code {
     PayloadTooLarge,
     IdempotencyMismatch,
     BudgetTooSmall,
+    RateLimited,
     Internal,
     Corrupt,
     Unsupported,
@@ -43,7 +44,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of the specification.
     #[cfg(test)]
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Validation,
         Self::InvalidPath,
         Self::InvalidGlob,
@@ -61,6 +62,7 @@ impl Code {
         Self::PayloadTooLarge,
         Self::IdempotencyMismatch,
         Self::BudgetTooSmall,
+        Self::RateLimited,
         Self::Internal,
         Self::Corrupt,
         Self::Unsupported,
@@ -91,6 +93,7 @@ impl Code {
             Self::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", StatusCode::PAYLOAD_TOO_LARGE),
             Self::IdempotencyMismatch => ("IDEMPOTENCY_KEY_MISMATCH", StatusCode::UNPROCESSABLE_ENTITY),
             Self::BudgetTooSmall => ("BUDGET_TOO_SMALL", StatusCode::UNPROCESSABLE_ENTITY),
+            Self::RateLimited => ("RATE_LIMITED", StatusCode::TOO_MANY_REQUESTS),
             Self::Internal => ("INTERNAL", StatusCode::INTERNAL_SERVER_ERROR),
             Self::Corrupt => ("CORRUPT", StatusCode::INTERNAL_SERVER_ERROR),
             Self::Unsupported => ("UNSUPPORTED", StatusCode::NOT_IMPLEMENTED),
@@ -268,6 +271,12 @@ impl Refusal {
     pub(crate) fn no_room(message: &str) -> Self {
         // It has waited for `room_wait`, and its repeat waits again, so the pause between them may be short.
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
+    }
+
+    /// Returns the refusal of a call beyond a limit on the calls of its key or account. It may be repeated
+    /// after some seconds.
+    pub(crate) fn rate_limited(message: &str, retry_after: i64) -> Self {
+        Self::new(Code::RateLimited, message).with_header("retry-after", retry_after.to_string())
     }
 
     /// Returns the refusal of a deletion that has begun, and whose files cannot be removed yet. The cause is
