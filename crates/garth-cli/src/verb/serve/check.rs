@@ -97,10 +97,11 @@ fn print(
         FolderState::Current => ("current", ""),
         FolderState::Older => ("older", ", of an older garth: the start migrates it"),
     };
+    let limits = if limits_calls { "calls are limited" } else { "calls are not limited" };
     let shown = |key: &str| config.shown(key).unwrap_or_else(|| "none".to_owned());
     let json = json!({
-        "addresses": urls, "in_use": in_use, "data": folder.display().to_string(), "state": state, "account": account,
-        "creates_key": data.creates_key, "hosts": hosts, "origins": settings.origins,
+        "addresses": urls, "in_use": in_use, "data": folder.display().to_string(), "state": state,
+        "account": account, "creates_key": data.creates_key, "hosts": hosts, "origins": settings.origins,
         "limits_calls": limits_calls, "sink": settings.sink.is_some(), "model": settings.model,
         "embedder": settings.embedder,
     });
@@ -112,7 +113,7 @@ fn print(
         ("API key", key_text(data.creates_key).to_owned()),
         ("hosts", hosts.map_or_else(|| "any".to_owned(), |hosts| hosts_text(&hosts))),
         ("origins", shown("origins")),
-        ("limits", if limits_calls { "calls are limited" } else { "calls are not limited" }.to_owned()),
+        ("limits", limits.to_owned()),
         ("sink", shown("sink")),
         ("model", shown("model")),
         ("embedder", shown("embedder")),
