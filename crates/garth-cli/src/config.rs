@@ -13,7 +13,7 @@ mod setting;
 mod settings;
 mod table;
 
-pub(crate) use self::flags::{EmbedderFlags, ModelFlags, ServeFlags, SinkFlags};
+pub(crate) use self::flags::{EmbedderFlags, FlagValues, ModelFlags, ServeFlags, SinkFlags};
 pub(crate) use self::kind::{Value, shown_file, without_line_end};
 pub(crate) use self::log_filter::{log_filter, may_be_logged};
 pub(crate) use self::resolve::{Config, Resolved};

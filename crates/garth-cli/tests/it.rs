@@ -29,6 +29,7 @@ mod it {
     mod repair;
     mod rule;
     mod serve;
+    mod serve_check;
     mod session;
     mod skill;
     mod status;

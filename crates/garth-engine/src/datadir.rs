@@ -18,6 +18,7 @@ mod control;
 mod costs;
 mod deletions;
 mod folder;
+mod inspect;
 mod of_folder;
 mod open_trees;
 #[cfg(all(test, debug_assertions))]
@@ -37,6 +38,7 @@ use crate::runtime::failpoint::Failpoints;
 
 pub use self::builder::DataDirBuilder;
 pub use self::control::Control;
+pub use self::inspect::FolderState;
 pub use crate::home::{
     Account, AccountState, Admitted, ApiKey, Backup, Binding, KeyOrigin, KeysPage, MAX_KEY_LABEL, Mark,
     NewKey, Rotated, Rotation, Scope, Secret,

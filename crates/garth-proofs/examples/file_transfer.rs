@@ -104,7 +104,7 @@ impl Target {
         let mut stream = TcpStream::connect(self.address)?;
         let (path, key) = (self.path, &self.key);
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-length: {length}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-length: {length}\r\n\
              connection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes())?;

@@ -117,7 +117,7 @@ impl Request {
         let once = self.once.iter().map(|key| format!("idempotency-key: {key}\r\n")).collect::<String>();
         let (method, target, key) = (self.method, &self.target, &self.key);
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {key}\r\n{once}\
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n{once}\
              content-length: {}\r\n\r\n",
             self.body.len()
         );

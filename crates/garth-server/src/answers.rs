@@ -1,6 +1,6 @@
 //! Memory for answers that wait for their clients, for long bodies that arrive, for files that are sent and
 //! received, and for recalls that wait for the embedding service; turns of calls that wait for the language
-//! model. Clients that ask for long answers
+//! model, and of the calls of an account. Clients that ask for long answers
 //! and do not read them, or send long bodies and do not finish them, hold a bounded part of the server's
 //! memory, and one account leaves room for the others. So does a service that hangs.
 
@@ -29,8 +29,8 @@ const TOO_MANY_ANSWERS: &str = "too many long answers wait to be taken; take the
 /// Unit of room, 1 KiB. Counted in bytes, a large room would exceed the permits of a semaphore.
 const UNIT: usize = 1 << 10;
 
-/// Room of one server, for answers, for bodies, for files, for recalls or for calls that ask the language
-/// model.
+/// Room of one server, for answers, for bodies, for files, for recalls, for calls that ask the language model
+/// or for calls of any kind.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,
@@ -75,6 +75,11 @@ impl Rooms {
     /// of it at most.
     pub(crate) fn for_models(limits: &Limits) -> Self {
         Self::new(limits.model_calls * UNIT, limits.model_calls / 2 * UNIT, limits.room_wait)
+    }
+
+    /// Returns the room for calls that run at once, one unit each. Only the share of each account is limited.
+    pub(crate) fn for_calls(limits: &Limits) -> Self {
+        Self::new(usize::MAX, limits.account_calls * UNIT, limits.room_wait)
     }
 
     fn new(bytes: usize, share: usize, wait: Duration) -> Self {
@@ -141,6 +146,14 @@ impl Rooms {
         let message = "too many calls wait for the language model; try again later, or do without it: send \
             \"by_model\": false";
         self.room(account, UNIT, message).await
+    }
+
+    /// Waits for the turn of a call among those of its account. Fails with `RATE_LIMITED` after `room_wait`:
+    /// the account itself makes the calls that this one waits for.
+    pub(crate) async fn call(&self, account: &str) -> Result<Room, Refusal> {
+        let message =
+            "too many calls of this account run at once; wait for their answers, or try again later";
+        self.room(account, UNIT, message).await.map_err(|_| Refusal::rate_limited(message, 1))
     }
 
     /// Waits for room for `bytes` of an account. Fails with `Unavailable` and `message` after `room_wait`.

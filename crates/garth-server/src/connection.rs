@@ -257,6 +257,7 @@ mod tests {
 
     use super::*;
     use crate::limits::Limits;
+    use crate::site::{Hosts, Origins, Site};
 
     /// Reads 16 KiB every 20 seconds until the connection ends. Returns the bytes.
     async fn trickle(client: TcpStream) -> usize {
@@ -280,7 +281,8 @@ mod tests {
         let stream = listener.accept().await.unwrap().0;
         let hour = Duration::from_secs(3600);
         let limits = Arc::new(Limits::default().stall_time(hour).body_time(Duration::from_secs(60)));
-        let context = Context { env: Env::system(), access_log: false, limits };
+        let site = Arc::new(Site { hosts: Hosts::any(), origins: Origins::default() });
+        let context = Context { env: Env::system(), access_log: false, limits, site };
         let mut socket = Socket::new(stream, context, Arc::default());
         let client = tokio::spawn(trickle(client));
         // More than sockets buffer.

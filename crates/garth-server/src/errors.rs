@@ -210,6 +210,12 @@ impl Refusal {
         Self::new(Code::Unavailable, message).with_header("retry-after", "1")
     }
 
+    /// Returns the refusal of a call beyond a limit on the calls of its key or account. It may be repeated
+    /// after some seconds.
+    pub(crate) fn rate_limited(message: &str, retry_after: i64) -> Self {
+        Self::new(Code::RateLimited, message).with_header("retry-after", retry_after.to_string())
+    }
+
     /// Returns the refusal of a deletion that has begun, and whose files cannot be removed yet. The cause is
     /// for the log only, because it may name files of the host.
     pub(crate) fn being_deleted(error: &Error) -> Self {

@@ -5,12 +5,14 @@
 //! Everything goes through [`garth_engine::FileSystem`], so all interfaces see the same data. This is a
 //! separate crate so that work on the engine does not rebuild a web server.
 //!
-//! A request is checked in this order: HTTP itself (400), route (404), method (405), key (401), scope (403)
-//! and media type (415) from the head alone, size (413), then content (400 and the rest).
+//! A request is checked in this order: HTTP itself (400), `Host` and `Origin` (403), route (404), method
+//! (405), key (401), scope (403), media type (415) and limits on calls (429) from the head alone, size (413),
+//! then content (400 and the rest).
 
 mod answers;
 mod auth;
 mod body;
+mod call_limits;
 pub mod chat_model;
 mod collect;
 mod compaction;
@@ -24,12 +26,14 @@ mod limits;
 mod maintenance;
 pub mod outbox;
 mod pace;
+mod rate_limit;
 mod repair;
 mod request;
 mod resets;
 mod routes;
 mod seal;
 mod serve;
+mod site;
 mod stopping;
 mod wire;
 
@@ -37,6 +41,7 @@ pub use self::collect::Collecting;
 pub use self::limits::{Limit, Limits, Unit};
 pub use self::routes::{openapi, reference};
 pub use self::serve::{Options, serve};
+pub use self::site::{Hosts, Origins};
 
 /// Compiles the Rust of the README.
 #[cfg(doctest)]

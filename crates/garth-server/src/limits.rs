@@ -199,9 +199,19 @@ limits! {
     /// Disk space for content of an account, or of a tree that a key is bound to, that was received and that
     /// no commit has used yet. A file that is received by `/v1/fs` has at most this size.
     upload_room: usize, Bytes = 64 * GIB, 16 * MIB => 8 * KIB * GIB;
-    /// Time that an answer, a body or a file waits for memory, and a call for its turn to ask the language
-    /// model or the embedding service.
+    /// Time that an answer, a body or a file waits for memory, and a call for its turn among the calls of its
+    /// account, or to ask the language model or the embedding service.
     room_wait: Duration, Time = 10 * SECOND, 0 => 5 * MINUTE;
+    /// Calls of an API key in a minute that return stored data, without searches; 0 for no limit. This and
+    /// the next three limits apply if `rate_limits` says so.
+    reads_per_minute: usize, Count = 6000, 0 => 10_000_000;
+    /// Calls of an API key in a minute that change stored data; 0 for no limit.
+    writes_per_minute: usize, Count = 3000, 0 => 10_000_000;
+    /// Calls of an API key in a minute that search, or read or compute much, such as packs and prompts; 0 for
+    /// no limit.
+    searches_per_minute: usize, Count = 1200, 0 => 10_000_000;
+    /// Calls of one account that run at once. The others wait for up to `room_wait`.
+    account_calls: usize, Count = 64, 1 => 4096;
     /// Cache for media files that messages refer to.
     media_cache: usize, Bytes = BUDGET as u64, 0 => 64 * GIB;
     /// Concurrent compactions of sessions, including those that wait for a model.

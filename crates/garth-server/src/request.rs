@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use crate::body::drain;
 use crate::errors::{Code, Refusal};
 use crate::limits::Limits;
+use crate::site::Site;
 
 /// Header with the id of a request, as in the log.
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) env: Env,
     pub(crate) access_log: bool,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) site: Arc<Site>,
 }
 
 /// Id of a request, in its extensions: a route names it in its span.
@@ -124,8 +126,10 @@ async fn answer(
     routes: &TowerToHyperService<Router>,
     id: &str,
 ) -> Response {
-    let checked = check_host(request.version(), request.headers());
-    let mut response = match checked.and_then(|()| check_coding(request.headers())) {
+    let checked = check_host(request.version(), request.headers())
+        .and_then(|()| context.site.check(request.uri(), request.headers()))
+        .and_then(|()| check_coding(request.headers()));
+    let mut response = match checked {
         // A panic would end the connection without an answer.
         Ok(()) => match AssertUnwindSafe(routes.call(request)).catch_unwind().await {
             Ok(Ok(response)) => response,

@@ -5,6 +5,7 @@ mod admin;
 mod agents;
 mod batch;
 mod call;
+mod call_class;
 mod control;
 mod cursor_tree;
 mod fs;
@@ -60,6 +61,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{Instrument as _, Level, Span};
 
 use self::call::{Answering, Call};
+use self::call_class::{class_of, takes_turn};
 use self::control::{ControlCall, ControlHandler};
 use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
@@ -77,12 +79,14 @@ use self::tree::Tree;
 use crate::answers::{PAGE, is_long};
 use crate::auth::{Denied, Standing, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
+use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
+use crate::rate_limit::{Allowance, CallClass};
 use crate::request::{Peer, RequestId, StoredBytes};
 use crate::stopping::Stopping;
 
@@ -93,9 +97,11 @@ type Arguments = Vec<(String, String)>;
 pub(crate) fn router(
     home: Arc<dyn Home>,
     (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
-    (limits, stopping): (Arc<Limits>, Stopping),
+    (limits, calls): (Arc<Limits>, CallLimits),
+    stopping: Stopping,
 ) -> Router {
-    router_of(Served { embedder, stopping, ..Served::new(home, model, limits) })
+    let calls = Arc::new(calls);
+    router_of(Served { embedder, calls, stopping, ..Served::new(home, model, limits) })
 }
 
 fn router_of(served: Served) -> Router {
@@ -114,7 +120,7 @@ fn router_of(served: Served) -> Router {
 fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
     let mut router = MethodRouter::new();
     for route in routes.iter().copied() {
-        let filter = route.method.filter();
+        let (filter, class) = (route.method.filter(), class_of(route));
         router = match route.run {
             Run::Health => router.on(filter, async || health()),
             Run::Download(_)
@@ -124,7 +130,7 @@ fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
             | Run::ReadControl(_)
             | Run::WriteControl(_) => router
                 .on(filter, move |State(served): State<Served>, request: Request| {
-                    serve(served, route, request)
+                    serve(served, (route, class), request)
                 }),
         };
     }
@@ -148,7 +154,11 @@ async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
 }
 
 /// Admits a request to a route, and answers it.
-async fn serve(served: Served, route: &'static Route, request: Request) -> Response {
+async fn serve(
+    served: Served,
+    (route, class): (&'static Route, Option<CallClass>),
+    request: Request,
+) -> Response {
     let (mut head, mut body) = request.into_parts();
     // Before the look-up, so that its time counts as passed.
     let looked = Instant::now();
@@ -160,13 +170,9 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
             return denied.refusal.into_response();
         }
     };
-    let answered = match arguments(&mut head).await {
-        Ok(arguments) => {
-            let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
-            let request = Admission { served, admitted, route, arguments, head, looked };
-            let answered = request.answer(&mut body).await;
-            answered.map_err(|refusal| request.logged(refusal, &Caller::default()))
-        }
+    let allowance = served.calls.count(&admitted.key().id, class, served.home.env().now());
+    let answered = match allowance.as_ref().map_or(Ok(()), Allowance::check) {
+        Ok(()) => answer_in_turn((&served, &admitted, looked), route, &mut head, &mut body).await,
         Err(refusal) => Err(refusal),
     };
     drain(&served.limits, &head.headers, body);
@@ -175,7 +181,35 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
         let may_read = !route.writes() || admitted.key().allows(route.tree.read_scope());
         if may_read { refusal } else { refusal.without_content(route.tree.read_scope().as_str()) }
     });
-    with_key(answered.into_response(), &admitted)
+    let mut response = with_key(answered.into_response(), &admitted);
+    if let Some(allowance) = allowance {
+        allowance.write(response.headers_mut());
+    }
+    response
+}
+
+/// Answers an admitted request in its turn among the calls of its account. `looked` is a time before the key
+/// was admitted.
+async fn answer_in_turn(
+    (served, admitted, looked): (&Served, &Admitted, Instant),
+    route: &'static Route,
+    head: &mut Parts,
+    body: &mut Body,
+) -> Result<Response, Refusal> {
+    let arguments = arguments(head).await?;
+    let (arguments, head) = (&arguments, &*head);
+    let request = Admission { served, admitted, route, arguments, head, looked };
+    // Held until the head of the answer is ready. A file that is sent has room of its own.
+    let turn = match takes_turn(route) {
+        true => served.calls.turn(admitted.key().share()).await?,
+        false => None,
+    };
+    if turn.is_some() {
+        // The turn may have come late.
+        request.standing().renew().await?;
+    }
+    let answered = request.answer(body).await;
+    answered.map_err(|refusal| request.logged(refusal, &Caller::default()))
 }
 
 /// Waits before a wrong key is refused, if its address has sent many.

@@ -13,25 +13,32 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
 use crate::connection;
 use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
 use crate::request::{Context, Peer};
 use crate::routes::router;
+use crate::site::{Hosts, Origins, Site};
 use crate::stopping::Stopping;
 
 /// Pause when the system cannot accept a connection, for lack of files or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Options of a server. By default, it has no access log, no language model, no embedding service, and the
-/// default limits.
+/// default limits. A server that listens on loopback only then answers under the names of loopback only and
+/// does not limit calls; any other one answers under any name and limits them. Pages of other sites may not
+/// call it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     access_log: bool,
     model: Option<ServedModel>,
     embedder: Option<ServedEmbedder>,
     limits: Limits,
+    limit_calls: Option<bool>,
+    hosts: Option<Hosts>,
+    origins: Origins,
 }
 
 impl Options {
@@ -48,6 +55,26 @@ impl Options {
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Sets whether the limits on calls of a key in a minute and on calls of an account at once apply.
+    /// `None`, the default: unless every socket is on loopback.
+    #[must_use]
+    pub fn limit_calls(self, limit_calls: Option<bool>) -> Self {
+        Self { limit_calls, ..self }
+    }
+
+    /// Sets the names that the header `Host` may have. `None`, the default: those of loopback if every socket
+    /// is on loopback, otherwise any.
+    #[must_use]
+    pub fn hosts(self, hosts: Option<Hosts>) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// Sets the origins of pages that may call the server, besides its own.
+    #[must_use]
+    pub fn origins(self, origins: Origins) -> Self {
+        Self { origins, ..self }
     }
 
     /// Sets the language model for compaction.
@@ -79,10 +106,23 @@ pub async fn serve(
     }
     let limits = Arc::new(options.limits);
     let (env, access_log) = (home.env().clone(), options.access_log);
-    let context = Context { env, access_log, limits: Arc::clone(&limits) };
+    let is_local = listeners.iter().all(is_on_loopback);
+    let calls = match options.limit_calls.unwrap_or(!is_local) {
+        true => CallLimits::enforcing(&limits),
+        false => CallLimits::default(),
+    };
+    let hosts = options.hosts.unwrap_or_else(|| if is_local { Hosts::loopback() } else { Hosts::any() });
+    let cors = options.origins.cors();
+    let site = Arc::new(Site { hosts, origins: options.origins });
+    let context = Context { env, access_log, limits: Arc::clone(&limits), site };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(home, (options.model, options.embedder), (limits, Stopping::new(stopping.clone())));
+    let stop_signal = Stopping::new(stopping.clone());
+    let app = router(home, (options.model, options.embedder), (limits, calls), stop_signal);
+    let app = match cors {
+        Some(cors) => app.layer(cors),
+        None => app,
+    };
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }
@@ -91,6 +131,11 @@ pub async fn serve(
     // Each loop ends with its last connection.
     while loops.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Returns true if only this machine can connect to the socket.
+fn is_on_loopback(listener: &TcpListener) -> bool {
+    listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback())
 }
 
 async fn accept(listener: TcpListener, app: Router, context: Context, mut stopping: watch::Receiver<bool>) {

@@ -10,6 +10,7 @@ mod it {
     mod auth;
     mod batch_calls;
     mod bound_keys;
+    mod call_limits;
     mod chat_model;
     mod connection;
     mod counters;
@@ -45,5 +46,6 @@ mod it {
     mod search;
     mod search_tree;
     mod sessions;
+    mod site;
     mod tree_calls;
 }

@@ -102,11 +102,11 @@ fn value_of(kind: Kind, value: &DeValue<'_>, folder: &Path) -> Result<Value, Str
             kind.number(parsed.map_err(|_| format!("{number} is not an integer from 0 on"))?)
         }
         (Kind::Count { .. }, _) => Err("write an integer, without quotes".to_owned()),
-        (Kind::Addresses, DeValue::Array(items)) => {
+        (_, DeValue::Array(items)) if kind.is_list() => {
             let texts = items.iter().map(|item| item.get_ref().as_str());
             match texts.collect::<Option<Vec<&str>>>() {
                 Some(texts) => kind.parse(&texts.join(",")),
-                None => Err("write a list of texts: [\"127.0.0.1:8787\"]".to_owned()),
+                None => Err(format!("write a list of texts: [\"{}\"]", kind.placeholder())),
             }
         }
         (Kind::File, DeValue::String(text)) => {

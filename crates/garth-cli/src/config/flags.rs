@@ -119,7 +119,7 @@ fn arg(setting: &'static Setting) -> Arg {
     let arg = match setting.kind {
         // Accepts `--access-log` and `--access-log=false`.
         Kind::Flag => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-        Kind::Addresses => arg.action(ArgAction::Append),
+        kind if kind.is_list() => arg.action(ArgAction::Append),
         Kind::File => arg.value_hint(ValueHint::FilePath),
         _ => arg,
     };

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use garth_engine::text::secret::masked;
+use garth_server::{Hosts, Origins};
 
 use super::log_filter::log_filter;
 use crate::size::{parse_count, parse_size, parse_tokens};
@@ -28,6 +29,10 @@ pub(crate) enum Kind {
     LogFilter,
     /// Addresses, `HOST:PORT`.
     Addresses,
+    /// Names of hosts, without ports.
+    Hosts,
+    /// Origins of pages, `SCHEME://HOST:PORT`.
+    Origins,
     /// File of this machine.
     File,
     /// URL of which the query is hidden, because it may contain a token.
@@ -93,15 +98,13 @@ impl Kind {
             Self::Time { .. } => self.number(parse_time(text)?),
             Self::Words(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Words(words) => Err(format!("`{text}` is not one of {}", words.join(", "))),
-            Self::Addresses => {
-                let addresses = text.split(',').map(str::trim);
-                let addresses: Vec<String> =
-                    addresses.filter(|one| !one.is_empty()).map(str::to_owned).collect();
-                match addresses.iter().find(|one| !is_address(one)) {
-                    _ if addresses.is_empty() => Err("write at least one HOST:PORT".to_owned()),
-                    Some(other) => Err(format!("`{other}` is not HOST:PORT, such as 127.0.0.1:8787")),
-                    None => Ok(Value::Texts(addresses)),
+            Self::Addresses | Self::Hosts | Self::Origins => {
+                let items = text.split(',').map(str::trim);
+                let items: Vec<String> = items.filter(|one| !one.is_empty()).map(str::to_owned).collect();
+                if items.is_empty() {
+                    return Err(format!("write at least one {}", self.placeholder()));
                 }
+                self.check_items(&items).map(|()| Value::Texts(items))
             }
             Self::LogFilter if !text.is_empty() => log_filter(text).map(|_| Value::Text(text.to_owned())),
             Self::LogFilter | Self::Text(_) | Self::File | Self::Url | Self::HookUrl | Self::Secret => {
@@ -113,6 +116,24 @@ impl Kind {
                 }
             }
         }
+    }
+
+    /// Checks the items of a list.
+    fn check_items(self, items: &[String]) -> Result<(), String> {
+        let message = |error: garth_engine::Error| error.message().to_owned();
+        match self {
+            Self::Hosts => Hosts::parse(items).map(|_| ()).map_err(message),
+            Self::Origins => Origins::parse(items).map(|_| ()).map_err(message),
+            _ => match items.iter().find(|item| !is_address(item)) {
+                Some(other) => Err(format!("`{other}` is not HOST:PORT, such as 127.0.0.1:8787")),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Returns true for lists. Their flags may be repeated.
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::Addresses | Self::Hosts | Self::Origins)
     }
 
     /// Checks a number against the bounds.
@@ -185,6 +206,8 @@ impl Kind {
             Self::Text(word) => word,
             Self::LogFilter => "FILTER",
             Self::Addresses => "HOST:PORT",
+            Self::Hosts => "HOST",
+            Self::Origins => "ORIGIN",
             Self::File => "FILE",
             Self::Url | Self::HookUrl => "URL",
             Self::Secret => "SECRET",

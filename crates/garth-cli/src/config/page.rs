@@ -84,7 +84,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Bytes { .. } | Kind::Time { .. } => bounds.unwrap_or_default(),
         Kind::Words(words) => format!("`{}`", words.join("`, `")),
         Kind::Text(_) | Kind::LogFilter => "text".to_owned(),
-        Kind::Addresses => "list of `HOST:PORT`".to_owned(),
+        Kind::Addresses | Kind::Hosts | Kind::Origins => format!("list of `{}`", kind.placeholder()),
         Kind::File => "file name".to_owned(),
         Kind::Url | Kind::HookUrl => "URL".to_owned(),
         Kind::Secret => format!("secret, only as `{}`", setting.variable),

@@ -141,6 +141,12 @@ impl Config {
         }
     }
 
+    /// Returns the value of an option as it is printed, without secrets; `None` if it has none.
+    pub(crate) fn shown(&self, key: &str) -> Option<String> {
+        let option = self.option(key)?;
+        option.value.as_ref().map(|value| option.setting.kind.show(value))
+    }
+
     /// Returns true if the option was not set.
     pub(crate) fn is_default(&self, key: &str) -> bool {
         self.option(key).is_none_or(|option| option.origin == Origin::Default)
@@ -254,6 +260,8 @@ mod tests {
                 Kind::Words(words) => words[1].to_owned(),
                 Kind::LogFilter => "debug".to_owned(),
                 Kind::Addresses => "127.0.0.1:1".to_owned(),
+                Kind::Hosts => "garth.example.com".to_owned(),
+                Kind::Origins => "https://app.example.com".to_owned(),
                 Kind::Text(_) | Kind::File | Kind::Url | Kind::HookUrl | Kind::Secret => {
                     "https://a/x".to_owned()
                 }

@@ -11,6 +11,11 @@ pub(crate) struct Settings {
     pub(crate) listen: Vec<String>,
     pub(crate) backlog: u32,
     pub(crate) collect_history: bool,
+    /// True if the limits on calls apply. `None`: unless the server listens on loopback only.
+    pub(crate) limit_calls: Option<bool>,
+    /// Names of the server; empty for the default.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) access_log: bool,

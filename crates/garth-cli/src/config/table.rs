@@ -75,6 +75,37 @@ fn server() -> Vec<Setting> {
             |settings, value| settings.backlog = value.number().try_into().unwrap_or(u32::MAX),
         ),
         own(
+            "hosts",
+            Kind::Hosts,
+            None,
+            "Names in the header `Host` that the server answers to, without ports; `*` stands for any. The names of \
+             loopback (`localhost`, `127.0.0.1`, `[::1]`) are always among them. Without a value, a server that \
+             listens on loopback only has no other names, and any other server has any name.",
+            |settings, value| settings.hosts = value.texts(),
+        ),
+        own(
+            "origins",
+            Kind::Origins,
+            None,
+            "Origins of pages of other sites that may call the server from a browser, such as \
+             `https://app.example.com`; `*` stands for any. Requests with another `Origin` are refused.",
+            |settings, value| settings.origins = value.texts(),
+        ),
+        own(
+            "rate_limits",
+            Kind::Words(&["auto", "on", "off"]),
+            Some("auto"),
+            "Applies the limits on calls: `reads_per_minute`, `writes_per_minute`, `searches_per_minute` and \
+             `account_calls`. `auto` applies them unless the server listens on loopback only.",
+            |settings, value| {
+                settings.limit_calls = match value.text().as_str() {
+                    "on" => Some(true),
+                    "off" => Some(false),
+                    _ => None,
+                };
+            },
+        ),
+        own(
             "collect_history",
             Kind::Flag,
             Some("false"),

@@ -1,29 +1,29 @@
 //! `garth serve`: the HTTP server, by default for this machine only.
 
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+mod check;
+mod first_key;
+mod services;
+mod sockets;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use garth_agent::outbox::Sink;
-use garth_engine::home::{KeyOwner, KeysPage, NewKey, Scope};
-use garth_engine::{Env, Home};
-use garth_server::Collecting;
-use garth_server::chat_model::ServedModel;
-use garth_server::embedder::ServedEmbedder;
+use garth_engine::Home;
 use garth_server::outbox::Courier;
+use garth_server::{Collecting, Hosts, Options, Origins};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use self::check::check;
+use self::first_key::first_key;
+pub(crate) use self::services::Services;
+use self::sockets::bind_all;
 use crate::app::App;
 use crate::config::{Config, ServeFlags, Settings};
-use crate::fail::{Failure, Result, no_account_or};
+use crate::fail::{Failure, Result};
 use crate::logs;
-use crate::model_args::{open as open_model, open_embedder};
-use crate::verb::outbox::sink::open as open_sink;
 
 /// Start the HTTP server
 ///
@@ -34,33 +34,28 @@ use crate::verb::outbox::sink::open as open_sink;
 /// --max-body is GARTH_MAX_BODY and max_body. `--help` lists all limits; `garth config` prints the values in
 /// force.
 ///
+/// With --check, checks the options, the files with secrets, the addresses and the data folder, prints what
+/// the server would do, and ends: with exit code 0, or with 2 if anything is wrong. It changes nothing.
+///
 /// With --json, prints one object when it accepts connections: url, data, account, key (null unless new).
+/// With --check: addresses, in_use, data, state (missing, current or older), account, creates_key, hosts
+/// (null for any), origins, limits_calls, sink, model, embedder.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth serve --listen 127.0.0.1:0 --json")]
+#[command(after_help = "Examples:\n  garth serve --listen 127.0.0.1:0 --json\n  garth serve --check")]
 pub(crate) struct Serve {
+    /// Check the configuration, print what the server would do, and exit
+    #[arg(long)]
+    check: bool,
     #[command(flatten)]
     flags: ServeFlags,
-}
-
-/// Services that a configuration names.
-pub(crate) struct Services {
-    pub(crate) sink: Option<Arc<dyn Sink>>,
-    pub(crate) model: Option<ServedModel>,
-    pub(crate) embedder: Option<ServedEmbedder>,
-}
-
-impl Services {
-    /// Opens them. Fails for options that do not fit together, malformed URLs and missing files: `garth
-    /// config` checks a configuration by it.
-    pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Self> {
-        let sink = open_sink(config, settings, env)?;
-        Ok(Self { sink, model: open_model(config, settings)?, embedder: open_embedder(config, settings)? })
-    }
 }
 
 impl Serve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("serve")?;
+        if self.check {
+            return check(app, &self.flags.given).await;
+        }
         let config = Config::load(&self.flags.given, &app.folder()?)?;
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
@@ -82,8 +77,7 @@ impl Serve {
             }
             tracing::info!("stopping; requests in flight are finished");
         };
-        let options = garth_server::Options::default().access_log(settings.access_log).model(model.clone());
-        let options = options.embedder(embedder).limits(settings.limits.clone());
+        let options = options(&settings)?.model(model.clone()).embedder(embedder);
         let (stop, stopping) = watch::channel(false);
         let collecting = Collecting { history: settings.collect_history };
         let courier = Courier::new(Arc::clone(&home), sink).limits(&settings.limits).repairing();
@@ -98,71 +92,15 @@ impl Serve {
     }
 }
 
-/// Opens the sockets. Returns them with their addresses as URLs. By default, an address that the machine does
-/// not have, such as `::1`, is skipped.
-fn bind_all(listen: &[String], is_default: bool, backlog: u32) -> Result<(Vec<TcpListener>, Vec<String>)> {
-    let (mut listeners, mut urls) = (Vec::new(), Vec::new());
-    for (number, address) in listen.iter().enumerate() {
-        match bind(address, backlog) {
-            Ok((listener, url)) => {
-                listeners.push(listener);
-                urls.push(url);
-            }
-            Err(error) if is_default && number > 0 && is_no_address(&error) => {
-                tracing::info!("{address}: this machine does not have this address");
-            }
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return Err(Failure::Usage(format!("{address}: not HOST:PORT")));
-            }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let error = io::Error::new(error.kind(), format!("{error}; choose another with --listen"));
-                return Err(Failure::host(Path::new(address))(error));
-            }
-            Err(error) => return Err(Failure::host(Path::new(address))(error)),
-        }
-    }
-    Ok((listeners, urls))
-}
-
-fn bind(address: &str, backlog: u32) -> io::Result<(TcpListener, String)> {
-    let mut failed = io::Error::from(io::ErrorKind::InvalidInput);
-    for address in address.to_socket_addrs()? {
-        match listen(address, backlog)
-            .and_then(|listener| Ok((format!("http://{}", listener.local_addr()?), listener)))
-        {
-            Ok((url, listener)) => return Ok((listener, url)),
-            // Another address of the host may work.
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
-}
-
-fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart can then use the port while old connections end.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(backlog)
-}
-
-/// Returns true if the machine does not have the address (no IPv6), as opposed to an address in use.
-fn is_no_address(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        || error.raw_os_error() == Some(97) // EAFNOSUPPORT, for which there is no kind
-}
-
-/// Creates a key for an account that never had one.
-async fn first_key(home: &dyn Home, account: &str) -> Result<Option<String>> {
-    let one = KeysPage::with_revoked().limit(1);
-    let keys = home.keys(&KeyOwner::named(account), &one).await;
-    if !keys.map_err(|error| no_account_or(account, error))?.items.is_empty() {
-        return Ok(None);
-    }
-    let mut new = NewKey::new(Some(account), &[Scope::Admin]);
-    "created by the first start".clone_into(&mut new.label);
-    let (_, secret) = home.issue_key(new).await?;
-    Ok(Some(secret.reveal().to_owned()))
+/// Returns the options of the server, without its services.
+fn options(settings: &Settings) -> Result<Options> {
+    let hosts = match settings.hosts.is_empty() {
+        true => None,
+        false => Some(Hosts::parse(&settings.hosts)?),
+    };
+    let options = Options::default().access_log(settings.access_log).limits(settings.limits.clone());
+    let options = options.limit_calls(settings.limit_calls).hosts(hosts);
+    Ok(options.origins(Origins::parse(&settings.origins)?))
 }
 
 fn show(app: &mut App, home: &dyn Home, urls: &[String], account: &str, key: Option<&str>) -> Result {
@@ -186,22 +124,4 @@ fn show(app: &mut App, home: &dyn Home, urls: &[String], account: &str, key: Opt
         text.replace("'Authorization: Bearer $GARTH_KEY'", "\"Authorization: Bearer $GARTH_KEY\""),
     )?;
     app.out.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpStream;
-    use std::time::Duration;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn many_clients_can_connect_at_once() {
-        let (listener, _) = bind("127.0.0.1:0", 1024).unwrap();
-        let address = listener.local_addr().unwrap();
-        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(500));
-        // Nobody accepts. These are more than the 128 connections of the standard library's backlog.
-        let connected: io::Result<Vec<TcpStream>> = (0..400).map(connect).collect();
-        assert_eq!(connected.unwrap().len(), 400);
-    }
 }

@@ -188,7 +188,7 @@ fn idle_clients_hold_bounded_memory() {
     let address = string(&server.line["url"]).trim_start_matches("http://").to_owned();
     let body = json!({"path": "/long", "limit": 100}).to_string();
     let request = format!(
-        "POST /v1/history HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v1/history HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let ask = |requests: usize| {

@@ -162,14 +162,7 @@ impl DataDirBuilder {
                 let message = "this is not a garth data folder";
                 return Err(Error::new(ErrorKind::NotFound, message));
             }
-            if let Some(other) = foreign_entry(folder).map_err(&failed)? {
-                return Err(Error::new(
-                    ErrorKind::NotEmpty,
-                    format!(
-                        "the folder is not a garth data folder and contains `{other}`; choose an empty or a new one"
-                    ),
-                ));
-            }
+            check_empty(folder)?;
             // Before the control data, which marks a folder as one of garth: a creation that is cut short
             // here can be repeated.
             make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
@@ -180,7 +173,7 @@ impl DataDirBuilder {
 
 /// Rejects a folder that has accounts, but no control data or an empty file. The control data is created
 /// before the first account, so it was lost; a new one would know none of the existing accounts.
-fn check_control(folder: &Path) -> Result<()> {
+pub(super) fn check_control(folder: &Path) -> Result<()> {
     let failed = failed("the data folder cannot be opened");
     let is_there = match fs::metadata(folder.join(DATABASE)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
@@ -198,6 +191,19 @@ fn check_control(folder: &Path) -> Result<()> {
          back with the files next to it"
     );
     Err(Error::new(ErrorKind::Corrupt, message))
+}
+
+/// Rejects a folder that contains other files than those of garth.
+pub(super) fn check_empty(folder: &Path) -> Result<()> {
+    match foreign_entry(folder).map_err(failed("the data folder cannot be opened"))? {
+        Some(other) => Err(Error::new(
+            ErrorKind::NotEmpty,
+            format!(
+                "the folder is not a garth data folder and contains `{other}`; choose an empty or a new one"
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Returns the name of an entry that garth did not create. Leftovers of an interrupted creation are garth's,

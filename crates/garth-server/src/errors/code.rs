@@ -111,8 +111,8 @@ codes! {
         "Send a valid key in one header `Authorization: Bearer KEY`.";
     Forbidden = "FORBIDDEN", FORBIDDEN, [AccessDenied, ReadOnly], No,
         "The key lacks a [scope](http-scopes.md) of the call, or the caller [does not reach](audiences.md) \
-         its target.",
-        "Send a key that has the scope and reaches the target.";
+         its target. Or the `Host` or `Origin` of the request is [not permitted](http-limits.md#host).",
+        "Send a key that has the scope and reaches the target; the message names what is missing.";
     ReservedPath = "RESERVED_PATH", FORBIDDEN, [AccessDenied], No,
         "A put to `/sys` or below.",
         "Use another key path.";
@@ -160,6 +160,10 @@ codes! {
     BudgetTooSmall = "BUDGET_TOO_SMALL", UNPROCESSABLE_ENTITY, [BudgetTooSmall], No,
         "The required content of a [pack](context.md) exceeds the budget.",
         "Send at least the budget that the message names.";
+    RateLimited = "RATE_LIMITED", TOO_MANY_REQUESTS, [WouldBlock], Yes,
+        "The key has made its [calls of a minute](http-limits.md), or too many calls of its account run at \
+         once. The header `Retry-After` has the number of seconds to wait.",
+        "Repeat the call after `Retry-After` seconds.";
     Internal = "INTERNAL", INTERNAL_SERVER_ERROR, [Io, Format], Yes,
         "The server failed; its log has details under the `request_id`.",
         "Repeat the request once, with its `Idempotency-Key`; then report the `request_id` to the \

@@ -11,6 +11,7 @@ use garth_engine::{AccountStore, ErrorKind, Home};
 use super::twins::Twins;
 use crate::answers::Rooms;
 use crate::auth::Tries;
+use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::embedder::ServedEmbedder;
@@ -37,13 +38,14 @@ pub(super) struct Served {
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
     pub(super) tries: Arc<Tries>,
+    pub(super) calls: Arc<CallLimits>,
     pub(super) sealing_key: Arc<SealingKey>,
     pub(super) limits: Arc<Limits>,
     pub(super) stopping: Stopping,
 }
 
 impl Served {
-    /// Returns the state of a server without an embedding service.
+    /// Returns the state of a server without an embedding service and without limits on calls.
     pub(super) fn new(home: Arc<dyn Home>, model: Option<ServedModel>, limits: Arc<Limits>) -> Self {
         let sealing_key = Arc::new(SealingKey::new(home.sealing_key()));
         Self {
@@ -62,6 +64,7 @@ impl Served {
             prompts: Arc::default(),
             twins: Arc::default(),
             tries: Arc::default(),
+            calls: Arc::default(),
             sealing_key,
             limits,
             stopping: Stopping::default(),

@@ -62,7 +62,8 @@ fn refusal_does_not_wait_for_the_body() {
     ] {
         for framing in ["content-length: 1000", "content-length: 99999999", "transfer-encoding: chunked"] {
             let mut connection = Connection::open(server.address);
-            let head = format!("POST /v1/put HTTP/1.1\r\nhost: garth\r\n{authorization}{framing}\r\n\r\n");
+            let head =
+                format!("POST /v1/put HTTP/1.1\r\nhost: localhost\r\n{authorization}{framing}\r\n\r\n");
             connection.send(head.as_bytes());
             connection.reply().refused(status, code);
         }

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garth_engine::{FileSystemExt, TreePath};
+use garth_server::{Hosts, Options};
 
 use super::harness::{Connection, Server, request};
 
@@ -72,7 +73,7 @@ fn length_beyond_all_bodies_is_named() {
     for length in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
         for target in ["POST /v1/get", "PUT /v1/fs/a", "POST /v1/uploads"] {
             let key = &server.key;
-            let head = format!("{target} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n");
+            let head = format!("{target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n");
             let reply = server.raw(format!("{head}content-length: {length}\r\n\r\n").as_bytes());
             let message = reply.envelope();
             let is_named = message.contains("`Content-Length`") || message.contains("may have at most");
@@ -83,7 +84,7 @@ fn length_beyond_all_bodies_is_named() {
 
 #[test]
 fn http_1_1_requests_need_one_host() {
-    let server = Server::start();
+    let server = Server::start_with(Options::default().hosts(Some(Hosts::any())));
     for headers in ["", "host: a\r\nhost: a\r\n", "host: a b\r\n", "host: a/b\r\n", "host: \u{e9}\r\n"] {
         for target in ["/healthz", "/nothing", "http://a/healthz"] {
             let reply = server.raw(format!("GET {target} HTTP/1.1\r\n{headers}\r\n").as_bytes());
@@ -103,7 +104,7 @@ fn http_1_1_requests_need_one_host() {
 #[test]
 fn bodies_with_other_codings_than_chunked_are_refused() {
     let server = Server::start();
-    let headers = format!("host: g\r\nauthorization: Bearer {}\r\n", server.key);
+    let headers = format!("host: localhost\r\nauthorization: Bearer {}\r\n", server.key);
     let mut connection = Connection::open(server.address);
     for coding in ["gzip, chunked", "chunked, chunked", "gzip\r\ntransfer-encoding: chunked"] {
         for (target, body) in [("PUT /v1/fs/a", "coded"), ("POST /v1/get", r#"{"path":"/a"}"#)] {
@@ -116,7 +117,7 @@ fn bodies_with_other_codings_than_chunked_are_refused() {
             assert!(message.contains("`chunked`"), "{coding}: {message}");
         }
     }
-    connection.send(&request("GET", "/v1/fs/a", &headers.replace("host: g\r\n", ""), b""));
+    connection.send(&request("GET", "/v1/fs/a", &headers.replace("host: localhost\r\n", ""), b""));
     connection.reply().refused(404, "NOT_FOUND");
     let message = format!(
         "PUT /v1/fs/a HTTP/1.1\r\n{headers}transfer-encoding: Chunked\r\n\r\n5\r\nplain\r\n0\r\n\r\n"
@@ -141,7 +142,7 @@ fn request_before_malformed_one_is_answered() {
 fn truncated_body_writes_nothing() {
     let server = Server::start();
     let key = &server.key;
-    let head = format!("POST /v1/put HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n");
+    let head = format!("POST /v1/put HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n");
     let mut connection = Connection::open(server.address);
     connection.send(format!("{head}transfer-encoding: chunked\r\n\r\nxyz\r\n").as_bytes());
     connection.reply().refused(400, "VALIDATION_ERROR");

@@ -22,7 +22,7 @@ impl Begun {
     fn new(server: &Server, key: &str, (method, target): (&str, &str), body: &[u8]) -> Self {
         let mut connection = Connection::open(server.address);
         let head = format!(
-            "{method} /v1/{target} HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {key}\r\n\
+            "{method} /v1/{target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
              content-type: image/png\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );

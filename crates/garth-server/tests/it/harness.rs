@@ -11,7 +11,7 @@ use garth_engine::datadir::{NewKey, Scope};
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Batch, Op, Timestamp};
 use garth_engine::{DataDir, Env, TreePath};
-use garth_server::{Options, reference};
+use garth_server::{Limits, Options, reference};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -49,6 +49,11 @@ impl Server {
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true),
             Options::default(),
         )
+    }
+
+    /// Starts a server that limits calls, although it listens on loopback.
+    pub(crate) fn start_limited(limits: Limits) -> Self {
+        Self::start_with(Options::default().limits(limits).limit_calls(Some(true)))
     }
 
     /// Starts a server that handles all connections on one thread: a call that blocks it stops all others.
@@ -177,7 +182,7 @@ fn key(home: &DataDir, account: &str, scopes: &[Scope]) -> String {
 pub(crate) fn request(method: &str, target: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head =
-        format!("{method} {target} HTTP/1.1\r\nhost: garth\r\n{headers}content-length: {length}\r\n\r\n");
+        format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 

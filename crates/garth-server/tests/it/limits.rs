@@ -11,7 +11,7 @@ const MAX_BODY: usize = 1 << 20;
 
 fn head(server: &Server, framing: &str) -> String {
     format!(
-        "POST /v1/put HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {}\r\n{framing}\r\n\r\n",
+        "POST /v1/put HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n{framing}\r\n\r\n",
         server.key
     )
 }

@@ -76,8 +76,10 @@ fn media_size_limit_is_exact() {
     let one_more = vec![7; usize::try_from(MAX_MEDIA).unwrap() + 1];
     let headers = format!("authorization: Bearer {}\r\ncontent-type: video/mp4\r\n", server.key);
     // Refused by its head: the rest need not be sent.
-    let head =
-        format!("POST {PUT} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {}\r\n\r\n", one_more.len());
+    let head = format!(
+        "POST {PUT} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {}\r\n\r\n",
+        one_more.len()
+    );
     let reply = server.raw(head.as_bytes());
     assert_eq!(reply.status, 413, "{}", reply.text());
     let listed = server.ok("agents/scout/media/list", r#"{"session_key":"agent:scout:main"}"#);

@@ -92,6 +92,18 @@ impl ControlDb {
         Ok(Self { pool, hasher: Hasher::new(key), env: runtime.env().clone(), reserve })
     }
 
+    /// Returns true if the file in a folder has the format of this garth, false if [`Self::open`] would
+    /// migrate it. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(in crate::datadir) fn is_current(folder: &Path) -> Result<bool> {
+        let database = database(folder);
+        let read = database.connect_to_read();
+        let found = read.and_then(|read| FORMAT.is_newest(&read.conn, &database));
+        found.map_err(|error| error.describe(database.subject))
+    }
+
     pub(super) fn read<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.pool.with(job)
     }

@@ -144,7 +144,7 @@ impl Begun {
     fn new(server: &Server, method: &str, target: &str, body: &[u8]) -> Self {
         let (key, length) = (headers(&server.key), body.len());
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: garth\r\n{key}expect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\n{key}expect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
         );
         let mut connection = Connection::open(server.address);
         connection.send(head.as_bytes());

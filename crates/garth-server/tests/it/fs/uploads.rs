@@ -20,7 +20,7 @@ fn broken_off_uploads_leave_nothing() {
     for path in ["/a", "/new/file"] {
         for arrived in [0, 10_000, 3 * MIB] {
             let head = format!(
-                "PUT {} HTTP/1.1\r\nhost: x\r\n{}content-length: {}\r\n\r\n",
+                "PUT {} HTTP/1.1\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n",
                 target(path),
                 headers(&server.key, ""),
                 4 * MIB
@@ -93,7 +93,7 @@ fn refused_writes_do_not_wait_for_their_body() {
     for target in ["/v1/fs/q/a", "/v1/uploads?path=/q/a"] {
         let method = if target.starts_with("/v1/fs") { "PUT" } else { "POST" };
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: x\r\n{}content-length: {}\r\n\r\n",
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n",
             headers(&server.key, ""),
             3 * MIB
         );
@@ -238,7 +238,7 @@ fn uploads_that_arrive_at_once_share_their_room() {
     let server = Server::start_with(Options::default().limits(Limits::default().upload_room(16 * MIB)));
     let upload = |body: &[u8]| server.request("POST", "/v1/uploads", &headers(&server.key, ""), body);
     let head = format!(
-        "POST /v1/uploads HTTP/1.1\r\nhost: x\r\n{}expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/uploads HTTP/1.1\r\nhost: localhost\r\n{}expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
         headers(&server.key, ""),
         9 * MIB
     );
@@ -259,7 +259,7 @@ fn uploads_that_arrive_at_once_share_their_room() {
 fn stalled_uploads_end() {
     let server = Server::start_impatient();
     let head = format!(
-        "PUT /v1/fs/a HTTP/1.1\r\nhost: x\r\n{}content-length: 1000\r\n\r\nbegun",
+        "PUT /v1/fs/a HTTP/1.1\r\nhost: localhost\r\n{}content-length: 1000\r\n\r\nbegun",
         headers(&server.key, "")
     );
     let mut connection = Connection::open(server.address);

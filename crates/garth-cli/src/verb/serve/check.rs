@@ -1,0 +1,137 @@
+//! `garth serve --check`: checks all that a start reads, and prints what the server would do.
+
+use garth_engine::datadir::FolderState;
+use serde_json::json;
+
+use super::first_key::has_key;
+use super::services::Services;
+use super::sockets::{Address, check_all};
+use crate::app::App;
+use crate::config::{Config, FlagValues, Settings};
+use crate::data_folder;
+use crate::escape::{escaped, escaped_account};
+use crate::fail::{Failure, Failures, Result};
+
+/// Data folder and account, as a start would find them.
+struct Data {
+    state: FolderState,
+    /// True if the start would create a key; `None` if only the start finds out.
+    creates_key: Option<bool>,
+}
+
+/// Checks the configuration and prints what the server would do. Reports all mistakes that do not depend on
+/// each other, with the exit code of usage errors.
+pub(super) async fn check(app: &mut App, flags: &FlagValues) -> Result {
+    let config = Config::load(flags, &app.folder()?).map_err(as_usage)?;
+    let settings = config.settings().map_err(as_usage)?;
+    app.open_within(&settings.storage);
+    let as_json = app.global.json;
+    let mut failures = Failures::default();
+    let services = Services::open(&config, &settings, &app.env);
+    let services = kept(&mut failures, services, as_json)?;
+    let addresses = check_all(&settings.listen, config.is_default("listen"));
+    let addresses = kept(&mut failures, addresses, as_json)?;
+    let data = data(app).await;
+    let data = kept(&mut failures, data, as_json)?;
+    failures.done()?;
+    match (services, addresses, data) {
+        (Some(_), Some(addresses), Some(data)) => print(app, (&config, &settings), &addresses, &data),
+        // It was reported.
+        _ => Ok(()),
+    }
+}
+
+/// Returns a failure as one of the configuration.
+fn as_usage(failure: Failure) -> Failure {
+    match failure {
+        Failure::Pipe | Failure::Reported(_) => failure,
+        other => Failure::Usage(other.to_string()),
+    }
+}
+
+/// Returns the value of a check that succeeded, and reports one that failed.
+fn kept<T>(failures: &mut Failures, checked: Result<T>, as_json: bool) -> Result<Option<T>> {
+    match checked {
+        Ok(value) => Ok(Some(value)),
+        Err(failure) => {
+            failures.add(Err(as_usage(failure)), as_json)?;
+            Ok(None)
+        }
+    }
+}
+
+/// Looks at the data folder. Trees are not opened: that would lock out a server of an older garth.
+async fn data(app: &App) -> Result<Data> {
+    let folder = app.folder()?;
+    let state = data_folder::builder().inspect(&folder).map_err(Failure::data_dir(&folder))?;
+    let account = &app.global.account;
+    let creates_key = match state {
+        FolderState::Missing if account == data_folder::DEFAULT_ACCOUNT => Some(true),
+        // Opening it would migrate it.
+        FolderState::Older => None,
+        // With another account, a missing folder is refused.
+        FolderState::Missing | FolderState::Current => Some(!has_key(&*app.home()?, account).await?),
+    };
+    Ok(Data { state, creates_key })
+}
+
+fn print(
+    app: &mut App,
+    (config, settings): (&Config, &Settings),
+    addresses: &[Address],
+    data: &Data,
+) -> Result {
+    let is_local = addresses.iter().all(|one| one.address.ip().to_canonical().is_loopback());
+    let limits_calls = settings.limit_calls.unwrap_or(!is_local);
+    let hosts = match settings.hosts.as_slice() {
+        [] if is_local => Some(Vec::new()),
+        hosts if hosts.is_empty() || hosts.iter().any(|host| host == "*") => None,
+        hosts => Some(hosts.to_vec()),
+    };
+    let (folder, account) = (app.folder()?, app.global.account.clone());
+    let url = |one: &Address| format!("http://{}", one.address);
+    let urls: Vec<String> = addresses.iter().map(url).collect();
+    let in_use: Vec<String> = addresses.iter().filter(|one| one.in_use).map(url).collect();
+    let (state, future) = match data.state {
+        FolderState::Missing => ("missing", ", created by the start"),
+        FolderState::Current => ("current", ""),
+        FolderState::Older => ("older", ", of an older garth: the start migrates it"),
+    };
+    let limits = if limits_calls { "calls are limited" } else { "calls are not limited" };
+    let shown = |key: &str| config.shown(key).unwrap_or_else(|| "none".to_owned());
+    let json = json!({
+        "addresses": urls, "in_use": in_use, "data": folder.display().to_string(), "state": state,
+        "account": account, "creates_key": data.creates_key, "hosts": hosts, "origins": settings.origins,
+        "limits_calls": limits_calls, "sink": settings.sink.is_some(), "model": settings.model,
+        "embedder": settings.embedder,
+    });
+    let lines = [
+        ("address", urls.join("  ")),
+        ("in use", if in_use.is_empty() { "none".to_owned() } else { in_use.join("  ") }),
+        ("data", format!("{}{future}", folder.display())),
+        ("account", escaped_account(&account).into_owned()),
+        ("API key", key_text(data.creates_key).to_owned()),
+        ("hosts", hosts.map_or_else(|| "any".to_owned(), |hosts| hosts_text(&hosts))),
+        ("origins", shown("origins")),
+        ("limits", limits.to_owned()),
+        ("sink", shown("sink")),
+        ("model", shown("model")),
+        ("embedder", shown("embedder")),
+    ];
+    let text = lines.map(|(name, value)| format!("{name:<10} {}", escaped(&value)));
+    app.out.item(&json, text.join("\n"))?;
+    app.out.note("the configuration is valid")
+}
+
+fn key_text(creates_key: Option<bool>) -> &'static str {
+    match creates_key {
+        Some(true) => "created by the start",
+        Some(false) => "as before",
+        None => "created by the start if the account has none",
+    }
+}
+
+fn hosts_text(hosts: &[String]) -> String {
+    let loopback = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+    [hosts, loopback.as_slice()].concat().join(", ")
+}
