@@ -22,8 +22,11 @@ mod errors;
 mod fields;
 mod limits;
 mod maintenance;
+mod metrics;
+mod operations;
 pub mod outbox;
 mod pace;
+mod readiness;
 mod repair;
 mod request;
 mod resets;
@@ -35,6 +38,7 @@ mod wire;
 
 pub use self::collect::Collecting;
 pub use self::limits::{Limit, Limits, Unit};
+pub use self::metrics::{Metrics, MetricsAccess, MetricsToken};
 pub use self::routes::reference;
 pub use self::serve::{Options, serve};
 

@@ -10,6 +10,7 @@ mod cursor_tree;
 mod fs;
 mod header;
 mod identity;
+mod keyless;
 mod kv;
 mod media;
 mod memories;
@@ -77,8 +78,13 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
+use crate::metrics::Routed;
+use crate::operations::Operations;
 use crate::request::{Peer, RequestId, StoredBytes};
 use crate::stopping::Stopping;
+
+/// Answer of a server that runs.
+const OK: &[u8] = br#"{"ok":true}"#;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -88,14 +94,17 @@ pub(crate) fn router(
     home: Arc<dyn Home>,
     (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
     (limits, stopping): (Arc<Limits>, Stopping),
+    operations: Arc<Operations>,
 ) -> Router {
-    router_of(Served { embedder, stopping, ..Served::new(home, model, limits) })
+    let served = Served::new(home, model, limits);
+    let compactions = served.compactions.clone().metrics(operations.metrics.clone());
+    router_of(Served { embedder, stopping, compactions, operations, ..served })
 }
 
 fn router_of(served: Served) -> Router {
     let mut router = Router::new();
     for (path, routes) in routes_by_path() {
-        let methods = methods(&routes);
+        let methods = methods(path, &routes);
         if let Some(alias) = alias(path) {
             router = router.route(alias, methods.clone());
         }
@@ -105,27 +114,41 @@ fn router_of(served: Served) -> Router {
 }
 
 /// Returns the router of the methods of one path.
-fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
+fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<Served> {
     let mut router = MethodRouter::new();
     for route in routes.iter().copied() {
         let filter = route.method.filter();
         router = match route.run {
-            Run::Health => router.on(filter, async || json(Bytes::from_static(br#"{"ok":true}"#))),
+            Run::Health => {
+                router.on(filter, move || async move { routed(path, json(Bytes::from_static(OK))) })
+            }
+            Run::Keyless(handler) => {
+                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                    routed(path, handler(served, request).await)
+                })
+            }
             Run::Download(_)
             | Run::Read(..)
             | Run::Write(..)
             | Run::Upload(_)
             | Run::ReadControl(_)
-            | Run::WriteControl(_) => router
-                .on(filter, move |State(served): State<Served>, request: Request| {
-                    serve(served, route, request)
-                }),
+            | Run::WriteControl(_) => {
+                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                    routed(path, serve(served, route, request).await)
+                })
+            }
         };
     }
     let allow = routes.iter().map(|route| route.method.allow()).collect::<Vec<_>>().join(", ");
     router.fallback(move |State(served): State<Served>, request: Request| async move {
-        refuse(&served.limits, request, Refusal::wrong_method(allow))
+        routed(path, refuse(&served.limits, request, Refusal::wrong_method(allow)).into_response())
     })
+}
+
+/// Names the route of a response, for the metrics.
+fn routed(path: &'static str, mut response: Response) -> Response {
+    response.extensions_mut().insert(Routed(path));
+    response
 }
 
 async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
@@ -166,6 +189,9 @@ async fn serve(served: Served, route: &'static Route, request: Request) -> Respo
 
 /// Waits before a wrong key is refused, if its address has sent many.
 async fn delay(served: &Served, denied: &Denied, head: &Parts) {
+    if denied.is_wrong_key {
+        served.operations.metrics.wrong_key();
+    }
     let peer = head.extensions.get::<Peer>().filter(|_| denied.is_wrong_key);
     let Some(Peer(peer)) = peer else { return };
     let delay = served.tries.delay(*peer, served.home.env().now());
@@ -220,7 +246,7 @@ impl<'a> Admission<'a> {
                 answer.extensions_mut().insert(StoredBytes);
                 Ok(answer)
             }
-            Run::Health => Err(Refusal::internal().because("health needs no key")),
+            Run::Health | Run::Keyless(_) => Err(Refusal::internal().because("this call needs no key")),
         }
     }
 
@@ -274,7 +300,8 @@ impl<'a> Admission<'a> {
                 | Run::Download(_)
                 | Run::ReadControl(_)
                 | Run::WriteControl(_)
-                | Run::Health => Err(Refusal::internal().because("the call is not in JSON")),
+                | Run::Health
+                | Run::Keyless(_) => Err(Refusal::internal().because("the call is not in JSON")),
             };
             answered.map_err(|refusal| self.named(refusal))
         };

@@ -11,12 +11,15 @@ use garth_engine::Home;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::chat_model::ServedModel;
 use crate::connection;
 use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
+use crate::metrics::{Metrics, MetricsAccess};
+use crate::operations::Operations;
+use crate::readiness::Readiness;
 use crate::request::{Context, Peer};
 use crate::routes::router;
 use crate::stopping::Stopping;
@@ -32,6 +35,8 @@ pub struct Options {
     model: Option<ServedModel>,
     embedder: Option<ServedEmbedder>,
     limits: Limits,
+    metrics: Metrics,
+    metrics_access: MetricsAccess,
 }
 
 impl Options {
@@ -50,6 +55,13 @@ impl Options {
         Self { limits, ..self }
     }
 
+    /// Sets the metrics that count the work of the server, and the access to `GET /metrics`. Default: metrics
+    /// of its own that everyone may read.
+    #[must_use]
+    pub fn metrics(self, metrics: Metrics, access: MetricsAccess) -> Self {
+        Self { metrics, metrics_access: access, ..self }
+    }
+
     /// Sets the language model for compaction.
     #[must_use]
     pub fn model(self, model: Option<ServedModel>) -> Self {
@@ -63,8 +75,9 @@ impl Options {
     }
 }
 
-/// Serves a home on these sockets until `shutdown` completes. Requests that have begun are then
-/// finished within their limits, so this returns in bounded time.
+/// Serves a home on these sockets until `shutdown` completes. `GET /readyz` fails from then on. After
+/// `stop_delay` the sockets are closed, and requests that have begun are finished within their limits;
+/// those that last longer than `stop_grace` are cut off.
 ///
 /// # Errors
 /// `InvalidInput`: there is no socket. A connection that cannot be accepted is only logged.
@@ -79,17 +92,30 @@ pub async fn serve(
     }
     let limits = Arc::new(options.limits);
     let (env, access_log) = (home.env().clone(), options.access_log);
-    let context = Context { env, access_log, limits: Arc::clone(&limits) };
+    let metrics = options.metrics;
+    let context = Context { env, access_log, limits: Arc::clone(&limits), metrics: metrics.clone() };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(home, (options.model, options.embedder), (limits, Stopping::new(stopping.clone())));
+    let (access, readiness) = (options.metrics_access, Readiness::default());
+    let operations = Arc::new(Operations { metrics: metrics.clone(), access, readiness });
+    let model = options.model.map(|model| metrics.model(model));
+    let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
+    let told = (Arc::clone(&limits), Stopping::new(stopping.clone()));
+    let app = router(home, (model, embedder), told, Arc::clone(&operations));
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }
     shutdown.await;
+    operations.readiness.stop();
+    sleep(limits.stop_delay).await;
     stop.send_replace(true);
     // Each loop ends with its last connection.
-    while loops.join_next().await.is_some() {}
+    let ended = async { while loops.join_next().await.is_some() {} };
+    if timeout(limits.stop_grace, ended).await.is_err() {
+        tracing::warn!("requests in flight were cut off, because they lasted longer than stop_grace");
+        // The end of a loop drops its connections.
+        loops.shutdown().await;
+    }
     Ok(())
 }
 

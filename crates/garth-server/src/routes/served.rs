@@ -17,6 +17,7 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
 use crate::maintenance::Maintenance;
+use crate::operations::Operations;
 use crate::seal::SealingKey;
 use crate::stopping::Stopping;
 
@@ -40,6 +41,7 @@ pub(super) struct Served {
     pub(super) sealing_key: Arc<SealingKey>,
     pub(super) limits: Arc<Limits>,
     pub(super) stopping: Stopping,
+    pub(super) operations: Arc<Operations>,
 }
 
 impl Served {
@@ -65,6 +67,7 @@ impl Served {
             sealing_key,
             limits,
             stopping: Stopping::default(),
+            operations: Arc::default(),
         }
     }
 

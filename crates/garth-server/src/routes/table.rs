@@ -13,7 +13,7 @@ use super::route::{Length, Method, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
 use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores};
-use super::{batch, fs, kv, memories, notes, recall, search, uploads};
+use super::{batch, fs, keyless, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 
 /// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
@@ -238,7 +238,7 @@ pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
 /// Path of the calls on the bytes of a file.
 const FILE_PATH: &str = "/v1/fs/{*path}";
 
-/// Routes of bytes, and the health check.
+/// Routes of bytes, and of calls that need no key.
 static OTHERS: &[Route] = &[
     Route {
         method: Method::Post,
@@ -324,6 +324,28 @@ static OTHERS: &[Route] = &[
         own_fields: &[],
         headers: &[],
         run: Run::Health,
+    },
+    Route {
+        method: Method::Get,
+        path: "/readyz",
+        summary: " Returns `ok` while the server should be sent requests: its storage answers, its disk has free \
+            space, and it does not stop. Otherwise fails with `UNAVAILABLE`.",
+        scopes: &[],
+        tree: Tree::None,
+        own_fields: &[],
+        headers: &[],
+        run: Run::Keyless(|served, request| Box::pin(keyless::ready(served, request))),
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        summary: " Returns the metrics of the server in the text format of Prometheus. In production, they are off \
+            by default, and need a token of their own.",
+        scopes: &[],
+        tree: Tree::None,
+        own_fields: &[],
+        headers: &[],
+        run: Run::Keyless(|served, request| Box::pin(keyless::metrics(served, request))),
     },
 ];
 
