@@ -28,6 +28,7 @@ mod it {
     mod limits;
     mod media;
     mod memories;
+    mod metrics;
     mod model_turns;
     mod operators;
     mod outbox;

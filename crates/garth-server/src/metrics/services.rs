@@ -94,3 +94,47 @@ impl Sink for Counted<dyn Sink> {
         delivered
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use garth_engine::stats::HomeStats;
+
+    use super::super::process::ProcessStats;
+    use super::super::snapshot::Snapshot;
+    use super::*;
+
+    /// Service that answers every second call.
+    #[derive(Debug, Default)]
+    struct Moody(std::sync::atomic::AtomicBool);
+
+    #[async_trait]
+    impl ChatModel for Moody {
+        async fn ask(&self, _: &Ask) -> Result<Answer, ServiceError> {
+            match self.0.fetch_not(std::sync::atomic::Ordering::Relaxed) {
+                true => Err(ServiceError::TimedOut),
+                false => Ok(Answer::default()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn model_calls_are_counted_by_outcome() {
+        let metrics = Metrics::default();
+        let served = ServedModel { model: Arc::new(Moody::default()), daily_tokens: Some(7) };
+        let counted = metrics.model(served);
+        assert_eq!(counted.daily_tokens, Some(7));
+        let ask = Ask { system: String::new(), user: String::new(), max_tokens: 1 };
+        for is_ok in [true, false, true] {
+            assert_eq!(counted.model.ask(&ask).await.is_ok(), is_ok);
+        }
+        let (home, process) = (HomeStats::default(), ProcessStats::default());
+        let text = metrics.text(Snapshot { home, process, rooms: Vec::new(), disk_free: None }).unwrap();
+        for line in [
+            "garth_model_calls_total{service=\"model\",outcome=\"ok\"} 2",
+            "garth_model_calls_total{service=\"model\",outcome=\"timed_out\"} 1",
+            "garth_model_call_duration_seconds_count{service=\"model\"} 3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}

@@ -328,8 +328,7 @@ static OTHERS: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/readyz",
-        summary: " Returns `ok` while the server should be sent requests: its storage answers, its disk has free \
-            space, and it does not stop. Otherwise fails with `UNAVAILABLE`.",
+        summary: " Returns `ok` if the storage answers, the disk has free space, and the server does not stop; else `UNAVAILABLE`.",
         scopes: &[],
         tree: Tree::None,
         own_fields: &[],
@@ -339,8 +338,7 @@ static OTHERS: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/metrics",
-        summary: " Returns the metrics of the server in the text format of Prometheus. In production, they are off \
-            by default, and need a token of their own.",
+        summary: " Returns the metrics of the server in the text format of Prometheus, if they are enabled.",
         scopes: &[],
         tree: Tree::None,
         own_fields: &[],
