@@ -11,6 +11,11 @@ pub(crate) struct Settings {
     pub(crate) listen: Vec<String>,
     pub(crate) backlog: u32,
     pub(crate) collect_history: bool,
+    pub(crate) is_production: bool,
+    /// `None` if neither enabled nor disabled.
+    pub(crate) enable_metrics: Option<bool>,
+    pub(crate) metrics_token: Option<String>,
+    pub(crate) metrics_token_file: Option<PathBuf>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) access_log: bool,

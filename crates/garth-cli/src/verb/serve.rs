@@ -9,21 +9,21 @@ use clap::Args;
 use garth_agent::outbox::Sink;
 use garth_engine::home::{KeyOwner, KeysPage, NewKey, Scope};
 use garth_engine::{Env, Home};
-use garth_server::Collecting;
 use garth_server::chat_model::ServedModel;
 use garth_server::embedder::ServedEmbedder;
 use garth_server::outbox::Courier;
+use garth_server::{Collecting, Metrics, MetricsAccess, MetricsToken};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::app::App;
 use crate::config::{Config, ServeFlags, Settings};
 use crate::fail::{Failure, Result, no_account_or};
-use crate::logs;
 use crate::model_args::{open as open_model, open_embedder};
 use crate::verb::outbox::sink::open as open_sink;
+use crate::{host_text, logs, terminal};
 
 /// Start the HTTP server
 ///
@@ -47,14 +47,19 @@ pub(crate) struct Services {
     pub(crate) sink: Option<Arc<dyn Sink>>,
     pub(crate) model: Option<ServedModel>,
     pub(crate) embedder: Option<ServedEmbedder>,
+    pub(crate) metrics: MetricsAccess,
 }
 
 impl Services {
     /// Opens them. Fails for options that do not fit together, malformed URLs and missing files: `garth
     /// config` checks a configuration by it.
     pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Self> {
-        let sink = open_sink(config, settings, env)?;
-        Ok(Self { sink, model: open_model(config, settings)?, embedder: open_embedder(config, settings)? })
+        Ok(Self {
+            sink: open_sink(config, settings, env)?,
+            model: open_model(config, settings)?,
+            embedder: open_embedder(config, settings)?,
+            metrics: metrics_access(config, settings)?,
+        })
     }
 }
 
@@ -65,36 +70,85 @@ impl Serve {
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
         app.open_within(&settings.storage);
-        let Services { sink, model, embedder } = Services::open(&config, &settings, &app.env)?;
+        let Services { sink, model, embedder, metrics: access } =
+            Services::open(&config, &settings, &app.env)?;
         // The sockets first: a start that fails because a port is taken must not use up the key, which is
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
         let home = app.home_of_account().await?;
         let account = app.global.account.clone();
         let key = first_key(&*home, &account).await?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
+        let signals = Signals::listen()?;
         show(app, &*home, &urls, &account, key.as_deref())?;
-        let shutdown = async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            tracing::info!("stopping; requests in flight are finished");
-        };
+        let metrics = Metrics::default();
         let options = garth_server::Options::default().access_log(settings.access_log).model(model.clone());
         let options = options.embedder(embedder).limits(settings.limits.clone());
+        let options = options.metrics(metrics.clone(), access);
         let (stop, stopping) = watch::channel(false);
         let collecting = Collecting { history: settings.collect_history };
         let courier = Courier::new(Arc::clone(&home), sink).limits(&settings.limits).repairing();
-        let courier = courier.collecting(collecting).resetting(model);
+        let courier = courier.collecting(collecting).resetting(model).metrics(&metrics);
         let courier = tokio::spawn(courier.run(stopping));
-        let served = garth_server::serve(home, listeners, options, shutdown).await;
+        let served = garth_server::serve(home, listeners, options, signals.told_to_stop()).await;
         // After the server, because its last requests may commit events.
         stop.send_replace(true);
         // It does not panic. If it did, its leases would end after a minute.
         let _ = courier.await;
         served.map_err(Failure::host(Path::new("serve")))
+    }
+}
+
+/// Signals that stop a server.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
+        let terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
+        Ok(Self { interrupt, terminate })
+    }
+
+    /// Waits for a signal. Returns the exit code of a process that it ends.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 130,
+            _ = self.terminate.recv() => 143,
+        }
+    }
+
+    /// Completes with the first signal. A second one ends the process at once: commits are whole or not
+    /// there, whenever it ends.
+    async fn told_to_stop(mut self) {
+        self.next().await;
+        tracing::info!("stopping; requests in flight are finished, and a second signal stops at once");
+        tokio::spawn(async move {
+            let code = self.next().await;
+            terminal::tell("stopped at once by a second signal; requests in flight were cut off");
+            std::process::exit(code);
+        });
+    }
+}
+
+/// Returns the access to the metrics that a configuration grants.
+fn metrics_access(config: &Config, settings: &Settings) -> Result<MetricsAccess> {
+    let token = match (&settings.metrics_token, &settings.metrics_token_file) {
+        (Some(token), _) => Some(token.clone()),
+        (None, Some(file)) => Some(host_text::secret("metrics_token_file", file)?),
+        (None, None) => None,
+    };
+    // Checked in development, too, so that the step to production reveals no error.
+    let token = token.map(|token| MetricsToken::new(&token)).transpose()?;
+    match (settings.is_production, settings.enable_metrics, token) {
+        (false, Some(false), _) | (true, None | Some(false), _) => Ok(MetricsAccess::Off),
+        (false, None | Some(true), _) => Ok(MetricsAccess::Open),
+        (true, Some(true), Some(token)) => Ok(MetricsAccess::Token(token)),
+        (true, Some(true), None) => Err(Failure::Usage(format!(
+            "{} requires METRICS_TOKEN or metrics_token_file (--metrics-token-file) in production",
+            config.named("enable_metrics")
+        ))),
     }
 }
 

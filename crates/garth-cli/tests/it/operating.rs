@@ -1,0 +1,115 @@
+//! A server as its operator sees it: readiness, metrics, and how it stops.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use super::garth::{Garth, finish, text};
+use super::serve::Server;
+
+const TOKEN: &str = "a-token-of-enough-bytes";
+
+/// Sends a `GET` with these headers (each ends with CRLF). Returns the answer; `None` if nothing listens.
+fn get(server: &Server, path: &str, headers: &str) -> Option<String> {
+    let url = server.url();
+    let mut stream = TcpStream::connect(url.strip_prefix("http://")?).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// Returns the status of the answer to a `GET`.
+fn status(server: &Server, path: &str, headers: &str) -> Option<u16> {
+    get(server, path, headers)?.split(' ').nth(1)?.parse().ok()
+}
+
+fn start(garth: &Garth, options: &[&str]) -> Server {
+    let args = [&["serve", "--listen", "127.0.0.1:0", "--json"], options].concat();
+    Server::of(&mut garth.command(&args))
+}
+
+#[test]
+fn readiness_fails_before_the_sockets_close() {
+    let garth = Garth::new();
+    let server = start(&garth, &["--stop-delay", "10m"]);
+    assert_eq!(status(&server, "/readyz", ""), Some(200));
+    server.signal("TERM");
+    while status(&server, "/readyz", "") == Some(200) {}
+    let answer = get(&server, "/readyz", "").expect("it still listens");
+    assert!(answer.contains(" 503 ") && answer.contains("the server stops"), "{answer}");
+    assert_eq!(status(&server, "/healthz", ""), Some(200));
+    let key = server.key();
+    server.post(&key, "put", &json!({"path": "/a", "value": 1}));
+    // The second signal ends the delay.
+    server.signal("TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(143), "{log}");
+    assert!(log.contains("stopped at once by a second signal"), "{log}");
+    assert_eq!(garth.json(&["kv", "get", "/a"])["value"], 1, "what was answered stays");
+}
+
+#[test]
+fn requests_beyond_the_grace_are_reported() {
+    let garth = Garth::new();
+    let server = start(&garth, &["--stop-grace", "0s"]);
+    let mut stream = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
+    let head = format!(
+        "POST /v1/put HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\n\
+         content-length: 10\r\n\r\n",
+        server.key()
+    );
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut began = [0; 12];
+    stream.read_exact(&mut began).expect("an interim answer");
+    assert_eq!(&began, b"HTTP/1.1 100");
+    server.signal("INT");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("requests in flight were cut off"), "{log}");
+}
+
+#[test]
+fn metrics_are_off_in_production_unless_enabled() {
+    let garth = Garth::new();
+    let served = |variables: &[(&str, &str)]| {
+        let mut command = garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        Server::of(command.envs(variables.iter().copied()))
+    };
+    let production = ("GARTH_ENV", "production");
+    let token = format!("authorization: Bearer {TOKEN}\r\n");
+    for (variables, without, with) in [
+        (&[][..], 200, 200),
+        (&[("ENABLE_METRICS", "false")], 404, 404),
+        (&[production], 404, 404),
+        (&[production, ("METRICS_TOKEN", TOKEN)], 404, 404),
+        (&[production, ("ENABLE_METRICS", "true"), ("METRICS_TOKEN", TOKEN)], 401, 200),
+    ] {
+        let server = served(variables);
+        let answered = [status(&server, "/metrics", ""), status(&server, "/metrics", &token)];
+        assert_eq!(answered, [Some(without), Some(with)], "{variables:?}");
+        let log = server.log();
+        assert!(!log.contains(TOKEN), "{log}");
+    }
+}
+
+#[test]
+fn enabled_metrics_need_a_token_in_production() {
+    let garth = Garth::new();
+    let check = |variables: &[(&str, &str)]| {
+        let mut command = garth.command(&["config"]);
+        command.env("GARTH_ENV", "production").envs(variables.iter().copied());
+        let output = finish(command, b"");
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let (code, said) = check(&[("ENABLE_METRICS", "true")]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("ENABLE_METRICS requires METRICS_TOKEN"), "{said}");
+    let (code, said) = check(&[("ENABLE_METRICS", "true"), ("METRICS_TOKEN", "T0K3N")]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("at least 16 bytes") && !said.contains("T0K3N"), "{said}");
+    let (code, said) = check(&[("ENABLE_METRICS", "true"), ("METRICS_TOKEN", TOKEN)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("(set)") && !said.contains(TOKEN), "{said}");
+}
