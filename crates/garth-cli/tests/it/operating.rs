@@ -51,6 +51,25 @@ fn readiness_fails_before_the_sockets_close() {
 }
 
 #[test]
+fn health_asks_whether_a_server_is_ready() {
+    let garth = Garth::new();
+    let server = start(&garth, &["--min-free-disk", "0"]);
+    let url = server.url();
+    let address = url.trim_start_matches("http://");
+    assert_eq!(garth.ok(&["health", "--server", address]), "ready\n");
+    drop(server);
+    let said = garth.fails(7, &["health", "--server", address]);
+    assert!(said.contains(address), "{said}");
+    let server = start(&garth, &["--min-free-disk", "1TiB"]);
+    let url = server.url();
+    let output = garth.run(&["health", "--json", "--server", url.trim_start_matches("http://")], b"");
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // A disk may have more free space than the largest limit.
+    assert_eq!(output.status.code(), Some(if printed["ready"] == true { 0 } else { 1 }), "{printed}");
+    assert_eq!(printed["reason"].is_null(), printed["ready"] == true, "{printed}");
+}
+
+#[test]
 fn requests_beyond_the_grace_are_reported() {
     let garth = Garth::new();
     let server = start(&garth, &["--stop-grace", "0s"]);
@@ -81,10 +100,10 @@ fn metrics_are_off_in_production_unless_enabled() {
     let token = format!("authorization: Bearer {TOKEN}\r\n");
     for (variables, without, with) in [
         (&[][..], 200, 200),
-        (&[("ENABLE_METRICS", "false")], 404, 404),
-        (&[production], 404, 404),
-        (&[production, ("METRICS_TOKEN", TOKEN)], 404, 404),
-        (&[production, ("ENABLE_METRICS", "true"), ("METRICS_TOKEN", TOKEN)], 401, 200),
+        (&[("ENABLE_METRICS", "false")][..], 404, 404),
+        (&[production][..], 404, 404),
+        (&[production, ("METRICS_TOKEN", TOKEN)][..], 404, 404),
+        (&[production, ("ENABLE_METRICS", "true"), ("METRICS_TOKEN", TOKEN)][..], 401, 200),
     ] {
         let server = served(variables);
         let answered = [status(&server, "/metrics", ""), status(&server, "/metrics", &token)];
