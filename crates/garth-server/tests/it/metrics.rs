@@ -114,6 +114,20 @@ fn figures_equal_a_count_by_hand() {
 }
 
 #[test]
+fn every_metric_is_documented() {
+    let server = Server::start();
+    let page = include_str!("../../../../docs/specs/operations.md");
+    scrape(&server);
+    let text = get(&server, "/metrics", "").text();
+    let mut found = 0;
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+        found += 1;
+    }
+    assert!(found > 40, "{found}");
+}
+
+#[test]
 fn refusals_by_the_connection_are_counted() {
     let server = Server::start();
     let before = scrape(&server);
