@@ -5,16 +5,21 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use super::garth::{Garth, finish, text};
+use super::garth::{Garth, finish, string, text};
 use super::serve::Server;
 
 const TOKEN: &str = "a-token-of-enough-bytes";
 
 /// Sends a `GET` with these headers (each ends with CRLF). Returns the answer; `None` if nothing listens.
 fn get(server: &Server, path: &str, headers: &str) -> Option<String> {
+    exchange(server, &format!("GET {path} HTTP/1.0\r\n{headers}\r\n"))
+}
+
+/// Sends bytes. Returns all that the server sends until it closes; `None` if nothing listens.
+fn exchange(server: &Server, request: &str) -> Option<String> {
     let url = server.url();
     let mut stream = TcpStream::connect(url.strip_prefix("http://")?).ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes()).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)
@@ -87,6 +92,25 @@ fn requests_beyond_the_grace_are_reported() {
     let (code, log) = server.ended();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("requests in flight were cut off"), "{log}");
+}
+
+#[test]
+fn access_log_has_a_line_for_every_answer() {
+    let garth = Garth::new();
+    let server = start(&garth, &["--access-log", "--log-format", "json"]);
+    // The last one is refused before there is a request.
+    let requests =
+        ["GET /healthz HTTP/1.0\r\n\r\n", "GET /nowhere HTTP/1.0\r\n\r\n", "GET / a HTTP/1.1\r\n\r\n"];
+    let answers = requests.map(|request| exchange(&server, request).expect("an answer"));
+    let id = |answer: &String| {
+        let id = answer.lines().find_map(|line| line.strip_prefix("x-request-id: "));
+        id.expect("an id").to_owned()
+    };
+    let log = server.log();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let logged = lines.filter(|line| line["target"] == "garth_server::access");
+    let logged: Vec<String> = logged.map(|line| string(&line["request_id"])).collect();
+    assert_eq!(logged, answers.iter().map(id).collect::<Vec<_>>(), "{log}");
 }
 
 #[test]

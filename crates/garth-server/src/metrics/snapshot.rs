@@ -13,7 +13,7 @@ use crate::answers::RoomCounts;
 /// Units of the engine's times in a second.
 const SECOND: f64 = 1e9;
 
-/// Numbers of one moment.
+/// Numbers at the time of one scrape.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) home: HomeStats,
