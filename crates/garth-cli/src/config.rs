@@ -6,6 +6,7 @@ mod file;
 mod flags;
 mod kind;
 mod log_filter;
+mod operations;
 #[cfg(test)]
 mod page;
 mod resolve;

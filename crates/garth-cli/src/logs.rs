@@ -1,4 +1,4 @@
-//! Log of events of `tracing` on standard error, with their spans. See `docs/operations.md`.
+//! Log of events of `tracing` on standard error, with their spans. See `docs/specs/operations.md`.
 
 use garth_engine::{Error, ErrorKind};
 use tracing::Span;

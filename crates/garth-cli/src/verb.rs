@@ -20,6 +20,7 @@ mod find;
 mod glob;
 mod grep;
 mod head;
+mod health;
 mod import;
 mod key;
 mod kv;
@@ -64,6 +65,7 @@ use crate::fail::Result;
 pub(crate) enum Verb {
     Serve(serve::Serve),
     Config(config::Config),
+    Health(health::Health),
     Status(status::Status),
     Agent(agent::Agent),
     Account(account::Account),
@@ -129,6 +131,7 @@ impl Verb {
         match self {
             Self::Serve(verb) => verb.run(app).await,
             Self::Config(verb) => verb.run(app),
+            Self::Health(verb) => verb.run(app),
             Self::Status(verb) => verb.run(app).await,
             Self::Agent(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,

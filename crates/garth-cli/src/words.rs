@@ -197,11 +197,7 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
     ("", &["overlays"], &["overlay list"]),
     ("", &["keyvalue", "redis", "incr", "expire"], &["kv put KEY VALUE", "kv get KEY"]),
     ("", &["server", "run", "up", "http", "daemon", "listen"], &["serve"]),
-    (
-        "",
-        &["doctor", "check", "verify", "validate", "health", "ping", "test"],
-        &["fsck", "status", "repair --dry-run"],
-    ),
+    ("", &["doctor", "check", "verify", "validate", "ping", "test"], &["fsck", "status", "repair --dry-run"]),
     ("", &["info", "stats", "overview", "usage"], &["status", "du PATH", "quota list"]),
     ("", &["fix"], &["repair", "fsck"]),
     ("", &["clean", "cleanup", "prune", "vacuum"], &["gc", "context gc NAME"]),

@@ -18,6 +18,7 @@ mod it {
     mod kv;
     mod layout;
     mod media;
+    mod operating;
     mod operator;
     mod outbox;
     mod overlay;

@@ -22,6 +22,7 @@ use self::place::Here;
 use self::pool::Pool;
 use self::task::Task;
 use crate::error::{Error, ErrorKind, Result};
+use crate::stats::HomeStats;
 
 /// Compute threads and the work that waits for them. They start when there is work, and end after a while
 /// without any.
@@ -77,6 +78,13 @@ impl Compute {
 
     pub(crate) fn computed(&self) -> Computed {
         self.0.tally.read()
+    }
+
+    /// Adds the counts of the compute threads to `stats`.
+    pub(crate) fn read_into(&self, stats: &mut HomeStats) {
+        stats.queues.push(self.0.executor.stats("compute"));
+        stats.compute_bytes = self.0.queued() as u64;
+        stats.compute_refused = self.0.refused.get();
     }
 }
 

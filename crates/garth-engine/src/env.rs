@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::compute::{Compute, ComputeLimits, Computed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
+use crate::stats::HomeStats;
 
 trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
@@ -138,6 +139,11 @@ impl Env {
     #[doc(hidden)]
     pub fn computed(&self) -> Computed {
         self.compute.computed()
+    }
+
+    /// Adds the counts of the compute threads to `stats`.
+    pub(crate) fn read_into(&self, stats: &mut HomeStats) {
+        self.compute.read_into(stats);
     }
 
     /// Returns a point in time for measurements. This is always real time, whatever the clock says.

@@ -21,6 +21,7 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::AccountStore;
 use crate::model::Listing;
+use crate::stats::HomeStats;
 
 pub use self::account::{
     Account, AccountRequest, AccountState, Mark, StoredSize, check_account_id, is_being_deleted,
@@ -221,6 +222,20 @@ pub trait Home: Send + Sync + fmt::Debug {
     /// # Errors
     /// Errors of the storage.
     async fn size(&self, account: &Account) -> Result<StoredSize>;
+
+    /// Returns counts of the work of this instance, for metrics. They are cheap to read, and a home that
+    /// counts nothing returns the default.
+    fn stats(&self) -> HomeStats {
+        HomeStats::default()
+    }
+
+    /// Returns the bytes that are free for data on the disk of the home; `None` if that is unknown.
+    ///
+    /// # Errors
+    /// `Unavailable`: the system provides no thread.
+    async fn free_space(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// Writes a copy of everything into `folder`, which must not exist. Returns the name of each account and
     /// its backup, or the reason why it cannot be read: then the copy has the account without its tree.

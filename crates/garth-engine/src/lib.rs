@@ -17,6 +17,7 @@ pub mod path;
 pub mod rule;
 pub mod runtime;
 mod sqlite;
+pub mod stats;
 pub mod text;
 mod threads;
 pub mod view;

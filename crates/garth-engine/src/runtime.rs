@@ -21,6 +21,7 @@ use self::span::AccountSpan;
 use self::ticker::Ticker;
 use crate::env::Env;
 use crate::error::Result;
+use crate::stats::{Counters, HomeStats};
 use crate::threads::executor::Executor;
 use crate::threads::turns::Turns;
 
@@ -90,6 +91,7 @@ struct Inner {
     conns: Arc<IdleBudget>,
     fault: Fault,
     failpoints: Failpoints,
+    counters: Counters,
 }
 
 impl Runtime {
@@ -115,6 +117,7 @@ impl Runtime {
             conns: IdleBudget::new(limits.idle_connections, limits.open_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
+            counters: Counters::default(),
             env,
         };
         Self { inner: Arc::new(inner), account: None, upload_turns: Arc::default() }
@@ -217,6 +220,31 @@ impl Runtime {
 
     pub(crate) fn fault(&self) -> Fault {
         self.inner.fault
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.inner.counters
+    }
+
+    /// Returns the counts of all work of the open data folder.
+    pub fn stats(&self) -> HomeStats {
+        let Inner { env, executor, readers, blocking, uploads, maintainers, deleter, .. } = &*self.inner;
+        let mut stats = HomeStats {
+            queues: vec![
+                executor.stats("writer"),
+                readers.stats("reader"),
+                blocking.stats("blocking"),
+                uploads.stats("upload"),
+                maintainers.stats("maintainer"),
+                deleter.stats("deleter"),
+            ],
+            ..HomeStats::default()
+        };
+        self.counters().read_into(&mut stats);
+        env.read_into(&mut stats);
+        let (open, idle) = self.conns().counts();
+        (stats.connections, stats.idle_connections) = (open as u64, idle as u64);
+        stats
     }
 }
 

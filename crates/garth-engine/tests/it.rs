@@ -31,4 +31,5 @@ mod it {
     mod specs;
     mod sqlite;
     mod stacked;
+    mod stats;
 }

@@ -5,6 +5,7 @@
 //! memory, and one account leaves room for the others. So does a service that hangs.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -34,12 +35,25 @@ const UNIT: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct Rooms {
     all: Arc<Semaphore>,
+    /// Permits of `all`, free or not.
+    permits: usize,
+    /// Answers, bodies and calls that waited in vain.
+    refused: AtomicU64,
     /// Limit on the bytes of one account.
     share: usize,
     /// Time that an answer, body or call waits for room.
     wait: Duration,
     /// Shares of the accounts that hold or wait for room.
     accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// Use of a room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoomCounts {
+    /// Part that is in use, 0 to 1.
+    pub(crate) used: f64,
+    /// Answers, bodies and calls that waited in vain.
+    pub(crate) refused: u64,
 }
 
 /// Room for one answer, body or call, until dropped.
@@ -83,7 +97,9 @@ impl Rooms {
     }
 
     fn new(bytes: usize, share: usize, wait: Duration) -> Self {
-        Self { all: Arc::new(Semaphore::new(bytes / UNIT)), share, wait, accounts: Mutex::default() }
+        let permits = bytes / UNIT;
+        let (all, refused) = (Arc::new(Semaphore::new(permits)), AtomicU64::new(0));
+        Self { all, permits, refused, share, wait, accounts: Mutex::default() }
     }
 
     /// Returns the permits for `bytes`, at most the share of an account: more would never be granted.
@@ -121,7 +137,7 @@ impl Rooms {
         match bytes > SMALL {
             true => match self.room_now(account, bytes) {
                 Some(room) => Ok(Some(room)),
-                None => Err(Refusal::no_room(TOO_MANY_ANSWERS)),
+                None => Err(self.refuse(TOO_MANY_ANSWERS)),
             },
             false => Ok(None),
         }
@@ -171,7 +187,19 @@ impl Rooms {
             Some(Room { of_account, of_all })
         };
         // Nothing closes the semaphores, so this is always the timeout.
-        timeout(self.wait, room).await.ok().flatten().ok_or_else(|| Refusal::no_room(message))
+        timeout(self.wait, room).await.ok().flatten().ok_or_else(|| self.refuse(message))
+    }
+
+    fn refuse(&self, message: &str) -> Refusal {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Refusal::no_room(message)
+    }
+
+    /// Returns the use of the room, and the number of refusals, for metrics.
+    pub(crate) fn counts(&self) -> RoomCounts {
+        let used = self.permits.saturating_sub(self.all.available_permits());
+        let refused = self.refused.load(Ordering::Relaxed);
+        RoomCounts { used: used as f64 / self.permits.max(1) as f64, refused }
     }
 
     fn account(&self, id: &str) -> Arc<Semaphore> {

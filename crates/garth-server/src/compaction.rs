@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::limits::Limits;
+use crate::metrics::{Metrics, WorkKind};
 
 /// Compactions of a server, bounded in number because a model may hang. If there is no room for one, the next
 /// answer of its session starts it.
@@ -20,6 +21,7 @@ pub(crate) struct Compactions {
     under_way: Arc<Mutex<HashMap<String, usize>>>,
     at_once: usize,
     of_account: usize,
+    metrics: Metrics,
 }
 
 /// Room for a compaction, until dropped.
@@ -40,7 +42,12 @@ pub(crate) struct Of {
 impl Compactions {
     pub(crate) fn new(limits: &Limits) -> Self {
         let (at_once, of_account) = (limits.compactions, limits.compactions_per_account);
-        Self { under_way: Arc::default(), at_once, of_account }
+        Self { under_way: Arc::default(), at_once, of_account, metrics: Metrics::default() }
+    }
+
+    /// Sets the metrics that count the compactions.
+    pub(crate) fn metrics(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
     }
 
     fn room(&self, account: &str) -> Option<Room> {
@@ -62,10 +69,14 @@ impl Compactions {
         let span = tracing::error_span!("compaction", account, agent, user, session);
         let compacting = async move {
             // Held until the compaction ends.
+            let _working = room.compactions.metrics.working(WorkKind::Compaction);
+            let metrics = room.compactions.metrics.clone();
             let _room = room;
             let (account, threads) = (of.account.clone(), env.clone());
             let work = async move { compact(&*tree, &env, model.as_ref(), &of).await };
-            match compute(&threads, &account, 0, work).await.flatten() {
+            let compacted = compute(&threads, &account, 0, work).await.flatten();
+            metrics.worked(WorkKind::Compaction, compacted.is_ok());
+            match compacted {
                 Ok(0) => {}
                 Ok(messages) => tracing::info!(messages, "compacted"),
                 Err(error) => tracing::warn!(%error, "a session cannot be compacted"),

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::errors::{Code, Refusal};
+use crate::metrics::Answered;
 use crate::pace::Pace;
 use crate::request::{Access, Context, Peer, StoredBytes, around};
 
@@ -38,6 +39,7 @@ pub(crate) async fn run(
 ) {
     // Answers are written in one piece; Nagle's algorithm would only delay them.
     stream.set_nodelay(true).ok();
+    let _connected = context.metrics.connected();
     let sends_stored_bytes = Arc::new(AtomicBool::new(false));
     let socket = Socket::new(stream, context.clone(), Arc::clone(&sends_stored_bytes));
     let app = TowerToHyperService::new(app);
@@ -102,7 +104,9 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(sent) = &written {
             let waited = self.stalled.take().map_or(Duration::ZERO, |stalled| stalled.since.elapsed());
-            self.pace.took(waited, sent.as_ref().copied().unwrap_or(0));
+            let bytes = sent.as_ref().copied().unwrap_or(0);
+            self.pace.took(waited, bytes);
+            self.context.metrics.sent(bytes);
             return written;
         }
         let wait = self.pace.wait();
@@ -118,6 +122,10 @@ impl Socket {
         let (id, status) = (self.context.request_id().to_string(), refusal.status);
         let body = refusal.body(&id);
         let bytes = body.len() as u64;
+        let answered =
+            Answered { route: None, method: "none", status: status.as_u16(), bytes, time: Duration::ZERO };
+        self.context.metrics.answered(answered);
+        self.context.metrics.refused(refusal.code.as_str());
         let access = Access {
             id: &id,
             key: "-",
@@ -159,8 +167,10 @@ impl AsyncRead for Socket {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         // A new request, whose answer has time of its own: hyper reads nothing while it sends an answer, so a
         // client cannot renew the time of one.
-        if buffer.filled().len() > before {
+        let bytes = buffer.filled().len().saturating_sub(before);
+        if bytes > 0 {
             self.pace.renew();
+            self.context.metrics.received(bytes);
         }
         read
     }
@@ -257,6 +267,7 @@ mod tests {
 
     use super::*;
     use crate::limits::Limits;
+    use crate::metrics::Metrics;
     use crate::site::{Hosts, Origins, Site};
 
     /// Reads 16 KiB every 20 seconds until the connection ends. Returns the bytes.
@@ -282,7 +293,8 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let limits = Arc::new(Limits::default().stall_time(hour).body_time(Duration::from_secs(60)));
         let site = Arc::new(Site { hosts: Hosts::any(), origins: Origins::default() });
-        let context = Context { env: Env::system(), access_log: false, limits, site };
+        let metrics = Metrics::default();
+        let context = Context { env: Env::system(), access_log: false, limits, site, metrics };
         let mut socket = Socket::new(stream, context, Arc::default());
         let client = tokio::spawn(trickle(client));
         // More than sockets buffer.

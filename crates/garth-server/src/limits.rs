@@ -184,6 +184,13 @@ limits! {
     /// Time after which a connection is closed if its client reads nothing of an answer, or sends nothing of
     /// a file.
     stall_time: Duration, Time = 30 * SECOND, SECOND => HOUR;
+    /// Time after the signal to stop in which the server still accepts connections while `/readyz` fails, so
+    /// that a load balancer takes it out of use first.
+    stop_delay: Duration, Time = 0, 0 => 10 * MINUTE;
+    /// Time after that in which requests in flight are finished. Those that last longer are cut off.
+    stop_grace: Duration, Time = MINUTE, 0 => HOUR;
+    /// Free space of the disk below which `/readyz` fails.
+    min_free_disk: usize, Bytes = 64 * MIB, 0 => KIB * GIB;
     /// Bytes of a refused body that are read and discarded, so that its client receives the answer.
     drain_size: usize, Bytes = 16 * MIB, 0 => GIB;
     /// Time limit for reading a refused body.

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use crate::body::drain;
 use crate::errors::{Code, Refusal};
 use crate::limits::Limits;
+use crate::metrics::{Answered, Metrics, Routed, method_label};
 use crate::site::Site;
 
 /// Header with the id of a request, as in the log.
@@ -36,6 +37,7 @@ pub(crate) struct Context {
     pub(crate) access_log: bool,
     pub(crate) limits: Arc<Limits>,
     pub(crate) site: Arc<Site>,
+    pub(crate) metrics: Metrics,
 }
 
 /// Id of a request, in its extensions: a route names it in its span.
@@ -105,6 +107,7 @@ pub(crate) async fn around(
     mut request: hyper::Request<Incoming>,
 ) -> Result<Response, Infallible> {
     let (began, request_id) = (Instant::now(), context.request_id());
+    let (_in_flight, method_name) = (context.metrics.begin(), method_label(request.method()));
     request.extensions_mut().insert(request_id);
     request.extensions_mut().insert(peer);
     let id = request_id.to_string();
@@ -114,8 +117,14 @@ pub(crate) async fn around(
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
+    let (bytes, status) = (body_bytes(&response), response.status().as_u16());
+    let route = response.extensions().get::<Routed>().copied();
+    let time = began.elapsed();
+    context.metrics.answered(Answered { route, method: method_name, status, bytes, time });
     if let Some((method, path)) = line {
-        log(context, &id, &method, &path, &response, began);
+        let key = response.extensions().get::<KeyId>().map_or("-", |key| key.0.as_str());
+        let (id, method, path) = (&*id, method.as_str(), &*path);
+        context.log_access(&Access { id, key, method, path, status, bytes, began });
     }
     Ok(response)
 }
@@ -145,6 +154,7 @@ async fn answer(
     if let Some(mut refusal) = response.extensions_mut().remove::<Refusal>() {
         // The account is not known here: refusals of admitted requests were logged within their own span.
         tracing::error_span!("request", id).in_scope(|| refusal.log());
+        context.metrics.refused(refusal.code.as_str());
         *response.body_mut() = Bytes::from(refusal.body(id)).into();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -184,12 +194,10 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-fn log(context: &Context, id: &str, method: &Method, path: &str, response: &Response, began: Instant) {
-    let key = response.extensions().get::<KeyId>().map_or("-", |key| key.0.as_str());
+/// Returns the size of the body of a response.
+fn body_bytes(response: &Response) -> u64 {
     // A download is streamed, and only its head has its size.
     let declared =
         response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let bytes = response.body().size_hint().exact().or(declared).unwrap_or_default();
-    let (method, status) = (method.as_str(), response.status().as_u16());
-    context.log_access(&Access { id, key, method, path, status, bytes, began });
+    response.body().size_hint().exact().or(declared).unwrap_or_default()
 }

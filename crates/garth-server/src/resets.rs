@@ -16,6 +16,7 @@ use crate::chat_model::ServedModel;
 use crate::collect::Left;
 use crate::compute::compute;
 use crate::limits::{Limits, after as later};
+use crate::metrics::{Metrics, WorkKind};
 
 /// Resets of a server.
 #[derive(Clone, Debug)]
@@ -28,12 +29,20 @@ pub(crate) struct Resets {
     retry: Duration,
     /// Accounts that are being worked on.
     busy: Arc<Mutex<HashSet<String>>>,
+    metrics: Metrics,
 }
 
 impl Resets {
     pub(crate) fn new(model: Option<ServedModel>, limits: &Limits) -> Self {
         let room = Arc::new(Semaphore::new(limits.resets));
-        Self { model, room, retry: limits.resets_retry, busy: Arc::default() }
+        let (busy, metrics) = Default::default();
+        Self { model, room, retry: limits.resets_retry, busy, metrics }
+    }
+
+    /// Sets the metrics that count the resets and the calls of the model.
+    pub(crate) fn metrics(self, metrics: &Metrics) -> Self {
+        let model = self.model.map(|model| metrics.model(model));
+        Self { model, metrics: metrics.clone(), ..self }
     }
 
     /// Sets the limits.
@@ -81,9 +90,12 @@ impl Resets {
         let resetting = async move {
             // Held until the work ends.
             let _room = room;
+            let _working = resets.metrics.working(WorkKind::Reset);
             let (threads, model) = (env.clone(), resets.model.clone());
             let work = async move { run(&*tree, &env, model.as_ref(), after.as_ref()).await };
-            if let Err(error) = compute(&threads, &account, 0, work).await.flatten() {
+            let reset = compute(&threads, &account, 0, work).await.flatten();
+            resets.metrics.worked(WorkKind::Reset, reset.is_ok());
+            if let Err(error) = reset {
                 tracing::warn!(%error, "sessions cannot be reset");
             }
             resets.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&account);

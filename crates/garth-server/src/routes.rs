@@ -11,6 +11,7 @@ mod cursor_tree;
 mod fs;
 mod header;
 mod identity;
+mod keyless;
 mod kv;
 mod media;
 mod media_type;
@@ -86,9 +87,14 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
+use crate::metrics::Routed;
+use crate::operations::Operations;
 use crate::rate_limit::{Allowance, CallClass};
 use crate::request::{Peer, RequestId, StoredBytes};
 use crate::stopping::Stopping;
+
+/// Answer of a server that runs.
+const OK: &[u8] = br#"{"ok":true}"#;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -99,15 +105,17 @@ pub(crate) fn router(
     (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
     (limits, calls): (Arc<Limits>, CallLimits),
     stopping: Stopping,
+    operations: Arc<Operations>,
 ) -> Router {
-    let calls = Arc::new(calls);
-    router_of(Served { embedder, calls, stopping, ..Served::new(home, model, limits) })
+    let (calls, served) = (Arc::new(calls), Served::new(home, model, limits));
+    let compactions = served.compactions.clone().metrics(operations.metrics.clone());
+    router_of(Served { embedder, calls, stopping, compactions, operations, ..served })
 }
 
 fn router_of(served: Served) -> Router {
     let mut router = Router::new();
     for (path, routes) in routes_by_path() {
-        let methods = methods(&routes);
+        let methods = methods(path, &routes);
         if let Some(alias) = alias(path) {
             router = router.route(alias, methods.clone());
         }
@@ -117,26 +125,32 @@ fn router_of(served: Served) -> Router {
 }
 
 /// Returns the router of the methods of one path.
-fn methods(routes: &[&'static Route]) -> MethodRouter<Served> {
+fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<Served> {
     let mut router = MethodRouter::new();
     for route in routes.iter().copied() {
         let (filter, class) = (route.method.filter(), class_of(route));
         router = match route.run {
-            Run::Health => router.on(filter, async || health()),
+            Run::Health => router.on(filter, move || async move { routed(path, health()) }),
+            Run::Keyless(handler) => {
+                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                    routed(path, handler(served, request).await)
+                })
+            }
             Run::Download(_)
             | Run::Read(..)
             | Run::Write(..)
             | Run::Upload(_)
             | Run::ReadControl(_)
-            | Run::WriteControl(_) => router
-                .on(filter, move |State(served): State<Served>, request: Request| {
-                    serve(served, (route, class), request)
-                }),
+            | Run::WriteControl(_) => {
+                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                    routed(path, serve(served, (route, class), request).await)
+                })
+            }
         };
     }
     let allow = routes.iter().map(|route| route.method.allow()).collect::<Vec<_>>().join(", ");
     router.fallback(move |State(served): State<Served>, request: Request| async move {
-        refuse(&served.limits, request, Refusal::wrong_method(allow))
+        routed(path, refuse(&served.limits, request, Refusal::wrong_method(allow)).into_response())
     })
 }
 
@@ -146,6 +160,12 @@ fn health() -> Response {
         Ok(answer) => json(answer.into_body()),
         Err(refusal) => refusal.into_response(),
     }
+}
+
+/// Names the route of a response, for the metrics.
+fn routed(path: &'static str, mut response: Response) -> Response {
+    response.extensions_mut().insert(Routed(path));
+    response
 }
 
 async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
@@ -214,6 +234,9 @@ async fn answer_in_turn(
 
 /// Waits before a wrong key is refused, if its address has sent many.
 async fn delay(served: &Served, denied: &Denied, head: &Parts) {
+    if denied.is_wrong_key {
+        served.operations.metrics.wrong_key();
+    }
     let peer = head.extensions.get::<Peer>().filter(|_| denied.is_wrong_key);
     let Some(Peer(peer)) = peer else { return };
     let delay = served.tries.delay(*peer, served.home.env().now());
@@ -269,7 +292,7 @@ impl<'a> Admission<'a> {
                 answer.extensions_mut().insert(StoredBytes);
                 Ok(answer)
             }
-            Run::Health => Err(Refusal::internal().because("health needs no key")),
+            Run::Health | Run::Keyless(_) => Err(Refusal::internal().because("this call needs no key")),
         }
     }
 
@@ -323,7 +346,8 @@ impl<'a> Admission<'a> {
                 | Run::Download(_)
                 | Run::ReadControl(_)
                 | Run::WriteControl(_)
-                | Run::Health => Err(Refusal::internal().because("the call is not in JSON")),
+                | Run::Health
+                | Run::Keyless(_) => Err(Refusal::internal().because("the call is not in JSON")),
             };
             answered.map_err(|refusal| self.named(refusal))
         };

@@ -11,13 +11,16 @@ use garth_engine::Home;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
 use crate::connection;
 use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
+use crate::metrics::{Metrics, MetricsAccess};
+use crate::operations::Operations;
+use crate::readiness::Readiness;
 use crate::request::{Context, Peer};
 use crate::routes::router;
 use crate::site::{Hosts, Origins, Site};
@@ -39,6 +42,8 @@ pub struct Options {
     limit_calls: Option<bool>,
     hosts: Option<Hosts>,
     origins: Origins,
+    metrics: Metrics,
+    metrics_access: MetricsAccess,
 }
 
 impl Options {
@@ -77,6 +82,13 @@ impl Options {
         Self { origins, ..self }
     }
 
+    /// Sets the metrics that count the work of the server, and the access to `GET /metrics`. Default: metrics
+    /// of its own that everyone may read.
+    #[must_use]
+    pub fn metrics(self, metrics: Metrics, access: MetricsAccess) -> Self {
+        Self { metrics, metrics_access: access, ..self }
+    }
+
     /// Sets the language model for compaction.
     #[must_use]
     pub fn model(self, model: Option<ServedModel>) -> Self {
@@ -90,8 +102,9 @@ impl Options {
     }
 }
 
-/// Serves a home on these sockets until `shutdown` completes. Requests that have begun are then
-/// finished within their limits, so this returns in bounded time.
+/// Serves a home on these sockets until `shutdown` completes. `GET /readyz` fails from then on. After
+/// `stop_delay` the sockets are closed, and requests that have begun are finished within their limits;
+/// those that last longer than `stop_grace` are cut off.
 ///
 /// # Errors
 /// `InvalidInput`: there is no socket. A connection that cannot be accepted is only logged.
@@ -114,11 +127,17 @@ pub async fn serve(
     let hosts = options.hosts.unwrap_or_else(|| if is_local { Hosts::loopback() } else { Hosts::any() });
     let cors = options.origins.cors();
     let site = Arc::new(Site { hosts, origins: options.origins });
-    let context = Context { env, access_log, limits: Arc::clone(&limits), site };
+    let metrics = options.metrics;
+    let context =
+        Context { env, access_log, limits: Arc::clone(&limits), site, metrics: metrics.clone() };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let stop_signal = Stopping::new(stopping.clone());
-    let app = router(home, (options.model, options.embedder), (limits, calls), stop_signal);
+    let (access, readiness) = (options.metrics_access, Readiness::default());
+    let operations = Arc::new(Operations { metrics: metrics.clone(), access, readiness });
+    let model = options.model.map(|model| metrics.model(model));
+    let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
+    let (limited, told) = ((Arc::clone(&limits), calls), Stopping::new(stopping.clone()));
+    let app = router(home, (model, embedder), limited, told, Arc::clone(&operations));
     let app = match cors {
         Some(cors) => app.layer(cors),
         None => app,
@@ -127,9 +146,16 @@ pub async fn serve(
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }
     shutdown.await;
+    operations.readiness.stop();
+    sleep(limits.stop_delay).await;
     stop.send_replace(true);
     // Each loop ends with its last connection.
-    while loops.join_next().await.is_some() {}
+    let ended = async { while loops.join_next().await.is_some() {} };
+    if timeout(limits.stop_grace, ended).await.is_err() {
+        tracing::warn!("requests in flight were cut off, because they lasted longer than stop_grace");
+        // The end of a loop drops its connections.
+        loops.shutdown().await;
+    }
     Ok(())
 }
 

@@ -32,6 +32,7 @@ mod it {
     mod limits;
     mod media;
     mod memories;
+    mod metrics;
     mod model_turns;
     mod openapi;
     mod operators;

@@ -25,7 +25,8 @@ max_body = "2MiB"
 body_time = "1m"
 ```
 
-All names follow one rule: the option `max_body` is the flag `--max-body` and the variable `GARTH_MAX_BODY`.
+All names follow one rule: the option `max_body` is the flag `--max-body` and the variable `GARTH_MAX_BODY`. The
+variables of the metrics alone have names without `GARTH_`, which their rows show.
 
 - The file is `garth.toml` in the data folder, unless `--config FILE` or `GARTH_CONFIG` names another, which must exist.
   Relative file names in it start at its folder. It is read once, at the start.

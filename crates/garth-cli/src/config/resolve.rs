@@ -16,7 +16,8 @@ use crate::fail::{Failure, Result};
 const CONFIG: &str = "GARTH_CONFIG";
 
 /// Secrets, each with the option that names its file.
-const SECRETS: [(&str, &str); 3] = [
+const SECRETS: [(&str, &str); 4] = [
+    ("metrics_token", "metrics_token_file"),
     ("sink_secret", "sink_secret_file"),
     ("model_key", "model_key_file"),
     ("embedder_key", "embedder_key_file"),

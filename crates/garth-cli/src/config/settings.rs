@@ -16,6 +16,11 @@ pub(crate) struct Settings {
     /// Names of the server; empty for the default.
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
+    pub(crate) is_production: bool,
+    /// `None` if neither enabled nor disabled.
+    pub(crate) enable_metrics: Option<bool>,
+    pub(crate) metrics_token: Option<String>,
+    pub(crate) metrics_token_file: Option<PathBuf>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) access_log: bool,

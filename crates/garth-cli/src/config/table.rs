@@ -8,12 +8,13 @@ use garth_engine::compute::{ComputeLimits, MAX_PIECE};
 use garth_server::{Limit, Limits, Unit};
 
 use super::kind::{Kind, Value};
+use super::operations::operations;
 use super::setting::{Apply, Group, Setting};
 use super::settings::{LogFormat, Settings};
 
 /// All options, in the order of the reference page.
 pub(crate) static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let own = [server(), log(), sink(), model(), embedder(), storage()].into_iter().flatten();
+    let own = [server(), operations(), log(), sink(), model(), embedder(), storage()].into_iter().flatten();
     let mut all: Vec<Setting> = own.chain(Limits::table().iter().map(limit)).collect();
     // The sort is stable: within its group, each option keeps its place.
     all.sort_by_key(|setting| Group::ALL.iter().position(|group| *group == setting.group));
@@ -44,6 +45,7 @@ fn limit(limit: &'static Limit) -> Setting {
         Unit::Time => Kind::Time { min, max },
     };
     let group = match name {
+        "stop_delay" | "stop_grace" | "min_free_disk" => Group::Server,
         "deliveries" | "sink_timeout" => Group::Sink,
         "model_timeout" | "model_max_answer" | "model_calls" => Group::Model,
         "embedder_timeout" | "embedder_max_answer" | "embedder_cache" | "embedder_room" => Group::Embedder,

@@ -3,6 +3,7 @@
 mod check;
 mod first_key;
 mod services;
+mod signals;
 mod sockets;
 
 use std::path::Path;
@@ -11,14 +12,14 @@ use std::sync::Arc;
 use clap::Args;
 use garth_engine::Home;
 use garth_server::outbox::Courier;
-use garth_server::{Collecting, Hosts, Options, Origins};
+use garth_server::{Collecting, Hosts, Metrics, Options, Origins};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::check::check;
 use self::first_key::first_key;
 pub(crate) use self::services::Services;
+use self::signals::Signals;
 use self::sockets::bind_all;
 use crate::app::App;
 use crate::config::{Config, ServeFlags, Settings};
@@ -60,30 +61,25 @@ impl Serve {
         let settings = config.settings()?;
         logs::start(&settings.log, settings.log_format, settings.access_log)?;
         app.open_within(&settings.storage);
-        let Services { sink, model, embedder } = Services::open(&config, &settings, &app.env)?;
+        let Services { sink, model, embedder, metrics: access } =
+            Services::open(&config, &settings, &app.env)?;
         // The sockets first: a start that fails because a port is taken must not use up the key, which is
         // shown once.
         let (listeners, urls) = bind_all(&settings.listen, config.is_default("listen"), settings.backlog)?;
         let home = app.home_of_account().await?;
         let account = app.global.account.clone();
         let key = first_key(&*home, &account).await?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
+        let signals = Signals::listen()?;
         show(app, &*home, &urls, &account, key.as_deref())?;
-        let shutdown = async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            tracing::info!("stopping; requests in flight are finished");
-        };
+        let metrics = Metrics::default();
         let options = options(&settings)?.model(model.clone()).embedder(embedder);
+        let options = options.metrics(metrics.clone(), access);
         let (stop, stopping) = watch::channel(false);
         let collecting = Collecting { history: settings.collect_history };
         let courier = Courier::new(Arc::clone(&home), sink).limits(&settings.limits).repairing();
-        let courier = courier.collecting(collecting).resetting(model);
+        let courier = courier.collecting(collecting).resetting(model).metrics(&metrics);
         let courier = tokio::spawn(courier.run(stopping));
-        let served = garth_server::serve(home, listeners, options, shutdown).await;
+        let served = garth_server::serve(home, listeners, options, signals.told_to_stop()).await;
         // After the server, because its last requests may commit events.
         stop.send_replace(true);
         // It does not panic. If it did, its leases would end after a minute.

@@ -102,10 +102,13 @@ pub(crate) fn program() -> PathBuf {
 pub(crate) fn bare(args: &[&str]) -> Command {
     let mut command = Command::new(program());
     for name in [
+        "ENABLE_METRICS",
+        "METRICS_TOKEN",
         "GARTH_DATA",
         "GARTH_ACCOUNT",
         "GARTH_AGENT",
         "GARTH_CONFIG",
+        "GARTH_ENV",
         "GARTH_USER",
         "GARTH_LOG",
         "GARTH_SINK",

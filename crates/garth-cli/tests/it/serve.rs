@@ -41,7 +41,7 @@ impl Server {
         string(&self.line["key"])
     }
 
-    fn post(&self, key: &str, what: &str, body: &Value) -> Value {
+    pub(crate) fn post(&self, key: &str, what: &str, body: &Value) -> Value {
         let url = format!("{}/v1/{what}", string(&self.line["url"]));
         let request = ureq::post(&url).header("Authorization", format!("Bearer {key}"));
         let mut answer = request.send_json(body).expect("an answer of 200");
@@ -65,11 +65,23 @@ impl Server {
         log
     }
 
-    /// Stops the server. Returns the rest of its stdout and its exit code.
-    fn stop(mut self, signal: &str) -> (String, Option<i32>) {
+    /// Sends a signal to the server.
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
         assert!(sent.expect("sh runs").success());
+    }
+
+    /// Waits for the end of the server. Returns its exit code and its log.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut log).expect("UTF-8");
+        (self.child.wait().expect("it ends").code(), log)
+    }
+
+    /// Stops the server. Returns the rest of its stdout and its exit code.
+    fn stop(mut self, signal: &str) -> (String, Option<i32>) {
+        self.signal(signal);
         let code = self.child.wait().expect("it ends").code();
         let mut rest = String::new();
         while self.stdout.read_line(&mut rest).expect("the rest") > 0 {}

@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::garth::{Garth, text, utf8};
+use super::serve::Server;
 
 /// A mounted file system of a few MiB.
 struct SmallDisk<'a>(&'a Path);
@@ -63,6 +64,41 @@ fn import_resumes_after_full_disk() {
     assert_eq!(garth.json(&["du", "/p"])["files"], new + 1, "the summary tells what is in");
     let again = garth.json(&["import", utf8(&from), "/p"]);
     assert_eq!((&again["same"], &again["new"]), (&new.into(), &(1500 - new).into()));
+}
+
+#[test]
+fn server_with_full_disk_is_not_ready() {
+    let garth = Garth::unmade();
+    let data = garth.data();
+    let disk = SmallDisk::mount(&data);
+    let server = Server::of(&mut garth.command(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+        "--min-free-disk",
+        "64KiB",
+    ]));
+    let get = |path: &str| {
+        let config = ureq::get(format!("{}{path}", server.url())).config().http_status_as_error(false);
+        let mut answer = config.build().call().expect("an answer");
+        (answer.status().as_u16(), answer.body_mut().read_to_string().expect("text"))
+    };
+    assert_eq!(get("/readyz").0, 200);
+    let filler = data.join("filler");
+    let mut file = fs::File::create(&filler).expect("a file");
+    while file.write_all(&[7; 4096]).is_ok() {}
+    drop(file);
+    // An answer of a moment ago may be used again.
+    while get("/readyz").0 == 200 {}
+    let (status, text) = get("/readyz");
+    assert_eq!(status, 503, "{text}");
+    assert!(text.contains("too little free space") && !text.contains(utf8(&data)), "{text}");
+    assert_eq!(get("/healthz").0, 200);
+    fs::remove_file(&filler).expect("a file");
+    while get("/readyz").0 != 200 {}
+    drop(server);
+    drop(disk);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::tally::Tally;
 use crate::error::{Error, ErrorKind, Result};
+use crate::stats::Count;
 use crate::threads::executor::Executor;
 use crate::threads::lock::lock;
 use crate::threads::turns::Turns;
@@ -43,6 +44,8 @@ pub(super) struct Pool {
     /// Shares of accounts that have work. Entries without work are removed when another account is added.
     accounts: Mutex<HashMap<String, Weak<Share>>>,
     queued: AtomicUsize,
+    /// Pieces that were refused because too much was queued.
+    pub(super) refused: Count,
     pub(super) tally: Arc<Tally>,
     /// Limit on the input of all pieces, in bytes.
     max_queued: usize,
@@ -70,13 +73,13 @@ impl Pool {
             executor: Executor::new("garth-compute", limits.threads),
             accounts: Mutex::default(),
             queued: AtomicUsize::new(0),
+            refused: Count::default(),
             tally: Arc::default(),
             max_queued: limits.queued.max(2 * MAX_PIECE),
             max_steps: limits.steps,
         }
     }
 
-    #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
     }
@@ -108,6 +111,7 @@ impl Pool {
         if has_room {
             share.queued.fetch_sub(bytes, Ordering::Relaxed);
         }
+        self.refused.add(1);
         let message = "too much work is queued; try again once some of it is finished";
         Err(Error::new(ErrorKind::WouldBlock, message))
     }

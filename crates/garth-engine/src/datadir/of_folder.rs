@@ -15,6 +15,8 @@ use crate::home::{
     Rotation, Secret, StoredSize,
 };
 use crate::model::Listing;
+use crate::runtime::disk::free_space;
+use crate::stats::HomeStats;
 
 #[async_trait]
 impl Home for DataDir {
@@ -129,6 +131,15 @@ impl Home for DataDir {
     async fn size(&self, account: &Account) -> Result<StoredSize> {
         let (folder, account) = (Arc::clone(&self.folder), account.clone());
         self.folder.runtime.blocking().run(move || Ok(folder.size(&account))).await
+    }
+
+    fn stats(&self) -> HomeStats {
+        self.folder.runtime.stats()
+    }
+
+    async fn free_space(&self) -> Result<Option<u64>> {
+        let folder = Arc::clone(&self.folder);
+        self.folder.runtime.blocking().run(move || Ok(free_space(&folder.path))).await
     }
 
     async fn backup(&self, folder: &Path) -> Result<Vec<(String, Result<Backup>)>> {

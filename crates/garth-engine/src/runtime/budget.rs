@@ -113,6 +113,11 @@ impl IdleBudget {
         self.idle.fetch_sub(count, Ordering::Relaxed);
     }
 
+    /// Returns the number of open resources, and of idle ones among them.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.open.load(Ordering::Relaxed), self.idle.load(Ordering::Relaxed))
+    }
+
     /// Closes idle resources, least recently used owners first, until at most `keep` are left. Returns true
     /// if any was closed.
     pub(crate) fn shrink(&self, keep: usize) -> bool {

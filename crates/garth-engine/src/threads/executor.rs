@@ -13,6 +13,7 @@ use tracing::Span;
 
 use super::lock::lock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::stats::{QueueRecorder, QueueStats, Waiting};
 
 /// Time after which an idle thread ends: longer than the pauses of a busy program.
 const IDLE: Duration = Duration::from_secs(10);
@@ -22,6 +23,11 @@ pub(crate) trait Work: Send + Sync {
     /// Does a part of the work. Returns itself if more may remain; it then queues again, after other
     /// accounts.
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>>;
+
+    /// Returns true if the wait of this work counts as one of its executor. Turns count their pieces instead.
+    fn counts(&self) -> bool {
+        true
+    }
 }
 
 /// Work that is done in one part.
@@ -64,7 +70,7 @@ impl<T> Answer<T> {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Arc<dyn Work>>,
+    waiting: VecDeque<(Option<Waiting>, Arc<dyn Work>)>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stopping: bool,
@@ -75,6 +81,7 @@ struct Shared {
     more: Condvar,
     /// Time after which an idle thread ends.
     idle: Duration,
+    recorder: Arc<QueueRecorder>,
 }
 
 /// Bounded pool of threads, started on demand. A thread ends after [`IDLE`] without work. Dropping the pool
@@ -94,7 +101,8 @@ impl Executor {
 
     fn with_idle(name: &'static str, limit: usize, idle: Duration) -> Self {
         let (queue, more) = Default::default();
-        Self { shared: Arc::new(Shared { queue, more, idle }), name, limit: limit.max(1) }
+        let shared = Shared { queue, more, idle, recorder: QueueRecorder::new() };
+        Self { shared: Arc::new(shared), name, limit: limit.max(1) }
     }
 
     /// Queues `work`. Returns `false` if no thread runs and the system provides none.
@@ -111,7 +119,7 @@ impl Executor {
                 Err(_) => {}
             }
         }
-        queue.waiting.push_back(work);
+        queue.waiting.push_back(self.shared.counted(work));
         drop(queue);
         self.shared.more.notify_one();
         true
@@ -133,6 +141,16 @@ impl Executor {
         if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
             tracing::warn!(thread = self.name, "a thread could not be started; its work is left for later");
         }
+    }
+
+    /// Counts a piece of work that begins to wait for a turn on these threads.
+    pub(crate) fn enter(&self) -> Waiting {
+        self.shared.recorder.enter()
+    }
+
+    /// Returns the counts of the queue, under a name of its kind of work.
+    pub(crate) fn stats(&self, name: &'static str) -> QueueStats {
+        self.shared.recorder.read(name)
     }
 
     /// Returns true if no work waits for a thread.
@@ -164,14 +182,18 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn counted(&self, work: Arc<dyn Work>) -> (Option<Waiting>, Arc<dyn Work>) {
+        (work.counts().then(|| self.recorder.enter()), work)
+    }
+
     fn run(&self) {
         let mut more = None;
         loop {
             let mut queue = self.lock();
             // No notification: this thread takes the first in line itself.
-            queue.waiting.extend(more.take());
+            queue.waiting.extend(more.take().map(|work| self.counted(work)));
             queue.idle += 1;
-            let work = loop {
+            let (waiting, work) = loop {
                 match queue.waiting.pop_front() {
                     Some(work) => break work,
                     None if queue.stopping => return,
@@ -191,6 +213,9 @@ impl Shared {
             };
             queue.idle -= 1;
             drop(queue);
+            if let Some(waiting) = waiting {
+                waiting.end();
+            }
             // The panic hook has reported it; the thread continues for the other accounts.
             more = catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_default();
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::executor::{Executor, Work, answering};
 use super::lock::lock;
 use crate::error::Result;
+use crate::stats::Waiting;
 
 /// Limit on the pieces of one account that run at once: about as many cores as one account may use.
 pub(crate) const AT_ONCE: usize = 2;
@@ -30,7 +31,7 @@ impl fmt::Debug for Turns {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Piece>,
+    waiting: VecDeque<(Waiting, Piece)>,
     /// Pieces on the executor or in line for it.
     running: usize,
 }
@@ -39,7 +40,7 @@ impl Turns {
     /// Queues `piece`. Returns `false` and drops it if the system provides no thread.
     pub(crate) fn submit(self: &Arc<Self>, executor: &Executor, piece: Piece) -> bool {
         let mut state = lock(&self.state);
-        state.waiting.push_back(piece);
+        state.waiting.push_back((executor.enter(), piece));
         if state.running >= AT_ONCE {
             return true;
         }
@@ -73,7 +74,7 @@ impl Turns {
 
 impl Work for Turns {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
-        let piece = {
+        let (waiting, piece) = {
             let mut state = lock(&self.state);
             let Some(piece) = state.waiting.pop_front() else {
                 state.running -= 1;
@@ -81,10 +82,15 @@ impl Work for Turns {
             };
             piece
         };
+        waiting.end();
         // The panic hook has reported it, and the caller learns that its result is lost.
         let _ = catch_unwind(AssertUnwindSafe(piece));
         // Even if nothing waits now: the next turn finds that out and counts itself off under the lock.
         Some(self)
+    }
+
+    fn counts(&self) -> bool {
+        false
     }
 }
 

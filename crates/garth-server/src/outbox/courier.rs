@@ -28,6 +28,7 @@ use crate::collect::Collecting;
 use crate::compute::compute;
 use crate::connection::told_to_stop;
 use crate::limits::{Limits, after};
+use crate::metrics::{Metrics, WorkKind};
 use crate::resets::Resets;
 use crate::{collect, repair};
 
@@ -66,6 +67,7 @@ pub struct Courier {
     /// Position of each account in its log up to which it was repaired, by folder; `None` without repair.
     followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
+    metrics: Metrics,
     known: HashMap<String, LastVisit>,
     /// Accounts to visit, by folder. True for a full visit, false for one of the outbox only.
     waiting: BTreeMap<String, (Account, bool)>,
@@ -149,6 +151,7 @@ impl Courier {
             resetting: None,
             followed: None,
             stopped: Arc::default(),
+            metrics: Metrics::default(),
             known: HashMap::new(),
             waiting: BTreeMap::new(),
             busy: HashSet::new(),
@@ -190,6 +193,12 @@ impl Courier {
         Self { limits: Arc::new(limits.clone()), resetting, ..self }
     }
 
+    /// Sets the metrics that count the work.
+    #[must_use]
+    pub fn metrics(self, metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), ..self }
+    }
+
     /// Sets the options of the worker, such as the lease time of events.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
@@ -205,6 +214,8 @@ impl Courier {
 
     async fn work(mut self, mut stopping: watch::Receiver<bool>) {
         let mut tasks = Tasks::default();
+        self.sink = self.sink.map(|sink| self.metrics.sink(sink));
+        self.resetting = self.resetting.map(|resetting| resetting.metrics(&self.metrics));
         let (mut next_round, mut next_tick) = (Instant::now(), Instant::now());
         loop {
             let now = Instant::now();
@@ -340,8 +351,10 @@ impl Courier {
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
                 (mark, work.run(&of).await)
             };
+            let working = self.metrics.working(WorkKind::Visit);
             let span = tracing::error_span!("visit", account = account.id);
             let visiting = async move {
+                let _working = working;
                 let visited = compute(&env, &account.id, 0, visit).await;
                 let (mark, outcome) = visited.unwrap_or_else(|error| (Mark::default(), Err(error)));
                 VisitResult { account, is_whole, mark, outcome }
@@ -355,6 +368,8 @@ impl Courier {
         // If a visit panicked outside its work, its account stays busy until the process ends. None does.
         let Some(VisitResult { account, is_whole, mark, outcome }) = visited else { return };
         self.busy.remove(&account.folder);
+        let is_gone = outcome.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound));
+        self.metrics.worked(WorkKind::Visit, outcome.is_ok() || is_gone);
         let now = self.home.env().now();
         // After an error, the looks start again.
         let mut looks = Looks::default();

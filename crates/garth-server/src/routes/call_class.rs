@@ -35,7 +35,7 @@ const SEARCHES: [&str; 22] = [
 pub(super) fn class_of(route: &Route) -> Option<CallClass> {
     let searches = route.scopes.contains(&Scope::SearchRead) || SEARCHES.contains(&route.path);
     match route.run {
-        Run::Health => None,
+        Run::Health | Run::Keyless(_) => None,
         _ if searches => Some(CallClass::Search),
         _ if route.writes() => Some(CallClass::Write),
         _ => Some(CallClass::Read),

@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn suggests_nothing_for_other_paths() {
-        for path in ["/", "/v1", "/metrics", "/v1/nothing", "/v1/completely/other/things", "/v1/put/a/b"] {
+        for path in ["/", "/v1", "/favicon.ico", "/v1/nothing", "/v1/completely/other/things", "/v1/put/a/b"]
+        {
             assert_eq!(nearest_route(path), None, "{path}");
         }
         assert_eq!(nearest_route(&format!("/v1/put{}", "/a".repeat(LONGEST))), None);

@@ -118,8 +118,8 @@ A body is one JSON object, its fields in any order. A field that the call does n
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
 unless its type is *any JSON*. A *moment* is a [point in time](tree.md#points-in-time); a sequence may be sent as a
 string or as an integer. A body has at most 1 MiB, unless the call says otherwise; an operator may
-[set](../configuration.md) other limits. Every call but `GET /healthz` needs an API key with all scopes that are named;
-see [scopes](http-scopes.md).
+[set](../configuration.md) other limits. Every call but those of
+[operations](operations.md) needs an API key with all scopes that are named; see [scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
@@ -149,7 +149,7 @@ pub(super) fn body_of(route: &Route) -> BodyReference {
         (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
             BodyReference::Json
         }
-        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health) => BodyReference::None,
+        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health | Run::Keyless(_)) => BodyReference::None,
         (_, Run::Upload(_)) => BodyReference::Bytes,
     }
 }

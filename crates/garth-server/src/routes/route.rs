@@ -1,6 +1,7 @@
 //! Route: the declaration of one call. Several calls may have one path, with different methods.
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::MethodFilter;
@@ -12,6 +13,7 @@ use super::call::{Answering, Call};
 use super::control::ControlHandler;
 use super::header::Header;
 use super::identity::fields_of;
+use super::served::Served;
 use super::tree::Tree;
 use crate::body;
 use crate::errors::Refusal;
@@ -93,6 +95,9 @@ impl Method {
 /// Response of a handler that writes it by itself.
 pub(super) type Responding<'a> = BoxFuture<'a, Result<Response, Refusal>>;
 
+/// Handler of a call that needs no API key.
+pub(super) type KeylessHandler = fn(Served, Request) -> BoxFuture<'static, Response>;
+
 /// Handler of a call. Only a read can run again when there is no room for its answer: the handler of a write
 /// takes its call by value.
 pub(super) enum Run {
@@ -110,6 +115,8 @@ pub(super) enum Run {
     WriteControl(ControlHandler),
     /// Reports that the server runs.
     Health,
+    /// Answers without an API key.
+    Keyless(KeylessHandler),
 }
 
 /// Length of the answer of a call.
@@ -152,7 +159,7 @@ impl Route {
                 !matches!(length, Length::Passed | Length::Waiting)
             }
             Run::ReadControl(_) | Run::WriteControl(_) => true,
-            Run::Upload(_) | Run::Download(_) | Run::Health => false,
+            Run::Upload(_) | Run::Download(_) | Run::Health | Run::Keyless(_) => false,
         }
     }
 

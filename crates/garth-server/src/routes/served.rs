@@ -18,6 +18,7 @@ use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
 use crate::maintenance::Maintenance;
+use crate::operations::Operations;
 use crate::seal::SealingKey;
 use crate::stopping::Stopping;
 
@@ -42,6 +43,7 @@ pub(super) struct Served {
     pub(super) sealing_key: Arc<SealingKey>,
     pub(super) limits: Arc<Limits>,
     pub(super) stopping: Stopping,
+    pub(super) operations: Arc<Operations>,
 }
 
 impl Served {
@@ -68,6 +70,7 @@ impl Served {
             sealing_key,
             limits,
             stopping: Stopping::default(),
+            operations: Arc::default(),
         }
     }
 

@@ -19,7 +19,7 @@ use super::route::{AnswerSchema, Length, Method, Route, Run, schema_of};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
 use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores};
-use super::{batch, fs, kv, memories, notes, recall, search, uploads};
+use super::{batch, fs, keyless, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 use crate::wire;
 
@@ -351,7 +351,7 @@ pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
 /// Path of the calls on the bytes of a file.
 const FILE_PATH: &str = "/v1/fs/{*path}";
 
-/// Routes of bytes, and the health check.
+/// Routes of bytes, and of calls that need no key.
 static OTHERS: &[Route] = &[
     Route {
         method: Method::Post,
@@ -445,6 +445,26 @@ static OTHERS: &[Route] = &[
         headers: &[],
         answer: Some(schema_of::<HealthAnswer>),
         run: Run::Health,
+    },
+    Route {
+        method: Method::Get,
+        path: "/readyz",
+        summary: " Returns `ok` if the storage answers, the disk has free space, and the server does not stop; else `UNAVAILABLE`.",
+        scopes: &[],
+        tree: Tree::None,
+        own_fields: &[],
+        headers: &[],
+        run: Run::Keyless(|served, request| Box::pin(keyless::ready(served, request))),
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        summary: " Returns the metrics of the server in the text format of Prometheus, if they are enabled.",
+        scopes: &[],
+        tree: Tree::None,
+        own_fields: &[],
+        headers: &[],
+        run: Run::Keyless(|served, request| Box::pin(keyless::metrics(served, request))),
     },
 ];
 

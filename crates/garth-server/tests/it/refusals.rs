@@ -19,7 +19,7 @@ fn unknown_routes_are_not_found() {
         "/v2/put",
         "//v1/put",
         "/v1/../v1/put",
-        "/metrics",
+        "/favicon.ico",
         "/healthz/",
         "/v1/get;x",
         "/%00",

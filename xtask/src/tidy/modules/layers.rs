@@ -9,7 +9,7 @@ const VOCABULARY: [(&str, &str); 2] = [
         "crates/garth-agent",
         "count free_name identity ids json_objects nearest one_word retry settings small_file time_zone",
     ),
-    ("crates/garth-engine", "path error env model text compute threads"),
+    ("crates/garth-engine", "path error env model stats text compute threads"),
 ];
 
 /// Layers: directory of the crate, module, and the layers that it may use in addition to the [`VOCABULARY`],

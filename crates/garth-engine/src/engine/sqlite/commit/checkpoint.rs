@@ -15,8 +15,13 @@ use crate::runtime::Runtime;
 use crate::runtime::permits::Permit;
 use crate::sqlite::connect::reset_busy_timeout;
 use crate::sqlite::{ConnPool, DbError, DbResult};
+use crate::stats::instant;
 use crate::threads::executor::Work;
 
+/// Statement of a PASSIVE checkpoint.
+const PASSIVE: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+/// Statement of a RESTART.
+const RESTART: &str = "PRAGMA wal_checkpoint(RESTART)";
 /// Pages in the WAL, not yet copied, from which a PASSIVE checkpoint runs: 2 MiB. Large enough that a page
 /// changed by many commits is copied once for all of them.
 const PASSIVE_ABOVE: i64 = 512;
@@ -67,7 +72,7 @@ impl Checkpoints {
             return Ok(());
         }
         conn.busy_timeout(Duration::ZERO)?;
-        let outcome = self.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+        let outcome = self.checkpoint(conn, RESTART);
         reset_busy_timeout(conn)?;
         outcome.map(drop)
     }
@@ -85,7 +90,7 @@ impl Checkpoints {
         let restart = pages > copied && pages - failed_at >= RESTART_ABOVE;
         if restart {
             conn.busy_timeout(RESTART_WAIT)?;
-            let outcome = self.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+            let outcome = self.checkpoint(conn, RESTART);
             reset_busy_timeout(conn)?;
             failed_at = if outcome.as_ref().is_ok_and(|progress| !progress.blocked) { 0 } else { pages };
             self.failed_at.store(failed_at, Ordering::Relaxed);
@@ -108,10 +113,18 @@ impl Checkpoints {
     /// sync may be the first and last sign of a lost page. In that case the pool is poisoned: nothing is
     /// written any more, and the WAL stays.
     fn checkpoint(&self, conn: &Connection, sql: &str) -> DbResult<Progress> {
+        let begun = instant();
         let outcome = checkpoint(conn, sql).and_then(|progress| {
             self.runtime.failpoints().pass("checkpoint")?;
             Ok(progress)
         });
+        let counters = self.runtime.counters();
+        counters.checkpoint_times.record_time(begun.elapsed());
+        match (&outcome, sql == RESTART) {
+            (Ok(_), true) => counters.restart.add(1),
+            (Ok(_), false) => counters.passive.add(1),
+            (Err(_), _) => counters.checkpoint_failures.add(1),
+        }
         if outcome.as_ref().is_err_and(DbError::leaves_disk_unknown) {
             self.pool.poison();
         }
@@ -138,7 +151,7 @@ impl Work for Passive {
         let outcome = pool.with(|conn| {
             // The connection's next user commits nothing, so the setting need not be reset.
             schema::set_synchronous(conn, true, runtime.fault())?;
-            self.checkpoints.checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+            self.checkpoints.checkpoint(conn, PASSIVE)
         });
         if let Err(error) = outcome {
             runtime.in_account(|| tracing::warn!(%error, "checkpoint failed"));

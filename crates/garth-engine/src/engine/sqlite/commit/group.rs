@@ -28,6 +28,7 @@ use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
+use crate::stats::instant;
 use crate::text::{Edit, Tokenizer};
 
 /// Most commits of a group. Bounds the time that its first member waits for its last.
@@ -94,9 +95,12 @@ impl WriteConn {
         let outcome =
             row_cache.begin(conn).and_then(|()| work(conn, row_cache, tokenizer)).and_then(|value| {
                 runtime.failpoints().pass("before-commit")?;
-                conn.prepare_cached("COMMIT")?
-                    .execute([])
-                    .map_err(|error| DbError::from(error).of_commit())?;
+                let mut commit = conn.prepare_cached("COMMIT")?;
+                let begun = instant();
+                commit.execute([]).map_err(|error| DbError::from(error).of_commit())?;
+                if durable {
+                    runtime.counters().syncs.record_time(begun.elapsed());
+                }
                 runtime.failpoints().pass("after-commit")?;
                 Ok(value)
             });

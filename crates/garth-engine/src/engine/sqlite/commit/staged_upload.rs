@@ -81,6 +81,7 @@ impl SqliteUpload {
     pub(crate) fn new(writer: Arc<Writer>, owner: String) -> Result<Self> {
         let id = u128::from_be_bytes(writer.runtime().env().random()?);
         writer.arriving().begin(&owner);
+        writer.runtime().counters().uploads_open.add(1);
         Ok(Self {
             writer,
             id,
@@ -264,13 +265,18 @@ impl Upload for SqliteUpload {
         if kept.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned)) {
             self.finished = false;
         }
-        kept.map(|()| body)
+        kept?;
+        let counters = self.runtime().counters();
+        counters.uploads_finished.add(1);
+        counters.upload_bytes.add(body.size);
+        Ok(body)
     }
 }
 
 impl Drop for SqliteUpload {
     fn drop(&mut self) {
         self.writer.arriving().end(&self.owner, self.counted);
+        self.runtime().counters().uploads_open.sub(1);
         if self.finished || !self.begun {
             return;
         }

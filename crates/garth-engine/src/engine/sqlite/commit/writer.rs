@@ -32,6 +32,7 @@ use crate::runtime::budget::IdleOwner;
 use crate::runtime::disk::is_short_of_descriptors;
 use crate::runtime::ticker::Tick;
 use crate::sqlite::{ConnPool, Database, DbError, DbResult};
+use crate::stats::Waiting;
 use crate::threads::executor::Work;
 use crate::threads::lock::lock;
 
@@ -61,7 +62,7 @@ enum Group {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<(Waiting, Job)>,
     /// True while this writer runs on the executor or is queued there: it must not be submitted twice.
     busy: bool,
     /// Number of commits of the last group.
@@ -152,6 +153,7 @@ impl Writer {
             waiters: CommitWaiters::new(pool),
             arriving: Arriving::default(),
         });
+        runtime.counters().open_accounts.add(1);
         // Without a thread for the timer, the next account that is opened tries again.
         runtime.timer().add(&writer);
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
@@ -205,7 +207,10 @@ impl Writer {
         let (answer, wait) = oneshot::channel();
         let asked = BatchRequest { batch, reach: Arc::clone(reach) };
         self.enqueue(Job::Commit(Box::new(asked), answer))?;
-        wait.await.unwrap_or_else(|_| Err(interrupted()))
+        let commit = wait.await.unwrap_or_else(|_| Err(interrupted()))?;
+        // In the span of the caller: the group commits in that of the account.
+        tracing::debug!(seq = commit.seq.0, durable = commit.durable, "committed");
+        Ok(commit)
     }
 
     /// Runs `task` in a write transaction of its own. Returns once that is committed.
@@ -253,7 +258,7 @@ impl Writer {
             return Err(refusal);
         }
         let mut queue = lock(&self.queue);
-        queue.jobs.push_back(job);
+        queue.jobs.push_back((self.runtime.counters().commit_queue.enter(), job));
         if queue.busy {
             // Wakes the thread only for a full group; `GATHER` ends its wait otherwise.
             if queue.gathering && queue.jobs.len() >= queue.last {
@@ -274,7 +279,7 @@ impl Writer {
         };
         let error =
             Error::new(ErrorKind::Unavailable, "the system cannot start a thread for writing; try again");
-        for job in jobs {
+        for (_, job) in jobs {
             match job {
                 Job::Commit(_, answer) => drop(answer.send(Err(error.clone()))),
                 Job::Task { answer, .. } => drop(answer.send(Err(error.clone()))),
@@ -303,10 +308,11 @@ impl Writer {
         let (mut commits, mut bytes) = (Vec::new(), 0);
         // A task counts as a group of one: the next group does not wait to become larger.
         queue.last = 1;
-        while let Some(job) = queue.jobs.pop_front() {
+        while let Some((waiting, job)) = queue.jobs.pop_front() {
             match job {
                 // A task has its own transaction, so commits before it end their group, and order is kept.
                 Job::Task { durable, task, answer } if commits.is_empty() => {
+                    waiting.end();
                     return Some(Group::Task { durable, task, answer });
                 }
                 // The first commit always fits, however large; otherwise the queue would never move on.
@@ -314,10 +320,11 @@ impl Writer {
                     if commits.is_empty() || fits(&asked.batch, commits.len(), bytes) =>
                 {
                     bytes += weight(&asked.batch);
+                    waiting.end();
                     commits.push((*asked, answer));
                 }
                 next => {
-                    queue.jobs.push_front(next);
+                    queue.jobs.push_front((waiting, next));
                     break;
                 }
             }
@@ -367,7 +374,7 @@ impl Writer {
             tracing::warn!(%error, "checkpoint failed");
         }
         match conn.look_for_chores() {
-            Ok(Some(due)) => lock(&self.queue).chores = due,
+            Ok(Some(due)) => self.set_chores(due),
             Ok(None) => {}
             Err(error) => self.stop_failed_chores(&error.describe(self.database.subject)),
         }
@@ -378,19 +385,32 @@ impl Writer {
         self.runtime.conns().enforce();
     }
 
+    /// Records whether work on the search index is due.
+    fn set_chores(&self, due: bool) {
+        let before = std::mem::replace(&mut lock(&self.queue).chores, due);
+        let behind = &self.runtime.counters().index_behind;
+        match (before, due) {
+            (false, true) => behind.add(1),
+            (true, false) => behind.sub(1),
+            _ => {}
+        }
+    }
+
     /// Runs a step of the work on the search index.
     fn run_chore(&self, conn: &mut WriteConn) {
         let outcome = self.acquire().and_then(|_guard| {
             conn.run_chore(&self.runtime, &self.packs, self.control.registry())
                 .map_err(|error| self.judge(error))
         });
-        if let Err(error) = outcome {
-            self.stop_failed_chores(&error);
+        match outcome {
+            Ok(()) => self.runtime.counters().index_steps.add(1),
+            Err(error) => self.stop_failed_chores(&error),
         }
     }
 
     /// Ends index work for this instance: a step that failed once would fail again and again.
     fn stop_failed_chores(&self, error: &Error) {
+        self.runtime.counters().index_failures.add(1);
         tracing::warn!(%error, "the search index could not be updated; run `garth fsck`");
         self.stop_chores();
     }
@@ -452,6 +472,15 @@ impl Writer {
         }
     }
 
+    /// Counts a group whose transaction was committed.
+    fn count_group(&self, results: &[Result<Commit>]) {
+        let counters = self.runtime.counters();
+        let committed = results.iter().filter(|result| result.is_ok()).count() as u64;
+        counters.group_sizes.record(results.len() as u64);
+        counters.committed.add(committed);
+        counters.refused.add(results.len() as u64 - committed);
+    }
+
     /// Runs a group of commits and sends each result.
     fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(BatchRequest, ResultSender<Commit>)>) {
         let (batches, answers): (Vec<BatchRequest>, Vec<ResultSender<Commit>>) = commits.into_iter().unzip();
@@ -459,6 +488,7 @@ impl Writer {
         let guard = match self.acquire() {
             Ok(guard) => guard,
             Err(error) => {
+                self.runtime.counters().failed.add(answers.len() as u64);
                 return answer_all(answers, &error);
             }
         };
@@ -475,6 +505,7 @@ impl Writer {
         drop(guard);
         match outcome {
             Ok(results) => {
+                self.count_group(&results);
                 let mut told: Vec<_> = answers.into_iter().zip(results).collect();
                 // Losers first: otherwise callers that compare and swap in a loop come back in the order of
                 // this group, and the first of them wins each time.
@@ -498,6 +529,7 @@ impl Writer {
             }
             Err(error) => {
                 let error = self.judge(error);
+                self.runtime.counters().failed.add(answers.len() as u64);
                 tracing::error!(%error, source = ?std::error::Error::source(&error), "a group of commits failed");
                 answer_all(answers, &error);
             }
@@ -568,6 +600,11 @@ impl IdleOwner for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        let counters = self.runtime.counters();
+        counters.open_accounts.sub(1);
+        if lock(&self.queue).chores {
+            counters.index_behind.sub(1);
+        }
         if lock(&self.conn).is_some() {
             self.runtime.conns().remove(1);
         }
