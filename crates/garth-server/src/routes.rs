@@ -94,7 +94,6 @@ use crate::request::{Peer, RequestId, StoredBytes};
 use crate::stopping::Stopping;
 
 /// Answer of a server that runs.
-const OK: &[u8] = br#"{"ok":true}"#;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;

@@ -54,6 +54,8 @@ fn outcome<T>(called: &Result<T, ServiceError>) -> &'static str {
         Err(ServiceError::Refused(_)) => "refused",
         Err(ServiceError::Invalid(_)) => "invalid",
         Err(ServiceError::Busy) => "busy",
+        // The type may get more kinds.
+        Err(_) => "other",
     }
 }
 

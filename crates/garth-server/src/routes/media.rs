@@ -133,8 +133,6 @@ pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refu
     Ok(response)
 }
 
-}
-
 fn too_large() -> Refusal {
     Refusal::too_large(usize::try_from(MAX_MEDIA).unwrap_or(usize::MAX), "")
 }

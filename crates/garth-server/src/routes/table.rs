@@ -454,6 +454,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::None,
         own_fields: &[],
         headers: &[],
+        answer: Some(schema_of::<HealthAnswer>),
         run: Run::Keyless(|served, request| Box::pin(keyless::ready(served, request))),
     },
     Route {
@@ -464,6 +465,7 @@ static OTHERS: &[Route] = &[
         tree: Tree::None,
         own_fields: &[],
         headers: &[],
+        answer: None,
         run: Run::Keyless(|served, request| Box::pin(keyless::metrics(served, request))),
     },
 ];

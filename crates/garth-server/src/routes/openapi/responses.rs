@@ -42,8 +42,11 @@ fn successes(route: &Route, answers: &mut Answers) -> Map<String, Value> {
         responses.insert("304".to_owned(), known);
         return responses;
     }
-    let schema = answers.schema(route);
-    let content = json!({"application/json": {"schema": schema}});
+    let content = match route.run {
+        // Of the calls without key, only the metrics are no JSON.
+        Run::Keyless(_) if route.answer.is_none() => json!({"text/plain": {"schema": {"type": "string"}}}),
+        _ => json!({"application/json": {"schema": answers.schema(route)}}),
+    };
     responses.insert("200".to_owned(), json!({"description": "Success.", "content": content}));
     if matches!((route.method, &route.run), (Method::Put | Method::Patch, Run::Upload(_))) {
         let created = json!({"description": "The file was created.", "content": content});
