@@ -93,8 +93,6 @@ use crate::rate_limit::{Allowance, CallClass};
 use crate::request::{Peer, RequestId, StoredBytes};
 use crate::stopping::Stopping;
 
-/// Answer of a server that runs.
-
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
 

@@ -392,7 +392,7 @@ mod tests {
         let cursor = FindCursor { part: 2, behind: Some(place), given: 3 };
         assert_eq!(FindCursor::from_bytes(&cursor.to_bytes()), Some(cursor));
         let start = FindCursor { part: 1, behind: None, given: 0 };
-        assert_eq!(FindCursor::from_bytes(&start.to_bytes()), Some(start));
+        assert_eq!(FindCursor::from_bytes(&start.to_bytes()), Some(start.clone()));
         let mut more = start.to_bytes();
         *more.last_mut().unwrap() = 1;
         for other in [&b""[..], b"{}", b"[1]", b"\xff", &[0xff; BLOCK], &[0; BLOCK + 17], &more[..]] {
