@@ -313,7 +313,7 @@ impl Consumer {
     /// Reads the next page.
     async fn read(&mut self) -> Result<(), Refusal> {
         let work = self.follower.clone().page();
-        let page = compute(&self.follower.env, &self.follower.account, 0, work).await??;
+        let page = compute(&self.follower.env, &self.follower.account, 1, work).await??;
         self.follower.query.since = page.until;
         self.is_behind = page.until.seq < page.head;
         self.ready = Some(page.events).filter(|events| !events.is_empty());
