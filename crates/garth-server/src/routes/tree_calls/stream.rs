@@ -92,7 +92,7 @@ pub(in crate::routes) async fn stream(call: &Call<'_>, head: &Parts) -> Result<R
         account: call.key.share().to_owned(),
         env: call.env.clone(),
     };
-    let mut consumer = Consumer {
+    answer(Consumer {
         follower,
         fs,
         key: call.standing.lasting(),
@@ -106,7 +106,12 @@ pub(in crate::routes) async fn stream(call: &Call<'_>, head: &Parts) -> Result<R
         is_behind: true,
         span: Span::current(),
         request_id: head.extensions.get::<RequestId>().map(ToString::to_string).unwrap_or_default(),
-    };
+    })
+    .await
+}
+
+/// Returns the response that a consumer sends.
+async fn answer(mut consumer: Consumer) -> Result<Response, Refusal> {
     let first = consumer.begin()?;
     match consumer.read().await {
         Ok(()) => {}
