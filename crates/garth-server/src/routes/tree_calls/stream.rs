@@ -362,11 +362,34 @@ impl Consumer {
         Ok(format!(": waiting\n{id}\n").into())
     }
 
-    /// Returns the event of a failure, after which the stream ends.
+    /// Returns the event of a failure, after which the stream ends, and logs its cause.
     fn failure(&self, refusal: Refusal) -> Bytes {
         let mut refusal = refusal.naming_path();
         self.span.in_scope(|| refusal.log());
-        let body = refusal.body(&self.request_id);
-        [&b"event: error\ndata: "[..], &body[..], &b"\n\n"[..]].concat().into()
+        error_event(&refusal, &self.request_id)
+    }
+}
+
+/// Returns the event of a refusal: its envelope, which is one line.
+fn error_event(refusal: &Refusal, request_id: &str) -> Bytes {
+    let body = refusal.body(request_id);
+    [&b"event: error\ndata: "[..], &body[..], &b"\n\n"[..]].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use garth_engine::{Error, ErrorKind};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn position_beyond_retention_is_reported_as_gone() {
+        let refusal = Refusal::from(Error::new(ErrorKind::Gone, "the log begins at 7:\nread the tree"));
+        let event = String::from_utf8(error_event(&refusal, "req_1").to_vec()).unwrap();
+        let data = event.strip_prefix("event: error\ndata: ").unwrap().strip_suffix("\n\n").unwrap();
+        assert!(!data.contains('\n'), "{data}");
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!((&data["error"]["code"], &data["error"]["request_id"]), (&"GONE".into(), &"req_1".into()));
     }
 }
