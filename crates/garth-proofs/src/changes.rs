@@ -125,7 +125,7 @@ fn write(server: &ServerProcess, number: u64, seed: u64, stop: &AtomicBool) -> P
 }
 
 /// Commit as a consumer has received it: its sequence and changes.
-type Seen = (u64, Vec<Value>);
+type ReceivedCommit = (u64, Vec<Value>);
 
 /// One consumer, with what it has received.
 struct Consumer<'a> {
@@ -135,7 +135,7 @@ struct Consumer<'a> {
     forgets: bool,
     /// Ids of the last event and of the one before.
     ids: [Option<String>; 2],
-    seen: Vec<Seen>,
+    seen: Vec<ReceivedCommit>,
     events: u64,
     kills: u64,
 }
@@ -226,13 +226,13 @@ impl<'a> Consumer<'a> {
 }
 
 /// Returns the sequence and the changes of a commit.
-fn parts(commit: &Value) -> Seen {
+fn parts(commit: &Value) -> ReceivedCommit {
     let changes = commit["changes"].as_array().cloned().unwrap_or_default();
     (commit["commit"]["seq"].as_u64().unwrap_or_default(), changes)
 }
 
 /// Adds a commit, or a further part of the last one.
-fn add(to: &mut Vec<Seen>, seq: u64, changes: Vec<Value>) {
+fn add(to: &mut Vec<ReceivedCommit>, seq: u64, changes: Vec<Value>) {
     match to.last_mut().filter(|(last, _)| *last == seq) {
         Some((_, before)) => before.extend(changes),
         None => to.push((seq, changes)),
@@ -242,7 +242,7 @@ fn add(to: &mut Vec<Seen>, seq: u64, changes: Vec<Value>) {
 /// Compares what a consumer has received with the log, page by page. Returns the number of changes. Paths of a
 /// change are those that the node had after its commit, so both show the same.
 fn compare(server: &ServerProcess, consumer: &Consumer<'_>) -> Proven<u64> {
-    let (mut log, mut cursor): (Vec<Seen>, Value) = (Vec::new(), Value::Null);
+    let (mut log, mut cursor): (Vec<ReceivedCommit>, Value) = (Vec::new(), Value::Null);
     let within: Vec<&str> = consumer.path.into_iter().collect();
     let mut connection = Connection::open(&server.address)?;
     loop {

@@ -20,6 +20,7 @@ use garth_agent::access::Reach;
 use garth_engine::compute::working;
 use garth_engine::model::{Changes, ChangesQuery, LogPosition, Seq};
 use garth_engine::{Env, FileSystem};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tracing::Span;
 
@@ -101,6 +102,7 @@ pub(in crate::routes) async fn stream(call: &Call<'_>, head: &Parts) -> Result<R
         beat: Instant::now() + call.limits.stream_heartbeat,
         waiting: None,
         ready: None,
+        turn: Arc::new(Semaphore::new(1)),
         shown: since,
         state: State::New,
         is_behind: true,
@@ -228,14 +230,14 @@ impl Follower {
 enum State {
     /// It has not reached the end of the log yet.
     New,
-    /// It has told its client that it reached the end of the log.
-    Told,
+    /// It has reported to its client that it reached the end of the log.
+    CaughtUp,
     /// Only the event of its failure is left to send.
     Failed,
 }
 
-/// Event for which a stream waits.
-enum Woken {
+/// Reason why a stream goes on.
+enum WakeReason {
     Commit,
     Heartbeat,
     Stopped,
@@ -255,6 +257,8 @@ struct Consumer {
     waiting: Option<BoxFuture<'static, garth_engine::Result<()>>>,
     /// Bytes to send next.
     ready: Option<Bytes>,
+    /// Turn of a page, until the connection has sent it.
+    turn: Arc<Semaphore>,
     /// Position of the last id that was sent.
     shown: LogPosition,
     state: State,
@@ -263,6 +267,18 @@ struct Consumer {
     /// Span of the request, for failures.
     span: Span,
     request_id: String,
+}
+
+/// Events of a page that the connection has not sent yet.
+struct PendingEvents {
+    events: Bytes,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for PendingEvents {
+    fn as_ref(&self) -> &[u8] {
+        &self.events
+    }
 }
 
 impl Consumer {
@@ -308,27 +324,31 @@ impl Consumer {
                 continue;
             }
             match self.wait().await? {
-                Woken::Commit => self.is_behind = true,
-                Woken::Heartbeat => {}
-                Woken::Stopped => return Ok(None),
+                WakeReason::Commit => self.is_behind = true,
+                WakeReason::Heartbeat => {}
+                WakeReason::Stopped => return Ok(None),
             }
         }
     }
 
     /// Reads the next page.
     async fn read(&mut self) -> Result<(), Refusal> {
+        // Nothing closes the semaphore. Without the turn, a slow client would have further pages in the buffers
+        // of its connection.
+        let turn = Arc::clone(&self.turn).acquire_owned().await.ok();
         let work = self.follower.clone().page();
         let page = compute(&self.follower.env, &self.follower.account, 1, work).await??;
         self.follower.query.since = page.until;
         self.is_behind = page.until.seq < page.head;
-        self.ready = Some(page.events).filter(|events| !events.is_empty());
+        let events = Some(page.events).filter(|events| !events.is_empty());
+        self.ready = events.map(|events| Bytes::from_owner(PendingEvents { events, _turn: turn }));
         // The wait of before may be for an earlier commit, by a handle of another reach.
         (self.fs, self.waiting) = (page.fs, None);
         Ok(())
     }
 
     /// Waits for a commit after the position, the next heartbeat, or the end of the server.
-    async fn wait(&mut self) -> Result<Woken, Refusal> {
+    async fn wait(&mut self) -> Result<WakeReason, Refusal> {
         let (fs, since) = (&self.fs, self.follower.query.since.seq);
         let waiting = self.waiting.get_or_insert_with(|| {
             let fs = Arc::clone(fs);
@@ -336,13 +356,13 @@ impl Consumer {
         });
         let woken = tokio::select! {
             biased;
-            () = self.stopping.stopped() => return Ok(Woken::Stopped),
+            () = self.stopping.stopped() => return Ok(WakeReason::Stopped),
             woken = waiting.as_mut() => woken,
-            () = sleep_until(self.beat) => return Ok(Woken::Heartbeat),
+            () = sleep_until(self.beat) => return Ok(WakeReason::Heartbeat),
         };
         self.waiting = None;
         woken?;
-        Ok(Woken::Commit)
+        Ok(WakeReason::Commit)
     }
 
     /// Returns a comment: the sign that the stream has reached the end of the log, and the heartbeat while it
@@ -357,7 +377,7 @@ impl Consumer {
         let id = if at == self.shown { String::new() } else { format!("id: {}\n", self.follower.id(at)?) };
         (self.shown, self.beat) = (at, Instant::now() + self.heartbeat);
         if !self.is_behind {
-            self.state = State::Told;
+            self.state = State::CaughtUp;
         }
         Ok(format!(": waiting\n{id}\n").into())
     }
@@ -390,6 +410,7 @@ mod tests {
         let data = event.strip_prefix("event: error\ndata: ").unwrap().strip_suffix("\n\n").unwrap();
         assert!(!data.contains('\n'), "{data}");
         let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!((&data["error"]["code"], &data["error"]["request_id"]), (&"GONE".into(), &"req_1".into()));
+        assert_eq!(data["error"]["code"], "GONE");
+        assert_eq!(data["error"]["request_id"], "req_1");
     }
 }
