@@ -269,8 +269,8 @@ pub trait ViewBase: FileSystem {
         None
     }
 
-    /// Returns the last commit that is known to survive loss of power. Later ones may survive it as well, such
-    /// as durable ones of other processes; [`ViewBase::settle`] makes sure. Reads nothing.
+    /// Returns the last commit that is known to survive loss of power. Later ones may survive it as well,
+    /// such as durable ones of other processes; [`ViewBase::settle`] makes sure. Reads nothing.
     ///
     /// # Errors
     /// `Poisoned` after a failure of the storage; `NotFound` for a deleted account.
