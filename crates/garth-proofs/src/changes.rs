@@ -239,8 +239,8 @@ fn add(to: &mut Vec<ReceivedCommit>, seq: u64, changes: Vec<Value>) {
     }
 }
 
-/// Compares what a consumer has received with the log, page by page. Returns the number of changes. Paths of a
-/// change are those that the node had after its commit, so both show the same.
+/// Compares what a consumer has received with the log, page by page. Returns the number of changes. Paths of
+/// a change are those that the node had after its commit, so both show the same.
 fn compare(server: &ServerProcess, consumer: &Consumer<'_>) -> Proven<u64> {
     let (mut log, mut cursor): (Vec<ReceivedCommit>, Value) = (Vec::new(), Value::Null);
     let within: Vec<&str> = consumer.path.into_iter().collect();

@@ -1,5 +1,5 @@
-//! Pages of changes for callers that wait for them. A caller that waits holds no room for its answer, and reads
-//! nothing until there is a commit.
+//! Pages of changes for callers that wait for them. A caller that waits holds no room for its answer, and
+//! reads nothing until there is a commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ pub(super) const MAX_WAIT: u64 = 60_000;
 /// Limit on the bytes of the paths of a call that waits, because they are held meanwhile.
 const MAX_WAITING: usize = 4 << 10;
 
-/// Returns a page of changes, with the room for its answer. With `wait_ms`, the page has only durable commits;
-/// if there is none, it waits for one.
+/// Returns a page of changes, with the room for its answer. With `wait_ms`, the page has only durable
+/// commits; if there is none, it waits for one.
 pub(super) async fn page(
     fs: &Arc<dyn FileSystem>,
     call: &Call<'_>,

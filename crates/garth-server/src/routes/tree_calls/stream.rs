@@ -1,7 +1,7 @@
-//! Changes as server-sent events, for a client that follows a tree. Each event has the sealed position after it
-//! as its id, by which a later stream goes on. Pages are read as those of `tree/changes` are, and only when
-//! the client has taken the one before: a slow client holds one page. While there is nothing to send, the
-//! stream is in the list of its account and reads nothing.
+//! Changes as server-sent events, for a client that follows a tree. Each event has the sealed position after
+//! it as its id, by which a later stream goes on. Pages are read as those of `tree/changes` are, and only
+//! when the client has taken the one before: a slow client holds one page. While there is nothing to send,
+//! the stream is in the list of its account and reads nothing.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -333,8 +333,8 @@ impl Consumer {
 
     /// Reads the next page.
     async fn read(&mut self) -> Result<(), Refusal> {
-        // Nothing closes the semaphore. Without the turn, a slow client would have further pages in the buffers
-        // of its connection.
+        // Nothing closes the semaphore. Without the turn, a slow client would have further pages in the
+        // buffers of its connection.
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok();
         let work = self.follower.clone().page();
         let page = compute(&self.follower.env, &self.follower.account, 1, work).await??;
@@ -366,12 +366,12 @@ impl Consumer {
     }
 
     /// Returns a comment: the sign that the stream has reached the end of the log, and the heartbeat while it
-    /// waits. It has the position if that is after the last id, so that a later stream need not look at hidden
-    /// commits again.
+    /// waits. It has the position if that is after the last id, so that a later stream need not look at
+    /// hidden commits again.
     async fn comment(&mut self) -> Result<Bytes, Refusal> {
         self.key.renew().await?;
-        // After a failure of the storage no commit wakes the stream, and the account is opened again only when
-        // nobody holds it.
+        // After a failure of the storage no commit wakes the stream, and the account is opened again only
+        // when nobody holds it.
         self.fs.view_base().known_durable()?;
         let at = self.follower.query.since;
         let id = if at == self.shown { String::new() } else { format!("id: {}\n", self.follower.id(at)?) };
