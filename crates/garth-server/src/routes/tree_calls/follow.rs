@@ -33,7 +33,9 @@ pub(super) async fn page(
     };
     let bytes: usize = asked.within.iter().map(|path| path.as_str().len()).sum();
     if bytes > MAX_WAITING {
-        let message = format!("with \"wait_ms\", the paths of \"within\" have at most {MAX_WAITING} bytes");
+        let message = format!(
+            "with \"wait_ms\", the paths of \"within\" have at most {MAX_WAITING} bytes; name a directory above them"
+        );
         return Err(Refusal::validation(message));
     }
     let place = call.consumers.place(call.key.share())?;

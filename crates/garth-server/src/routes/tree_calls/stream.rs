@@ -399,7 +399,7 @@ fn error_event(refusal: &Refusal, request_id: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use garth_engine::{Error, ErrorKind};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -410,7 +410,7 @@ mod tests {
         let data = event.strip_prefix("event: error\ndata: ").unwrap().strip_suffix("\n\n").unwrap();
         assert!(!data.contains('\n'), "{data}");
         let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["error"]["code"], "GONE");
+        assert_eq!((&data["error"]["code"], &data["error"]["kind"]), (&json!("GONE"), &json!("gone")));
         assert_eq!(data["error"]["request_id"], "req_1");
     }
 }
