@@ -44,7 +44,7 @@ const PAGE_CHANGES: usize = 256;
 /// Time in milliseconds after which a client without a rule of its own connects again.
 const RECONNECT: u64 = 1000;
 /// Header with the id of the last event that a client has received.
-const LAST_EVENT_ID: &str = "last-event-id";
+pub(in crate::routes) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Headers of the call.
 pub(in crate::routes) static HEADERS: &[Header] = &[Header {
