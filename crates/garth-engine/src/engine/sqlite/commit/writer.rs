@@ -525,6 +525,12 @@ impl Writer {
         counters.refused.add(results.len() as u64 - committed);
     }
 
+    /// Remembers that a sync has covered the commits of a group.
+    fn note_durable(&self, results: &[Result<Commit>]) {
+        let last = results.iter().flatten().map(|commit| commit.seq.0).max();
+        self.durable.fetch_max(last.unwrap_or_default(), Ordering::AcqRel);
+    }
+
     /// Runs a group of commits and sends each result.
     fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(BatchRequest, ResultSender<Commit>)>) {
         let (batches, answers): (Vec<BatchRequest>, Vec<ResultSender<Commit>>) = commits.into_iter().unzip();
@@ -551,10 +557,8 @@ impl Writer {
             Ok(results) => {
                 self.count_group(&results);
                 // Before the waiters are woken, which ask for it.
-                if let Some(last) =
-                    results.iter().flatten().map(|commit| commit.seq.0).max().filter(|_| durable)
-                {
-                    self.durable.fetch_max(last, Ordering::AcqRel);
+                if durable {
+                    self.note_durable(&results);
                 }
                 let mut told: Vec<_> = answers.into_iter().zip(results).collect();
                 // Losers first: otherwise callers that compare and swap in a loop come back in the order of
