@@ -17,7 +17,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 6] = [
             "mkdir", "touch", "rm", "mv", "cp", "ln", "set", "chmod", "chown", "batch", "import", "export",
         ],
     ),
-    ("History", &["log", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
+    ("History", &["log", "watch", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
     ("Memory", &["remember", "recall", "forget", "search", "memory", "daily", "eval"]),
     ("Agents", &["agent", "session", "context", "chat", "skill", "media", "kv"]),
     ("Server", &["serve", "health", "account", "key", "rule", "quota", "outbox", "config"]),

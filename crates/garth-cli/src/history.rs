@@ -116,7 +116,8 @@ pub(crate) fn changes_json(commit: &CommitChanges) -> Value {
     json
 }
 
-fn change_json(change: &Change) -> Value {
+/// Returns a change as JSON.
+pub(crate) fn change_json(change: &Change) -> Value {
     let (kind, from, name) = parts(&change.kind);
     let mut json = json!({
         "kind": kind,
@@ -133,6 +134,14 @@ fn change_json(change: &Change) -> Value {
         json["name"] = name.into();
     }
     json
+}
+
+/// Returns a change for people: its kind, and its path or name.
+pub(crate) fn change_text(change: &Change) -> String {
+    let (kind, from, name) = parts(&change.kind);
+    let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
+    let what = name.unwrap_or_else(|| change.path().map_or("?", |path| path.as_str()));
+    format!("{kind:<10}  {}", escaped(&format!("{from}{what}")))
 }
 
 /// Returns a kind of change in one word, the source of a move, and the name of a snapshot.
@@ -157,10 +166,7 @@ pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
     let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, message_text(info));
     let mut text = head.trim_end().to_owned();
     for change in commit.changes.iter().take(most) {
-        let (kind, from, name) = parts(&change.kind);
-        let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
-        let what = name.unwrap_or_else(|| change.path().map_or("?", |path| path.as_str()));
-        text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
+        text.push_str(&format!("\n        {}", change_text(change)));
     }
     // With 0, changes are not shown at all.
     if let Some(more) = commit.changes.len().checked_sub(most).filter(|more| most > 0 && *more > 0) {

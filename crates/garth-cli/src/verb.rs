@@ -53,6 +53,7 @@ mod stat;
 mod status;
 mod touch;
 mod tree;
+mod watch;
 mod write;
 
 use clap::Subcommand;
@@ -99,6 +100,7 @@ pub(crate) enum Verb {
     Batch(batch::Batch),
     Stat(stat::Stat),
     Log(log::Log),
+    Watch(watch::Watch),
     Blame(blame::Blame),
     Show(show::Show),
     Diff(diff::Diff),
@@ -165,6 +167,7 @@ impl Verb {
             Self::Batch(verb) => verb.run(app).await,
             Self::Stat(verb) => verb.run(app).await,
             Self::Log(verb) => verb.run(app).await,
+            Self::Watch(verb) => verb.run(app).await,
             Self::Blame(verb) => verb.run(app).await,
             Self::Show(verb) => verb.run(app).await,
             Self::Diff(verb) => verb.run(app).await,

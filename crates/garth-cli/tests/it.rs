@@ -39,6 +39,7 @@ mod it {
     mod terminal;
     mod transfer;
     mod usage;
+    mod watch;
     mod workspace;
     mod writing;
 }

@@ -15,6 +15,7 @@
 //! | batches over the tree of an agent under kills | [`view_kills`] |
 //! | retried writes under kills | [`retry_kills`] |
 //! | retried calls of a server under kills | [`call_kills`] |
+//! | streams of changes whose clients are killed | [`changes`] |
 //! | a server under load, with keys that are revoked and slow clients | [`http_load`] |
 //! | connections that are cut during a put | [`http_cuts`] |
 //! | accounts that several proofs open | `support` |
@@ -23,6 +24,7 @@
 //! | second processes of these proofs | [`worker`] |
 
 pub mod call_kills;
+pub mod changes;
 pub mod filled_packs;
 pub mod http_cuts;
 pub mod http_load;

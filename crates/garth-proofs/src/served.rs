@@ -182,18 +182,22 @@ impl Connection {
     /// # Errors
     /// `UnexpectedEof` if the server has closed the connection; errors of the socket.
     pub(crate) fn head(&mut self) -> io::Result<(u16, usize)> {
-        let end = loop {
-            if let Some(end) = self.read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-                break end;
-            }
-            self.read_more(PIECE)?;
-        };
-        let head: Vec<u8> = self.read.drain(..end + 4).collect();
-        let head = String::from_utf8_lossy(&head);
+        let head = self.read_head()?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         let answer = status.zip(length);
         answer.ok_or_else(|| io::Error::other(format!("the server answered `{head:.300}`")))
+    }
+
+    /// Reads the head of an answer that ends with its connection, such as a stream to a client of HTTP/1.0.
+    /// Returns its status.
+    ///
+    /// # Errors
+    /// As [`Connection::head`].
+    pub(crate) fn head_of_stream(&mut self) -> io::Result<u16> {
+        let head = self.read_head()?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        status.ok_or_else(|| io::Error::other(format!("the server answered `{head:.300}`")))
     }
 
     /// Reads at most `most` further bytes of an answer.
@@ -237,6 +241,17 @@ impl Connection {
         let answer = self.ask(request).map_err(|error| broken_off(request, &error))?;
         hold(answer.is_ok(), || format!("{} is answered {}", request.name(), answer.shown()))?;
         Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
+    fn read_head(&mut self) -> io::Result<String> {
+        let end = loop {
+            if let Some(end) = self.read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                break end;
+            }
+            self.read_more(PIECE)?;
+        };
+        let head: Vec<u8> = self.read.drain(..end + 4).collect();
+        Ok(String::from_utf8_lossy(&head).into_owned())
     }
 
     fn read_more(&mut self, most: usize) -> io::Result<()> {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod it {
+    mod changes;
     mod disk;
     mod http_crash;
     mod http_load;

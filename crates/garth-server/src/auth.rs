@@ -2,7 +2,7 @@
 //! work of its request begins; and the delay of refusals after many wrong keys from one address.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
@@ -71,7 +71,7 @@ pub(crate) async fn authorize(
 /// the key is looked up again before the work begins and before content that was received is committed.
 #[derive(Clone, Copy)]
 pub(crate) struct Standing<'a> {
-    home: &'a dyn Home,
+    home: &'a Arc<dyn Home>,
     headers: &'a HeaderMap,
     admitted: &'a Admitted,
     /// Time before the last look-up.
@@ -81,7 +81,7 @@ pub(crate) struct Standing<'a> {
 impl<'a> Standing<'a> {
     /// Returns the key that the headers of a request carry; `looked` is a time before it was admitted.
     pub(crate) fn new(
-        home: &'a dyn Home,
+        home: &'a Arc<dyn Home>,
         headers: &'a HeaderMap,
         admitted: &'a Admitted,
         looked: Instant,
@@ -95,18 +95,57 @@ impl<'a> Standing<'a> {
     /// # Errors
     /// `AccessDenied` with the source [`KeyEnded`]; errors of the storage.
     pub(crate) async fn renew(&mut self) -> garth_engine::Result<()> {
-        if self.looked.elapsed() < TRUSTED {
-            return Ok(());
-        }
-        // Before the look-up: a revocation during it counts as later.
-        let looked = Instant::now();
-        let found = self.home.admit(bearer(self.headers).unwrap_or_default()).await?;
-        if found.is_none_or(|found| found.tree() != self.admitted.tree()) {
-            return Err(KeyEnded::error());
-        }
-        self.looked = looked;
-        Ok(())
+        let token = bearer(self.headers).unwrap_or_default();
+        look_up_again(&**self.home, token, self.admitted.tree(), &mut self.looked).await
     }
+
+    /// Returns the key for an answer that goes on after its request was handled.
+    pub(crate) fn lasting(&self) -> LastingKey {
+        LastingKey {
+            home: Arc::clone(self.home),
+            token: bearer(self.headers).unwrap_or_default().to_owned(),
+            tree: self.admitted.tree().to_owned(),
+            looked: self.looked,
+        }
+    }
+}
+
+/// Key of an answer that goes on after its request was handled, such as a stream. It contains a secret.
+pub(crate) struct LastingKey {
+    home: Arc<dyn Home>,
+    token: String,
+    /// Tree that the key opened when it was admitted.
+    tree: String,
+    looked: Instant,
+}
+
+impl LastingKey {
+    /// Fails if the key has ended, as [`Standing::renew`] does.
+    ///
+    /// # Errors
+    /// As [`Standing::renew`].
+    pub(crate) async fn renew(&mut self) -> garth_engine::Result<()> {
+        look_up_again(&*self.home, &self.token, &self.tree, &mut self.looked).await
+    }
+}
+
+/// Looks up a key that opened a tree, unless that was done within the last 100 ms.
+async fn look_up_again(
+    home: &dyn Home,
+    token: &str,
+    tree: &str,
+    last: &mut Instant,
+) -> garth_engine::Result<()> {
+    if last.elapsed() < TRUSTED {
+        return Ok(());
+    }
+    // Before the look-up: a revocation during it counts as later.
+    let looked = Instant::now();
+    if home.admit(token).await?.is_none_or(|found| found.tree() != tree) {
+        return Err(KeyEnded::error());
+    }
+    *last = looked;
+    Ok(())
 }
 
 /// Returns the token of exactly one `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110,
@@ -215,17 +254,21 @@ mod tests {
         let (key, secret) = data.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {}", secret.reveal()).parse().unwrap());
+        let home: Arc<dyn Home> = Arc::new(data.clone());
         let looked = Instant::now();
         let admitted = authorize(&data, &headers, &[Scope::MemoryRead]).await.unwrap();
-        let mut standing = Standing::new(&data, &headers, &admitted, looked);
+        let mut standing = Standing::new(&home, &headers, &admitted, looked);
+        let mut lasting = standing.lasting();
         tokio::time::advance(TRUSTED).await;
         standing.renew().await.unwrap();
+        lasting.renew().await.unwrap();
         data.control().revoke_key(Some("acme"), &key.id).await.unwrap();
         tokio::time::advance(TRUSTED - Duration::from_millis(1)).await;
         standing.renew().await.unwrap();
         tokio::time::advance(Duration::from_millis(1)).await;
-        let ended = standing.renew().await.unwrap_err();
-        assert_eq!(Refusal::from(ended).status, 401);
+        for ended in [standing.renew().await, lasting.renew().await] {
+            assert_eq!(Refusal::from(ended.unwrap_err()).status, 401);
+        }
     }
 
     #[test]

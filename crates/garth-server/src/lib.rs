@@ -18,6 +18,7 @@ mod collect;
 mod compaction;
 mod compute;
 mod connection;
+mod consumers;
 pub mod embedder;
 mod endpoint;
 mod errors;

@@ -219,6 +219,12 @@ limits! {
     searches_per_minute: usize, Count = 1200, 0 => 10_000_000;
     /// Calls of one account that run at once. The others wait for up to `room_wait`.
     account_calls: usize, Count = 64, 1 => 4096;
+    /// Consumers of changes at the same time: streams, and calls of `tree/changes` that wait.
+    streams: usize, Count = 4096, 1 => 65_536;
+    /// Consumers of changes of one account at the same time.
+    streams_per_account: usize, Count = 1024, 1 => 65_536;
+    /// Time after which a stream of changes without a change sends a comment and looks its key up again.
+    stream_heartbeat: Duration, Time = 15 * SECOND, 100 => 5 * MINUTE;
     /// Cache for media files that messages refer to.
     media_cache: usize, Bytes = BUDGET as u64, 0 => 64 * GIB;
     /// Concurrent compactions of sessions, including those that wait for a model.

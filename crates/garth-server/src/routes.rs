@@ -318,7 +318,7 @@ impl<'a> Admission<'a> {
 
     /// Returns the key of the request, to look it up again.
     fn standing(self) -> Standing<'a> {
-        Standing::new(&*self.served.home, &self.head.headers, self.admitted, self.looked)
+        Standing::new(&self.served.home, &self.head.headers, self.admitted, self.looked)
     }
 
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
@@ -520,6 +520,7 @@ impl<'a> Admission<'a> {
             answers: &served.answers,
             transfers: &served.transfers,
             recalls: &served.recalls,
+            consumers: &served.consumers,
             model_calls: &served.model_calls,
             compactions: &served.compactions,
             maintenance: &served.maintenance,

@@ -14,6 +14,15 @@ impl Stopping {
         Self(Some(stopping))
     }
 
+    /// Waits until the server stops.
+    pub(crate) async fn stopped(&self) {
+        match &self.0 {
+            // An error means that the sender was dropped with the server, which has the same effect.
+            Some(stopping) => drop(stopping.clone().wait_for(|stop| *stop).await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// Returns the outcome of work, which is dropped when the server stops.
     ///
     /// # Errors
@@ -23,16 +32,10 @@ impl Stopping {
         work: impl Future<Output = Result<T>>,
         advice: &str,
     ) -> Result<T> {
-        let stopped = async {
-            match &self.0 {
-                Some(stopping) => drop(stopping.clone().wait_for(|stop| *stop).await),
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             done = work => done,
-            () = stopped => Err(Error::new(ErrorKind::WouldBlock, format!("the server stops; {advice}"))),
+            () = self.stopped() => Err(Error::new(ErrorKind::WouldBlock, format!("the server stops; {advice}"))),
         }
     }
 }

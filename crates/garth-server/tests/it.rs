@@ -11,6 +11,7 @@ mod it {
     mod batch_calls;
     mod bound_keys;
     mod call_limits;
+    mod changes;
     mod chat_model;
     mod connection;
     mod counters;
@@ -20,6 +21,7 @@ mod it {
     #[cfg(debug_assertions)]
     mod error_codes;
     mod error_paths;
+    mod events;
     mod fairness;
     mod fs;
     mod garbage;

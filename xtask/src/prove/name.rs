@@ -77,6 +77,9 @@ pub(super) enum Name {
     /// A server at 80% of its peak rate, with 256 connections, keys that are revoked and 300 slow clients,
     /// refuses revoked keys alone, and its memory stays flat: 600 seconds
     HttpLoad,
+    /// Consumers of changes, of all and of one directory, that are killed and resumed while 4 clients write
+    /// miss and repeat nothing: 100 kills each
+    Changes,
     /// Packs of random sessions are within their budget, accepted by every provider, and can be built again
     /// byte for byte, whatever happens later: 2,000 sessions
     Packs,

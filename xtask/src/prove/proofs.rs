@@ -2,6 +2,7 @@
 //! others scale with it.
 
 use garth_proofs::call_kills::CallKills;
+use garth_proofs::changes::ResumedConsumers;
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::http_load::HttpLoad;
@@ -91,6 +92,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
             vec![Box::new(RetryKills { form: Form::Keyed }), Box::new(CallKills { form: Form::Keyed })]
         }
         Name::HttpLoad => vec![Box::new(HttpLoad::default())],
+        Name::Changes => vec![Box::new(ResumedConsumers::default())],
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
         Name::Transcripts => vec![Box::new(Transcripts::default())],

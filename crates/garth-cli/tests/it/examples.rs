@@ -18,8 +18,9 @@ fn collect(path: &[&str], into: &mut Vec<String>) {
     let help = text(&finish(bare(&[path, &["--help"]].concat()), b"").stdout);
     let examples = help.lines().skip_while(|line| !matches!(*line, "Example:" | "Examples:")).skip(1);
     let examples = examples.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned());
-    // A server runs until it is stopped.
-    into.extend(examples.filter(|line| line.contains("garth ") && !line.contains("garth serve")));
+    // They run until they are stopped.
+    let is_endless = |line: &String| ["garth serve", "garth watch"].iter().any(|verb| line.contains(verb));
+    into.extend(examples.filter(|line| line.contains("garth ") && !is_endless(line)));
     for name in below(&help) {
         collect(&[path, &[&name]].concat(), into);
     }
@@ -36,7 +37,7 @@ fn refused(verb: &str) -> (usize, Vec<String>) {
     std::fs::create_dir_all(folder.join(".local/share/bash-completion/completions")).expect("a folder");
     let mut examples = Vec::new();
     collect(&[verb], &mut examples);
-    assert!(!examples.is_empty() || verb == "serve", "{verb}");
+    assert!(!examples.is_empty() || ["serve", "watch"].contains(&verb), "{verb}");
     let mut refused = Vec::new();
     for line in &examples {
         if let Some((_, file)) = line.split_once(" < ") {

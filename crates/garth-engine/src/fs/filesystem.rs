@@ -269,6 +269,26 @@ pub trait ViewBase: FileSystem {
         None
     }
 
+    /// Returns the last commit that is known to survive loss of power. Later ones may survive it as well,
+    /// such as durable ones of other processes; [`ViewBase::settle`] makes sure. Reads nothing.
+    ///
+    /// # Errors
+    /// `Poisoned` after a failure of the storage; `NotFound` for a deleted account.
+    fn known_durable(&self) -> Result<Seq> {
+        Ok(Seq(0))
+    }
+
+    /// Makes the commits up to `seq` durable, unless they are known to be. Concurrent callers share one sync.
+    ///
+    /// # Errors
+    /// As for [`ViewBase::known_durable`] and [`FileSystem::sync`].
+    async fn settle(&self, seq: Seq) -> Result<()> {
+        if self.known_durable()? >= seq {
+            return Ok(());
+        }
+        self.sync().await.map(drop)
+    }
+
     /// Begins the lowering of one batch: turning its addresses into those of the store that it ends in.
     fn lowering(&self) -> Box<dyn Lowering>;
 

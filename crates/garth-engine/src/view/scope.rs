@@ -332,6 +332,14 @@ impl ViewBase for Scope {
         (place, self.told(found).map(|entry| shown(places[place], entry)))
     }
 
+    fn known_durable(&self) -> Result<Seq> {
+        self.told(self.base.view_base().known_durable())
+    }
+
+    async fn settle(&self, seq: Seq) -> Result<()> {
+        self.told(self.base.view_base().settle(seq).await)
+    }
+
     fn lowering(&self) -> Box<dyn Lowering> {
         Box::new(ScopeLowering { scope: self.clone(), base: self.base.view_base().lowering() })
     }

@@ -12,7 +12,7 @@ use crate::errors::Refusal;
 /// Bytes of the digest before the position. It detects mistakes; it is not a signature.
 const CHECKED: usize = 6;
 /// Fields that may differ from page to page.
-const OF_PAGE: [&str; 2] = ["cursor", "limit"];
+const OF_PAGE: [&str; 3] = ["cursor", "limit", "wait_ms"];
 
 /// Hash of a request, without the fields of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +130,7 @@ mod tests {
         for same in [
             &[("in", "[ \"/\\u00e9\",\n\"/b\" ]"), ("query", r#""a\u0020b""#)][..],
             &[("cursor", r#""x""#), ("in", r#"["/é","/b"]"#), ("limit", "3"), ("query", r#""a b""#)],
+            &[("in", r#"["/é","/b"]"#), ("query", r#""a b""#), ("wait_ms", "5")],
             &[("in", r#"["/é","/b"]"#), ("mode", "null"), ("query", r#""a b""#)],
         ] {
             assert_eq!(request("/v1/search", same), first, "{same:?}");

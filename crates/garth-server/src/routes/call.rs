@@ -1,6 +1,8 @@
 //! One call of the API as its handler sees it: its caller, its tree, and the state that belongs to it. The
 //! handler gets the fields of the call as a type of its own.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use garth_agent::Once;
@@ -20,6 +22,7 @@ use crate::answers::Rooms;
 use crate::auth::Standing;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
+use crate::consumers::Consumers;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::fields::Fields;
@@ -61,11 +64,13 @@ pub(super) struct Call<'a> {
     /// Cache of vectors of texts.
     pub(super) vectors: &'a VectorCache,
     /// Room for answers, for a call that takes it by itself.
-    pub(super) answers: &'a Rooms,
+    pub(super) answers: &'a Arc<Rooms>,
     /// Room for files that are sent and received.
     pub(super) transfers: &'a Rooms,
     /// Room for recalls that may wait for the embedding service.
     pub(super) recalls: &'a Rooms,
+    /// Clients that wait for changes.
+    pub(super) consumers: &'a Consumers,
     /// Turns of calls that may wait for the language model.
     pub(super) model_calls: &'a Rooms,
     pub(super) compactions: &'a Compactions,
@@ -78,7 +83,7 @@ pub(super) struct Call<'a> {
     /// Cache of texts that recent prompts contain.
     pub(super) prompts: &'a PromptCache,
     /// Key of cursors that the client must not read.
-    pub(super) sealing_key: &'a SealingKey,
+    pub(super) sealing_key: &'a Arc<SealingKey>,
 }
 
 impl Call<'_> {

@@ -42,10 +42,13 @@ pub(super) fn class_of(route: &Route) -> Option<CallClass> {
     }
 }
 
+/// Call that may wait for a change, as a client of `consumers`.
+const CHANGES: &str = "/v1/tree/changes";
+
 /// Returns true if the call takes a turn among the calls of its account. Calls that mostly wait take none:
-/// for a commit, or for the language model, where they have turns of their own.
+/// for a commit or a change, or for the language model, where they have turns of their own.
 pub(super) fn takes_turn(route: &Route) -> bool {
-    !matches!(route.run, Run::Read(Length::Waiting, _)) && !route.asks_model()
+    !matches!(route.run, Run::Read(Length::Waiting, _)) && route.path != CHANGES && !route.asks_model()
 }
 
 #[cfg(test)]
@@ -77,6 +80,7 @@ mod tests {
     fn calls_that_mostly_wait_take_no_turn() {
         let waiting: Vec<&str> =
             routes().filter(|route| !takes_turn(route)).map(|route| route.path).collect();
-        assert_eq!(waiting, ["/v1/context/compact", "/v1/agents/{agent}/reset", "/v1/tree/wait"]);
+        let due = ["/v1/context/compact", "/v1/agents/{agent}/reset", "/v1/tree/wait", CHANGES];
+        assert_eq!(waiting, due);
     }
 }

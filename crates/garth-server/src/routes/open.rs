@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use garth_agent::access::Grounds;
+use garth_agent::access::{Family, Grounds, Reach};
 use garth_agent::kv::{Kv, KvResult};
 use garth_agent::media::Media;
 use garth_agent::memory::Memories;
@@ -50,6 +50,13 @@ pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'
 pub(super) async fn files(call: &Call<'_>, creates: bool) -> Result<Arc<dyn FileSystem>, Refusal> {
     let opened = reach(call, Tree::Files).await?;
     Opened { creates: creates && !call.once.is_repeat(), ..opened }.files().await
+}
+
+/// Opens the files that a request reaches, and creates nothing. For a call that goes on, and opens them anew
+/// for each of its reads.
+pub(super) async fn files_of(reach: &Reach) -> Result<Arc<dyn FileSystem>, Refusal> {
+    let grounds = reach.open(Family::Files).await.map_err(outside)?;
+    grounds.tree(false).await.map_err(outside)
 }
 
 /// Returns the refusal of an error that is found before there is a tree of the call. Its path is one of the

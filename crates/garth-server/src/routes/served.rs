@@ -14,6 +14,7 @@ use crate::auth::Tries;
 use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
+use crate::consumers::Consumers;
 use crate::embedder::ServedEmbedder;
 use crate::errors::Refusal;
 use crate::limits::Limits;
@@ -30,6 +31,7 @@ pub(super) struct Served {
     pub(super) transfers: Arc<Rooms>,
     pub(super) recalls: Arc<Rooms>,
     pub(super) model_calls: Arc<Rooms>,
+    pub(super) consumers: Arc<Consumers>,
     pub(super) model: Option<ServedModel>,
     pub(super) embedder: Option<ServedEmbedder>,
     pub(super) vectors: Arc<VectorCache>,
@@ -57,6 +59,7 @@ impl Served {
             transfers: Arc::new(Rooms::for_transfers(&limits)),
             recalls: Arc::new(Rooms::for_recalls(&limits)),
             model_calls: Arc::new(Rooms::for_models(&limits)),
+            consumers: Arc::new(Consumers::new(&limits)),
             model,
             embedder: None,
             vectors: Arc::new(VectorCache::with_budget(limits.embedder_cache)),

@@ -18,7 +18,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{AnswerSchema, Length, Method, Route, Run, schema_of};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores};
+use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores, stream};
 use super::{batch, fs, keyless, kv, memories, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 use crate::wire;
@@ -248,7 +248,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/tree/history" FilesRead, Long Files(log::history, log::HistoryFields)
         -> wire::ItemsPage<Version>;
     Read  "/v1/tree/blame" FilesRead, Long Files(log::blame, log::BlameFields) -> log::BlameAnswer;
-    Read  "/v1/tree/changes" FilesRead, Long Files(log::changes, log::ChangesFields) -> log::ChangesAnswer;
+    Read  "/v1/tree/changes" FilesRead, Own Files(log::changes, log::ChangesFields) -> log::ChangesAnswer;
     Read  "/v1/tree/snapshots" FilesRead, Long Files(lists::snapshots, lists::SnapshotsFields)
         -> wire::ItemsPage<Snapshot>;
     Read  "/v1/tree/search" SearchRead, Long Files(find::search, find::SearchFields) -> find::SearchAnswer;
@@ -351,8 +351,19 @@ pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
 /// Path of the calls on the bytes of a file.
 const FILE_PATH: &str = "/v1/fs/{*path}";
 
-/// Routes of bytes, and of calls that need no key.
+/// Routes of streams and bytes, and of calls that need no key.
 static OTHERS: &[Route] = &[
+    Route {
+        method: Method::Get,
+        path: "/v1/tree/changes/stream",
+        summary: stream::StreamFields::SUMMARY,
+        scopes: &[Scope::FilesRead],
+        tree: Tree::Files,
+        own_fields: stream::StreamFields::FIELDS,
+        headers: stream::HEADERS,
+        answer: None,
+        run: Run::Download(|call, head| Box::pin(stream::stream(call, head))),
+    },
     Route {
         method: Method::Post,
         path: MEDIA_PATH,

@@ -7,13 +7,16 @@ pub(super) mod commit;
 pub(super) mod content;
 pub(super) mod du;
 pub(super) mod find;
+mod follow;
 pub(super) mod grep;
 pub(super) mod lists;
 pub(super) mod log;
+mod log_position;
 pub(super) mod nodes;
 pub(super) mod operations;
 mod paging;
 pub(super) mod restores;
+pub(super) mod stream;
 
 use garth_engine::TreePath;
 

@@ -239,6 +239,14 @@ impl Connection {
         self.stream.shutdown(std::net::Shutdown::Write).ok();
     }
 
+    /// Returns bytes as they arrive; `None` once the server has closed.
+    pub(crate) fn bytes(&mut self) -> Option<Vec<u8>> {
+        if self.read.is_empty() && self.read_more() == 0 {
+            return None;
+        }
+        Some(std::mem::take(&mut self.read))
+    }
+
     /// Returns true if an answer begins, false if the server has closed.
     pub(crate) fn begun(&mut self) -> bool {
         self.read_more() > 0

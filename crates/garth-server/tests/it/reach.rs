@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use self::places::Place::{Channel, Closed, Open, Other, Owner, Second, User};
 use self::places::{ASKERS, Asker, Filled, Place, SESSIONS};
 use self::requests::{asks, files, is_asked_of_media, offered, short};
+use super::events::Events;
 
 /// Head of the table of calls and callers, in the order of [`ASKERS`].
 const BY_CALLER: &str =
@@ -135,15 +136,18 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
     };
     let user = who(asker, call)["user"].as_str().map(|user| format!("user={user}"));
     let path = call.path.trim_start_matches("/v1/").replace("{agent}", "scout");
+    let query = || -> Vec<String> {
+        let query = who(asker, call);
+        let pairs = query.as_object().unwrap().iter();
+        pairs.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect()
+    };
     match call.body {
+        _ if short(call) == "tree/changes/stream" => {
+            let query = format!("?since=0&{}", query().join("&"));
+            note(Owner, false, &Events::reply(&filled.server, key, &query));
+        }
         _ if short(call).starts_with("fs/") || short(call) == "uploads" => {
-            let query = who(asker, call);
-            let query: Vec<String> = query
-                .as_object()
-                .unwrap()
-                .iter()
-                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap()))
-                .collect();
+            let query = query();
             let headers = format!("authorization: Bearer {key}\r\n");
             let body: &[u8] = if matches!(call.body, BodyReference::Bytes) { b"x" } else { b"" };
             for file in files(call) {

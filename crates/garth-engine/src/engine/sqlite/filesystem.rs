@@ -532,13 +532,7 @@ impl FileSystem for SqliteFs {
 
     async fn sync(&self) -> Result<Seq> {
         self.writable()?;
-        self.inner
-            .writer
-            .transact(true, |conn| {
-                head::touch(conn)?;
-                Ok(Seq(head::get(conn)?.seq))
-            })
-            .await
+        self.inner.writer.sync().await
     }
 
     fn view_base(&self) -> &dyn ViewBase {
@@ -565,6 +559,18 @@ impl ViewBase for SqliteFs {
             return Some(Arc::new(self.clone()));
         }
         Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
+    }
+
+    fn known_durable(&self) -> Result<Seq> {
+        self.inner.writer.known_durable()
+    }
+
+    async fn settle(&self, seq: Seq) -> Result<()> {
+        match self.inner.writer.settle(seq).await {
+            // Nothing can be written through such a mount, so no commit waits for a sync.
+            Err(error) if error.is(ErrorKind::ReadOnly) => Ok(()),
+            settled => settled,
+        }
     }
 
     async fn found(&self, store: StoreId, hit: &Hit, _by: By) -> Result<Vec<Hit>> {

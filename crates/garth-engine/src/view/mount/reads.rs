@@ -451,6 +451,14 @@ impl FileSystem for Mount {
 
 #[async_trait]
 impl ViewBase for Mount {
+    fn known_durable(&self) -> Result<Seq> {
+        self.base.view_base().known_durable()
+    }
+
+    async fn settle(&self, seq: Seq) -> Result<()> {
+        self.base.view_base().settle(seq).await
+    }
+
     fn lowering(&self) -> Box<dyn Lowering> {
         Box::new(MountLowering::new(self.clone()))
     }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::schemas::Answers;
 use crate::errors::Code;
 use crate::routes::route::{Method, Route, Run};
+use crate::routes::tree_calls::stream::LAST_EVENT_ID;
 
 /// Statuses of refusals of requests that reach no call.
 const OF_NO_CALL: [StatusCode; 3] =
@@ -26,6 +27,12 @@ pub(super) fn responses_of(route: &Route, answers: &mut Answers) -> Value {
 
 fn successes(route: &Route, answers: &mut Answers) -> Map<String, Value> {
     let mut responses = Map::new();
+    if route.headers.iter().any(|header| header.name == LAST_EVENT_ID) {
+        let content = json!({"text/event-stream": {"schema": {"type": "string"}}});
+        let description = "Server-sent events, until the client closes the connection.";
+        responses.insert("200".to_owned(), json!({"description": description, "content": content}));
+        return responses;
+    }
     if matches!(route.run, Run::Download(_)) {
         let schema = json!({"type": "string", "format": "binary"});
         // The type is the stored one. Clients look for one that they handle.

@@ -14,6 +14,8 @@ use serde::Serialize;
 
 use super::address::Address;
 use super::answer::{Answer, Items, MAX_ANSWER, NextPage, page};
+use super::follow::{self, MAX_WAIT};
+use super::log_position::{check_since, position, position_text};
 use super::paging::{Paged, SealedPage};
 use super::tree_paths;
 use crate::errors::Refusal;
@@ -111,6 +113,9 @@ fields! {
         since: u64 = integer(0, MAX_INTEGER), or 0;
         /// Only changes below one of these paths. An empty array is no filter.
         within: Vec<String> = strings().of("path").at_most(MAX_SUBTREES), or Vec::new();
+        /// Milliseconds to wait if there is no such change. Shows only durable commits. Default: no wait, and
+        /// visible commits as well.
+        wait_ms: Option<u64> = integer(0, MAX_WAIT);
         ..page: SealedPage<MAX_CHANGES, DEFAULT_CHANGES>;
     }
 }
@@ -125,15 +130,19 @@ pub(in crate::routes) async fn changes(
     let since = since.unwrap_or_else(|| LogPosition::from(Seq(fields.since)));
     let mut asked = ChangesQuery::since(since).limit(fields.page.limit);
     asked.within = tree_paths(&fields.within)?;
-    let found = start.fs.changes(&asked).await?;
+    if start.is_past() && fields.wait_ms.is_some() {
+        let message = "\"at\" names a past state, which nothing follows; leave \"wait_ms\" out";
+        return Err(Refusal::validation(message));
+    }
+    let (found, room) = follow::page(&start.fs, call, asked, fields.wait_ms).await?;
     check_since(since.seq, found.head)?;
     let until = found.until;
     let is_last = until.seq >= found.head;
-    // The position also counts changes that the caller does not reach: it is sealed, always of one length.
-    let position = format!("{:020}-{:020}", until.seq.0, until.changes);
-    let next = if is_last { None } else { Some(start.sealed_cursor(call, &position)?) };
+    // The position also counts changes that the caller does not reach, so it is sealed.
+    let next = if is_last { None } else { Some(start.sealed_cursor(call, &position_text(until))?) };
     let answer = Answer::new().with("commits", &found.commits)?;
-    answer.with("until", &Until { seq: until.seq })?.with("head", &found.head)?.page(next.as_deref())
+    let answer = answer.with("until", &Until { seq: until.seq })?.with("head", &found.head)?;
+    Ok(room.hold(answer.page(next.as_deref())?))
 }
 
 /// Changes after a commit.
@@ -156,23 +165,4 @@ pub(in crate::routes) struct ChangesAnswer {
 struct Until {
     /// Last commit before the position.
     seq: Seq,
-}
-
-/// Refuses a position after the last commit. It is one of another log, such as that of a deleted account of
-/// the same name: without the refusal, the caller would wait for commits that it has missed.
-pub(super) fn check_since(since: Seq, head: Seq) -> Result<(), Refusal> {
-    if since <= head {
-        return Ok(());
-    }
-    Err(Refusal::validation(format!(
-        "the commit {since} does not exist: the last one is {head}; the position is one of another log, so read \
-         the tree again and begin at its last commit"
-    )))
-}
-
-/// Returns the position in the log of a cursor.
-fn position(text: &str) -> Result<LogPosition, Refusal> {
-    let (seq, changes) = text.split_once('-').ok_or_else(Refusal::cursor)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| Refusal::cursor());
-    Ok(LogPosition { seq: Seq(number(seq)?), changes: number(changes)? })
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::address::Address;
-use super::log::check_since;
+use super::log_position::check_since;
 use super::paging::Past;
 use super::top;
 use crate::errors::Refusal;

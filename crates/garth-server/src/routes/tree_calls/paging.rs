@@ -4,13 +4,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use garth_engine::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp};
+use garth_engine::{Env, FileSystem};
 use serde_json::json;
 
 use crate::errors::Refusal;
 use crate::fields::{Field, FieldGroup, Fields, integer, moment, string_of};
 use crate::routes::call::Call;
+use crate::seal::SealingKey;
 
 /// Declaration of the field `at`.
 const AT: Field = Field::of::<Option<Cow<'static, str>>>(
@@ -143,6 +144,11 @@ impl PageStart {
         format!("{}|{position}", moment_text(self.moment.as_ref()))
     }
 
+    /// Returns true for a page of a past state.
+    pub(super) fn is_past(&self) -> bool {
+        self.moment.is_some()
+    }
+
     /// Returns the position as a number.
     pub(super) fn number(&self) -> Result<Option<u64>, Refusal> {
         self.after.as_ref().map(|after| after.parse().map_err(|_| Refusal::cursor())).transpose()
@@ -152,16 +158,49 @@ impl PageStart {
 /// Returns a position as a cursor that only the same request of the same caller opens. The position may name
 /// or count what the caller does not reach.
 pub(super) fn seal(call: &Call<'_>, position: &[u8]) -> Result<String, Refusal> {
-    let (request, binding) = (call.fields.hash_for_cursors(), call.key.binding.digest());
-    let parts = [&request[..], call.key.share().as_bytes(), binding.as_bytes()];
-    call.sealing_key.seal(call.env, &parts, position)
+    CursorSeal::of(call).seal(position)
 }
 
 /// Returns the position of a cursor of [`seal`].
 pub(super) fn open(call: &Call<'_>, cursor: &str) -> Result<Vec<u8>, Refusal> {
-    let (request, binding) = (call.fields.hash_for_cursors(), call.key.binding.digest());
-    let parts = [&request[..], call.key.share().as_bytes(), binding.as_bytes()];
-    call.sealing_key.open(&parts, cursor)
+    CursorSeal::of(call).open(cursor)
+}
+
+/// Seal of the cursors of one request, also for an answer that goes on after its call.
+#[derive(Clone, Debug)]
+pub(super) struct CursorSeal {
+    key: Arc<SealingKey>,
+    env: Env,
+    request: [u8; 32],
+    account: String,
+    binding: String,
+}
+
+impl CursorSeal {
+    /// Returns the seal of a request.
+    pub(super) fn of(call: &Call<'_>) -> Self {
+        Self {
+            key: Arc::clone(call.sealing_key),
+            env: call.env.clone(),
+            request: call.fields.hash_for_cursors(),
+            account: call.key.share().to_owned(),
+            binding: call.key.binding.digest(),
+        }
+    }
+
+    /// Returns a position as a cursor, as [`seal`] does.
+    pub(super) fn seal(&self, position: &[u8]) -> Result<String, Refusal> {
+        self.key.seal(&self.env, &self.parts(), position)
+    }
+
+    /// Returns the position of a cursor.
+    pub(super) fn open(&self, cursor: &str) -> Result<Vec<u8>, Refusal> {
+        self.key.open(&self.parts(), cursor)
+    }
+
+    fn parts(&self) -> [&[u8]; 3] {
+        [&self.request, self.account.as_bytes(), self.binding.as_bytes()]
+    }
 }
 
 /// State and page that a read asks for, with sealed cursors: at most `MAX` items, by default `DEFAULT`.

@@ -78,6 +78,8 @@ fn transfers_compute_off_workers_without_stalling_others() {
     let env = server.home.env().clone();
     let covered: BTreeSet<_> = transfers().iter().map(|transfer| (transfer.0, transfer.1)).collect();
     let of_bytes = reference::calls().into_iter().filter(|call| call.body != BodyReference::Json);
+    // A stream has no end; its tests count its pages.
+    let of_bytes = of_bytes.filter(|call| call.path != "/v1/tree/changes/stream");
     let of_bytes = of_bytes.filter(|call| !call.scopes.is_empty()).map(|call| (call.method, call.path));
     let missing: Vec<_> = of_bytes.filter(|route| !covered.contains(route)).collect();
     assert!(missing.is_empty(), "name a long transfer of {missing:?}");

@@ -40,7 +40,7 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
         // Only keys of values contain the words of their place in a path.
-        "tree/changes" => vec![Closed, Other],
+        "tree/changes" | "tree/changes/stream" => vec![Closed, Other],
         "tree/find" => without(&[Closed]),
         "tree/capabilities" | "tree/head" | "tree/wait" | "tree/snapshots" | "tree/committed"
         | "tree/sync" | "uploads/discard" => Vec::new(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 
 // Not tokio's: its receivers stop being ready within a task that awaits many of them on one thread.
 use futures::channel::oneshot;
+use futures::lock::Mutex as AsyncMutex;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::chunk_store::Packs;
@@ -24,9 +25,10 @@ use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::schema;
+use crate::engine::sqlite::tables::head;
 use crate::engine::sqlite::writer_lock::{WriterGuard, WriterLock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, Commit, Durability};
+use crate::model::{Batch, Commit, Durability, Seq};
 use crate::runtime::Runtime;
 use crate::runtime::budget::IdleOwner;
 use crate::runtime::disk::is_short_of_descriptors;
@@ -105,6 +107,11 @@ pub(crate) struct Writer {
     used: AtomicU64,
     checkpoints: Arc<Checkpoints>,
     waiters: Arc<CommitWaiters>,
+    /// Last commit that a sync of this process has covered. The WAL is one file, so each sync covers all
+    /// earlier commits, also those of other processes.
+    durable: AtomicU64,
+    /// Held by the caller of `settle` that syncs for all others.
+    settling: AsyncMutex<()>,
     arriving: Arriving,
 }
 
@@ -151,6 +158,8 @@ impl Writer {
             used: AtomicU64::new(0),
             checkpoints: Checkpoints::new(runtime, pool),
             waiters: CommitWaiters::new(pool),
+            durable: AtomicU64::new(0),
+            settling: AsyncMutex::new(()),
             arriving: Arriving::default(),
         });
         runtime.counters().open_accounts.add(1);
@@ -200,6 +209,41 @@ impl Writer {
 
     pub(crate) fn waiters(&self) -> &Arc<CommitWaiters> {
         &self.waiters
+    }
+
+    /// Returns the last commit that is known to be durable.
+    ///
+    /// # Errors
+    /// The error of all writes, if nothing can be written.
+    pub(crate) fn known_durable(&self) -> Result<Seq> {
+        match self.refusal() {
+            Some(refusal) => Err(refusal),
+            None => Ok(Seq(self.durable.load(Ordering::Acquire))),
+        }
+    }
+
+    /// Makes every commit durable. Returns the last one.
+    pub(crate) async fn sync(self: &Arc<Self>) -> Result<Seq> {
+        let touch = |conn: &Connection| {
+            head::touch(conn)?;
+            Ok(Seq(head::get(conn)?.seq))
+        };
+        let last = self.transact(true, touch).await?;
+        self.durable.fetch_max(last.0, Ordering::AcqRel);
+        Ok(last)
+    }
+
+    /// Makes the commits up to `seq` durable, unless they are known to be.
+    pub(crate) async fn settle(self: &Arc<Self>, seq: Seq) -> Result<()> {
+        if self.known_durable()? >= seq {
+            return Ok(());
+        }
+        let _turn = self.settling.lock().await;
+        // Another caller may have synced meanwhile.
+        if self.known_durable()? < seq {
+            self.sync().await?;
+        }
+        Ok(())
     }
 
     /// Commits a batch, in one transaction with the other waiting batches.
@@ -481,6 +525,12 @@ impl Writer {
         counters.refused.add(results.len() as u64 - committed);
     }
 
+    /// Remembers that a sync has covered the commits of a group.
+    fn note_durable(&self, results: &[Result<Commit>]) {
+        let last = results.iter().flatten().map(|commit| commit.seq.0).max();
+        self.durable.fetch_max(last.unwrap_or_default(), Ordering::AcqRel);
+    }
+
     /// Runs a group of commits and sends each result.
     fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(BatchRequest, ResultSender<Commit>)>) {
         let (batches, answers): (Vec<BatchRequest>, Vec<ResultSender<Commit>>) = commits.into_iter().unzip();
@@ -506,6 +556,10 @@ impl Writer {
         match outcome {
             Ok(results) => {
                 self.count_group(&results);
+                // Before the waiters are woken, which ask for it.
+                if durable {
+                    self.note_durable(&results);
+                }
                 let mut told: Vec<_> = answers.into_iter().zip(results).collect();
                 // Losers first: otherwise callers that compare and swap in a loop come back in the order of
                 // this group, and the first of them wins each time.

@@ -2,15 +2,15 @@
 //! test decides which commits wait together.
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use tempfile::TempDir;
 
 use super::*;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::commit::group::MAX_GROUP_COMMITS;
-use crate::engine::sqlite::tables::head;
 use crate::env::Env;
 use crate::fs::FileSystem as _;
-use crate::model::{At, Body, Op, Precondition, Seq};
+use crate::model::{At, Body, Op, Precondition};
 use crate::path::TreePath;
 
 const MIB: usize = 1 << 20;
@@ -382,4 +382,39 @@ fn failed_checkpoint_stops_writes_until_wal_is_copied() {
     assert_eq!(futures::executor::block_on(again.commit(write("/later", "x"))).unwrap().seq, Seq(2));
     // The first commit of the new instance copied the WAL before it, so the WAL starts over.
     assert!(pages().unwrap() < 100, "the commit is the first in a log that began anew");
+}
+
+#[test]
+fn callers_that_settle_share_a_sync() {
+    let controlled = ControlledWriter::new();
+    let writer = controlled.writer();
+    let mut visible = controlled.commit(write("/a", "1").visible());
+    controlled.run_next();
+    assert_eq!(told(&mut visible).unwrap().seq, Seq(1));
+    assert_eq!(writer.known_durable().unwrap(), Seq(0));
+    let mut callers: Vec<_> = (0..10).map(|_| Box::pin(writer.settle(Seq(1)))).collect();
+    for caller in &mut callers {
+        assert!(caller.as_mut().now_or_never().is_none());
+    }
+    assert_eq!(lock(&writer.queue).jobs.len(), 1, "one of them syncs");
+    controlled.run_next();
+    for caller in &mut callers {
+        caller.as_mut().now_or_never().unwrap().unwrap();
+    }
+    assert!(lock(&writer.queue).jobs.is_empty());
+    assert_eq!(writer.known_durable().unwrap(), Seq(1));
+}
+
+#[test]
+fn durable_commit_covers_earlier_ones_without_a_sync() {
+    let controlled = ControlledWriter::new();
+    for (number, batch) in [(1, write("/a", "1").visible()), (2, write("/a", "2"))] {
+        let mut commit = controlled.commit(batch);
+        controlled.run_next();
+        assert_eq!(told(&mut commit).unwrap().seq, Seq(number));
+    }
+    let writer = controlled.writer();
+    assert_eq!(writer.known_durable().unwrap(), Seq(2));
+    writer.settle(Seq(2)).now_or_never().unwrap().unwrap();
+    assert!(lock(&writer.queue).jobs.is_empty());
 }
