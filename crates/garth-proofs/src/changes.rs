@@ -87,7 +87,7 @@ fn resumed<'a>(server: &'a ServerProcess, kills: u64, seed: u64, forgets: bool) 
         Request::post("batch", &json!({"ops": [{"op": "write", "path": END, "text": "x", "parents": true}]}));
     Connection::open(&server.address)?.ok(&end.key(&server.key))?;
     for consumer in &mut consumers {
-        consumer.to_the_end()?;
+        consumer.finish()?;
         report.add("kills", consumer.kills);
         report.add("events", consumer.events);
         report.add("commits in parts", consumer.events - consumer.seen.len() as u64);
@@ -155,7 +155,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Receives events until the last file is there.
-    fn to_the_end(&mut self) -> Proven<()> {
+    fn finish(&mut self) -> Proven<()> {
         self.receive(None)
     }
 

@@ -30,7 +30,7 @@ use crate::wire;
 macro_rules! routes {
     ($(
         $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
-        $($when:ident $field:ident)? $(-> $json:ty)?;
+        $($when:ident $field:ident)? -> $json:ty;
     )*) => {
         &[$(Route {
             method: Method::Post,
@@ -40,7 +40,7 @@ macro_rules! routes {
             tree: Tree::$tree,
             own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
             headers: routes!(@headers $does),
-            answer: routes!(@answer $($json)?),
+            answer: Some(schema_of::<$json> as AnswerSchema),
             run: routes!(@run $does)(Length::$length, |call| Box::pin(async move {
                 let call = routes!(@call $does call);
                 // Parsed before the tree is opened, so that an invalid call creates nothing.
@@ -54,8 +54,6 @@ macro_rules! routes {
             })),
         }),*]
     };
-    (@answer) => { None };
-    (@answer $json:ty) => { Some(schema_of::<$json> as AnswerSchema) };
     (@headers Read) => { &[] };
     (@headers Write) => { &[RETRY_HEADER] };
     (@headers Change) => { &[RETRY_HEADER] };
@@ -311,7 +309,7 @@ static CALLS: &[Route] = routes! {
 /// Builds routes of calls on the control data, which need the scope `admin`, from rows of the form
 /// `does "path" (function, fields) -> Type;`.
 macro_rules! control_routes {
-    ($($does:ident $path:literal ($answer:path, $($fields:ident)::+) $(-> $json:ty)?;)*) => {
+    ($($does:ident $path:literal ($answer:path, $($fields:ident)::+) -> $json:ty;)*) => {
         &[$(Route {
             method: Method::Post,
             path: $path,
@@ -320,7 +318,7 @@ macro_rules! control_routes {
             tree: Tree::None,
             own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
             headers: routes!(@headers $does),
-            answer: routes!(@answer $($json)?),
+            answer: Some(schema_of::<$json> as AnswerSchema),
             run: control_routes!(@run $does)(|call| Box::pin(async move {
                 let fields = <$($fields)::+<'_>>::read(&call.fields)?;
                 Ok($answer(call, fields).await?.into_body())
