@@ -95,7 +95,7 @@ fn open(server: &Server) -> Result<BufReader<TcpStream>> {
     // Without chunks around the events.
     write!(
         stream,
-        "GET /v1/tree/changes/stream HTTP/1.0\r\nhost: garth\r\nauthorization: Bearer {key}\r\n\r\n"
+        "GET /v1/tree/changes/stream HTTP/1.0\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n"
     )?;
     Ok(BufReader::with_capacity(2 << 10, stream))
 }
@@ -119,7 +119,7 @@ fn write(server: &Server) -> Result<()> {
     let (key, length) = (&server.key, body.len());
     write!(
         stream,
-        "POST /v1/batch HTTP/1.0\r\nhost: garth\r\nauthorization: Bearer {key}\r\n\
+        "POST /v1/batch HTTP/1.0\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
          content-length: {length}\r\n\r\n{body}"
     )?;
     let mut answer = String::new();

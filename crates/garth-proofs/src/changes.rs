@@ -192,7 +192,7 @@ impl<'a> Consumer<'a> {
         let path = self.path.map_or_else(String::new, |path| format!("&in={path}"));
         // To a client of HTTP/1.0 the bytes of the stream are sent without chunks around them.
         let head = format!(
-            "GET /v1/tree/changes/stream?since=0{path} HTTP/1.0\r\nhost: garth\r\n\
+            "GET /v1/tree/changes/stream?since=0{path} HTTP/1.0\r\nhost: localhost\r\n\
              authorization: Bearer {}\r\n{last}\r\n",
             self.server.key
         );

@@ -178,8 +178,8 @@ impl Site {
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         // A request without `Host` (HTTP/1.0) or with an empty one was not sent by a browser.
         let named = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
-        // The target of a request to a proxy has a host as well.
-        let mut hosts = named.iter().chain(uri.authority());
+        // The target of a request to a proxy has a scheme and a host as well.
+        let mut hosts = named.iter().chain(uri.authority().filter(|_| uri.scheme().is_some()));
         if !hosts.all(|host| self.hosts.contains(host.host())) {
             let message = "this server does not answer under the name in the header `Host`; its option `hosts` \
                 lists the names that it has";

@@ -80,7 +80,7 @@ fn requests_beyond_the_grace_are_reported() {
     let server = start(&garth, &["--stop-grace", "0s"]);
     let mut stream = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
     let head = format!(
-        "POST /v1/put HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\n\
+        "POST /v1/put HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\n\
          content-length: 10\r\n\r\n",
         server.key()
     );

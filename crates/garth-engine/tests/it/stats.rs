@@ -91,11 +91,11 @@ fn uploads_equal_a_count_by_hand() {
     let stage = || block_on(tree.stage(&At::Path(path("/file")))).unwrap();
     let (mut first, second) = (stage(), stage());
     assert_eq!(home.stats().uploads.open, 2);
-    block_on(first.write(Bytes::from(vec![7; 300_000]))).unwrap();
+    block_on(first.write(Bytes::from(vec![7; 5_000_000]))).unwrap();
     block_on(first.finish()).unwrap();
     drop(second);
     let uploads = home.stats().uploads;
-    assert_eq!((uploads.open, uploads.finished, uploads.bytes), (0, 1, 300_000));
+    assert_eq!((uploads.open, uploads.finished, uploads.bytes), (0, 1, 5_000_000));
     assert!(queue(&home.stats(), "upload").waits.count() > 0);
 }
 

@@ -72,11 +72,12 @@ const READING: [&[&str]; 49] = [
 ];
 
 /// All other verbs.
-const WRITING: [&str; 26] = [
+const WRITING: [&str; 28] = [
     "remember", "forget", "context", "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv",
     "cp", "ln", "restore", "import", "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account",
     "chmod", "chown", // In a folder of its own.
-    "eval",
+    "eval",  // Ask a server, or wait for ever.
+    "health", "watch",
 ];
 
 /// Returns the binary on a data folder, without environment variables that could change its behaviour.

@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(class("/v1/tree/wait"), Some(CallClass::Read));
         assert_eq!(class("/healthz"), None);
         let without: Vec<&str> = routes().filter(|route| class_of(route).is_none()).map(|r| r.path).collect();
-        assert_eq!(without, ["/healthz"]);
+        assert_eq!(without, ["/healthz", "/readyz", "/metrics"]);
     }
 
     #[test]

@@ -362,7 +362,7 @@ fn stop_of_the_server_ends_all_that_wait() {
     let body = json!({"since": since, "wait_ms": 60_000}).to_string();
     let mut connection = Connection::open(server.address);
     let head = format!(
-        "POST /v1/tree/changes HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {}\r\n\
+        "POST /v1/tree/changes HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
          expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
         server.key,
         body.len()

@@ -21,9 +21,10 @@ struct Begun {
 impl Begun {
     fn new(server: &Server, key: &str, (method, target): (&str, &str), body: &[u8]) -> Self {
         let mut connection = Connection::open(server.address);
+        let media_type = if body.starts_with(b"{") { "application/json" } else { "image/png" };
         let head = format!(
             "{method} /v1/{target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
-             content-type: image/png\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+             content-type: {media_type}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         connection.send(head.as_bytes());

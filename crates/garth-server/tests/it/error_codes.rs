@@ -10,7 +10,7 @@ use garth_engine::datadir::{NewKey, Scope};
 use garth_engine::model::{Batch, Op};
 use garth_engine::runtime::failpoint::Failure;
 use garth_engine::{DataDir, Env, TreePath};
-use garth_server::reference;
+use garth_server::{Limits, reference};
 use serde_json::{Value, json};
 
 use super::harness::{Connection, Reply, Server, request};
@@ -34,7 +34,7 @@ fn of_http(server: &Server) -> Vec<Provoked> {
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(500));
     let coded = format!(
-        "POST /v1/get HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\ntransfer-encoding: gzip, chunked\r\n\r\n\
+        "POST /v1/get HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ntransfer-encoding: gzip, chunked\r\n\r\n\
          2\r\n{{}}\r\n0\r\n\r\n"
     );
     let other_method = send(server, "GET", "/v1/put", "", b"");
@@ -156,12 +156,21 @@ fn of_slow_bodies() -> Provoked {
     (answered.unwrap(), 408, "REQUEST_TIMEOUT", "timed_out", None)
 }
 
+/// The error of a call beyond the limit of its key.
+fn of_limited_keys() -> Provoked {
+    let server = Server::start_limited(Limits::default().reads_per_minute(1));
+    let get = || server.post("get", r#"{"path":"/a"}"#);
+    let (_, refused) = (get(), get());
+    (refused, 429, "RATE_LIMITED", "would_block", None)
+}
+
 #[test]
 fn every_code_is_provoked_with_kind_and_path() {
     let server = Server::start();
     let all = [of_http(&server), of_values(&server), of_files(&server), of_sessions(&server)];
     // The storage last, because nothing can be written after it.
-    let all = all.into_iter().flatten().chain(of_storage(&server)).chain([of_slow_bodies()]);
+    let all =
+        all.into_iter().flatten().chain(of_storage(&server)).chain([of_slow_bodies(), of_limited_keys()]);
     let mut provoked = BTreeSet::new();
     for (reply, status, code, kind, path) in all {
         let message = reply.refused(status, code);

@@ -127,8 +127,14 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
         filled.restore_skill();
     }
     let (mut reached, before) = (BTreeSet::new(), filled.head());
-    let mut note = |to: Place, names: bool, reply: &crate::it::harness::Reply| {
-        let text = String::from_utf8_lossy(&reply.body).into_owned();
+    let mut note = |to: Place, names: bool, asked: &str, reply: &crate::it::harness::Reply| {
+        let mut text = String::from_utf8_lossy(&reply.body).into_owned();
+        if reply.status >= 400 {
+            // The path of an error is the one that the request named.
+            let error = &reply.json()["error"];
+            let named = error["path"].as_str().filter(|path| asked.contains(*path));
+            text = named.map_or_else(|| text.clone(), |path| text.replace(path, ""));
+        }
         assert!(reply.status < 500, "{} {asker:?} {to:?}: {text}", call.path);
         let is_there = !text.contains("\"exists\":false") && !text.contains("\"items\":[]");
         reached.extend((names && reply.status == 200 && is_there).then_some(to));
@@ -144,7 +150,7 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
     match call.body {
         _ if short(call) == "tree/changes/stream" => {
             let query = format!("?since=0&{}", query().join("&"));
-            note(Owner, false, &Events::reply(&filled.server, key, &query));
+            note(Owner, false, "", &Events::reply(&filled.server, key, &query));
         }
         _ if short(call).starts_with("fs/") || short(call) == "uploads" => {
             let query = query();
@@ -153,14 +159,15 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
             for file in files(call) {
                 let target = call.path.replace("{*path}", file.trim_start_matches('/'));
                 let target = format!("{target}?{}", query.join("&"));
-                note(Owner, false, &filled.server.request(call.method, &target, &headers, body));
+                note(Owner, false, &target, &filled.server.request(call.method, &target, &headers, body));
             }
         }
         BodyReference::Json => {
             for ask in asks(call, asker, filled) {
                 let mut body = who(asker, call);
                 body.as_object_mut().unwrap().extend(ask.body.as_object().unwrap().clone());
-                note(ask.to, ask.names, &filled.server.post_as(key, &path, body.to_string()));
+                let asked = body.to_string();
+                note(ask.to, ask.names, &asked, &filled.server.post_as(key, &path, asked.clone()));
             }
         }
         BodyReference::Bytes => {
@@ -168,7 +175,7 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
                 let session = place.key().unwrap_or(&filled.ids[&place]);
                 let query = [Some(format!("session_key={session}")), user.clone()];
                 let query = query.into_iter().flatten().collect::<Vec<_>>().join("&");
-                note(place, true, &filled.upload_as(key, &path, &query, "x"));
+                note(place, true, "", &filled.upload_as(key, &path, &query, "x"));
             }
         }
         _ => {
@@ -176,7 +183,7 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker, bound: Option<&s
                 let headers = format!("authorization: Bearer {key}\r\n");
                 let query = user.as_ref().map_or_else(String::new, |user| format!("?{user}"));
                 let target = format!("/v1/agents/scout/{}{query}", filled.media[&place][0]);
-                note(place, true, &filled.server.request("GET", &target, &headers, b""));
+                note(place, true, "", &filled.server.request("GET", &target, &headers, b""));
             }
         }
     }

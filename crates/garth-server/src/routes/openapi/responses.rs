@@ -65,7 +65,14 @@ fn successes(route: &Route, answers: &mut Answers) -> Map<String, Value> {
 /// Returns the statuses of the refusals of a call.
 fn refusals(route: &Route) -> Vec<StatusCode> {
     if route.scopes.is_empty() {
-        return vec![StatusCode::BAD_REQUEST, StatusCode::INTERNAL_SERVER_ERROR];
+        let of_all = [StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN, StatusCode::INTERNAL_SERVER_ERROR];
+        let further: &[StatusCode] = match (&route.run, route.answer) {
+            // The metrics may need a token, and may be disabled.
+            (Run::Keyless(_), None) => &[StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND],
+            (Run::Keyless(_), Some(_)) => &[StatusCode::SERVICE_UNAVAILABLE],
+            _ => &[],
+        };
+        return of_all.iter().chain(further).copied().collect();
     }
     let has = |name: &str| route.headers.iter().any(|header| header.name == name);
     let further = [

@@ -96,8 +96,8 @@ pub(in crate::routes) async fn fetch_many(
 pub(in crate::routes) struct FetchManyAnswer {
     /// Files, in the order in which they were asked for.
     items: Vec<FetchedItem<'static>>,
-    /// Commit of the state.
-    seq: Seq,
+    /// Commit of the state; `null` if the files are of several accounts.
+    seq: Option<Seq>,
 }
 
 /// File, or the error that occurred.
