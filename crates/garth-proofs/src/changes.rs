@@ -159,7 +159,7 @@ impl<'a> Consumer<'a> {
         self.receive(None)
     }
 
-    /// Connects and receives events: of so many bytes, or to the end. Bytes after the last complete event are
+    /// Connects and receives events: of `most` bytes, or to the end. Bytes after the last complete event are
     /// lost, as when a process is killed.
     fn receive(&mut self, most: Option<usize>) -> Proven<()> {
         let mut connection = self.connect()?;

@@ -1,6 +1,6 @@
 //! Metrics of one server, in the text format of Prometheus. Labels come from fixed sets: paths of the table
-//! of routes, methods, classes of statuses, codes of refusals and kinds of work. No label and no value names an
-//! account, a key, a user, an agent or a path, so the number of series is bounded.
+//! of routes, methods, classes of statuses, codes of refusals and kinds of work. No label and no value names
+//! an account, a key, a user, an agent or a path, so the number of series is bounded.
 //!
 //! Events are counted as they happen (`recorders`). What the home and the process count by themselves is read
 //! when somebody asks (`snapshot`).

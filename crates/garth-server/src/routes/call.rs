@@ -192,8 +192,8 @@ impl Call<'_> {
         self.key.allows(self.tree.read_scope())
     }
 
-    /// Returns a part of the answer to a write that contains stored data; `None`, which is `null` in JSON, for
-    /// a key that may not read.
+    /// Returns a part of the answer to a write that contains stored data; `None`, which is `null` in JSON,
+    /// for a key that may not read.
     pub(super) fn stored<T>(&self, part: T) -> Option<T> {
         self.may_read().then_some(part)
     }

@@ -52,7 +52,7 @@ pub(super) async fn files(call: &Call<'_>, creates: bool) -> Result<Arc<dyn File
     Opened { creates: creates && !call.once.is_repeat(), ..opened }.files().await
 }
 
-/// Opens the files that a request reaches, and creates nothing. For a call that goes on, and opens them anew
+/// Opens the files that a request reaches, and creates nothing. For a call that goes on, and opens them again
 /// for each of its reads.
 pub(super) async fn files_of(reach: &Reach) -> Result<Arc<dyn FileSystem>, Refusal> {
     let grounds = reach.open(Family::Files).await.map_err(outside)?;

@@ -24,8 +24,8 @@ use crate::fields::FieldGroup;
 use crate::wire;
 
 /// Builds routes from rows of the form `does "path" scopes length tree(function, fields);`. A `Write` creates
-/// missing directories of its caller, a `Change` does not. The fields are followed by `unless dry` if the call
-/// stores nothing with that field, or by `if create` if it stores nothing without it. A row ends with
+/// missing directories of its caller, a `Change` does not. The fields are followed by `unless dry` if the
+/// call stores nothing with that field, or by `if create` if it stores nothing without it. A row ends with
 /// `-> Type`, the type of the answer's JSON.
 macro_rules! routes {
     ($(

@@ -91,7 +91,7 @@ impl Events {
         }
     }
 
-    /// Receives so many bytes, or what comes before the stream waits, and returns the complete events of them
+    /// Receives `most` bytes, or what comes before the stream waits, and returns the complete events of them
     /// with an id: those that a client has handled when it is killed.
     pub(crate) fn killed_after(mut self, most: usize) -> Vec<Event> {
         let waits = |text: &[u8]| text.windows(9).any(|part| part == b": waiting");

@@ -42,7 +42,7 @@ pub(super) async fn page(
     let mut end = Instant::now() + Duration::from_millis(wait_ms);
     loop {
         let room = room(call).await?;
-        // Opened anew, because the reach of the request may have changed while it waited.
+        // Opened again, because the reach of the request may have changed while it waited.
         let fs = files_of(&call.reach).await?;
         let found = fs.changes(&asked).await?;
         check_since(asked.since.seq, found.head)?;

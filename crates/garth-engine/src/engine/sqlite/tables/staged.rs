@@ -81,9 +81,10 @@ pub(crate) struct UploadCount {
     pub(crate) bytes: u64,
 }
 
-/// Returns the SQL of the room that a finished upload takes: its size, or nothing if it has one chunk at most,
-/// as the number of uploads bounds these. Chunks that were stored before take room as others do: otherwise
-/// the room would reveal what else the account stores. The third parameter is the size of a full chunk.
+/// Returns the SQL of the room that a finished upload takes: its size, or nothing if it has one chunk at
+/// most, as the number of uploads bounds these. Chunks that were stored before take room as others do:
+/// otherwise the room would reveal what else the account stores. The third parameter is the size of a full
+/// chunk.
 macro_rules! room {
     () => {
         "iif(json_array_length(pieces) > 1,
