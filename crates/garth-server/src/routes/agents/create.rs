@@ -36,8 +36,8 @@ pub(in crate::routes) async fn create(
 }
 
 fields! {
-    /// Creates an agent with the id that the call names, or with a new one: its workspace, with texts to
-    /// start from, in one commit.
+    /// Creates an agent with the id that the call names, or with a new one: its workspace, in one
+    /// commit.
     pub(crate) struct CreateNamedFields<'a> {
         /// Id of the agent: 1 to 128 bytes without `/` and control characters, not `.` or `..`. Default: a
         /// new UUID.
