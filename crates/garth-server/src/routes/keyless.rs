@@ -1,6 +1,7 @@
-//! Calls of operators and their tools, which need no API key: readiness and metrics. Nothing in their answers
+//! Calls of operators and their tools, which need no API key: health, readiness and metrics. Nothing in their answers
 //! names an account or a place of the host.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -8,10 +9,11 @@ use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
-use super::respond::json;
+use super::respond::{IntoBody as _, json, raw};
 use super::served::Served;
 use crate::auth::bearer;
 use crate::body::drain;
@@ -22,12 +24,32 @@ use crate::request::Peer;
 /// Time limit for reading the free space of a disk for metrics.
 const DISK_TIME: Duration = Duration::from_secs(1);
 
+/// Answer of a server that runs or is ready.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HealthAnswer {
+    /// `true`.
+    ok: bool,
+}
+
+/// Answers `GET /healthz`.
+pub(super) fn health(served: &Served, request: Request) -> Response {
+    discard_body(served, request);
+    healthy()
+}
+
+fn healthy() -> Response {
+    match raw(&HealthAnswer { ok: true }) {
+        Ok(answer) => json(answer.into_body()),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
 /// Answers `GET /readyz`.
 pub(super) async fn ready(served: Served, request: Request) -> Response {
     discard_body(&served, request);
     let min_free = served.limits.min_free_disk as u64;
     match served.operations.readiness.state(&served.home, min_free).await.reason() {
-        None => json(Bytes::from_static(br#"{"ok":true}"#)),
+        None => healthy(),
         Some(reason) => {
             let mut response = Refusal::new(Code::Unavailable, reason).into_response();
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -81,6 +103,8 @@ fn unauthorized(message: &str) -> Refusal {
 }
 
 async fn scrape(served: Served) -> Result<Response, Refusal> {
+    let operations = Arc::clone(&served.operations);
+    let _turn = operations.scraping.lock().await;
     let disk_free = timeout(DISK_TIME, served.home.free_space()).await;
     let disk_free = disk_free.ok().and_then(Result::ok).flatten();
     #[allow(clippy::disallowed_methods)] // it waits for the kernel, and computes little

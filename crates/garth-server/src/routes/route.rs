@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::MethodFilter;
@@ -113,10 +114,8 @@ pub(super) enum Run {
     ReadControl(ControlHandler),
     /// Changes the control data.
     WriteControl(ControlHandler),
-    /// Reports that the server runs.
-    Health,
-    /// Answers without an API key.
-    Keyless(KeylessHandler),
+    /// Answers without an API key. It may refuse with these statuses, besides those of any request.
+    Keyless(KeylessHandler, &'static [StatusCode]),
 }
 
 /// Length of the answer of a call.
@@ -159,7 +158,7 @@ impl Route {
                 !matches!(length, Length::Passed | Length::Waiting)
             }
             Run::ReadControl(_) | Run::WriteControl(_) => true,
-            Run::Upload(_) | Run::Download(_) | Run::Health | Run::Keyless(_) => false,
+            Run::Upload(_) | Run::Download(_) | Run::Keyless(..) => false,
         }
     }
 

@@ -355,25 +355,31 @@ fn deleted_account_ends_its_streams() {
 
 #[test]
 fn stop_of_the_server_ends_all_that_wait() {
-    let mut server = Server::start();
+    // Calls that do not end with the server are cut off.
+    let limits = Limits::default().stop_grace(Duration::from_secs(10));
+    let mut server = Server::start_with(Options::default().limits(limits));
     let since = write(&server, "/a").0;
     let mut events = Events::open(&server, &server.key.clone(), "", None).unwrap();
     events.until_waiting();
-    let body = json!({"since": since, "wait_ms": 60_000}).to_string();
-    let mut connection = Connection::open(server.address);
-    let head = format!(
-        "POST /v1/tree/changes HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-         expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
-        server.key,
-        body.len()
-    );
-    connection.send(head.as_bytes());
-    // The server asks for the body when the request has begun.
-    assert_eq!(connection.reply().status, 100);
-    connection.send(body.as_bytes());
+    let body = json!({"since": since, "wait_ms": 30_000}).to_string();
+    let mut open = ["changes", "wait"].map(|call| {
+        let mut connection = Connection::open(server.address);
+        let head = format!(
+            "POST /v1/tree/{call} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+             expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+            server.key,
+            body.len()
+        );
+        connection.send(head.as_bytes());
+        // The server asks for the body when the request has begun.
+        assert_eq!(connection.reply().status, 100);
+        connection.send(body.as_bytes());
+        connection
+    });
     server.begin_stop();
     assert!(events.next().is_none());
-    assert_eq!(connection.reply().json()["commits"], json!([]));
+    let [changes, wait] = open.each_mut().map(|connection| connection.reply().json());
+    assert_eq!((&changes["commits"], &wait["seq"]), (&json!([]), &json!(since)));
     server.stopped();
 }
 
