@@ -11,7 +11,7 @@ use garth_server::{Limits, Options};
 use serde_json::{Value, json};
 
 use super::events::{Event, Events};
-use super::harness::{Connection, START, Server};
+use super::harness::{Connection, START, Server, request};
 
 /// Time after which a key is looked up again, and some more.
 const LATER: Duration = Duration::from_millis(200);
@@ -329,6 +329,31 @@ fn revoked_key_ends_its_stream() {
         write(&server, "/a");
         assert_eq!(failure(&mut events), "UNAUTHORIZED");
     }
+}
+
+#[test]
+fn page_that_waits_for_room_ends_with_its_key() {
+    let limits = Limits::default().answer_room(16 << 20).room_wait(Duration::from_secs(300));
+    let server = Server::start_with(Options::default().limits(limits));
+    // As JSON it takes all room of the account, and more than sockets buffer.
+    let large = "\n".repeat(4 << 20);
+    block_on(account(&server).commit(Batch::new([Op::write(path("/large"), large)]))).unwrap();
+    let control = server.home.control();
+    let (key, secret) = block_on(control.create_key("acme", "", &[Scope::FilesRead])).unwrap();
+    let mut events = Events::open(&server, secret.reveal(), "", None).unwrap();
+    events.until_waiting();
+    let mut slow = Connection::open(server.address);
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let body = json!({"path": "/large", "length": 4 << 20}).to_string();
+    slow.send(&request("POST", "/v1/tree/fetch", &headers, body.as_bytes()));
+    assert_eq!(slow.reply_to(true).status, 200);
+    let many: Vec<String> = (0..MANY).map(|number| format!("/many/{number}")).collect();
+    block_on(account(&server).commit(writes(many.iter().map(String::as_str)))).unwrap();
+    server.home.env().sleep(LATER);
+    block_on(control.revoke_key(Some("acme"), &key.id)).unwrap();
+    server.home.env().sleep(LATER);
+    drop(slow);
+    assert_eq!(failure(&mut events), "UNAUTHORIZED");
 }
 
 #[test]
