@@ -73,7 +73,7 @@ use self::query::query;
 use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
-use self::served::Served;
+use self::served::{Served, SharedState};
 use self::table::{MEDIA_PATH, alias, routes_by_path};
 use self::transfer::check_head;
 use self::tree::Tree;
@@ -118,17 +118,17 @@ fn router_of(served: Served) -> Router {
         }
         router = router.route(path, methods);
     }
-    add_pages(router).fallback(no_route).with_state(served)
+    add_pages(router).fallback(no_route).with_state(Arc::new(served))
 }
 
 /// Returns the router of the methods of one path.
-fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<Served> {
+fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<SharedState> {
     let mut router = MethodRouter::new();
     for route in routes.iter().copied() {
         let (filter, class) = (route.method.filter(), class_of(route));
         router = match route.run {
             Run::Keyless(handler, _) => {
-                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                router.on(filter, move |State(served): State<SharedState>, request: Request| async move {
                     routed(path, handler(served, request).await)
                 })
             }
@@ -138,14 +138,14 @@ fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<Served
             | Run::Upload(_)
             | Run::ReadControl(_)
             | Run::WriteControl(_) => {
-                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                router.on(filter, move |State(served): State<SharedState>, request: Request| async move {
                     routed(path, serve(served, (route, class), request).await)
                 })
             }
         };
     }
     let allow = routes.iter().map(|route| route.method.allow()).collect::<Vec<_>>().join(", ");
-    router.fallback(move |State(served): State<Served>, request: Request| async move {
+    router.fallback(move |State(served): State<SharedState>, request: Request| async move {
         routed(path, refuse(&served.limits, request, Refusal::wrong_method(allow)).into_response())
     })
 }
@@ -156,14 +156,14 @@ fn routed(path: &'static str, mut response: Response) -> Response {
     response
 }
 
-async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
+async fn no_route(State(served): State<SharedState>, request: Request) -> Refusal {
     let nearest = nearest_route(request.uri().path());
     refuse(&served.limits, request, Refusal::no_route(nearest.as_deref()))
 }
 
 /// Admits a request to a route, and answers it.
 async fn serve(
-    served: Served,
+    served: SharedState,
     (route, class): (&'static Route, Option<CallClass>),
     request: Request,
 ) -> Response {
@@ -198,7 +198,7 @@ async fn serve(
 
 /// Answers an admitted request. `looked` is a time before the key was admitted.
 async fn answer(
-    (served, admitted, looked): (&Served, &Admitted, Instant),
+    (served, admitted, looked): (&SharedState, &Admitted, Instant),
     route: &'static Route,
     head: &mut Parts,
     body: &mut Body,
@@ -231,7 +231,7 @@ async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
 /// Request whose key has the scopes of its route.
 #[derive(Clone, Copy)]
 struct Admission<'a> {
-    served: &'a Served,
+    served: &'a SharedState,
     admitted: &'a Admitted,
     route: &'static Route,
     arguments: &'a Arguments,
@@ -294,7 +294,7 @@ impl<'a> Admission<'a> {
         }
         let (route, looked) = (self.route, self.looked);
         // The work runs on another thread, so it owns its data.
-        let (served, admitted) = (self.served.clone(), self.admitted.clone());
+        let (served, admitted) = (Arc::clone(self.served), self.admitted.clone());
         let (arguments, head, bytes) = (self.arguments.clone(), self.head.clone(), body.len());
         let work = async move {
             let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
 use super::respond::{IntoBody as _, json, raw};
-use super::served::Served;
+use super::served::{Served, SharedState};
 use crate::auth::bearer;
 use crate::body::drain;
 use crate::errors::{Code, Refusal};
@@ -45,7 +45,7 @@ fn healthy() -> Response {
 }
 
 /// Answers `GET /readyz`.
-pub(super) async fn ready(served: Served, request: Request) -> Response {
+pub(super) async fn ready(served: SharedState, request: Request) -> Response {
     discard_body(&served, request);
     let min_free = served.limits.min_free_disk as u64;
     match served.operations.readiness.state(&served.home, min_free).await.reason() {
@@ -59,7 +59,7 @@ pub(super) async fn ready(served: Served, request: Request) -> Response {
 }
 
 /// Answers `GET /metrics`.
-pub(super) async fn metrics(served: Served, request: Request) -> Response {
+pub(super) async fn metrics(served: SharedState, request: Request) -> Response {
     let head = discard_body(&served, request);
     match allow(&served, &head).await {
         Ok(()) => scrape(served).await.unwrap_or_else(Refusal::into_response),
@@ -102,14 +102,14 @@ fn unauthorized(message: &str) -> Refusal {
     refusal
 }
 
-async fn scrape(served: Served) -> Result<Response, Refusal> {
+async fn scrape(served: SharedState) -> Result<Response, Refusal> {
     let operations = Arc::clone(&served.operations);
     let _turn = operations.scraping.lock().await;
     let disk_free = timeout(DISK_TIME, served.home.free_space()).await;
     let disk_free = disk_free.ok().and_then(Result::ok).flatten();
     #[allow(clippy::disallowed_methods)] // it waits for the kernel, and computes little
     let read = tokio::task::spawn_blocking(move || {
-        let Served { home, answers, bodies, transfers, recalls, model_calls, .. } = &served;
+        let Served { home, answers, bodies, transfers, recalls, model_calls, .. } = &*served;
         let rooms = [
             ("answers", answers),
             ("bodies", bodies),

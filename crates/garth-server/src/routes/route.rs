@@ -14,7 +14,7 @@ use super::call::{Answering, Call};
 use super::control::ControlHandler;
 use super::header::Header;
 use super::identity::fields_of;
-use super::served::Served;
+use super::served::SharedState;
 use super::tree::Tree;
 use crate::body;
 use crate::errors::Refusal;
@@ -97,7 +97,7 @@ impl Method {
 pub(super) type Responding<'a> = BoxFuture<'a, Result<Response, Refusal>>;
 
 /// Handler of a call that needs no API key.
-pub(super) type KeylessHandler = fn(Served, Request) -> BoxFuture<'static, Response>;
+pub(super) type KeylessHandler = fn(SharedState, Request) -> BoxFuture<'static, Response>;
 
 /// Handler of a call. Only a read can run again when there is no room for its answer: the handler of a write
 /// takes its call by value.
