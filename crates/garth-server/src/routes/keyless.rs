@@ -109,7 +109,7 @@ async fn scrape(served: SharedState) -> Result<Response, Refusal> {
     let disk_free = disk_free.ok().and_then(Result::ok).flatten();
     #[allow(clippy::disallowed_methods)] // it waits for the kernel, and computes little
     let read = tokio::task::spawn_blocking(move || {
-        let Served { home, answers, bodies, transfers, recalls, model_calls, .. } = &*served;
+        let Served { home, answers, bodies, transfers, recalls, model_calls, consumers, .. } = &*served;
         let rooms = [
             ("answers", answers),
             ("bodies", bodies),
@@ -117,10 +117,11 @@ async fn scrape(served: SharedState) -> Result<Response, Refusal> {
             ("recalls", recalls),
             ("model_calls", model_calls),
         ];
+        let rooms = rooms.map(|(name, rooms)| (name, rooms.counts()));
         let snapshot = Snapshot {
             home: home.stats(),
             process: ProcessStats::read(),
-            rooms: rooms.map(|(name, rooms)| (name, rooms.counts())).to_vec(),
+            rooms: rooms.into_iter().chain([("streams", consumers.counts())]).collect(),
             disk_free,
         };
         served.operations.metrics.text(snapshot)

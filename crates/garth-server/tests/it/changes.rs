@@ -422,6 +422,12 @@ fn consumers_are_limited_by_account_and_in_all() {
     refused.refused(503, "UNAVAILABLE");
     assert_eq!(refused.header("retry-after"), Some("1"));
     server.post("tree/changes", r#"{"wait_ms":10}"#).refused(503, "UNAVAILABLE");
+    let metrics = server.request("GET", "/metrics", "", b"").text();
+    for line in
+        ["garth_room_used_ratio{room=\"streams\"} 0.5", "garth_room_refused_total{room=\"streams\"} 2"]
+    {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
     assert_eq!(server.post("tree/changes", "{}").status, 200, "it does not wait");
     let mut other = Events::open(&server, &beta, "", None).unwrap();
     other.until_waiting();
