@@ -130,8 +130,9 @@ pub async fn serve(
     let context = Context { env, access_log, limits: Arc::clone(&limits), site, metrics: metrics.clone() };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let (access, metrics_of) = (options.metrics_access, metrics.clone());
-    let operations = Arc::new(Operations { metrics: metrics_of, access, ..Operations::default() });
+    let access = options.metrics_access;
+    let operations = Operations { metrics: metrics.clone(), access, ..Operations::default() };
+    let operations = Arc::new(operations);
     let model = options.model.map(|model| metrics.model(model));
     let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
     let (limited, told) = ((Arc::clone(&limits), calls), Stopping::new(stopping.clone()));

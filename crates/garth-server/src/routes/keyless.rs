@@ -1,5 +1,5 @@
-//! Calls of operators and their tools, which need no API key: health, readiness and metrics. Nothing in their answers
-//! names an account or a place of the host.
+//! Calls of operators and their tools, which need no API key: health, readiness and metrics. Nothing in their
+//! answers names an account or a place of the host.
 
 use std::sync::Arc;
 use std::time::Duration;

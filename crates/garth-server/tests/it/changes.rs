@@ -347,7 +347,8 @@ fn page_that_waits_for_room_ends_with_its_key() {
     let body = json!({"path": "/large", "length": 4 << 20}).to_string();
     slow.send(&request("POST", "/v1/tree/fetch", &headers, body.as_bytes()));
     assert_eq!(slow.reply_to(true).status, 200);
-    let many: Vec<String> = (0..MANY).map(|number| format!("/many/{number}")).collect();
+    // A long page: a short one needs no room.
+    let many: Vec<String> = (0..MANY).map(|number| format!("/many/{number:0100}")).collect();
     block_on(account(&server).commit(writes(many.iter().map(String::as_str)))).unwrap();
     server.home.env().sleep(LATER);
     block_on(control.revoke_key(Some("acme"), &key.id)).unwrap();
