@@ -1,5 +1,6 @@
 //! Limits on the calls of admitted requests: calls of a key in a minute, and calls of an account that run at
-//! once. They are checked before the body of a request is read and its account is opened.
+//! once. The calls of a minute are checked before the body of a request is read, turns are taken after it has
+//! arrived and before the account is opened.
 
 use garth_engine::model::Timestamp;
 

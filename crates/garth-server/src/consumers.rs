@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use garth_engine::model::Seq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
+use crate::answers::RoomCounts;
 use crate::errors::Refusal;
 use crate::limits::Limits;
 
@@ -22,6 +24,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Consumers of changes of one server.
 pub(crate) struct Consumers {
     all: Arc<Semaphore>,
+    /// Places of `all`, free or not.
+    places: usize,
+    /// Consumers that found no free place.
+    refused: AtomicU64,
     /// Limit on the consumers of one account.
     share: usize,
     /// Accounts that have consumers.
@@ -51,8 +57,9 @@ pub(crate) struct Place {
 impl Consumers {
     /// Returns the consumers of a server, of which there are none.
     pub(crate) fn new(limits: &Limits) -> Self {
-        let all = Arc::new(Semaphore::new(limits.streams));
-        Self { all, share: limits.streams_per_account, accounts: Mutex::default() }
+        let (places, share) = (limits.streams, limits.streams_per_account);
+        let (all, refused) = (Arc::new(Semaphore::new(places)), AtomicU64::new(0));
+        Self { all, places, refused, share, accounts: Mutex::default() }
     }
 
     /// Takes a place for a consumer of an account.
@@ -61,13 +68,23 @@ impl Consumers {
     /// `Unavailable` without a free place.
     pub(crate) fn place(&self, account: &str) -> Result<Place, Refusal> {
         let account = self.account(account);
-        let full =
-            |_| Refusal::no_room("too many clients wait for changes; end some of them, or try again later");
         // The share of the account comes first, so that an account which has used it up takes nothing of the
         // others' places.
-        let of_account = Arc::clone(&account.places).try_acquire_owned().map_err(full)?;
-        let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(full)?;
+        let of_account = Arc::clone(&account.places).try_acquire_owned().map_err(|_| self.refuse())?;
+        let of_all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| self.refuse())?;
         Ok(Place { account, _of_account: of_account, _of_all: of_all })
+    }
+
+    fn refuse(&self) -> Refusal {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Refusal::no_room("too many clients wait for changes; end some of them, or try again later")
+    }
+
+    /// Returns the use of the places, and the number of refusals, for metrics.
+    pub(crate) fn counts(&self) -> RoomCounts {
+        let used = self.places.saturating_sub(self.all.available_permits());
+        let refused = self.refused.load(Ordering::Relaxed);
+        RoomCounts { used: used as f64 / self.places.max(1) as f64, refused }
     }
 
     fn account(&self, id: &str) -> Arc<OfAccount> {

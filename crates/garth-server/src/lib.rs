@@ -6,8 +6,8 @@
 //! separate crate so that work on the engine does not rebuild a web server.
 //!
 //! A request is checked in this order: HTTP itself (400), `Host` and `Origin` (403), route (404), method
-//! (405), key (401), scope (403), media type (415) and limits on calls (429) from the head alone, size (413),
-//! then content (400 and the rest).
+//! (405), key (401), scope (403), calls in a minute (429) and media type (415) from the head alone, size
+//! (413), calls at once (429), then content (400 and the rest).
 
 mod answers;
 mod auth;

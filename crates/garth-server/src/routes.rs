@@ -70,10 +70,10 @@ use self::media_type::check_json;
 use self::nearest_route::nearest_route;
 use self::pages::add_pages;
 use self::query::query;
-use self::respond::{HealthAnswer, IntoBody as _, json, raw, refuse, with_key};
+use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run, SMALL_BODY};
-use self::served::Served;
+use self::served::{Served, SharedState};
 use self::table::{MEDIA_PATH, alias, routes_by_path};
 use self::transfer::check_head;
 use self::tree::Tree;
@@ -118,18 +118,17 @@ fn router_of(served: Served) -> Router {
         }
         router = router.route(path, methods);
     }
-    add_pages(router).fallback(no_route).with_state(served)
+    add_pages(router).fallback(no_route).with_state(Arc::new(served))
 }
 
 /// Returns the router of the methods of one path.
-fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<Served> {
+fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<SharedState> {
     let mut router = MethodRouter::new();
     for route in routes.iter().copied() {
         let (filter, class) = (route.method.filter(), class_of(route));
         router = match route.run {
-            Run::Health => router.on(filter, move || async move { routed(path, health()) }),
-            Run::Keyless(handler) => {
-                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+            Run::Keyless(handler, _) => {
+                router.on(filter, move |State(served): State<SharedState>, request: Request| async move {
                     routed(path, handler(served, request).await)
                 })
             }
@@ -139,24 +138,16 @@ fn methods(path: &'static str, routes: &[&'static Route]) -> MethodRouter<Served
             | Run::Upload(_)
             | Run::ReadControl(_)
             | Run::WriteControl(_) => {
-                router.on(filter, move |State(served): State<Served>, request: Request| async move {
+                router.on(filter, move |State(served): State<SharedState>, request: Request| async move {
                     routed(path, serve(served, (route, class), request).await)
                 })
             }
         };
     }
     let allow = routes.iter().map(|route| route.method.allow()).collect::<Vec<_>>().join(", ");
-    router.fallback(move |State(served): State<Served>, request: Request| async move {
+    router.fallback(move |State(served): State<SharedState>, request: Request| async move {
         routed(path, refuse(&served.limits, request, Refusal::wrong_method(allow)).into_response())
     })
-}
-
-/// Answers the health check.
-fn health() -> Response {
-    match raw(&HealthAnswer { ok: true }) {
-        Ok(answer) => json(answer.into_body()),
-        Err(refusal) => refusal.into_response(),
-    }
 }
 
 /// Names the route of a response, for the metrics.
@@ -165,14 +156,14 @@ fn routed(path: &'static str, mut response: Response) -> Response {
     response
 }
 
-async fn no_route(State(served): State<Served>, request: Request) -> Refusal {
+async fn no_route(State(served): State<SharedState>, request: Request) -> Refusal {
     let nearest = nearest_route(request.uri().path());
     refuse(&served.limits, request, Refusal::no_route(nearest.as_deref()))
 }
 
 /// Admits a request to a route, and answers it.
 async fn serve(
-    served: Served,
+    served: SharedState,
     (route, class): (&'static Route, Option<CallClass>),
     request: Request,
 ) -> Response {
@@ -189,7 +180,7 @@ async fn serve(
     };
     let allowance = served.calls.count(&admitted.key().id, class, served.home.env().now());
     let answered = match allowance.as_ref().map_or(Ok(()), Allowance::check) {
-        Ok(()) => answer_in_turn((&served, &admitted, looked), route, &mut head, &mut body).await,
+        Ok(()) => answer((&served, &admitted, looked), route, &mut head, &mut body).await,
         Err(refusal) => Err(refusal),
     };
     drain(&served.limits, &head.headers, body);
@@ -205,10 +196,9 @@ async fn serve(
     response
 }
 
-/// Answers an admitted request in its turn among the calls of its account. `looked` is a time before the key
-/// was admitted.
-async fn answer_in_turn(
-    (served, admitted, looked): (&Served, &Admitted, Instant),
+/// Answers an admitted request. `looked` is a time before the key was admitted.
+async fn answer(
+    (served, admitted, looked): (&SharedState, &Admitted, Instant),
     route: &'static Route,
     head: &mut Parts,
     body: &mut Body,
@@ -216,15 +206,6 @@ async fn answer_in_turn(
     let arguments = arguments(head).await?;
     let (arguments, head) = (&arguments, &*head);
     let request = Admission { served, admitted, route, arguments, head, looked };
-    // Held until the head of the answer is ready. A file that is sent has room of its own.
-    let turn = match takes_turn(route) {
-        true => served.calls.turn(admitted.key().share()).await?,
-        false => None,
-    };
-    if turn.is_some() {
-        // The turn may have come late.
-        request.standing().renew().await?;
-    }
     let answered = request.answer(body).await;
     answered.map_err(|refusal| request.logged(refusal, &Caller::default()))
 }
@@ -250,7 +231,7 @@ async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
 /// Request whose key has the scopes of its route.
 #[derive(Clone, Copy)]
 struct Admission<'a> {
-    served: &'a Served,
+    served: &'a SharedState,
     admitted: &'a Admitted,
     route: &'static Route,
     arguments: &'a Arguments,
@@ -267,6 +248,12 @@ impl<'a> Admission<'a> {
                 self.refuse_query()?;
                 check_json(&self.head.headers)?;
                 let body = read_body(&self.head.headers, body, self.body_limit()).await?;
+                // Held until the answer is ready. It is taken after the body has arrived: clients that send
+                // slowly would hold the turns of all other callers of the account.
+                let _turn = match takes_turn(self.route) {
+                    true => self.served.calls.turn(self.admitted.key().share()).await?,
+                    false => None,
+                };
                 self.answer_off_workers(body).await.map(json)
             }
             Run::Upload(handler) => {
@@ -289,7 +276,7 @@ impl<'a> Admission<'a> {
                 answer.extensions_mut().insert(StoredBytes);
                 Ok(answer)
             }
-            Run::Health | Run::Keyless(_) => Err(Refusal::internal().because("this call needs no key")),
+            Run::Keyless(..) => Err(Refusal::internal().because("this call needs no key")),
         }
     }
 
@@ -307,7 +294,7 @@ impl<'a> Admission<'a> {
         }
         let (route, looked) = (self.route, self.looked);
         // The work runs on another thread, so it owns its data.
-        let (served, admitted) = (self.served.clone(), self.admitted.clone());
+        let (served, admitted) = (Arc::clone(self.served), self.admitted.clone());
         let (arguments, head, bytes) = (self.arguments.clone(), self.head.clone(), body.len());
         let work = async move {
             let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
@@ -322,7 +309,7 @@ impl<'a> Admission<'a> {
     }
 
     async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
-        // The body may have arrived late, and the turn on the threads that compute may have come late.
+        // The body, the turn of the call or that on the threads that compute may have come late.
         self.standing().renew().await?;
         if let Run::ReadControl(handler) | Run::WriteControl(handler) = self.route.run {
             return log_within(self.span(&Caller::default()), self.answer_control(handler, body)).await;
@@ -343,8 +330,7 @@ impl<'a> Admission<'a> {
                 | Run::Download(_)
                 | Run::ReadControl(_)
                 | Run::WriteControl(_)
-                | Run::Health
-                | Run::Keyless(_) => Err(Refusal::internal().because("the call is not in JSON")),
+                | Run::Keyless(..) => Err(Refusal::internal().because("the call is not in JSON")),
             };
             answered.map_err(|refusal| self.named(refusal))
         };

@@ -20,7 +20,6 @@ use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, MetricsAccess};
 use crate::operations::Operations;
-use crate::readiness::Readiness;
 use crate::request::{Context, Peer};
 use crate::routes::router;
 use crate::site::{Hosts, Origins, Site};
@@ -128,12 +127,12 @@ pub async fn serve(
     let cors = options.origins.cors();
     let site = Arc::new(Site { hosts, origins: options.origins });
     let metrics = options.metrics;
-    let context =
-        Context { env, access_log, limits: Arc::clone(&limits), site, metrics: metrics.clone() };
+    let context = Context { env, access_log, limits: Arc::clone(&limits), site, metrics: metrics.clone() };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let (access, readiness) = (options.metrics_access, Readiness::default());
-    let operations = Arc::new(Operations { metrics: metrics.clone(), access, readiness });
+    let access = options.metrics_access;
+    let operations = Operations { metrics: metrics.clone(), access, ..Operations::default() };
+    let operations = Arc::new(operations);
     let model = options.model.map(|model| metrics.model(model));
     let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
     let (limited, told) = ((Arc::clone(&limits), calls), Stopping::new(stopping.clone()));

@@ -532,9 +532,7 @@ pub(crate) struct ItemsPage<T> {
 
 impl<T> ItemsPage<T> {
     fn of<'a, I>((page, fields): (&'a Paged<I>, &Fields<'_>), item: impl Fn(&'a I) -> T) -> Self {
-        let next = next_cursor(page, fields);
-        let items = page.items.iter().map(item).collect();
-        Self { items, has_more: next.as_ref().map(|_| true), next_cursor: next }
+        Self::new(page.items.iter().map(item).collect(), page.next.as_deref(), fields)
     }
 
     /// Returns a page of the answer to a request. `next` is the position of the next page; the last page has

@@ -18,7 +18,8 @@ use crate::terminal;
 ///
 /// Prints one line for each change: sequence, time, author, kind and path. A directory that is moved, copied
 /// or removed is one change. It runs until Ctrl-C or until its output is closed, and then prints a cursor on
-/// stderr: with --since, a later run goes on after it and misses and repeats nothing.
+/// stderr: with --since, a later run goes on after it and misses nothing. After Ctrl-C it repeats nothing
+/// either; a reader that closes the output may get its last lines again.
 ///
 /// With --json, prints one object per change (seq, time, author, message, kind, path, cursor), and at the end
 /// an object with the cursor on stderr. After a crash of the reader, go on with the cursor of the last line

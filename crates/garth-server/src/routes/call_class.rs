@@ -35,7 +35,7 @@ const SEARCHES: [&str; 22] = [
 pub(super) fn class_of(route: &Route) -> Option<CallClass> {
     let searches = route.scopes.contains(&Scope::SearchRead) || SEARCHES.contains(&route.path);
     match route.run {
-        Run::Health | Run::Keyless(_) => None,
+        Run::Keyless(..) => None,
         _ if searches => Some(CallClass::Search),
         _ if route.writes() => Some(CallClass::Write),
         _ => Some(CallClass::Read),
@@ -46,9 +46,11 @@ pub(super) fn class_of(route: &Route) -> Option<CallClass> {
 const CHANGES: &str = "/v1/tree/changes";
 
 /// Returns true if the call takes a turn among the calls of its account. Calls that mostly wait take none:
-/// for a commit or a change, or for the language model, where they have turns of their own.
+/// for a commit or a change, for the bytes of a file, which have room of their own, or for the language
+/// model, where they have turns of their own.
 pub(super) fn takes_turn(route: &Route) -> bool {
-    !matches!(route.run, Run::Read(Length::Waiting, _)) && route.path != CHANGES && !route.asks_model()
+    let waits = matches!(route.run, Run::Read(Length::Waiting, _) | Run::Upload(_) | Run::Download(_));
+    !waits && route.path != CHANGES && !route.asks_model()
 }
 
 #[cfg(test)]
@@ -78,8 +80,10 @@ mod tests {
 
     #[test]
     fn calls_that_mostly_wait_take_no_turn() {
-        let waiting: Vec<&str> =
-            routes().filter(|route| !takes_turn(route)).map(|route| route.path).collect();
+        let is_transfer = |route: &&Route| matches!(route.run, Run::Upload(_) | Run::Download(_));
+        assert!(!routes().filter(is_transfer).any(takes_turn));
+        let others = routes().filter(|route| !is_transfer(route) && !takes_turn(route));
+        let waiting: Vec<&str> = others.map(|route| route.path).collect();
         let due = ["/v1/context/compact", "/v1/agents/{agent}/reset", "/v1/tree/wait", CHANGES];
         assert_eq!(waiting, due);
     }

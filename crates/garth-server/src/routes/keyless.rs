@@ -1,6 +1,7 @@
-//! Calls of operators and their tools, which need no API key: readiness and metrics. Nothing in their answers
-//! names an account or a place of the host.
+//! Calls of operators and their tools, which need no API key: health, readiness and metrics. Nothing in their
+//! answers names an account or a place of the host.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -8,11 +9,12 @@ use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
-use super::respond::json;
-use super::served::Served;
+use super::respond::{IntoBody as _, json, raw};
+use super::served::{Served, SharedState};
 use crate::auth::bearer;
 use crate::body::drain;
 use crate::errors::{Code, Refusal};
@@ -22,12 +24,32 @@ use crate::request::Peer;
 /// Time limit for reading the free space of a disk for metrics.
 const DISK_TIME: Duration = Duration::from_secs(1);
 
+/// Answer of a server that runs or is ready.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HealthAnswer {
+    /// `true`.
+    ok: bool,
+}
+
+/// Answers `GET /healthz`.
+pub(super) fn health(served: &Served, request: Request) -> Response {
+    discard_body(served, request);
+    healthy()
+}
+
+fn healthy() -> Response {
+    match raw(&HealthAnswer { ok: true }) {
+        Ok(answer) => json(answer.into_body()),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
 /// Answers `GET /readyz`.
-pub(super) async fn ready(served: Served, request: Request) -> Response {
+pub(super) async fn ready(served: SharedState, request: Request) -> Response {
     discard_body(&served, request);
     let min_free = served.limits.min_free_disk as u64;
     match served.operations.readiness.state(&served.home, min_free).await.reason() {
-        None => json(Bytes::from_static(br#"{"ok":true}"#)),
+        None => healthy(),
         Some(reason) => {
             let mut response = Refusal::new(Code::Unavailable, reason).into_response();
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -37,7 +59,7 @@ pub(super) async fn ready(served: Served, request: Request) -> Response {
 }
 
 /// Answers `GET /metrics`.
-pub(super) async fn metrics(served: Served, request: Request) -> Response {
+pub(super) async fn metrics(served: SharedState, request: Request) -> Response {
     let head = discard_body(&served, request);
     match allow(&served, &head).await {
         Ok(()) => scrape(served).await.unwrap_or_else(Refusal::into_response),
@@ -80,12 +102,14 @@ fn unauthorized(message: &str) -> Refusal {
     refusal
 }
 
-async fn scrape(served: Served) -> Result<Response, Refusal> {
+async fn scrape(served: SharedState) -> Result<Response, Refusal> {
+    let operations = Arc::clone(&served.operations);
+    let _turn = operations.scraping.lock().await;
     let disk_free = timeout(DISK_TIME, served.home.free_space()).await;
     let disk_free = disk_free.ok().and_then(Result::ok).flatten();
     #[allow(clippy::disallowed_methods)] // it waits for the kernel, and computes little
     let read = tokio::task::spawn_blocking(move || {
-        let Served { home, answers, bodies, transfers, recalls, model_calls, .. } = &served;
+        let Served { home, answers, bodies, transfers, recalls, model_calls, consumers, .. } = &*served;
         let rooms = [
             ("answers", answers),
             ("bodies", bodies),
@@ -93,10 +117,11 @@ async fn scrape(served: Served) -> Result<Response, Refusal> {
             ("recalls", recalls),
             ("model_calls", model_calls),
         ];
+        let rooms = rooms.map(|(name, rooms)| (name, rooms.counts()));
         let snapshot = Snapshot {
             home: home.stats(),
             process: ProcessStats::read(),
-            rooms: rooms.map(|(name, rooms)| (name, rooms.counts())).to_vec(),
+            rooms: rooms.into_iter().chain([("streams", consumers.counts())]).collect(),
             disk_free,
         };
         served.operations.metrics.text(snapshot)

@@ -70,7 +70,8 @@ A body in JSON is one object. A field that a call does not have, one that occurs
 beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out, unless the field \
 accepts any JSON. A write can be repeated with the same `Idempotency-Key`: it is applied once, and each repeat gets \
 the first answer. Lists return pages: while an answer has `next_cursor`, send it as `cursor` for the next page. Failed \
-calls return a status, and a code in the envelope of `Error`.";
+calls return a status, and a code in the envelope of `Error`. Where the server limits the calls of a key, each answer \
+has the headers `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.";
 
 fn operation(route: &Route, answers: &mut Answers, requests: &mut Requests) -> Value {
     let id = operation_id(route);

@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use super::openapi;
 use super::respond::refuse;
-use super::served::Served;
+use super::served::SharedState;
 use crate::compute::compute;
 use crate::errors::Refusal;
 
@@ -35,7 +35,7 @@ static REFERENCE: OnceLock<Page> = OnceLock::new();
 static FILES: OnceLock<[(&str, Page); 3]> = OnceLock::new();
 
 /// Adds the pages to the routes.
-pub(super) fn add_pages(router: Router<Served>) -> Router<Served> {
+pub(super) fn add_pages(router: Router<SharedState>) -> Router<SharedState> {
     router
         .route("/openapi.json", of_page(get(description)))
         .route("/docs", of_page(get(reference)))
@@ -43,13 +43,13 @@ pub(super) fn add_pages(router: Router<Served>) -> Router<Served> {
 }
 
 /// Adds the refusal of other methods.
-fn of_page(page: MethodRouter<Served>) -> MethodRouter<Served> {
-    page.fallback(|State(served): State<Served>, request: Request| async move {
+fn of_page(page: MethodRouter<SharedState>) -> MethodRouter<SharedState> {
+    page.fallback(|State(served): State<SharedState>, request: Request| async move {
         refuse(&served.limits, request, Refusal::wrong_method(ALLOW.to_owned()))
     })
 }
 
-async fn description(State(served): State<Served>, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn description(State(served): State<SharedState>, headers: HeaderMap) -> Result<Response, Refusal> {
     let page = match DESCRIPTION.get() {
         Some(page) => page,
         None => {

@@ -149,7 +149,7 @@ pub(super) fn body_of(route: &Route) -> BodyReference {
         (_, Run::Read(..) | Run::Write(..) | Run::ReadControl(_) | Run::WriteControl(_)) => {
             BodyReference::Json
         }
-        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Health | Run::Keyless(_)) => BodyReference::None,
+        (Method::Delete, Run::Upload(_)) | (_, Run::Download(_) | Run::Keyless(..)) => BodyReference::None,
         (_, Run::Upload(_)) => BodyReference::Bytes,
     }
 }

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use garth_engine::compute::working;
 use garth_engine::home::Admitted;
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -43,13 +42,6 @@ impl IntoBody for Box<RawValue> {
     fn into_body(self) -> Bytes {
         Bytes::from(Box::<str>::from(self).into_string())
     }
-}
-
-/// Answer of the health check.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct HealthAnswer {
-    /// `true`.
-    pub(super) ok: bool,
 }
 
 /// Answer of a handler in the JSON of the type `T`, which describes it. The names of each object are sorted.

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::MethodFilter;
@@ -13,7 +14,7 @@ use super::call::{Answering, Call};
 use super::control::ControlHandler;
 use super::header::Header;
 use super::identity::fields_of;
-use super::served::Served;
+use super::served::SharedState;
 use super::tree::Tree;
 use crate::body;
 use crate::errors::Refusal;
@@ -96,7 +97,7 @@ impl Method {
 pub(super) type Responding<'a> = BoxFuture<'a, Result<Response, Refusal>>;
 
 /// Handler of a call that needs no API key.
-pub(super) type KeylessHandler = fn(Served, Request) -> BoxFuture<'static, Response>;
+pub(super) type KeylessHandler = fn(SharedState, Request) -> BoxFuture<'static, Response>;
 
 /// Handler of a call. Only a read can run again when there is no room for its answer: the handler of a write
 /// takes its call by value.
@@ -113,10 +114,8 @@ pub(super) enum Run {
     ReadControl(ControlHandler),
     /// Changes the control data.
     WriteControl(ControlHandler),
-    /// Reports that the server runs.
-    Health,
-    /// Answers without an API key.
-    Keyless(KeylessHandler),
+    /// Answers without an API key. It may refuse with these statuses, besides those of any request.
+    Keyless(KeylessHandler, &'static [StatusCode]),
 }
 
 /// Length of the answer of a call.
@@ -159,7 +158,7 @@ impl Route {
                 !matches!(length, Length::Passed | Length::Waiting)
             }
             Run::ReadControl(_) | Run::WriteControl(_) => true,
-            Run::Upload(_) | Run::Download(_) | Run::Health | Run::Keyless(_) => false,
+            Run::Upload(_) | Run::Download(_) | Run::Keyless(..) => false,
         }
     }
 

@@ -23,6 +23,9 @@ use crate::operations::Operations;
 use crate::seal::SealingKey;
 use crate::stopping::Stopping;
 
+/// State as the routes get it. Each request takes a reference to all of it instead of one to each part.
+pub(super) type SharedState = Arc<Served>;
+
 #[derive(Clone)]
 pub(super) struct Served {
     pub(super) home: Arc<dyn Home>,

@@ -53,7 +53,8 @@ static PASSED: Route = failing("/v1/passed", Length::Passed);
 static COMPUTED: Route = failing("/v1/computed", Length::Short);
 
 async fn post(served: &Served, key: &str, route: &'static Route, body: &Value) {
-    let app: Router = Router::new().route(route.path, methods(route.path, &[route])).with_state(served.clone());
+    let state = Arc::new(served.clone());
+    let app: Router = Router::new().route(route.path, methods(route.path, &[route])).with_state(state);
     let request = hyper::Request::post(route.path)
         .header("authorization", format!("Bearer {key}"))
         .body(Body::from(body.to_string()));

@@ -2,6 +2,7 @@
 //! are looked up, admitted, parsed and answered by this table alone, and the reference and the description in
 //! OpenAPI are generated from it.
 
+use axum::http::StatusCode;
 use garth_agent::files::DuTotal;
 use garth_agent::session::{Difference as PackDifference, Listed as Session};
 use garth_agent::workspace::{Archive as SessionArchive, Listing as SkillListing};
@@ -11,9 +12,10 @@ use garth_engine::model::{FindItem, Head, Item, Snapshot, Version, WalkItem};
 
 use super::admin::{self, accounts, keys, overlays, quotas, rules, snapshots};
 use super::agents::{self, archives, daily, prompt, skills};
+use super::keyless::HealthAnswer;
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
-use super::respond::{HealthAnswer, IntoBody as _, json};
+use super::respond::{IntoBody as _, json};
 use super::retry::RETRY_HEADER;
 use super::route::{AnswerSchema, Length, Method, Route, Run, schema_of};
 use super::sessions::{self, context, transcripts};
@@ -453,7 +455,7 @@ static OTHERS: &[Route] = &[
         own_fields: &[],
         headers: &[],
         answer: Some(schema_of::<HealthAnswer>),
-        run: Run::Health,
+        run: Run::Keyless(|served, request| Box::pin(async move { keyless::health(&served, request) }), &[]),
     },
     Route {
         method: Method::Get,
@@ -464,7 +466,10 @@ static OTHERS: &[Route] = &[
         own_fields: &[],
         headers: &[],
         answer: Some(schema_of::<HealthAnswer>),
-        run: Run::Keyless(|served, request| Box::pin(keyless::ready(served, request))),
+        run: Run::Keyless(
+            |served, request| Box::pin(keyless::ready(served, request)),
+            &[StatusCode::SERVICE_UNAVAILABLE],
+        ),
     },
     Route {
         method: Method::Get,
@@ -475,7 +480,10 @@ static OTHERS: &[Route] = &[
         own_fields: &[],
         headers: &[],
         answer: None,
-        run: Run::Keyless(|served, request| Box::pin(keyless::metrics(served, request))),
+        run: Run::Keyless(
+            |served, request| Box::pin(keyless::metrics(served, request)),
+            &[StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND],
+        ),
     },
 ];
 

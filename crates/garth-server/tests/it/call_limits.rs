@@ -1,11 +1,16 @@
 //! Limits on calls: of a key in a minute, and of an account at once. The clock of the server stands still
 //! unless a test moves it.
 
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::datadir::Scope;
+use garth_server::embedder::{HttpEmbedder, ServedEmbedder};
 use garth_server::{Limits, Options};
+use garth_testkit::embedding_service::{EmbeddingService, reply};
+use serde_json::json;
 
 use super::harness::{Connection, Reply, Server, request};
 
@@ -149,25 +154,53 @@ fn head(key: &str, length: usize) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Begins a put, and returns when it has its turn.
-fn begin(server: &Server, key: &str) -> Connection {
-    let mut connection = Connection::open(server.address);
-    connection.send(&head(key, PUT.len()));
-    assert_eq!(connection.reply_to(true).status, 100);
-    connection
+/// Server whose recalls end when `gate` can be read.
+struct Gated {
+    server: Server,
+    gate: Arc<RwLock<()>>,
+    /// Word of each recall that has begun.
+    begun: Receiver<()>,
 }
 
-fn finish(mut connection: Connection) -> u16 {
-    connection.send(PUT.as_bytes());
-    connection.reply().status
+impl Gated {
+    fn start(limits: Limits) -> Self {
+        let (gate, (sender, begun)) = (Arc::new(RwLock::new(())), channel());
+        let own = Arc::clone(&gate);
+        let service = EmbeddingService::start(move |texts| {
+            sender.send(()).ok();
+            drop(own.read().unwrap());
+            reply(texts.iter().map(|_| vec![1.0, 0.0]), 1)
+        });
+        let limits = limits.embedder_timeout(Duration::from_secs(300));
+        let embedder = Arc::new(HttpEmbedder::new(service.url(), "m", None).unwrap().limits(&limits));
+        let embedder = ServedEmbedder { embedder, daily_tokens: None };
+        let options = Options::default().limits(limits).limit_calls(Some(true));
+        let server = Server::start_with(options.embedder(Some(embedder)));
+        for name in ["alpha", "beta", "gamma"] {
+            let uri = format!("ctx://acme/users/ann/memories/events/{name}");
+            let body = json!({"uri": uri, "content": format!("The ferry note about {name}.")});
+            server.ok("memories/put", body.to_string());
+        }
+        Self { server, gate, begun }
+    }
+
+    /// Begins a recall, and returns when it has its turn.
+    fn begin(&self, key: &str, question: &str) -> Connection {
+        let mut connection = Connection::open(self.server.address);
+        let headers = format!("authorization: Bearer {key}\r\n");
+        let body = json!({"question": question}).to_string();
+        connection.send(&request("POST", "/v1/recall", &headers, body.as_bytes()));
+        self.begun.recv_timeout(Duration::from_secs(60)).unwrap();
+        connection
+    }
 }
 
 #[test]
 fn account_is_refused_when_its_calls_do_not_end() {
-    let limits = Limits::default().account_calls(2).room_wait(Duration::ZERO);
-    let server = Server::start_limited(limits);
-    let (second, other) = (server.key("acme", &[Scope::Admin]), other_account(&server));
-    let begun = [begin(&server, &server.key), begin(&server, &second)];
+    let gated = Gated::start(Limits::default().account_calls(2).room_wait(Duration::ZERO));
+    let (server, closed) = (&gated.server, gated.gate.write().unwrap());
+    let (second, other) = (server.key("acme", &[Scope::Admin]), other_account(server));
+    let begun = [gated.begin(&server.key, "which ferry note"), gated.begin(&second, "which note of it")];
     for key in [&server.key, &second] {
         let reply = server.post_as(key, "get", GET);
         assert!(reply.refused(429, "RATE_LIMITED").contains("account"), "{reply:?}");
@@ -176,16 +209,36 @@ fn account_is_refused_when_its_calls_do_not_end() {
     // A call that waits for a commit takes no turn.
     assert_eq!(server.post("tree/wait", r#"{"since":0,"wait_ms":0}"#).status, 200);
     assert_eq!(server.post_as(&other, "get", GET).status, 200);
-    assert_eq!(begun.map(finish), [200, 200]);
+    drop(closed);
+    assert_eq!(begun.map(|mut connection| connection.reply().status), [200, 200]);
     assert_eq!(server.post("get", GET).status, 200);
 }
 
 #[test]
+fn bodies_that_arrive_slowly_take_no_turn() {
+    let server = Server::start_limited(Limits::default().account_calls(1).room_wait(Duration::ZERO));
+    let (mut put, mut file) = (Connection::open(server.address), Connection::open(server.address));
+    put.send(&head(&server.key, PUT.len()));
+    let head = format!(
+        "PUT /v1/fs/f HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         expect: 100-continue\r\ncontent-length: 1\r\n\r\n",
+        server.key
+    );
+    file.send(head.as_bytes());
+    // The server reads both.
+    assert_eq!((put.reply_to(true).status, file.reply_to(true).status), (100, 100));
+    assert_eq!(server.post("get", GET).status, 200);
+    put.send(PUT.as_bytes());
+    file.send(b"x");
+    assert_eq!((put.reply().status, file.reply().status), (200, 201));
+}
+
+#[test]
 fn busy_account_delays_no_other_account() {
-    let server =
-        Server::start_limited(Limits::default().account_calls(2).room_wait(Duration::from_secs(300)));
-    let other = other_account(&server);
-    let begun = [begin(&server, &server.key), begin(&server, &server.key)];
+    let gated = Gated::start(Limits::default().account_calls(2).room_wait(Duration::from_secs(300)));
+    let (server, closed) = (&gated.server, gated.gate.write().unwrap());
+    let other = other_account(server);
+    let begun = ["which ferry note", "which note of it"].map(|question| gated.begin(&server.key, question));
     let headers = format!("authorization: Bearer {}\r\n", server.key);
     let bytes = request("POST", "/v1/get", &headers, GET.as_bytes());
     let mut waiting: Vec<Connection> = (0..254).map(|_| Connection::open(server.address)).collect();
@@ -195,7 +248,8 @@ fn busy_account_delays_no_other_account() {
     for _ in 0..20 {
         assert_eq!(server.post_as(&other, "put", PUT).status, 200);
     }
-    assert_eq!(begun.map(finish), [200, 200]);
+    drop(closed);
+    assert_eq!(begun.map(|mut connection| connection.reply().status), [200, 200]);
     for mut connection in waiting {
         assert_eq!(connection.reply().status, 200);
     }

@@ -11,7 +11,7 @@ use garth_server::{Limits, Options};
 use serde_json::{Value, json};
 
 use super::events::{Event, Events};
-use super::harness::{Connection, START, Server};
+use super::harness::{Connection, START, Server, request};
 
 /// Time after which a key is looked up again, and some more.
 const LATER: Duration = Duration::from_millis(200);
@@ -332,6 +332,32 @@ fn revoked_key_ends_its_stream() {
 }
 
 #[test]
+fn page_that_waits_for_room_ends_with_its_key() {
+    let limits = Limits::default().answer_room(16 << 20).room_wait(Duration::from_secs(300));
+    let server = Server::start_with(Options::default().limits(limits));
+    // As JSON it takes all room of the account, and more than sockets buffer.
+    let large = "\n".repeat(4 << 20);
+    block_on(account(&server).commit(Batch::new([Op::write(path("/large"), large)]))).unwrap();
+    let control = server.home.control();
+    let (key, secret) = block_on(control.create_key("acme", "", &[Scope::FilesRead])).unwrap();
+    let mut events = Events::open(&server, secret.reveal(), "", None).unwrap();
+    events.until_waiting();
+    let mut slow = Connection::open(server.address);
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let body = json!({"path": "/large", "length": 4 << 20}).to_string();
+    slow.send(&request("POST", "/v1/tree/fetch", &headers, body.as_bytes()));
+    assert_eq!(slow.reply_to(true).status, 200);
+    // A long page: a short one needs no room.
+    let many: Vec<String> = (0..MANY).map(|number| format!("/many/{number:0100}")).collect();
+    block_on(account(&server).commit(writes(many.iter().map(String::as_str)))).unwrap();
+    server.home.env().sleep(LATER);
+    block_on(control.revoke_key(Some("acme"), &key.id)).unwrap();
+    server.home.env().sleep(LATER);
+    drop(slow);
+    assert_eq!(failure(&mut events), "UNAUTHORIZED");
+}
+
+#[test]
 fn expired_key_ends_its_stream() {
     let server = Server::start_with(restless());
     let mut new = NewKey::new(Some("acme"), &[Scope::FilesRead]);
@@ -355,25 +381,31 @@ fn deleted_account_ends_its_streams() {
 
 #[test]
 fn stop_of_the_server_ends_all_that_wait() {
-    let mut server = Server::start();
+    // Calls that do not end with the server are cut off.
+    let limits = Limits::default().stop_grace(Duration::from_secs(10));
+    let mut server = Server::start_with(Options::default().limits(limits));
     let since = write(&server, "/a").0;
     let mut events = Events::open(&server, &server.key.clone(), "", None).unwrap();
     events.until_waiting();
-    let body = json!({"since": since, "wait_ms": 60_000}).to_string();
-    let mut connection = Connection::open(server.address);
-    let head = format!(
-        "POST /v1/tree/changes HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-         expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
-        server.key,
-        body.len()
-    );
-    connection.send(head.as_bytes());
-    // The server asks for the body when the request has begun.
-    assert_eq!(connection.reply().status, 100);
-    connection.send(body.as_bytes());
+    let body = json!({"since": since, "wait_ms": 30_000}).to_string();
+    let mut open = ["changes", "wait"].map(|call| {
+        let mut connection = Connection::open(server.address);
+        let head = format!(
+            "POST /v1/tree/{call} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+             expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+            server.key,
+            body.len()
+        );
+        connection.send(head.as_bytes());
+        // The server asks for the body when the request has begun.
+        assert_eq!(connection.reply().status, 100);
+        connection.send(body.as_bytes());
+        connection
+    });
     server.begin_stop();
     assert!(events.next().is_none());
-    assert_eq!(connection.reply().json()["commits"], json!([]));
+    let [changes, wait] = open.each_mut().map(|connection| connection.reply().json());
+    assert_eq!((&changes["commits"], &wait["seq"]), (&json!([]), &json!(since)));
     server.stopped();
 }
 
@@ -391,6 +423,12 @@ fn consumers_are_limited_by_account_and_in_all() {
     refused.refused(503, "UNAVAILABLE");
     assert_eq!(refused.header("retry-after"), Some("1"));
     server.post("tree/changes", r#"{"wait_ms":10}"#).refused(503, "UNAVAILABLE");
+    let metrics = server.request("GET", "/metrics", "", b"").text();
+    for line in
+        ["garth_room_used_ratio{room=\"streams\"} 0.5", "garth_room_refused_total{room=\"streams\"} 2"]
+    {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
     assert_eq!(server.post("tree/changes", "{}").status, 200, "it does not wait");
     let mut other = Events::open(&server, &beta, "", None).unwrap();
     other.until_waiting();

@@ -15,6 +15,9 @@ static COMPILED: Mutex<BTreeMap<String, Arc<Schema>>> = Mutex::new(BTreeMap::new
 /// Place of the schemas in the description.
 const PLACE: &str = "#/components/schemas/";
 
+/// Headers that only some refusals have.
+const OF_REFUSALS: [&str; 4] = ["allow", "content-range", "retry-after", "www-authenticate"];
+
 /// Panics if the answer to a request is not as the description says. Answers that are not JSON, and those to
 /// bytes that are no request, pass.
 pub(crate) fn check(request: &[u8], reply: &Reply) {
@@ -34,6 +37,11 @@ pub(crate) fn check(request: &[u8], reply: &Reply) {
         let code = &reply.json()["error"]["code"];
         let codes = of_all["x-codes"].as_array().unwrap_or_else(|| panic!("{name} is not described"));
         assert!(codes.contains(code), "{name}: {code} is not described");
+        let headers = of_all["headers"].as_object().unwrap();
+        for (header, _) in reply.headers.iter().filter(|(header, _)| OF_REFUSALS.contains(&&**header)) {
+            let is_known = headers.keys().any(|known| known.eq_ignore_ascii_case(header));
+            assert!(is_known, "{name}: {header} is not described");
+        }
         return;
     }
     // The path of a page, which is no call.

@@ -36,7 +36,7 @@ pub(super) fn tag(route: &Route) -> &'static str {
 pub(super) fn operation_id(route: &Route) -> String {
     let mut words = words(route);
     let method = match (route.method, &route.run) {
-        (_, Run::Health | Run::Keyless(_)) | (Method::Post, Run::Read(..) | Run::Write(..)) => None,
+        (_, Run::Keyless(..)) | (Method::Post, Run::Read(..) | Run::Write(..)) => None,
         (Method::Post, Run::ReadControl(_) | Run::WriteControl(_)) => None,
         // An upload to a path that has no method `PUT`.
         (Method::Post | Method::Put, _) => Some("put"),

@@ -15,6 +15,14 @@ use crate::routes::tree_calls::stream::LAST_EVENT_ID;
 const OF_NO_CALL: [StatusCode; 3] =
     [StatusCode::METHOD_NOT_ALLOWED, StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
 
+/// Statuses of refusals of any request, also without a key.
+const OF_ANY_REQUEST: [StatusCode; 4] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::FORBIDDEN,
+    StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::NOT_IMPLEMENTED,
+];
+
 /// Returns the responses of a call, by status.
 pub(super) fn responses_of(route: &Route, answers: &mut Answers) -> Value {
     let mut responses = successes(route, answers);
@@ -51,7 +59,7 @@ fn successes(route: &Route, answers: &mut Answers) -> Map<String, Value> {
     }
     let content = match route.run {
         // Of the calls without key, only the metrics are no JSON.
-        Run::Keyless(_) if route.answer.is_none() => json!({"text/plain": {"schema": {"type": "string"}}}),
+        Run::Keyless(..) if route.answer.is_none() => json!({"text/plain": {"schema": {"type": "string"}}}),
         _ => json!({"application/json": {"schema": answers.schema(route)}}),
     };
     responses.insert("200".to_owned(), json!({"description": "Success.", "content": content}));
@@ -64,15 +72,8 @@ fn successes(route: &Route, answers: &mut Answers) -> Map<String, Value> {
 
 /// Returns the statuses of the refusals of a call.
 fn refusals(route: &Route) -> Vec<StatusCode> {
-    if route.scopes.is_empty() {
-        let of_all = [StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN, StatusCode::INTERNAL_SERVER_ERROR];
-        let further: &[StatusCode] = match (&route.run, route.answer) {
-            // The metrics may need a token, and may be disabled.
-            (Run::Keyless(_), None) => &[StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND],
-            (Run::Keyless(_), Some(_)) => &[StatusCode::SERVICE_UNAVAILABLE],
-            _ => &[],
-        };
-        return of_all.iter().chain(further).copied().collect();
+    if let Run::Keyless(_, further) = route.run {
+        return [&OF_ANY_REQUEST[..], further].concat();
     }
     let has = |name: &str| route.headers.iter().any(|header| header.name == name);
     let further = [
@@ -107,16 +108,38 @@ pub(super) fn error_responses() -> Map<String, Value> {
     let response = |(status, codes): (StatusCode, Vec<&'static str>)| {
         let listed: Vec<String> = codes.iter().map(|code| format!("`{code}`")).collect();
         let reason = status.canonical_reason().unwrap_or("Failure");
-        let id = json!({"description": "Id of the request, also in the log.", "schema": {"type": "string"}});
+        let id = [("X-Request-Id", "Id of the request, also in the log.")];
+        let headers = id.iter().chain(headers_of(status)).map(|(name, meaning)| {
+            ((*name).to_owned(), json!({"description": meaning, "schema": {"type": "string"}}))
+        });
         let response = json!({
             "description": format!("{reason}: {}.", listed.join(", ")),
             "x-codes": codes,
-            "headers": {"X-Request-Id": id},
+            "headers": Value::Object(headers.collect()),
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
         });
         (response_name(status), response)
     };
     codes().into_iter().map(response).collect()
+}
+
+/// Returns the headers of the refusals with a status, with their meanings.
+fn headers_of(status: StatusCode) -> &'static [(&'static str, &'static str)] {
+    match status {
+        StatusCode::UNAUTHORIZED => &[("WWW-Authenticate", "`Bearer`.")],
+        StatusCode::METHOD_NOT_ALLOWED => &[("Allow", "Methods of the route.")],
+        StatusCode::RANGE_NOT_SATISFIABLE => &[("Content-Range", "Size of the file: `bytes */1000`.")],
+        StatusCode::TOO_MANY_REQUESTS => &[
+            ("Retry-After", "Seconds after which to repeat the call."),
+            ("X-RateLimit-Limit", "Calls of this class that the key may make in a minute."),
+            ("X-RateLimit-Remaining", "Calls of this class that the key may make now."),
+            ("X-RateLimit-Reset", "Seconds until the key may make all of them."),
+        ],
+        StatusCode::SERVICE_UNAVAILABLE => {
+            &[("Retry-After", "Seconds after which to repeat the call, where the server can tell.")]
+        }
+        _ => &[],
+    }
 }
 
 /// Returns the schema of the envelope of refusals.

@@ -109,6 +109,18 @@ fn each_code_is_described_with_its_status() {
 }
 
 #[test]
+fn calls_without_key_describe_their_refusals() {
+    let document = document();
+    let statuses = |path: &str| {
+        let responses = document["paths"][path]["get"]["responses"].as_object().unwrap();
+        responses.keys().map(String::as_str).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(statuses("/healthz"), "200 400 403 500 501");
+    assert_eq!(statuses("/readyz"), "200 400 403 500 501 503");
+    assert_eq!(statuses("/metrics"), "200 400 401 403 404 500 501");
+}
+
+#[test]
 fn equal_builds_describe_the_same() {
     assert_eq!(text(), text());
     assert!(text().starts_with("{\n") && text().ends_with("}\n"));

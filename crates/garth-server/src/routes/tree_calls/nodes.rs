@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::address::Address;
 use super::log_position::check_since;
@@ -81,14 +81,19 @@ fields! {
 
 pub(in crate::routes) async fn wait(
     fs: &Arc<dyn FileSystem>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: WaitFields<'_>,
 ) -> Result<Value, Refusal> {
     check_since(Seq(fields.since), fs.head().await?.seq)?;
-    let time = Duration::from_millis(fields.wait_ms);
-    let head = match timeout(time, fs.wait(Seq(fields.since))).await {
-        Ok(head) => head?,
-        Err(_) => fs.head().await?,
+    let woken = tokio::select! {
+        biased;
+        woken = fs.wait(Seq(fields.since)) => Some(woken?),
+        () = sleep(Duration::from_millis(fields.wait_ms)) => None,
+        () = call.stopping.stopped() => None,
+    };
+    let head = match woken {
+        Some(head) => head,
+        None => fs.head().await?,
     };
     Ok(json!(head))
 }

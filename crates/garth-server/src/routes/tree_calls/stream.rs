@@ -314,7 +314,6 @@ impl Consumer {
                 return self.comment().await.map(Some);
             }
             if self.is_behind {
-                self.key.renew().await?;
                 let stopping = self.stopping.clone();
                 tokio::select! {
                     biased;
@@ -338,6 +337,8 @@ impl Consumer {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok();
         let work = self.follower.clone().page();
         let page = compute(&self.follower.env, &self.follower.account, 1, work).await??;
+        // After the waits for a slow client and for room: the key may have ended meanwhile.
+        self.key.renew().await?;
         self.follower.query.since = page.until;
         self.is_behind = page.until.seq < page.head;
         let events = Some(page.events).filter(|events| !events.is_empty());
