@@ -9,4 +9,5 @@ mod shipped {
     mod agents;
     mod faults;
     mod readme;
+    mod specifications;
 }

@@ -1,5 +1,6 @@
 //! Runs the commands of README.md, of the guide to HTTP and of the pages on audiences and keys on the binary
-//! built with these tests, and compares the output that README.md and the guide show.
+//! built with these tests, and compares the output that README.md and the guide show. `specifications` does
+//! so for the other pages.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -23,7 +24,7 @@ cargo() {
 "#;
 
 /// Returns the root of the repository.
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
     Path::new(&here).join("../..").canonicalize().expect("the repository")
 }
@@ -57,7 +58,7 @@ fn stable(text: &str) -> String {
 }
 
 /// Returns the blocks of a page in a language, in order.
-fn blocks_of(page: &str, language: &str) -> Vec<String> {
+pub(super) fn blocks_of(page: &str, language: &str) -> Vec<String> {
     let page = fs::read_to_string(root().join(page)).expect("the page");
     let begin = format!("```{language}\n");
     let parts = page.split(&*begin).skip(1);
@@ -65,7 +66,7 @@ fn blocks_of(page: &str, language: &str) -> Vec<String> {
 }
 
 /// Creates a folder with what the commands need of a fresh clone: the binary on the path, and `docs`.
-fn clone() -> TempDir {
+pub(super) fn clone() -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(dir.path().join("bin")).expect("a folder");
     symlink(program(), dir.path().join("bin/garth")).expect("a link");
@@ -73,7 +74,7 @@ fn clone() -> TempDir {
     dir
 }
 
-fn bash(dir: &Path, script: &str) -> Command {
+pub(super) fn bash(dir: &Path, script: &str) -> Command {
     let path = format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").expect("PATH"));
     let mut command = Command::new("bash");
     command.args(["-c", &format!("{BEFORE}{script}")]).current_dir(dir).stdin(Stdio::null());
@@ -211,7 +212,7 @@ fn commands_of_audiences_page_work() {
 
 /// Replaces what differs from run to run in the answers of the guide: ids, times, versions, and numbers of
 /// commits, inodes and bytes.
-fn plain(answer: &str) -> String {
+pub(super) fn plain(answer: &str) -> String {
     let changing = r#"ver_[0-9a-f-]+|[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"seq":[0-9]+"#;
     let more = r#"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"ino":[0-9]+|"next_cursor":"[^"]*"|[0-9]{6,}"#;
     let changing = Regex::new(&format!("{changing}|{more}")).expect("a valid expression");
