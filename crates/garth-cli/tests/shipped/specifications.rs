@@ -36,7 +36,8 @@ const ASSUMED: [(&str, &str); 12] = [
     (
         "operations.md",
         r#"garth() {
-            if [ "$*" = health ]; then command garth health --server localhost:8787; else command garth "$@"; fi
+            if [ "$*" = health ]; then set -- health --server localhost:8787; fi
+            command garth "$@"
         }"#,
     ),
     ("projections.md", "echo x | garth write -p /notes/a.md"),
