@@ -3,13 +3,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::ScopedJoinHandle;
 
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold};
 use serde_json::{Value, json};
 
 use crate::served::{Connection, Request, ServerProcess};
+use crate::support::joined;
 
 /// Clients that write, each in its own directory.
 const WRITERS: u64 = 4;
@@ -94,11 +94,6 @@ fn resumed<'a>(server: &'a ServerProcess, kills: u64, seed: u64, forgets: bool) 
         report.add("changes compared", compare(server, consumer)?);
     }
     Ok(report)
-}
-
-/// Returns what a thread has proven.
-fn joined<T>(thread: ScopedJoinHandle<'_, Proven<T>>) -> Proven<T> {
-    thread.join().unwrap_or_else(|_| Err(Broken::because("a thread of the proof panicked")))
 }
 
 /// Writes until `stop`. Returns the number of commits.

@@ -16,20 +16,26 @@
 //! | retried writes under kills | [`retry_kills`] |
 //! | retried calls of a server under kills | [`call_kills`] |
 //! | streams of changes whose clients are killed | [`changes`] |
+//! | limits on calls under many connections | [`call_limits`] |
+//! | figures and labels of metrics with many accounts | [`metric_labels`] |
 //! | a server under load, with keys that are revoked and slow clients | [`http_load`] |
 //! | connections that are cut during a put | [`http_cuts`] |
-//! | accounts that several proofs open | `support` |
+//! | accounts and threads of several proofs | `support` |
 //! | the server process of proofs, and its client | `served` |
+//! | a server in this process whose clocks stand still | `in_process` |
 //! | second implementations to compare with | `reference` |
 //! | second processes of these proofs | [`worker`] |
 
 pub mod call_kills;
+pub mod call_limits;
 pub mod changes;
 pub mod filled_packs;
 pub mod http_cuts;
 pub mod http_load;
+mod in_process;
 pub mod isolation;
 pub mod memories;
+pub mod metric_labels;
 pub mod outbox;
 pub mod packs;
 pub mod prompts;

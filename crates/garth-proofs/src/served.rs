@@ -69,7 +69,7 @@ impl Drop for ServerProcess {
 /// Request of a client.
 #[derive(Clone)]
 pub(crate) struct Request {
-    method: &'static str,
+    method: String,
     /// Path with the query.
     target: String,
     key: String,
@@ -80,8 +80,14 @@ pub(crate) struct Request {
 
 impl Request {
     /// Returns a request without a key and a body.
-    pub(crate) fn new(method: &'static str, target: impl Into<String>) -> Self {
-        Self { method, target: target.into(), key: String::new(), once: None, body: Vec::new() }
+    pub(crate) fn new(method: impl Into<String>, target: impl Into<String>) -> Self {
+        Self {
+            method: method.into(),
+            target: target.into(),
+            key: String::new(),
+            once: None,
+            body: Vec::new(),
+        }
     }
 
     /// Returns a call in JSON.
@@ -115,7 +121,7 @@ impl Request {
     /// Returns the bytes of the head.
     pub(crate) fn head(&self) -> Vec<u8> {
         let once = self.once.iter().map(|key| format!("idempotency-key: {key}\r\n")).collect::<String>();
-        let (method, target, key) = (self.method, &self.target, &self.key);
+        let (method, target, key) = (&self.method, &self.target, &self.key);
         let head = format!(
             "{method} {target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n{once}\
              content-length: {}\r\n\r\n",
@@ -154,6 +160,8 @@ pub(crate) struct Connection {
     stream: TcpStream,
     /// Bytes that were read and not taken.
     read: Vec<u8>,
+    /// Number of all bytes that were read.
+    bytes_read: usize,
 }
 
 impl Connection {
@@ -166,7 +174,20 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, read: Vec::new() })
+        Ok(Self { stream, read: Vec::new(), bytes_read: 0 })
+    }
+
+    /// Sets the longest wait for bytes of an answer; `None` for no limit.
+    ///
+    /// # Errors
+    /// Errors of the socket.
+    pub(crate) fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(patience)
+    }
+
+    /// Returns the number of all bytes that were read.
+    pub(crate) fn bytes_read(&self) -> usize {
+        self.bytes_read
     }
 
     /// Sends bytes of a request.
@@ -261,6 +282,7 @@ impl Connection {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             count => {
                 self.read.extend_from_slice(&piece[..count]);
+                self.bytes_read += count;
                 Ok(())
             }
         }

@@ -1,12 +1,13 @@
-//! Accounts of the proofs, opened with the registry of agents.
+//! Accounts of the proofs, opened with the registry of agents, and their threads.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use futures::executor::block_on;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{AccountStore, Env, ErrorKind};
-use garth_testkit::proof::Proven;
+use garth_testkit::proof::{Broken, Proven};
 
 /// Creates the folder of an account and opens it.
 ///
@@ -28,4 +29,12 @@ pub(crate) fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
         _ => {}
     }
     Ok(block_on(data.account("default"))?)
+}
+
+/// Returns what a thread has proven.
+///
+/// # Errors
+/// The outcome of the thread; a panic of it.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, Proven<T>>) -> Proven<T> {
+    thread.join().unwrap_or_else(|_| Err(Broken::because("a thread of the proof panicked")))
 }

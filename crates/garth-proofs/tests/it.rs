@@ -4,12 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod it {
+    mod call_limits;
     mod changes;
     mod disk;
     mod http_crash;
     mod http_load;
     mod isolation;
     mod memories;
+    mod metric_labels;
     mod outbox;
     mod prompts;
     mod retry_kills;

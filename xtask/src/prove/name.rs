@@ -77,6 +77,12 @@ pub(super) enum Name {
     /// A server at 80% of its peak rate, with 256 connections, keys that are revoked and 300 slow clients,
     /// refuses revoked keys alone, and its memory stays flat: 600 seconds
     HttpLoad,
+    /// Clients of 16 keys in 4 accounts on 256 connections make exactly the calls that their limits permit,
+    /// and wrong keys delay no valid one: 200 rounds
+    CallLimits,
+    /// The figures of `/metrics` equal a count by hand, and their labels do not grow with the accounts:
+    /// 10,000 accounts
+    Metrics,
     /// Consumers of changes, of all and of one directory, that are killed and resumed while 4 clients write
     /// miss and repeat nothing: 100 kills each
     Changes,

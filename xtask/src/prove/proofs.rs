@@ -2,6 +2,7 @@
 //! others scale with it.
 
 use garth_proofs::call_kills::CallKills;
+use garth_proofs::call_limits::CallLimits;
 use garth_proofs::changes::ResumedConsumers;
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
@@ -13,6 +14,7 @@ use garth_proofs::isolation::{
 use garth_proofs::memories::damaged::DamagedMemories;
 use garth_proofs::memories::other_readers::OtherReaders;
 use garth_proofs::memories::{Cuts, Kills};
+use garth_proofs::metric_labels::MetricLabels;
 use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
 use garth_proofs::prompts::Prompts;
@@ -92,6 +94,8 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
             vec![Box::new(RetryKills { form: Form::Keyed }), Box::new(CallKills { form: Form::Keyed })]
         }
         Name::HttpLoad => vec![Box::new(HttpLoad::default())],
+        Name::CallLimits => vec![Box::new(CallLimits::default())],
+        Name::Metrics => vec![Box::new(MetricLabels::default())],
         Name::Changes => vec![Box::new(ResumedConsumers::default())],
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
