@@ -83,7 +83,7 @@ pub(super) fn bash(dir: &Path, script: &str) -> Command {
     command
 }
 
-fn run(dir: &Path, script: &str) -> Output {
+pub(super) fn run(dir: &Path, script: &str) -> Output {
     let output = bash(dir, script).output().expect("bash");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{script}\n--- stdout\n{out}\n--- stderr\n{err}");

@@ -1,5 +1,5 @@
 //! Runs the commands of the pages in `docs/specs` on a server and on its data folder, and compares the
-//! answers that the pages show.
+//! answers that the pages show. Checks the configurations of pages.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::readme::{bash, blocks_of, clone, plain, root};
+use super::readme::{bash, blocks_of, clone, plain, root, run};
 use crate::garth::program;
 
 /// Address of the server in the examples.
@@ -189,6 +189,20 @@ fn commands_of_specifications_work() {
         threads.into_iter().map(|thread| thread.join().expect("the commands work")).sum()
     });
     assert!(compared > 12, "{compared}");
+}
+
+#[test]
+fn configurations_of_pages_are_valid() {
+    for page in ["docs/configuration.md", "docs/specs/operations.md", "docs/specs/recall.md"] {
+        let blocks = blocks_of(page, "toml");
+        assert!(!blocks.is_empty(), "{page}");
+        for block in blocks {
+            let dir = clone();
+            fs::write(dir.path().join("garth.toml"), &block).expect("a file");
+            fs::write(dir.path().join("sink-secret"), "0123456789abcdef0123456789abcdef").expect("a file");
+            run(dir.path(), "garth serve --check --config garth.toml --data data");
+        }
+    }
 }
 
 #[test]
