@@ -4,20 +4,24 @@
 
 mod allowance;
 mod clients;
+mod held_turns;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::scope;
 use std::time::Duration;
 
 use futures::executor::block_on;
 use garth_engine::Env;
+use garth_server::embedder::ServedEmbedder;
 use garth_server::{Limits, Options};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold};
 
 use self::allowance::Allowance;
-use self::clients::{Calls, Class, Client, Holders, WrongKeys};
+use self::clients::{Calls, Class, Client, WrongKeys};
+use self::held_turns::{Gate, GatedEmbedder, HeldTurns, fill};
 use crate::in_process::InProcessServer;
 use crate::served::{Connection, Request, broken_off};
 use crate::support::joined;
@@ -78,7 +82,8 @@ impl Proof for CallLimits {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        let mut server = InProcessServer::start(&setting.folder.join("data"), options(self.fault))?;
+        let (gate, embedder) = Gate::new();
+        let mut server = InProcessServer::start(&setting.folder.join("data"), options(self.fault, embedder))?;
         let address = server.address.clone();
         let mut keys = Keys::create(&server, self.fault)?;
         let mut clients = keys.clients(&address)?;
@@ -96,7 +101,7 @@ impl Proof for CallLimits {
                         server.clock.advance(time);
                         keys.pass(time);
                     }
-                    round(&address, &mut keys, &mut clients, &mut random, &mut report)?;
+                    round((&address, &gate, number), &mut keys, &mut clients, &mut random, &mut report)?;
                 }
                 Ok(())
             });
@@ -116,13 +121,15 @@ impl Proof for CallLimits {
 }
 
 /// Returns the options of the server.
-fn options(fault: Option<Fault>) -> Options {
+fn options(fault: Option<Fault>, embedder: GatedEmbedder) -> Options {
     let limits = Limits::default()
         .reads_per_minute(Class::Read.per_minute())
         .writes_per_minute(Class::Write.per_minute())
         .searches_per_minute(0)
         .account_calls(if fault == Some(Fault::FreeTurns) { usize::MAX } else { TURNS });
-    Options::default().limits(limits).limit_calls(Some(fault != Some(Fault::NoLimits)))
+    let embedder = ServedEmbedder { embedder: Arc::new(embedder), daily_tokens: None };
+    let options = Options::default().limits(limits).limit_calls(Some(fault != Some(Fault::NoLimits)));
+    options.embedder(Some(embedder))
 }
 
 /// Numbers of an account and of one of its keys.
@@ -131,15 +138,17 @@ type Owner = (usize, usize);
 /// Keys with the calls that they may still make.
 struct Keys {
     secrets: Vec<Vec<String>>,
+    /// Key of each account for the calls that hold its turns.
+    holders: Vec<String>,
     allowances: BTreeMap<Owner, [Allowance; 2]>,
 }
 
 impl Keys {
     /// Creates the accounts and their keys.
     fn create(server: &InProcessServer, fault: Option<Fault>) -> Proven<Self> {
-        let (mut secrets, mut allowances) = (Vec::new(), BTreeMap::new());
+        let (mut secrets, mut holders, mut allowances) = (Vec::new(), Vec::new(), BTreeMap::new());
         for account in 0..ACCOUNTS {
-            let name = format!("account-{account}");
+            let name = format!("a{account}");
             block_on(server.home.create_account(&name))?;
             let mut of_account: Vec<String> = Vec::new();
             for key in 0..KEYS {
@@ -149,8 +158,11 @@ impl Keys {
                 allowances.insert((account, key), full);
             }
             secrets.push(of_account);
+            let holder = server.key(&name)?;
+            fill(&server.address, &name, &holder)?;
+            holders.push(holder);
         }
-        Ok(Self { secrets, allowances })
+        Ok(Self { secrets, holders, allowances })
     }
 
     /// Connects the clients of all keys.
@@ -208,7 +220,7 @@ fn wait_for_wrong_keys(address: &str) -> Proven<()> {
 /// Makes calls of all clients at once, while all turns of one account are taken. Calls of the other accounts
 /// are answered before these turns are free again.
 fn round(
-    address: &str,
+    (address, gate, number): (&str, &Gate, u64),
     keys: &mut Keys,
     clients: &mut [Client],
     random: &mut Random,
@@ -216,7 +228,7 @@ fn round(
 ) -> Proven<()> {
     let plans: Vec<Vec<Class>> = clients.iter().map(|_| plan(random)).collect();
     let held = random.below(ACCOUNTS as u64) as usize;
-    let holders = Holders::begin(address, &keys.secrets[held][0], TURNS)?;
+    let holding = HeldTurns::begin(gate, address, &keys.holders[held], (number, TURNS))?;
     let answered = [const { AtomicU64::new(0) }; ACCOUNTS];
     let (outcomes, early, ended) = scope(|scope| {
         let threads = clients.iter_mut().zip(&plans).map(|(client, plan)| {
@@ -226,7 +238,7 @@ fn round(
         let (waiting, free): (Vec<_>, Vec<_>) = threads.partition(|((owner, _), _)| owner.0 == held);
         let mut outcomes: Vec<_> = free.into_iter().map(|(of, thread)| (of, joined(thread))).collect();
         let early = answered[held].load(Ordering::SeqCst);
-        let ended = holders.end();
+        let ended = holding.end();
         outcomes.extend(waiting.into_iter().map(|(of, thread)| (of, joined(thread))));
         (outcomes, early, ended)
     });

@@ -66,7 +66,7 @@ const ASSUMED: [(&str, &str); 12] = [
 const REPLACED: [(&str, &str, &str); 1] = [("batch.md", "ver_7-1", "$version")];
 
 /// Starts of lines that are not run, and why.
-const NOT_RUN: [(&str, &str, &str); 15] = [
+const NOT_RUN: [(&str, &str, &str); 16] = [
     ("evaluation.md", "garth eval questions.jsonl --with-embedder", "needs an embedding service"),
     ("evaluation.md", "garth eval questions.jsonl --embedder", "needs an embedding service"),
     ("http-description.md", "xdg-open", "opens a browser"),
@@ -75,6 +75,7 @@ const NOT_RUN: [(&str, &str, &str); 15] = [
     ("kv-api.md", "export GARTH_KEY=...", "the key of the server under test is set"),
     ("operations.md", "garth serve", "the server under test runs"),
     ("operations.md", "sudo", "needs a user of a service"),
+    ("operations.md", "openssl", "writes a file of a service"),
     ("operations.md", "docker", "needs Docker"),
     ("operations.md", "  --cap-drop", "continues the line before"),
     ("outbox.md", "garth outbox run", "needs a sink"),

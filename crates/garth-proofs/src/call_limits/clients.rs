@@ -1,4 +1,4 @@
-//! Clients of the proof: with valid keys, with wrong ones, and those that hold the turns of an account.
+//! Clients of the proof, with valid keys and with wrong ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -120,54 +120,5 @@ impl WrongKeys {
             }
             self.early.fetch_add(1, Ordering::SeqCst);
         }
-    }
-}
-
-/// Calls that hold the turns of an account: the server waits for their bodies.
-pub(super) struct Holders {
-    connections: Vec<Connection>,
-    body: Vec<u8>,
-}
-
-impl Holders {
-    /// Begins calls, and returns when each has its turn.
-    ///
-    /// # Errors
-    /// A call that gets no turn.
-    pub(super) fn begin(address: &str, key: &str, calls: usize) -> Proven<Self> {
-        // The server of the proof does not limit searches in a minute.
-        let body = json!({"query": "word"}).to_string().into_bytes();
-        let head = format!(
-            "POST /v1/search HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
-             expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut connections = Vec::new();
-        for _ in 0..calls {
-            let mut connection = Connection::open(address)?;
-            connection.send(head.as_bytes())?;
-            // Sent when the server reads the body, which it does in the turn of the call.
-            let status = connection.head_of_stream()?;
-            hold(status == 100, || format!("a call that may begin is answered {status}"))?;
-            connections.push(connection);
-        }
-        Ok(Self { connections, body })
-    }
-
-    /// Sends the bodies, so that the calls end.
-    ///
-    /// # Errors
-    /// A call that fails.
-    pub(super) fn end(self) -> Proven<()> {
-        let mut connections = self.connections;
-        // All at first: one that fails must not leave the turns of the others taken.
-        for connection in &mut connections {
-            connection.send(&self.body)?;
-        }
-        for mut connection in connections {
-            let answer = connection.answer()?;
-            hold(answer.is_ok(), || format!("a call that held a turn is answered {}", answer.shown()))?;
-        }
-        Ok(())
     }
 }
