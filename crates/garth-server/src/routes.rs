@@ -16,6 +16,7 @@ mod kv;
 mod media;
 mod media_type;
 mod memories;
+pub(crate) mod memory_tool;
 mod nearest_route;
 mod notes;
 pub(crate) mod open;

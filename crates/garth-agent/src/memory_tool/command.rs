@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::tool_path::ToolPath;
+
 /// Command, in the JSON that a model sends as the input of the tool.
 ///
 /// ```
@@ -82,9 +84,13 @@ impl Command {
         !matches!(self, Self::View { .. })
     }
 
-    /// Returns true for the command that may make the first file, so that the directories of an agent's tree
-    /// are created for it. The others need a file that exists.
-    pub const fn creates(&self) -> bool {
-        matches!(self, Self::Create { .. })
+    /// Returns true for a command that may create the first file. An interface creates the missing
+    /// directories of an agent's tree for it alone: the other commands need a file that exists.
+    pub fn creates(&self) -> bool {
+        match self {
+            // A path that is refused creates nothing.
+            Self::Create { path, .. } => ToolPath::parse(path).is_ok_and(|path| !path.is_top()),
+            _ => false,
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Limit on the bytes of lines in an answer, 1 MiB. A longer file is shown in parts.
-pub const MAX_SHOWN: usize = 1 << 20;
+/// Limit on the bytes of lines in an answer, 256 KiB. A longer file is shown in parts.
+pub const MAX_SHOWN: usize = 256 << 10;
 /// Lines shown before and after a change.
 const CONTEXT: u64 = 4;
 /// Limit on the bytes of lines shown around a change.

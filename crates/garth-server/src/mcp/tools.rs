@@ -2,6 +2,7 @@
 
 mod answer;
 mod ls;
+mod memory;
 mod paths;
 mod schema;
 mod tool;
@@ -15,4 +16,9 @@ pub(super) use self::tool::{Effect, Tool};
 /// Tools, in the order in which they are listed.
 pub(super) static TOOLS: &[Tool] = tools! {
     Reads "ls" "List a directory" FilesRead, Files(ls::ls, ls::LsFields) -> ls::Listed<'static>;
+    Edits "memory" "Memory directory" MemoryRead MemoryWrite, MemoryTool(memory::memory, memory::CommandFields)
+        -> garth_agent::memory_tool::Answer;
 };
+
+/// Tools that are off unless a client asks for them by name.
+pub(super) const OFF_BY_DEFAULT: [&str; 1] = ["memory"];

@@ -103,6 +103,12 @@ impl Opened<'_> {
         self.grounds.tree(self.creates).await.map_err(outside)
     }
 
+    /// Returns the tree of the identity for the memory tool. `creates` creates its missing directories.
+    pub(super) async fn tree_of_memory_tool(&self, creates: bool) -> Result<Arc<dyn FileSystem>, Refusal> {
+        // The answer to a repeat is recorded; it needs no directories.
+        self.grounds.tree(creates && !self.call.once.is_repeat()).await.map_err(outside)
+    }
+
     /// Returns the account, for its administration.
     pub(super) fn account(&self) -> Result<Arc<dyn AccountStore>, Refusal> {
         Ok(Arc::clone(self.grounds.account()?))

@@ -19,7 +19,7 @@ use super::route::{AnswerSchema, Length, Method, Route, Run, schema_of};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
 use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores, stream};
-use super::{batch, fs, keyless, kv, memories, notes, recall, search, uploads};
+use super::{batch, fs, keyless, kv, memories, memory_tool, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 use crate::wire;
 
@@ -76,6 +76,7 @@ macro_rules! routes {
     (@tree Recall $opened:ident) => { $opened };
     (@tree Search $opened:ident) => { $opened };
     (@tree Files $opened:ident) => { $opened.files().await? };
+    (@tree MemoryTool $opened:ident) => { $opened };
     (@tree Admin $opened:ident) => { $opened.account()? };
 }
 
@@ -103,6 +104,9 @@ static CALLS: &[Route] = routes! {
         -> memories::WrittenAnswer<'static>;
     Change "/v1/forget" MemoryWrite, Short Memories(notes::forget, notes::ForgetFields)
         -> notes::ForgetAnswer<'static>;
+
+    Change "/v1/memory-tool" MemoryWrite MemoryRead, Long MemoryTool(memory_tool::run, memory_tool::CommandFields)
+        -> garth_agent::memory_tool::Answer;
 
     Write "/v1/memories/put" MemoryWrite, Short Memories(memories::put, memories::PutFields)
         -> memories::WrittenAnswer<'static>;

@@ -136,5 +136,6 @@ macro_rules! tools {
     (@tree Memories $opened:ident) => { $opened.memories()? };
     (@tree Recall $opened:ident) => { $opened };
     (@tree Search $opened:ident) => { $opened };
+    (@tree MemoryTool $opened:ident) => { $opened };
 }
 pub(super) use tools;

@@ -4,10 +4,11 @@ use crate::routes::route::{Method, Route, Run};
 use crate::routes::tree::Tree;
 
 /// Tags with their meanings, in the order of the reference. The description names those that are in use.
-pub(super) const TAGS: [(&str, &str); 15] = [
+pub(super) const TAGS: [(&str, &str); 16] = [
     ("kv", "Keys and values of an agent."),
     ("search", "Search over values, files, messages and memories."),
     ("notes", "Facts that are stored or deleted in one step."),
+    ("memory_tool", "Memory tool of Claude models."),
     ("memories", "Memories, addressed by URI."),
     ("sessions", "Sessions and transcripts."),
     ("context", "Context windows of sessions."),

@@ -124,6 +124,12 @@ pub(crate) fn schema(field: &Field) -> Value {
         Kind::Time { .. } => json!({"type": "string", "format": "date-time"}),
         Kind::Integer { min, max } => integer(json!(min), json!(max)),
         Kind::Signed { min, max } => integer(json!(min), json!(max)),
+        Kind::Pair { min, max } => {
+            let mut pair = array("integer", 2);
+            pair["items"] = integer(json!(min), json!(max));
+            pair["minItems"] = json!(2);
+            pair
+        }
         Kind::Number { min, max } => number(min, max),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Texts { of, max } => holding(of, array("string", max)),
