@@ -9,7 +9,7 @@ use super::tool_path::ToolPath;
 /// ```
 /// use garth_agent::memory_tool::Command;
 ///
-/// let input = r#"{"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "Hi.\n"}"#;
+/// let input = r#"{"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "Hi."}"#;
 /// let command: Command = serde_json::from_str(input)?;
 /// assert_eq!(command.name(), "insert");
 /// # Ok::<(), serde_json::Error>(())

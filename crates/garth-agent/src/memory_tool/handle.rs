@@ -150,8 +150,8 @@ impl<'a> MemoryTool<'a> {
             EditRefusal::Several(_, lines) => {
                 let lines = lines.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
                 Failure::model(format!(
-                    "No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. \
-                     Please ensure it is unique"
+                    "No replacement was performed. Multiple occurrences of old_str `{old}` in lines: \
+                     {lines}. Please ensure it is unique"
                 ))
             }
             EditRefusal::TooLarge => too_large(),
@@ -184,8 +184,8 @@ impl<'a> MemoryTool<'a> {
         let edit = Edit::insert(after, if text.is_empty() { "\n" } else { text });
         let refused = |refusal: EditRefusal| match refusal {
             EditRefusal::NoSuchLine(lines) => Failure::model(format!(
-                "Error: Invalid `insert_line` parameter: {line}. It should be within the range of lines of the \
-                 file: [0, {lines}]"
+                "Error: Invalid `insert_line` parameter: {line}. It should be within the range of lines \
+                 of the file: [0, {lines}]"
             )),
             _ => too_large(),
         };
@@ -195,8 +195,8 @@ impl<'a> MemoryTool<'a> {
         self.edited("insert", &path, &edit, &missing, &refused, &answer).await
     }
 
-    /// Edits a file in one commit on the content that was read. `answer` gets the text after the edit, and the
-    /// first line of the change.
+    /// Edits a file in one commit on the content that was read. `answer` gets the text after the edit, and
+    /// the first line of the change.
     async fn edited(
         &self,
         name: &str,
@@ -348,8 +348,8 @@ fn content(path: &ToolPath, text: &str, range: Option<[i64; 2]>) -> Result<Strin
     if !(1..=lines.max(1)).contains(&first) || (end < first && lines > 0) {
         let [first, last] = range.unwrap_or([1, -1]);
         return Err(Failure::model(format!(
-            "Error: Invalid `view_range` parameter: [{first}, {last}]. It should be within the range of lines \
-             of the file: [1, {lines}]"
+            "Error: Invalid `view_range` parameter: [{first}, {last}]. It should be within the range of \
+             lines of the file: [1, {lines}]"
         )));
     }
     let shown = numbered(text, first, end, MAX_SHOWN);

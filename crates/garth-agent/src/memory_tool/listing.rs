@@ -70,7 +70,8 @@ fn add(sizes: &mut Sizes, top: &TreePath, item: &WalkItem) {
 /// Returns the listing. `more` says that there are files that were not read.
 fn text(path: &ToolPath, sizes: &Sizes, more: bool) -> String {
     let mut lines = vec![format!(
-        "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:",
+        "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and \
+         node_modules:",
         path.text
     )];
     let top = shown(&path.at);
@@ -81,8 +82,8 @@ fn text(path: &ToolPath, sizes: &Sizes, more: bool) -> String {
     if sizes.len() > MAX_LISTED || more {
         let listed = sizes.len().min(MAX_LISTED);
         lines.push(format!(
-            "(The directory is large: {listed} entries are listed, and there are more. Sizes may be too small. \
-             View a directory in it to see all of its entries.)"
+            "(The directory is large: {listed} entries are listed, and there are more. Sizes may be too \
+             small. View a directory in it to see all of its entries.)"
         ));
     }
     lines.join("\n")

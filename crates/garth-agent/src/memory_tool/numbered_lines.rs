@@ -25,8 +25,8 @@ pub(super) fn count(text: &str) -> u64 {
     text.split_inclusive('\n').count() as u64
 }
 
-/// Returns the lines `first` to `last` of a text, from 1, as far as they have at most `limit` bytes. The first
-/// one is cut if it is longer.
+/// Returns the lines `first` to `last` of a text, from 1, as far as they have at most `limit` bytes. The
+/// first one is cut if it is longer.
 pub(super) fn numbered(text: &str, first: u64, last: u64, limit: usize) -> NumberedLines {
     let mut shown = NumberedLines::default();
     let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -53,7 +53,7 @@ pub(super) fn numbered(text: &str, first: u64, last: u64, limit: usize) -> Numbe
 
 /// Returns the lines around a change: `line` is its first one, and `new` the text that it put there.
 pub(super) fn snippet(text: &str, line: u64, new: &str) -> String {
-    let end = line + new.matches('\n').count() as u64;
+    let end = line + count(new).max(1) - 1;
     // A change at the end may have removed the line.
     let line = line.min(count(text));
     let first = line.saturating_sub(CONTEXT).max(1);
