@@ -5,6 +5,7 @@
 //! |---|---|
 //! | attempts to read data of another account, agent or session class | [`isolation`] |
 //! | repair of memories | [`memories`] |
+//! | the memory tool compared with a plain folder | [`memory_tool`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
 //! | transcripts that are imported in parts and again | [`transcripts`] |
@@ -30,6 +31,7 @@ pub mod http_cuts;
 pub mod http_load;
 pub mod isolation;
 pub mod memories;
+pub mod memory_tool;
 pub mod outbox;
 pub mod packs;
 pub mod prompts;

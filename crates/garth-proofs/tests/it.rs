@@ -10,6 +10,7 @@ mod it {
     mod http_load;
     mod isolation;
     mod memories;
+    mod memory_tool;
     mod outbox;
     mod prompts;
     mod retry_kills;
