@@ -21,7 +21,7 @@ pub(in crate::mcp) struct ToolAnswer {
     pub(in crate::mcp) structured: Value,
     /// Files to read as resources: those that are too long or not text.
     pub(in crate::mcp) links: Vec<Link>,
-    /// True if the tool failed, and the text is the reason for the model.
+    /// True if the text says why the tool did nothing.
     pub(in crate::mcp) is_error: bool,
 }
 
