@@ -110,7 +110,7 @@ const HEAD: &str = "\
 
 Every call of the HTTP API with its fields, and every code of its errors, generated from the tables by which the server
 parses requests and answers errors. Behaviour of the calls: [key-value API](kv-api.md), [memories](memories.md),
-[sessions](sessions.md), [context](context.md), [workspaces](workspace-http.md), [recall](recall.md),
+[memory tool](memory-tool.md), [sessions](sessions.md), [context](context.md), [workspaces](workspace-http.md), [recall](recall.md),
 [keys](keys.md), [bytes of files](http-files.md), [files, call by call](http-tree.md), [batches](batch.md),
 [administration](http-admin.md), [operators](operators.md). The calls in [OpenAPI](http-description.md), for programs.
 

@@ -105,9 +105,6 @@ static CALLS: &[Route] = routes! {
     Change "/v1/forget" MemoryWrite, Short Memories(notes::forget, notes::ForgetFields)
         -> notes::ForgetAnswer<'static>;
 
-    Change "/v1/memory-tool" MemoryWrite MemoryRead, Long MemoryTool(memory_tool::run, memory_tool::CommandFields)
-        -> garth_agent::memory_tool::Answer;
-
     Write "/v1/memories/put" MemoryWrite, Short Memories(memories::put, memories::PutFields)
         -> memories::WrittenAnswer<'static>;
     Read  "/v1/memories/get" MemoryRead, Long Memories(memories::get, memories::GetFields)
@@ -130,6 +127,9 @@ static CALLS: &[Route] = routes! {
         -> memories::MoveAnswer;
     Change "/v1/memories/delete" MemoryWrite, Short Memories(memories::delete, memories::DeleteFields)
         -> memories::DeleteAnswer;
+
+    Change "/v1/memory-tool" MemoryWrite MemoryRead, Long MemoryTool(memory_tool::run, memory_tool::CommandFields)
+        -> garth_agent::memory_tool::Answer;
 
     Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields)
         -> sessions::answers::SessionWritten;
