@@ -32,6 +32,7 @@ pub use self::diff::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, Side, unified,
 };
 pub use self::du::{Du, DuPage, DuTotal};
+pub(crate) use self::edit::Refusal as EditRefusal;
 pub use self::edit::{Edit, EditError, Edited, MAX_EDITED, MAX_OLD};
 #[doc(hidden)]
 pub use self::error_context::{version_conditions, with_current_version, with_path};

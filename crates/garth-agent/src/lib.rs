@@ -16,6 +16,7 @@ mod json_objects;
 pub mod kv;
 pub mod media;
 pub mod memory;
+pub mod memory_tool;
 pub mod models;
 pub mod nearest;
 pub mod once;

@@ -22,6 +22,7 @@ mod it {
     mod memories_bounds;
     mod memories_past;
     mod memories_set;
+    mod memory_tool;
     mod migration;
     mod once;
     mod outbox;

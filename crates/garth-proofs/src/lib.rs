@@ -5,6 +5,7 @@
 //! |---|---|
 //! | attempts to read data of another account, agent or session class | [`isolation`] |
 //! | repair of memories | [`memories`] |
+//! | the memory tool compared with a plain folder | [`memory_tool`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
 //! | transcripts that are imported in parts and again | [`transcripts`] |
@@ -35,6 +36,7 @@ pub mod http_load;
 mod in_process;
 pub mod isolation;
 pub mod memories;
+pub mod memory_tool;
 pub mod metric_labels;
 pub mod outbox;
 pub mod packs;

@@ -2,5 +2,6 @@
 
 pub(crate) mod chat_grammar;
 pub(crate) mod civil_time;
+pub(crate) mod plain_folder;
 pub(crate) mod prompt;
 pub(crate) mod session_needs;

@@ -11,6 +11,7 @@ mod it {
     mod http_load;
     mod isolation;
     mod memories;
+    mod memory_tool;
     mod metric_labels;
     mod outbox;
     mod prompts;

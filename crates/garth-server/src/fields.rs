@@ -14,7 +14,7 @@ pub(crate) use self::bounded::items;
 pub(crate) use self::field::Field;
 pub(crate) use self::group::{FieldGroup, Page, fields};
 pub(crate) use self::kind::{
-    Kind, MAX_INTEGER, array, end_time, flag, integer, json, moment, number_in, object, signed, string,
+    Kind, MAX_INTEGER, array, end_time, flag, integer, json, moment, number_in, object, pair, signed, string,
     string_of, strings, time, words,
 };
 pub(crate) use self::path::{stored_path, tree_path};

@@ -34,6 +34,7 @@ mod it {
     mod limits;
     mod media;
     mod memories;
+    mod memory_tool;
     mod metrics;
     mod model_turns;
     mod openapi;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use garth_agent::media::Media;
 use garth_agent::memory::{Forgotten, Memories, Remember, Written};
+use garth_agent::memory_tool::MemoryTool;
 use garth_agent::recall::{Key, Recall, Recalled};
 use garth_agent::session::Sessions;
 use garth_agent::workspace::{Prompt, PromptOptions, Workspace};
@@ -59,6 +60,22 @@ impl Chat {
     /// Returns the memories of the audience and of the agent.
     pub fn memories(&self) -> Memories<'_> {
         self.access.memories(&self.account)
+    }
+
+    /// Returns the memory tool of Claude models, on the files of the agent about the audience.
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// let data = garth::open(folder.path())?;
+    /// let chat = data.agent("concierge").user("alice").open().await?;
+    /// let input = r#"{"command": "create", "path": "/memories/coffee.md", "file_text": "Black.\n"}"#;
+    /// let answer = chat.memory_tool().run(&serde_json::from_str(input)?).await?;
+    /// assert_eq!(answer.text, "File created successfully at: /memories/coffee.md");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn memory_tool(&self) -> MemoryTool<'_> {
+        MemoryTool::new(&*self.files)
     }
 
     /// Returns the workspace of the agent: prompts, skills, daily memory, resets.

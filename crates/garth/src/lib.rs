@@ -84,6 +84,11 @@ pub mod memory {
     pub use garth_agent::memory::{Level, List, Memories, Memory, Prefix, Put, Remember, Space, Uri};
 }
 
+/// Memory tool of Claude models: commands on text files, with the answers that a model expects.
+pub mod memory_tool {
+    pub use garth_agent::memory_tool::{Answer, Command, MemoryTool};
+}
+
 /// Workspaces: prompts, skills, daily memory and resets of an agent.
 pub mod workspace {
     pub use garth_agent::workspace::{Init, PromptOptions, Reset, Workspace};

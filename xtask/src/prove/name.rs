@@ -67,6 +67,9 @@ pub(super) enum Name {
     /// Interrupted changes of memories on a folder are repaired, damaged directories lose no data of the
     /// user, and other readers agree on the result: 10,000 directories, 10,000 memories
     Repair,
+    /// Random commands of the memory tool equal those on a plain folder, byte for byte, and no spelling of a
+    /// path leads out of `/memories`: 100,000 commands
+    MemoryTool,
     /// Batches over the views of an agent's tree are complete and applied once after a kill and a retry: 100
     /// kills
     ViewKills,

@@ -14,6 +14,7 @@ use garth_proofs::isolation::{
 use garth_proofs::memories::damaged::DamagedMemories;
 use garth_proofs::memories::other_readers::OtherReaders;
 use garth_proofs::memories::{Cuts, Kills};
+use garth_proofs::memory_tool::Commands;
 use garth_proofs::metric_labels::MetricLabels;
 use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
@@ -90,6 +91,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Repair => {
             vec![Box::new(DamagedMemories), Box::new(OtherReaders), Box::new(Kills), Box::new(Cuts)]
         }
+        Name::MemoryTool => vec![Box::new(Commands::default())],
         Name::RetryKills => {
             vec![Box::new(RetryKills { form: Form::Keyed }), Box::new(CallKills { form: Form::Keyed })]
         }

@@ -112,18 +112,23 @@ pub enum EditError {
 
 /// Text after an edit.
 #[derive(Debug)]
-struct Applied {
-    text: String,
-    count: usize,
-    line: u64,
+pub(crate) struct Applied {
+    pub(crate) text: String,
+    pub(crate) count: usize,
+    /// First line of the change, from 1.
+    pub(crate) line: u64,
 }
 
 /// Reason why a text cannot be edited.
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+pub(crate) enum Refusal {
+    /// The text to be replaced does not occur.
     NotFound,
+    /// It occurs several times: their number, and the lines in which they begin.
     Several(usize, Vec<u64>),
+    /// The result has more than [`MAX_EDITED`] bytes.
     TooLarge,
+    /// The text has only this number of lines.
     NoSuchLine(u64),
 }
 
@@ -173,7 +178,8 @@ impl Edit {
         }
     }
 
-    fn apply(&self, text: &str) -> Result<Applied, Refusal> {
+    /// Returns a text after the edit. Does not check the version.
+    pub(crate) fn apply(&self, text: &str) -> Result<Applied, Refusal> {
         working(text.len());
         match &self.change {
             Change::Replace { old, new, all: true } => replace_all(text, old, new),

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Integer { min: u64, max: u64 },
     /// Integer within bounds, both included, that may be negative.
     Signed { min: i64, max: i64 },
+    /// Array of two integers within bounds, both included.
+    Pair { min: i64, max: i64 },
     /// Finite number within bounds, both included.
     Number { min: f64, max: f64 },
     /// `true` or `false`.
@@ -40,6 +42,7 @@ pub(crate) enum Shape {
     String,
     Time,
     Integer,
+    Pair,
     Number,
     Boolean,
     Strings,
@@ -86,6 +89,11 @@ pub(crate) const fn integer(min: u64, max: u64) -> Kind {
 /// Returns an integer from `min` to `max`, of which `min` may be negative.
 pub(crate) const fn signed(min: i64, max: i64) -> Kind {
     Kind::Signed { min, max }
+}
+
+/// Returns two integers from `min` to `max`, of which `min` may be negative.
+pub(crate) const fn pair(min: i64, max: i64) -> Kind {
+    Kind::Pair { min, max }
 }
 
 /// Returns a finite number from `min` to `max`.
@@ -151,6 +159,7 @@ impl Kind {
             Self::Text { .. } | Self::Moment | Self::Words(_) => Shape::String,
             Self::Time { .. } => Shape::Time,
             Self::Integer { .. } | Self::Signed { .. } => Shape::Integer,
+            Self::Pair { .. } => Shape::Pair,
             Self::Number { .. } => Shape::Number,
             Self::Flag => Shape::Boolean,
             Self::Texts { .. } => Shape::Strings,
@@ -173,6 +182,7 @@ impl fmt::Display for Kind {
             Self::Time { .. } => f.write_str("a time such as 2026-01-31T12:00:00Z"),
             Self::Integer { min, max } => write!(f, "an integer from {min} to {max}"),
             Self::Signed { min, max } => write!(f, "an integer from {min} to {max}"),
+            Self::Pair { min, max } => write!(f, "an array of two integers from {min} to {max}"),
             Self::Number { min, max } if min > f64::MIN || max < f64::MAX => {
                 write!(f, "a number from {min} to {max}")
             }

@@ -111,6 +111,18 @@ impl<'a> Slot<'a> for i64 {
     }
 }
 
+/// Reads two integers that may be negative.
+impl<'a> Slot<'a> for [i64; 2] {
+    const SHAPE: Shape = Shape::Pair;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        let Kind::Pair { min, max } = *kind else { return Err(Flaw::new()) };
+        let numbers: [&'a RawValue; 2] = serde_json::from_str(json).map_err(|_| Flaw::new())?;
+        let [first, last] = numbers.map(|number| i64::read(number.get(), &Kind::Signed { min, max }));
+        Ok([first?, last?])
+    }
+}
+
 impl<'a> Slot<'a> for usize {
     const SHAPE: Shape = Shape::Integer;
 

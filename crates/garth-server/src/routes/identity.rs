@@ -93,6 +93,25 @@ fields! {
 }
 
 fields! {
+    /// Identity that the agent serves in a call of the memory tool.
+    struct MemoryToolFields<'a> {
+        /// Agent.
+        agent: Cow<'a, str> = string_of("id");
+        /// User who speaks. Default: an unnamed user.
+        user: Option<Cow<'a, str>> = string_of("id");
+        /// Session key, which decides the audience. Default: none.
+        key: Option<Cow<'a, str>> = string_of("session key");
+        /// Chat of the call. Default: the chat of the audience.
+        chat: Option<Cow<'a, str>> = string_of("id");
+        /// Class of the session: `main`, `dm` or `group`. It can only restrict the class that key and user
+        /// imply. Default: the implied class.
+        class: Option<Cow<'a, str>> = string_of("class");
+        /// Session of the call. Default: none.
+        session: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
+fields! {
     /// Identity that the agent in the path serves.
     struct WorkspaceFields<'a> {
         /// User who speaks. Default: an unnamed user.
@@ -156,6 +175,7 @@ pub(super) const fn fields_of(tree: Tree) -> &'static [&'static [Field]] {
         Tree::Admin => AdminFields::FIELDS,
         Tree::Search => SearchFields::FIELDS,
         Tree::Sessions => SessionFields::FIELDS,
+        Tree::MemoryTool => MemoryToolFields::FIELDS,
         Tree::Workspace => WorkspaceFields::FIELDS,
         Tree::Media => MediaFields::FIELDS,
         Tree::None => &[],
@@ -189,6 +209,14 @@ impl<'a> Caller<'a> {
             // These calls require an agent, which such a key supplies.
             Tree::Sessions if binding.agent.is_some() || binding.key.is_some() => {
                 Self { subject: text_of(fields, "name"), ..Self::anyone(FieldGroup::read(fields)?)? }
+            }
+            Tree::MemoryTool if binding.agent.is_some() || binding.key.is_some() => {
+                Self::anyone(FieldGroup::read(fields)?)?
+            }
+            Tree::MemoryTool => {
+                let named: MemoryToolFields<'_> = FieldGroup::read(fields)?;
+                let MemoryToolFields { agent, user, key: of, chat, class, session, .. } = named;
+                Self { agent, user, chat, class, session, key: key(of)?, ..Self::default() }
             }
             Tree::Search => {
                 let named: SearchFields<'_> = FieldGroup::read(fields)?;

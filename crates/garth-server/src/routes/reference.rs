@@ -110,7 +110,7 @@ const HEAD: &str = "\
 
 Every call of the HTTP API with its fields, and every code of its errors, generated from the tables by which the server
 parses requests and answers errors. Behaviour of the calls: [key-value API](kv-api.md), [memories](memories.md),
-[sessions](sessions.md), [context](context.md), [workspaces](workspace-http.md), [recall](recall.md),
+[memory tool](memory-tool.md), [sessions](sessions.md), [context](context.md), [workspaces](workspace-http.md), [recall](recall.md),
 [keys](keys.md), [bytes of files](http-files.md), [files, call by call](http-tree.md), [batches](batch.md),
 [administration](http-admin.md), [operators](operators.md). The calls in [OpenAPI](http-description.md), for programs.
 
@@ -163,6 +163,7 @@ fn field(field: &Field) -> FieldReference {
         Kind::Time { .. } => ("string", "time", None),
         Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
         Kind::Signed { min, max } => ("integer", "", Some((min.into(), max.into()))),
+        Kind::Pair { .. } => ("array", "", Some((2.into(), 2.into()))),
         // Every finite number.
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
         Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),
@@ -178,6 +179,7 @@ fn field(field: &Field) -> FieldReference {
     let items = match field.kind {
         Kind::Texts { .. } => "string",
         Kind::Array { .. } => "object",
+        Kind::Pair { .. } => "integer",
         _ => "",
     };
     let words = match field.kind {
@@ -246,6 +248,7 @@ fn shown(field: &FieldReference) -> String {
         ("string", None) if field.of == "moment" => "string or integer (moment)".to_owned(),
         ("string", Some((min, max))) => format!("string of {min} to {max} characters"),
         ("object", Some((_, max))) => format!("object of at most {max} names{of}"),
+        ("array", Some((min, max))) if min == max => format!("array of {max} {}s{of}", field.items),
         ("array", Some((_, max))) => format!("array of at most {max} {}s{of}", field.items),
         ("array", None) => format!("array of {}s{of}", field.items),
         (name, Some((min, max))) => format!("{name}, {min} to {max}"),

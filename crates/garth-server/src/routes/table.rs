@@ -21,7 +21,7 @@ use super::route::{AnswerSchema, Length, Method, Route, Run, schema_of};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
 use super::tree_calls::{commit, content, du, find, grep, lists, log, nodes, operations, restores, stream};
-use super::{batch, fs, keyless, kv, memories, notes, recall, search, uploads};
+use super::{batch, fs, keyless, kv, memories, memory_tool, notes, recall, search, uploads};
 use crate::fields::FieldGroup;
 use crate::wire;
 
@@ -78,6 +78,7 @@ macro_rules! routes {
     (@tree Recall $opened:ident) => { $opened };
     (@tree Search $opened:ident) => { $opened };
     (@tree Files $opened:ident) => { $opened.files().await? };
+    (@tree MemoryTool $opened:ident) => { $opened };
     (@tree Admin $opened:ident) => { $opened.account()? };
 }
 
@@ -128,6 +129,9 @@ static CALLS: &[Route] = routes! {
         -> memories::MoveAnswer;
     Change "/v1/memories/delete" MemoryWrite, Short Memories(memories::delete, memories::DeleteFields)
         -> memories::DeleteAnswer;
+
+    Change "/v1/memory-tool" MemoryWrite MemoryRead, Long MemoryTool(memory_tool::run, memory_tool::CommandFields)
+        -> garth_agent::memory_tool::Answer;
 
     Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields)
         -> sessions::answers::SessionWritten;

@@ -5,7 +5,7 @@ use garth_engine::home::Scope;
 
 /// Tree of a call. It decides which fields name the caller, and what the handler receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tree {
+pub(crate) enum Tree {
     /// Keys and values of an agent.
     KeyValues,
     /// Memories of the account, or those that an agent reaches for an audience.
@@ -22,6 +22,8 @@ pub(super) enum Tree {
     Search,
     /// Files of the account, or of the tree of an agent for an audience.
     Files,
+    /// Directory of the memory tool in the tree of an agent for an audience.
+    MemoryTool,
     /// The account, for its administration.
     Admin,
     /// No tree, and no caller.
@@ -34,7 +36,8 @@ impl Tree {
         match self {
             Self::KeyValues => Family::KeyValues,
             Self::Memories => Family::Memories,
-            Self::Sessions => Family::Sessions,
+            // Both are those of one agent, which a call has to name.
+            Self::Sessions | Self::MemoryTool => Family::Sessions,
             Self::Workspace => Family::Workspace,
             Self::Media => Family::Media,
             Self::Recall => Family::Recall,
@@ -57,6 +60,7 @@ impl Tree {
             | Self::Media
             | Self::Recall
             | Self::Search
+            | Self::MemoryTool
             | Self::None => Scope::MemoryRead,
         }
     }

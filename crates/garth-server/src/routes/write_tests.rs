@@ -143,6 +143,9 @@ impl Server {
             "delete" => json!({"path": "/a"}),
             "remember" => json!({"text": "Takes her coffee black.", "tags": tags}),
             "forget" => json!({"uri": uri("two")}),
+            "memory-tool" => {
+                of_session(json!({"command": "create", "path": "/memories/new.md", "file_text": "x"}))
+            }
             "memories/put" => json!({"uri": uri("one"), "content": "Another text.", "tags": tags}),
             "memories/tag" => json!({"uri": uri("one"), "add": tags[1..]}),
             "memories/relate" => {

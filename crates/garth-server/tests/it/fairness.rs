@@ -215,6 +215,13 @@ fn of_values_and_memories() -> Vec<Costly> {
         ("/v1/memories/tag", "memories/tag", json!({"uri": memory, "add": ["a"]}).to_string()),
         ("/v1/remember", "remember", json!({"text": words(LONG)}).to_string()),
         ("/v1/forget", "forget", json!({"text": words(LONG)}).to_string()),
+        ("", "memory-tool", of(json!({"command": "create", "path": "/memories/a.md", "file_text": words(LONG)}))),
+        (
+            "",
+            "memory-tool",
+            of(json!({"command": "str_replace", "path": "/memories/a.md", "old_str": "word1 word2", "new_str": "x"})),
+        ),
+        ("/v1/memory-tool", "memory-tool", of(json!({"command": "view", "path": "/memories/a.md"}))),
         ("", "memories/put", json!({"uri": other, "content": words(LONG)}).to_string()),
         ("/v1/memories/relate", "memories/relate", edge.to_string()),
         ("/v1/memories/relations", "memories/relations", json!({"uri": memory}).to_string()),

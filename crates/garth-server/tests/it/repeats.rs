@@ -95,6 +95,9 @@ impl World {
             "/v1/delete" => json!({"path": "/there"}),
             "/v1/remember" => json!({"text": "Takes her coffee black."}),
             "/v1/forget" => json!({"uri": memory("tea")}),
+            "/v1/memory-tool" => {
+                of_session(json!({"command": "create", "path": "/memories/tea.md", "file_text": "x"}))
+            }
             "/v1/memories/put" => json!({"uri": memory("juice"), "content": "Ann likes tea.\n"}),
             "/v1/memories/tag" => json!({"uri": memory("tea"), "add": ["hot"]}),
             "/v1/memories/relate" => {

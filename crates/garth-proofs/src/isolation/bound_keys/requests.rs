@@ -34,6 +34,15 @@ const PATHS: [&str; 14] = [
     "/users/bob/agents/scout/session/bob-one/messages.jsonl",
     "/chats/trip/note.md",
 ];
+const MEMORY_PATHS: [&str; 7] = [
+    "/memories",
+    "/memories/2026-01-27.md",
+    "/memories/new.md",
+    "/memories/../session",
+    "/memories/%2e%2e/session",
+    "/memories/..\\..\\other",
+    "/.agent/MEMORY.md",
+];
 const KEY_PATHS: [&str; 6] = ["/plan", "/faq/one", "/faq/new", "/", "/**", "/../other/plan"];
 const MOMENTS: [&str; 4] = ["0", "40", "a-snapshot", "1h"];
 
@@ -64,7 +73,7 @@ pub(super) fn any(random: &mut Random, calls: &[CallReference], world: &World, d
             _ if field.required => !random.one_in(20),
             "query" | "question" | "kinds" => true,
             // One of several fields with an address, of which a request has one.
-            "path" => !random.one_in(8),
+            "path" | "file_text" | "old_path" | "new_path" => !random.one_in(8),
             _ => random.one_in(8),
         };
         if is_sent {
@@ -135,6 +144,7 @@ fn value(random: &mut Random, field: &FieldReference, world: &World) -> Value {
                     json!({"write": {"at": {"path": path}, "body": {"bytes": "dGVh"}, "parents": true}});
                 json!([if random.one_in(2) { of_batch } else { of_tree }])
             }
+            "view_range" => json!([1 + random.below(3), -1]),
             "items" if field.of == "values" => {
                 json!([{"path": random.pick(&KEY_PATHS), "value": "tea", "searchable": true}])
             }
@@ -170,6 +180,7 @@ fn text(random: &mut Random, name: &str, of: &str, world: &World) -> String {
         },
         (_, "key path" | "key pattern") => pick(random, &KEY_PATHS),
         (_, "moment") | ("at", _) => pick(random, &MOMENTS),
+        (_, "memory path") => pick(random, &MEMORY_PATHS),
         (_, "path") => pick(random, &PATHS),
         (_, "kind") => pick(random, &["values", "files", "messages", "memories"]),
         (_, "source") => match random.below(4) {

@@ -4,11 +4,12 @@ use crate::routes::route::{Method, Route, Run};
 use crate::routes::tree::Tree;
 
 /// Tags with their meanings, in the order of the reference. The description names those that are in use.
-pub(super) const TAGS: [(&str, &str); 15] = [
+pub(super) const TAGS: [(&str, &str); 16] = [
     ("kv", "Keys and values of an agent."),
     ("search", "Search over values, files, messages and memories."),
     ("notes", "Facts that are stored or deleted in one step."),
     ("memories", "Memories, addressed by URI."),
+    ("memory_tool", "Memory tool of Claude models."),
     ("sessions", "Sessions and transcripts."),
     ("context", "Context windows of sessions."),
     ("agents", "Workspaces of agents: prompts, daily notes, resets, media and skills."),

@@ -115,7 +115,7 @@ fn described(field: &Field) -> Value {
 }
 
 /// Returns the schema of a field: its type, bounds and default.
-fn schema(field: &Field) -> Value {
+pub(crate) fn schema(field: &Field) -> Value {
     let mut schema = match field.kind {
         Kind::Text { of, min, max } => holding(of, text(min, max)),
         // A sequence may also be an integer. Clients get one type.
@@ -124,6 +124,12 @@ fn schema(field: &Field) -> Value {
         Kind::Time { .. } => json!({"type": "string", "format": "date-time"}),
         Kind::Integer { min, max } => integer(json!(min), json!(max)),
         Kind::Signed { min, max } => integer(json!(min), json!(max)),
+        Kind::Pair { min, max } => {
+            let mut pair = array("integer", 2);
+            pair["items"] = integer(json!(min), json!(max));
+            pair["minItems"] = json!(2);
+            pair
+        }
         Kind::Number { min, max } => number(min, max),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Texts { of, max } => holding(of, array("string", max)),

@@ -23,6 +23,7 @@ fn specifications_have_a_section_for_each_call() {
     let specifications = paths(&[
         include_str!("../../../../../docs/specs/kv-api.md"),
         include_str!("../../../../../docs/specs/memories.md"),
+        include_str!("../../../../../docs/specs/memory-tool.md"),
         include_str!("../../../../../docs/specs/sessions.md"),
         include_str!("../../../../../docs/specs/workspace-http.md"),
         include_str!("../../../../../docs/specs/http-tree.md"),

@@ -34,7 +34,7 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         | "prompt/compare" | "recall" | "search" => without(&[]),
         "context/publish" => without(&[Closed]),
         "daily/add" | "daily/get" | "daily/list" => without(&[Owner, Open]),
-        "remember" => vec![Owner, User, Channel, Second],
+        "remember" | "memory-tool" => vec![Owner, User, Channel, Second],
         "fs/{*path}" | "uploads" => without(&[]),
         "forget" => without(&[Closed]),
         name if name.starts_with("memories/") => without(&[Closed]),
@@ -425,6 +425,13 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         }
         "remember" => vec![look(json!({"text": "x"}))],
         "forget" => memories("forget", asker),
+        "memory-tool" => {
+            let view = |path: &str| look(json!({"command": "view", "path": path}));
+            let of_day = days().map(|place| view(&format!("/memories/{}.md", place.day())));
+            let left = json!({"command": "create", "path": "/memories/left.md", "file_text": "x"});
+            let outside = "/memories/../../../bob/agents/scout/memory";
+            of_day.chain([view("/memories"), view(outside), look(left)]).collect()
+        }
         "daily/add" => vec![look(json!({"text": "x"}))],
         "daily/get" => {
             let of_day = days().map(|place| look(json!({"day": place.day()})));
