@@ -25,6 +25,7 @@ mod errors;
 mod fields;
 mod limits;
 mod maintenance;
+mod mcp;
 mod metrics;
 mod operations;
 pub mod outbox;

@@ -35,10 +35,10 @@ use crate::stopping::Stopping;
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
 
 /// Call of the API. It is not `Clone`: the handler of a write takes it by value, so that it cannot run twice.
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub(super) tree: Tree,
     /// Fields of the body. A handler gets its own fields as a type.
-    pub(super) fields: Fields<'a>,
+    pub(crate) fields: Fields<'a>,
     /// Arguments of the path, such as `{file}`, percent-decoded.
     pub(super) arguments: &'a [(String, String)],
     /// Agent, user, chat and class that the call names, completed by those that the API key fixes.
@@ -46,29 +46,29 @@ pub(super) struct Call<'a> {
     /// Idempotency key of a write, with the hash of the request.
     pub(super) retry: Option<Retry>,
     /// The write as a request that may be repeated, for the store that carries it out.
-    pub(super) once: Once,
+    pub(crate) once: Once,
     /// Turn of the write among those with the same key, held until it is answered.
     pub(super) turn: Option<Turn>,
     /// The only way to files: what the API key and the request reach.
-    pub(super) reach: Reach,
+    pub(crate) reach: Reach,
     /// Key space of the idempotency records, for a call that writes through a view.
     pub(super) records: Option<KeySpace>,
-    pub(super) key: &'a ApiKey,
+    pub(crate) key: &'a ApiKey,
     /// The key, to be looked up again before received content is committed.
     pub(super) standing: Standing<'a>,
-    pub(super) env: &'a Env,
+    pub(crate) env: &'a Env,
     /// Language model, if the operator has set one.
     pub(super) model: Option<&'a ServedModel>,
     /// Embedding service, if the operator has set one.
-    pub(super) embedder: Option<&'a ServedEmbedder>,
+    pub(crate) embedder: Option<&'a ServedEmbedder>,
     /// Cache of vectors of texts.
-    pub(super) vectors: &'a VectorCache,
+    pub(crate) vectors: &'a VectorCache,
     /// Room for answers, for a call that takes it by itself.
-    pub(super) answers: &'a Arc<Rooms>,
+    pub(crate) answers: &'a Arc<Rooms>,
     /// Room for files that are sent and received.
     pub(super) transfers: &'a Rooms,
     /// Room for recalls that may wait for the embedding service.
-    pub(super) recalls: &'a Rooms,
+    pub(crate) recalls: &'a Rooms,
     /// Clients that wait for changes.
     pub(super) consumers: &'a Consumers,
     /// Turns of calls that may wait for the language model.
@@ -133,7 +133,7 @@ impl Call<'_> {
     /// Returns the time or sequence that a field names. Any other text is the name of a snapshot and gives
     /// its sequence: for a free key one of the account, because the tree of an identity has snapshots of its
     /// own. Bound keys and calls on files see those of their own tree.
-    pub(super) async fn moment(&self, text: &str) -> Result<Moment, Refusal> {
+    pub(crate) async fn moment(&self, text: &str) -> Result<Moment, Refusal> {
         if let Some(moment) = Moment::parse(text, self.env.now())? {
             return Ok(moment);
         }
@@ -143,7 +143,7 @@ impl Call<'_> {
     }
 
     /// Returns the time or sequence that an optional field names.
-    pub(super) async fn moment_of(&self, text: Option<&str>) -> Result<Option<Moment>, Refusal> {
+    pub(crate) async fn moment_of(&self, text: Option<&str>) -> Result<Option<Moment>, Refusal> {
         match text {
             Some(text) => Ok(Some(self.moment(text).await?)),
             None => Ok(None),
@@ -188,7 +188,7 @@ impl Call<'_> {
     }
 
     /// Returns true if the key of the caller may read content.
-    pub(super) fn may_read(&self) -> bool {
+    pub(crate) fn may_read(&self) -> bool {
         self.key.allows(self.tree.read_scope())
     }
 

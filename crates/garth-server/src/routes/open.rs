@@ -18,7 +18,7 @@ use super::tree::Tree;
 use crate::errors::Refusal;
 
 /// Tree that a call may reach.
-pub(super) struct Opened<'a> {
+pub(crate) struct Opened<'a> {
     call: &'a Call<'a>,
     grounds: Grounds,
     /// True if the tree of a call on files creates its missing directories.
@@ -26,7 +26,7 @@ pub(super) struct Opened<'a> {
 }
 
 /// Opens the tree for a write, and creates missing directories.
-pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
+pub(crate) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
     let opened = reach(call, tree).await?;
     // The answer to a repeat is recorded; it needs no directories.
     if call.once.is_repeat() {
@@ -41,7 +41,7 @@ pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a
 }
 
 /// Opens the tree and creates nothing.
-pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
+pub(crate) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
     let grounds = call.reach.open(tree.family()).await.map_err(outside)?;
     Ok(Opened { call, grounds, creates: false })
 }
@@ -77,7 +77,7 @@ impl Opened<'_> {
     }
 
     /// Returns the memories.
-    pub(super) fn memories(&self) -> Result<Memories<'_>, Refusal> {
+    pub(crate) fn memories(&self) -> Result<Memories<'_>, Refusal> {
         Ok(self.grounds.memories(self.call.key.share())?.once(self.call.once.clone()))
     }
 
@@ -99,7 +99,7 @@ impl Opened<'_> {
     }
 
     /// Returns the files of the identity, or of the account for a free key that names nobody.
-    pub(super) async fn files(&self) -> Result<Arc<dyn FileSystem>, Refusal> {
+    pub(crate) async fn files(&self) -> Result<Arc<dyn FileSystem>, Refusal> {
         self.grounds.tree(self.creates).await.map_err(outside)
     }
 
@@ -109,7 +109,7 @@ impl Opened<'_> {
     }
 
     /// Returns the tree to recall from, or to search in.
-    pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
+    pub(crate) async fn recalled(&self) -> Result<Recalled, Refusal> {
         let (account, env) = (self.call.key.share().to_owned(), self.call.env.clone());
         let (fs, places) = (self.grounds.searched().await?, self.grounds.memory_places());
         Ok(Recalled { fs, places, account, env })
@@ -117,22 +117,22 @@ impl Opened<'_> {
 }
 
 /// Tree to recall from, or to search in.
-pub(super) struct Recalled {
+pub(crate) struct Recalled {
     fs: Arc<dyn FileSystem>,
     places: Option<Vec<(garth_engine::TreePath, garth_engine::TreePath)>>,
     account: String,
-    pub(super) env: Env,
+    pub(crate) env: Env,
 }
 
 impl Recalled {
     /// Returns the recaller of the tree.
-    pub(super) fn recaller(&self) -> Recaller<'_> {
+    pub(crate) fn recaller(&self) -> Recaller<'_> {
         let recaller = Recaller::new(&*self.fs, &self.account).env(self.env.clone());
         self.places.iter().fold(recaller, |recaller, places| recaller.places(places.clone()))
     }
 
     /// Returns the searcher of the tree.
-    pub(super) fn searcher(&self) -> Searcher<'_> {
+    pub(crate) fn searcher(&self) -> Searcher<'_> {
         let searcher = Searcher::new(&*self.fs, &self.account).env(self.env.clone());
         self.places.iter().fold(searcher, |searcher, places| searcher.places(places.clone()))
     }

@@ -3,7 +3,7 @@
 //! `docs/specs/http-description.md`.
 
 mod names;
-mod requests;
+pub(crate) mod requests;
 mod responses;
 mod schemas;
 mod variants;

@@ -43,10 +43,10 @@ pub(super) struct Route {
 }
 
 /// Returns the schema of an answer, and adds the definitions that it refers to.
-pub(super) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// Returns the schema of an answer of type `T`.
-pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(crate) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 

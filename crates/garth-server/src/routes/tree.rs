@@ -5,7 +5,7 @@ use garth_engine::home::Scope;
 
 /// Tree of a call. It decides which fields name the caller, and what the handler receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tree {
+pub(crate) enum Tree {
     /// Keys and values of an agent.
     KeyValues,
     /// Memories of the account, or those that an agent reaches for an audience.

@@ -115,7 +115,7 @@ fn described(field: &Field) -> Value {
 }
 
 /// Returns the schema of a field: its type, bounds and default.
-fn schema(field: &Field) -> Value {
+pub(crate) fn schema(field: &Field) -> Value {
     let mut schema = match field.kind {
         Kind::Text { of, min, max } => holding(of, text(min, max)),
         // A sequence may also be an integer. Clients get one type.
