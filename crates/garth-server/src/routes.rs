@@ -24,7 +24,7 @@ mod pages;
 mod percent;
 mod query;
 mod range;
-mod recall;
+pub(crate) mod recall;
 pub mod reference;
 mod respond;
 mod retry;
@@ -38,7 +38,7 @@ mod span_tests;
 mod table;
 mod transfer;
 pub(crate) mod tree;
-mod tree_calls;
+pub(crate) mod tree_calls;
 mod twins;
 mod uploads;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 
 use super::call::Call;
 use super::open::Opened;
-use crate::answers::{PAGE, is_long};
+use crate::answers::{PAGE, Room, is_long};
 use crate::errors::Refusal;
 use crate::fields::{end_time, fields, integer, moment, string, string_of, strings, time, tree_path, words};
 
@@ -54,8 +54,26 @@ pub(super) async fn recall(
     call: &Call<'_>,
     fields: RecallFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
-    let account = call.key.share();
+    let asked = asked(call, fields).await?;
+    let (recalled, key, room) = recalled(opened, call, &asked).await?;
+    let json = serde_json::to_vec(&recalled.to_json(&key));
+    let answer: Bytes = json.map_err(|_| Refusal::validation("the answer is not valid JSON"))?.into();
+    match room {
+        Some(room) => Ok(room.hold(answer)),
+        None if is_long(&answer) => {
+            Ok(call.answers.answer(call.key.share(), answer.len()).await?.hold(answer))
+        }
+        None => Ok(answer),
+    }
+}
+
+/// Recalls, and returns the key of the fences and the room for the answer, if it is reserved already.
+pub(crate) async fn recalled(
+    opened: &Opened<'_>,
+    call: &Call<'_>,
+    asked: &Recall,
+) -> Result<(Recalled, Key, Option<Room>), Refusal> {
+    let (tree, account) = (opened.recalled().await?, call.key.share());
     let served = call.embedder.filter(|_| asked.mode == SearchMode::Meaning);
     let waiting = match served {
         Some(_) => call.recalls.recall(account).await,
@@ -73,15 +91,10 @@ pub(super) async fn recall(
         .as_ref()
         .map(|(served, embedder)| served.limited(Embedding::new(embedder, call.vectors), &**of_account));
     // A new key for each answer, so that stored text cannot contain its codes.
-    let key = Key::random(&recalled.env)?;
-    let recaller = recalled.recaller().embedding(embedding);
-    let json = serde_json::to_vec(&recaller.recall(&asked, &key).await?.to_json(&key));
-    let answer: Bytes = json.map_err(|_| Refusal::validation("the answer is not valid JSON"))?.into();
-    match room {
-        Some(room) => Ok(room.hold(answer)),
-        None if is_long(&answer) => Ok(call.answers.answer(account, answer.len()).await?.hold(answer)),
-        None => Ok(answer),
-    }
+    let key = Key::random(&tree.env)?;
+    let recaller = tree.recaller().embedding(embedding);
+    let recalled = recaller.recall(asked, &key).await?;
+    Ok((recalled, key, room))
 }
 
 /// Answer of `recall`.

@@ -21,6 +21,8 @@ pub(in crate::mcp) struct ToolAnswer {
     pub(in crate::mcp) structured: Value,
     /// Files to read as resources: those that are too long or not text.
     pub(in crate::mcp) links: Vec<Link>,
+    /// True if the text says why the tool did nothing.
+    pub(in crate::mcp) is_error: bool,
 }
 
 /// Link to a file that can be read as a resource.
@@ -39,7 +41,7 @@ impl ToolAnswer {
             Refusal::internal().because(format!("the answer of a tool has no JSON form: {error}"))
         })?;
         working(2 * text.len());
-        Ok(Self { text, structured, links: Vec::new() })
+        Ok(Self { text, structured, links: Vec::new(), is_error: false })
     }
 
     /// Adds a link to a file.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::{Lines, ToolAnswer, bytes, minute};
-use super::paths::{kind, path_or_top, shown};
+use super::paths::{absolute, kind, shown};
 use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of};
 use crate::routes::call::Call;
@@ -22,8 +22,8 @@ fields! {
     /// Lists a directory: names, sizes and times of change. A long list is cut, and says how to continue. To
     /// find files in subdirectories, use glob.
     pub(crate) struct LsFields<'a> {
-        /// Directory. Default: the top.
-        path: Option<Cow<'a, str>> = string_of("path");
+        /// Directory.
+        path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
         /// Continues after this name.
         after: Option<Cow<'a, str>> = string();
     }
@@ -39,8 +39,8 @@ pub(super) async fn ls(
     let after = after.map_err(|error| Refusal::validation(format!("\"after\": {error}")))?;
     let page = Page::<Name>::default().after(after).limit(MAX_NAMES).with_entries();
     let (fs, page) = (&**fs, &page);
-    let asked = path_or_top(call, fields.path.as_deref());
-    let (path, found) = resolve::retry(fs, asked, Follow::Yes, |path| async move {
+    let asked = absolute(call, &fields.path);
+    let (path, found) = resolve::retry(fs, &asked, Follow::Yes, |path| async move {
         let found = fs.list(&At::from(&path), page).await?;
         Ok((path, found))
     })

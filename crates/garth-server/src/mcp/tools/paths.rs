@@ -1,19 +1,25 @@
-//! Paths and names in arguments and answers of tools.
+//! Paths, names and authors in arguments and answers of tools.
 
 use std::borrow::Cow;
 
-use garth_engine::model::{Entry, Kind};
+use garth_engine::TreePath;
+use garth_engine::model::{Author, Entry, Kind};
 
 use crate::routes::call::Call;
 
-/// Returns the path that an argument names; without one, the path at which the tree of the call begins.
-pub(super) fn path_or_top<'c>(call: &'c Call<'_>, path: Option<&'c str>) -> &'c str {
-    let top = || call.key.binding.prefix.as_ref().map_or("/", |top| top.as_str());
-    path.unwrap_or_else(top)
+/// Returns the complete path that an argument names. A relative one begins where the tree of the call begins,
+/// and the empty one is that place.
+pub(super) fn absolute<'p>(call: &'p Call<'_>, path: &'p str) -> Cow<'p, str> {
+    let top = call.key.binding.prefix.as_ref();
+    match path {
+        "" | "." => Cow::Borrowed(top.map_or("/", TreePath::as_str)),
+        _ if path.starts_with('/') => Cow::Borrowed(path),
+        _ => Cow::Owned(format!("{}/{path}", top.map_or("", TreePath::key))),
+    }
 }
 
-/// Returns a path or name as a text of one line. One with control characters is quoted, so that it cannot
-/// look like another line of the answer.
+/// Returns a path, a name or another short text as one line. One with control characters is quoted, so that it
+/// cannot look like another line of the answer.
 pub(super) fn shown(name: &str) -> Cow<'_, str> {
     match name.chars().any(is_unsafe) {
         true => Cow::Owned(format!("{name:?}")),
@@ -27,6 +33,12 @@ fn is_unsafe(char: char) -> bool {
         || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Returns the path of a node, with a slash at the end of a directory.
+pub(super) fn path_of(path: &TreePath, entry: &Entry) -> String {
+    let slash = if entry.is_dir() && path.as_str() != "/" { "/" } else { "" };
+    format!("{path}{slash}")
+}
+
 /// Returns the word for the kind of a node.
 pub(super) const fn kind(entry: &Entry) -> &'static str {
     match entry.kind {
@@ -35,6 +47,14 @@ pub(super) const fn kind(entry: &Entry) -> &'static str {
         Kind::Symlink => "link",
         Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Whiteout => "other",
     }
+}
+
+/// Returns the author of a commit as far as it is recorded: `agent scout, user ann`.
+pub(super) fn by(author: &Author) -> Option<String> {
+    let word = |word: &str, name: &Option<String>| Some(format!("{word} {}", shown(name.as_deref()?)));
+    let names = [word("agent", &author.agent), word("user", &author.user), word("session", &author.session)];
+    let names: Vec<String> = names.into_iter().flatten().collect();
+    if names.is_empty() { word("key", &author.key) } else { Some(names.join(", ")) }
 }
 
 #[cfg(test)]
@@ -46,5 +66,13 @@ mod tests {
         assert_eq!(shown("/notes/é \"a\".md"), "/notes/é \"a\".md");
         assert_eq!(shown("/a\n/b"), "\"/a\\n/b\"");
         assert_eq!(shown("a\u{202e}b"), "\"a\\u{202e}b\"");
+    }
+
+    #[test]
+    fn author_is_named_by_what_is_recorded() {
+        let author = Author::agent("scout").with_user("ann").with_session("s-1").with_key("k1");
+        assert_eq!(by(&author).as_deref(), Some("agent scout, user ann, session s-1"));
+        assert_eq!(by(&Author::key("k1")).as_deref(), Some("key k1"));
+        assert_eq!(by(&Author::default()), None);
     }
 }

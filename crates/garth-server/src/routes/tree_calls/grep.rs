@@ -111,8 +111,6 @@ fn asked(fields: GrepFields<'_>, top: Option<&TreePath>, cursor: Option<String>)
     (asked.include, asked.exclude) = (fields.include, fields.exclude);
     (asked.before, asked.after) = (fields.before, fields.after);
     (asked.max_matches, asked.max_line) = (fields.max_matches, fields.max_line);
-    (asked.longest_line, asked.max_compiled) = (LONGEST_LINE, MAX_COMPILED);
-    asked.max_steps = Some(MAX_STEPS);
     asked.whole = match &*fields.whole {
         "word" => Whole::Word,
         "line" => Whole::Line,
@@ -129,15 +127,18 @@ fn asked(fields: GrepFields<'_>, top: Option<&TreePath>, cursor: Option<String>)
         "text" => BinaryFiles::Text,
         _ => BinaryFiles::Name,
     };
-    asked.limits = limits(fields.page.limit);
+    bound(&mut asked, fields.page.limit);
     asked.cursor = cursor;
     Ok(asked)
 }
 
-fn limits(items: usize) -> Limits {
+/// Bounds the time and memory of a search of lines, and the files of its answer.
+pub(crate) fn bound(asked: &mut Grep, files: usize) {
+    (asked.longest_line, asked.max_compiled) = (LONGEST_LINE, MAX_COMPILED);
+    asked.max_steps = Some(MAX_STEPS);
     let mut limits = Limits::default();
-    (limits.items, limits.read) = (items, MAX_READ);
-    limits
+    (limits.items, limits.read) = (files, MAX_READ);
+    asked.limits = limits;
 }
 
 /// File of the answer.

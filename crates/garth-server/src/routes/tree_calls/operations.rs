@@ -28,7 +28,7 @@ use crate::routes::respond::raw;
 /// Limit on the bytes of content that one call reads, 64 MiB.
 pub(super) const MAX_READ: u64 = 64 << 20;
 /// Time after which a page ends.
-pub(super) const SEARCH_TIME: Duration = Duration::from_secs(5);
+pub(crate) const SEARCH_TIME: Duration = Duration::from_secs(5);
 /// Limit on the paths of a page of `glob`.
 const MAX_MATCHES: usize = 1000;
 /// Limit on the differences of a page.

@@ -1,0 +1,72 @@
+//! The tool `move`: another path for a file or directory.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::model::{Batch, Op, Precondition, VersionId};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::answer::ToolAnswer;
+use super::paths::{absolute, shown};
+use super::versions::{conflict, expected, version};
+use crate::errors::Refusal;
+use crate::fields::{fields, string_of};
+use crate::routes::call::Call;
+
+fields! {
+    /// Moves or renames a file or directory with its history, and creates missing directories. Never replaces
+    /// what is at the new path.
+    pub(crate) struct MoveFields<'a> {
+        /// Path.
+        from: Cow<'a, str> = string_of("path");
+        /// New path, including the name.
+        to: Cow<'a, str> = string_of("path");
+        /// Moves only if this is the current version.
+        if_version: Option<Cow<'a, str>> = string_of("version");
+    }
+}
+
+/// Runs the tool.
+pub(super) async fn move_to(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: MoveFields<'_>,
+) -> Result<ToolAnswer, Refusal> {
+    let fs = &**fs;
+    let version = version("if_version", fields.if_version.as_deref())?;
+    let from = resolve::resolve(fs, &absolute(call, &fields.from), Follow::No).await?;
+    let to = resolve::resolve(fs, &absolute(call, &fields.to), Follow::No).await?;
+    let required = match version {
+        Some(version) => Some(expected(fs, &from, version).await?.etag),
+        None => None,
+    };
+    let batch = Batch::new([Op::rename(&from, &to).no_replace().with_parents()]);
+    let batch = required.into_iter().fold(batch, |batch, etag| {
+        batch.require(&from, Precondition::Etag(etag))
+    });
+    let commit = match fs.commit(batch).await {
+        Err(error) if error.is(ErrorKind::AlreadyExists) => {
+            let advice = "\"to\" is the complete new path: name one that is free, or delete this one first";
+            return Err(Refusal::from(error).advising(advice));
+        }
+        Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&from) => match version {
+            Some(version) => return Err(conflict(fs, &from, version).await),
+            None => return Err(error.into()),
+        },
+        commit => commit?,
+    };
+    let version = commit.version(0);
+    let text = format!("Moved {} to {}, version {version}.", shown(from.as_str()), shown(to.as_str()));
+    ToolAnswer::new(text, &Moved { from: &from, path: &to, version })
+}
+
+/// Structured answer.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Moved<'a> {
+    from: &'a TreePath,
+    path: &'a TreePath,
+    version: VersionId,
+}

@@ -1,0 +1,177 @@
+//! The tool `read_file`: lines of a text file.
+
+mod window;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use garth_engine::compute::working;
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::fs::OpenFile;
+use garth_engine::model::{At, ByteRange, Entry, Moment, VersionId};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use self::window::Window;
+use super::answer::{ToolAnswer, bytes};
+use super::paths::{absolute, shown};
+use super::versions::version;
+use crate::errors::Refusal;
+use crate::fields::{MAX_INTEGER, fields, integer, string_of};
+use crate::routes::call::Call;
+
+/// Bytes that are read at once.
+const STEP: usize = 256 << 10;
+/// Limit on the bytes that are read to find a line, 64 MiB.
+const MAX_SCANNED: u64 = 64 << 20;
+/// Limit on the lines of an answer.
+const MAX_LINES: u64 = 2000;
+/// Size from which the answer also links to the complete file, in bytes.
+const LARGE: u64 = 1 << 20;
+
+fields! {
+    /// Reads a text file as numbered lines, up to 16 KiB at a time; a longer file says the offset at which to
+    /// continue. Returns the version that edits can require. Other files come as a link.
+    pub(crate) struct ReadFileFields<'a> {
+        /// Path.
+        path: Cow<'a, str> = string_of("path");
+        /// First line.
+        offset: u64 = integer(1, MAX_INTEGER), or 1;
+        /// Number of lines.
+        limit: u64 = integer(1, MAX_LINES), or MAX_LINES;
+        /// Version from history, to read an earlier state.
+        version: Option<Cow<'a, str>> = string_of("version");
+    }
+}
+
+/// Runs the tool.
+pub(super) async fn read_file(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: ReadFileFields<'_>,
+) -> Result<ToolAnswer, Refusal> {
+    let past = match version("version", fields.version.as_deref())? {
+        Some(version) => Some(fs.as_of(&Moment::Seq(version.seq)).await?),
+        None => None,
+    };
+    let fs = past.as_deref().unwrap_or(&**fs);
+    let first = ByteRange { offset: 0, length: STEP as u64 };
+    let asked = absolute(call, &fields.path);
+    let found = resolve::retry(fs, &asked, Follow::Yes, |path| async move {
+        let (entry, bytes) = fs.fetch(&At::from(&path), first).await?;
+        Ok((path, entry, bytes))
+    });
+    let (path, entry, start) = found.await.map_err(advised)?;
+    if !is_text(&start) {
+        return binary(&path, &entry);
+    }
+    let mut window = Window::new(&header(&path, &entry), fields.offset, fields.limit);
+    scan(fs, &path, &entry, start, &mut window).await?;
+    let read = window.scanned();
+    let is_cut_short = !window.has_more() && read < entry.size;
+    if window.is_empty() && entry.size > 0 && !is_cut_short {
+        let message = format!("\"offset\" is after the end: {path} has {} lines", window.lines());
+        return Err(Refusal::validation(message));
+    }
+    let next = window.next();
+    let first_line = fields.offset;
+    if is_cut_short {
+        let scanned = bytes(read);
+        window.end_with(&format!("The rest is not read as lines, which end at {scanned}; read the linked file."));
+    } else if let Some(next) = next {
+        window.end_with(&format!("There is more: continue with offset = {next}."));
+    } else if entry.size == 0 {
+        window.end_with("The file is empty.");
+    }
+    let is_linked = is_cut_short || window.has_cut_lines() || (entry.size >= LARGE && next.is_some());
+    let (text, content) = window.into_texts();
+    let read = FileRead {
+        path: &path,
+        version: entry.etag,
+        size: entry.size,
+        first_line: Some(first_line),
+        content: Some(content),
+        next_offset: next,
+    };
+    let answer = ToolAnswer::new(text, &read)?;
+    Ok(if is_linked { answer.link(&path, &entry) } else { answer })
+}
+
+/// Adds the tool that serves the path to a refusal.
+fn advised(error: garth_engine::Error) -> Refusal {
+    let is_directory = error.is(ErrorKind::IsADirectory);
+    let refusal = Refusal::from(error);
+    if is_directory { refusal.advising("list it with ls") } else { refusal }
+}
+
+fn header(path: &TreePath, entry: &Entry) -> String {
+    format!("{}  {}  version {}", shown(path.as_str()), bytes(entry.size), entry.etag)
+}
+
+/// Reads a file, of which `start` is the beginning, until the window is full.
+async fn scan(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    entry: &Entry,
+    start: Bytes,
+    window: &mut Window,
+) -> Result<(), Refusal> {
+    let (mut bytes, mut file) = (start, None::<Arc<dyn OpenFile>>);
+    while !bytes.is_empty() {
+        working(bytes.len());
+        window.feed(&bytes);
+        if window.has_more() || window.scanned() >= entry.size.min(MAX_SCANNED) {
+            break;
+        }
+        let opened = match file {
+            Some(opened) => opened,
+            None => open(fs, path, entry).await?,
+        };
+        bytes = opened.read_at(window.scanned(), STEP).await?;
+        file = Some(opened);
+    }
+    window.end();
+    Ok(())
+}
+
+/// Opens the version of a file; the file itself in a tree without versions.
+async fn open(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> Result<Arc<dyn OpenFile>, Refusal> {
+    match fs.open_version(entry.version).await {
+        Err(error) if error.is(ErrorKind::Unsupported) => Ok(fs.open(&At::from(path)).await?),
+        opened => Ok(opened?),
+    }
+}
+
+/// Returns true if the beginning of a file is UTF-8 without NUL. It may end within a character.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_utf8 = match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    is_utf8 && !bytes.contains(&0)
+}
+
+/// Returns the answer for a file that is not text.
+fn binary(path: &TreePath, entry: &Entry) -> Result<ToolAnswer, Refusal> {
+    let text = format!("{}\nThis is not text: read it by the link.", header(path, entry));
+    let (version, size) = (entry.etag, entry.size);
+    let read = FileRead { path, version, size, first_line: None, content: None, next_offset: None };
+    Ok(ToolAnswer::new(text, &read)?.link(path, entry))
+}
+
+/// Structured answer.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FileRead<'a> {
+    path: &'a TreePath,
+    version: VersionId,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_line: Option<u64>,
+    /// Lines without numbers; none of a file that is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+}

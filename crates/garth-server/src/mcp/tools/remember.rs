@@ -1,0 +1,98 @@
+//! The tools `remember` and `forget`: facts as memories.
+
+use std::borrow::Cow;
+
+use garth_agent::memory::{Memories, Remember, Uri};
+use garth_engine::ErrorKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::answer::{ToolAnswer, counted};
+use crate::errors::Refusal;
+use crate::fields::{fields, string, string_of, strings};
+use crate::routes::call::Call;
+
+/// Limit on the similar memories of an answer.
+const MAX_SIMILAR: usize = 5;
+
+fields! {
+    /// Stores a fact for later sessions, such as a preference, decision or date; recall finds it. Write one
+    /// complete sentence that names its subject. Returns its URI and similar memories. A known fact is not
+    /// stored again.
+    pub(crate) struct RememberFields<'a> {
+        /// Fact.
+        text: Cow<'a, str> = string();
+        /// Tags.
+        tags: Vec<String> = strings(), or Vec::new();
+    }
+}
+
+/// Runs the tool `remember`.
+pub(super) async fn remember(
+    memories: &Memories<'_>,
+    _: &Call<'_>,
+    fields: RememberFields<'_>,
+) -> Result<ToolAnswer, Refusal> {
+    let done = memories.remember(&Remember::new(fields.text).tags(fields.tags)).await?;
+    let near = done.near.iter().flatten().take(MAX_SIMILAR);
+    let similar: Vec<String> = near.map(|near| near.uri.to_string()).collect();
+    let word = if done.seq.is_some() { "Remembered as" } else { "Known already as" };
+    let mut text = format!("{word} {}, version {}.", done.meta.uri, done.meta.version);
+    if !similar.is_empty() {
+        let advice = "if one of these says the opposite or the same, forget it";
+        text.push_str(&format!("\nSimilar memories; {advice}:\n{}", similar.join("\n")));
+    }
+    let remembered =
+        Remembered { uri: &done.meta.uri, version: done.meta.version, created: done.created, similar };
+    ToolAnswer::new(text, &remembered)
+}
+
+/// Structured answer of `remember`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Remembered<'a> {
+    uri: &'a str,
+    version: u64,
+    created: bool,
+    similar: Vec<String>,
+}
+
+fields! {
+    /// Deletes a memory that is wrong or unwanted: give its URI, or the text that remember stored.
+    pub(crate) struct ForgetFields<'a> {
+        /// URI from remember, recall or search.
+        uri: Option<Cow<'a, str>> = string_of("uri");
+        /// Exact text of the fact.
+        text: Option<Cow<'a, str>> = string();
+    }
+}
+
+/// Runs the tool `forget`.
+pub(super) async fn forget(
+    memories: &Memories<'_>,
+    _: &Call<'_>,
+    fields: ForgetFields<'_>,
+) -> Result<ToolAnswer, Refusal> {
+    let uri = match (&fields.uri, &fields.text) {
+        (Some(uri), None) => uri.parse::<Uri>()?,
+        (None, Some(text)) => memories.remembered(&Remember::new(&**text)).await.map_err(advised)?,
+        _ => return Err(Refusal::validation("give either \"uri\" or \"text\"")),
+    };
+    let left = memories.forget(&uri).await.map_err(advised)?;
+    let versions = counted(left.versions as u64, "version", "versions");
+    let text = format!("Forgot {}. Its history keeps {versions}.", left.uri);
+    ToolAnswer::new(text, &Forgotten { uri: left.uri.to_string(), versions_left: left.versions })
+}
+
+/// Adds to a refusal how memories are found.
+fn advised(error: garth_engine::Error) -> Refusal {
+    let is_missing = error.is(ErrorKind::NotFound);
+    let refusal = Refusal::from(error);
+    if is_missing { refusal.advising("recall or search finds the URIs of memories") } else { refusal }
+}
+
+/// Structured answer of `forget`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Forgotten {
+    uri: String,
+    versions_left: usize,
+}

@@ -1,0 +1,80 @@
+//! The tool `write_file`: a complete file.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::model::{Batch, Op, Outcome, Precondition, VersionId};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::answer::{ToolAnswer, bytes};
+use super::paths::{absolute, shown};
+use super::versions::{conflict, expected, version};
+use crate::errors::Refusal;
+use crate::fields::{fields, string, string_of};
+use crate::routes::call::Call;
+
+/// Version of a file that does not exist.
+const NONE: &str = "none";
+
+fields! {
+    /// Creates a file, or replaces its complete content, and creates missing directories. To change a part of
+    /// a file, use edit_file. Returns the new version; earlier ones stay in history.
+    pub(crate) struct WriteFileFields<'a> {
+        /// Path.
+        path: Cow<'a, str> = string_of("path");
+        /// Complete text.
+        content: Cow<'a, str> = string();
+        /// Writes only if this is the current version, or with "none" only if there is no file.
+        if_version: Option<Cow<'a, str>> = string_of("version");
+    }
+}
+
+/// Runs the tool.
+pub(super) async fn write_file(
+    fs: &Arc<dyn FileSystem>,
+    call: &Call<'_>,
+    fields: WriteFileFields<'_>,
+) -> Result<ToolAnswer, Refusal> {
+    let is_new = fields.if_version.as_deref() == Some(NONE);
+    let version = version("if_version", fields.if_version.as_deref().filter(|_| !is_new))?;
+    let fs = &**fs;
+    let path = resolve::resolve(fs, &absolute(call, &fields.path), Follow::Yes).await?;
+    let required = match version {
+        Some(version) => Some(expected(fs, &path, version).await?.etag),
+        None => None,
+    };
+    let body = fs.body(&path, fields.content.into_owned()).await?;
+    let op = Op::write(&path, body).with_parents();
+    let op = if is_new { op.create_new() } else { op };
+    let batch = required.into_iter().fold(Batch::new([op]), |batch, etag| {
+        batch.require(&path, Precondition::Etag(etag))
+    });
+    let commit = match fs.commit(batch).await {
+        // Another writer was faster than this one since the version was looked up.
+        Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&path) => match version {
+            Some(version) => return Err(conflict(fs, &path, version).await),
+            None => return Err(error.into()),
+        },
+        Err(error) if error.is(ErrorKind::AlreadyExists) && is_new => {
+            return Err(Refusal::from(error).advising("read it, or write it without if_version"));
+        }
+        commit => commit?,
+    };
+    let done = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0), 0));
+    let word = if done.created { "Created" } else { "Replaced" };
+    let text = format!("{word} {}: {}, version {}.", shown(path.as_str()), bytes(done.size), done.version);
+    let written = FileWritten { path: &path, version: done.version, created: done.created, size: done.size };
+    ToolAnswer::new(text, &written)
+}
+
+/// Structured answer.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FileWritten<'a> {
+    path: &'a TreePath,
+    version: VersionId,
+    created: bool,
+    size: u64,
+}
