@@ -12,7 +12,7 @@ use crate::routes::call::Call;
 use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
 
-/// Runs a tool. The fields of the call are its arguments and the names of the identity, which the server adds.
+/// Runs a tool. The fields of the call are its arguments, and the names of the identity that the server adds.
 pub(in crate::mcp) type ToolHandler = for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Result<ToolAnswer, Refusal>>;
 
 /// Operation that a model can call.
@@ -66,12 +66,16 @@ impl Effect {
         }
         let is_destructive = !matches!(self, Self::Adds | Self::Moves);
         let is_idempotent = !matches!(self, Self::Moves | Self::Edits);
-        json!({
+        let mut hints = json!({
             "readOnlyHint": false,
             "destructiveHint": is_destructive,
-            "idempotentHint": is_idempotent,
             "openWorldHint": false,
-        })
+        });
+        // `false` is its default.
+        if is_idempotent {
+            hints["idempotentHint"] = json!(true);
+        }
+        hints
     }
 }
 
