@@ -23,9 +23,9 @@ mod write_file;
 
 use garth_engine::home::Scope;
 
-pub(super) use self::answer::{Link, ToolAnswer};
+pub(super) use self::answer::ToolAnswer;
+pub(super) use self::tool::Tool;
 use self::tool::tools;
-pub(super) use self::tool::{Effect, Tool};
 
 /// Tools, in the order in which they are listed.
 pub(super) static TOOLS: &[Tool] = tools! {

@@ -45,7 +45,7 @@ pub(crate) struct TestCall {
 /// Server with one account.
 pub(crate) struct TestServer {
     served: Served,
-    pub(crate) clock: ManualClock,
+    _clock: ManualClock,
     _folder: TempDir,
 }
 
@@ -57,7 +57,7 @@ impl TestServer {
         let data = DataDir::builder(garth_agent::registry()).env(env).open(folder.path()).unwrap();
         data.create_account(ACCOUNT).await.unwrap();
         let served = Served::new(Arc::new(data), None, Arc::default());
-        Self { served, clock, _folder: folder }
+        Self { served, _clock: clock, _folder: folder }
     }
 
     /// Returns the account.

@@ -113,8 +113,8 @@ fn several(path: &TreePath, count: usize, lines: &[u64]) -> String {
     let shown: Vec<String> = lines.iter().take(MAX_PLACES).map(u64::to_string).collect();
     let (word, lines) = (if shown.len() == 1 { "line" } else { "lines" }, shown.join(", "));
     format!(
-        "old_string occurs {count} times in {path}, in {word} {lines}; add lines around it until it is unique, \
-         or set replace_all"
+        "old_string occurs {count} times in {path}, in {word} {lines}; add lines around it until it is \
+         unique, or set replace_all"
     )
 }
 

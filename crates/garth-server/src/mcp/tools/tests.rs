@@ -54,7 +54,8 @@ impl<'a> Client<'a> {
     async fn run(&self, name: &str, arguments: Value) -> Result<Answer, Refusal> {
         let Tool { scopes, tree, fields, .. } = *tool(name);
         let call = TestCall { path: "/v1/test/{tool}", scopes, tree, fields, run: run_tool };
-        let answer = self.server.call(&self.key, (&format!("/v1/test/{name}"), &call), &arguments).await?;
+        let at = format!("/v1/test/{name}");
+        let answer = self.server.call(&self.key, (at.as_str(), &call), &arguments).await?;
         let links = answer["links"].as_array().unwrap().iter();
         Ok(Answer {
             text: answer["text"].as_str().unwrap().to_owned(),
