@@ -87,7 +87,7 @@ async fn missing_text_is_explained() {
     write(&server, "/a.rs", b"fn a() {\n    one();\n}\n").await;
     let edit = |old: &str| json!({"path": "/a.rs", "old_string": old, "new_string": "x"});
     let spaces = client.refused("edit_file", edit("fn a() {\n\tone();\n")).await;
-    assert!(spaces.contains("line 1 and those after it differ from it in white space"), "{spaces}");
+    assert!(spaces.contains("line 1 and those after it differ from it in white space alone"), "{spaces}");
     let never = client.refused("edit_file", edit("two();")).await;
     assert!(never.starts_with("old_string is not in /a.rs; read the file"), "{never}");
     write(&server, "/crlf.txt", b"one\r\ntwo\r\n").await;
