@@ -84,24 +84,20 @@ mod tests {
     use schemars::JsonSchema;
 
     use super::*;
-    use crate::fields::{FieldGroup as _, fields, flag, integer, string, string_of};
+    use crate::fields::{flag, integer, string, string_of};
     use crate::routes::route::schema_of;
 
-    fields! {
-        /// Fields of the test.
-        struct Some<'a> {
-            /// Old text.
-            old_text: Cow<'a, str> = string();
-            /// First line.
-            from: u64 = integer(1, MAX_INTEGER), or 1;
-            /// Number of lines.
-            limit: u64 = integer(1, 9), or 5;
-            /// Path of the file.
-            path: Option<Cow<'a, str>> = string_of("path");
-            /// Replaces all.
-            all: bool = flag(), or false;
-        }
-    }
+    const FIELDS: &[&[Field]] = &[
+        &[
+            Field::of::<Cow<'_, str>>("old_text", string(), None, " Old text."),
+            Field::of::<u64>("from", integer(1, MAX_INTEGER), Some(|| json!(1)), " First line."),
+            Field::of::<u64>("limit", integer(1, 9), Some(|| json!(5)), " Number of lines."),
+        ],
+        &[
+            Field::of::<Option<Cow<'_, str>>>("path", string_of("path"), None, " Path of the file."),
+            Field::of::<bool>("all", flag(), Some(|| json!(false)), " Replaces all."),
+        ],
+    ];
 
     #[test]
     fn input_has_what_a_model_needs() {
@@ -116,7 +112,7 @@ mod tests {
             },
             "required": ["old_text"],
         });
-        assert_eq!(input(Some::FIELDS), due);
+        assert_eq!(input(FIELDS), due);
     }
 
     /// Answer of the test.
