@@ -63,7 +63,7 @@ pub(super) async fn read_file(
         let (entry, bytes) = fs.fetch(&At::from(&path), first).await?;
         Ok((path, entry, bytes))
     });
-    let (path, entry, start) = found.await.map_err(advised)?;
+    let (path, entry, start) = found.await?;
     if !is_text(&start) {
         return binary(&path, &entry);
     }
@@ -97,13 +97,6 @@ pub(super) async fn read_file(
     };
     let answer = ToolAnswer::new(text, &read)?;
     Ok(if is_linked { answer.link(&path, &entry) } else { answer })
-}
-
-/// Adds the tool that serves the path to a refusal.
-fn advised(error: garth_engine::Error) -> Refusal {
-    let is_directory = error.is(ErrorKind::IsADirectory);
-    let refusal = Refusal::from(error);
-    if is_directory { refusal.advising("list it with ls") } else { refusal }
 }
 
 fn header(path: &TreePath, entry: &Entry) -> String {
