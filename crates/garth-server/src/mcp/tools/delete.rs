@@ -23,7 +23,7 @@ fields! {
         path: Cow<'a, str> = string_of("path");
         /// Deletes all below a directory, too.
         recursive: bool = flag(), or false;
-        /// Required current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

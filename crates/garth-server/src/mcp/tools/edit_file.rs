@@ -37,7 +37,7 @@ fields! {
         new_string: Cow<'a, str> = string();
         /// Replaces all occurrences.
         replace_all: bool = flag(), or false;
-        /// Required current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

@@ -23,7 +23,7 @@ fields! {
         from: Cow<'a, str> = string_of("path");
         /// Complete new path.
         to: Cow<'a, str> = string_of("path");
-        /// Required current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

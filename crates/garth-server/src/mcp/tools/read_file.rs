@@ -35,7 +35,7 @@ fields! {
     /// Reads a text file as numbered lines, up to 16 KiB at once; then it says the offset to continue at.
     /// Returns the version, which edits can require. Other files come as a link.
     pub(crate) struct ReadFileFields<'a> {
-        /// Path.
+        /// Path, such as /notes/a.md.
         path: Cow<'a, str> = string_of("path");
         /// First line.
         offset: u64 = integer(1, MAX_INTEGER), or 1;

@@ -25,7 +25,7 @@ fields! {
         path: Cow<'a, str> = string_of("path");
         /// Version from history, number from delete, or time such as 2026-01-31T12:00:00Z.
         at: Cow<'a, str> = moment();
-        /// Required current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

@@ -23,11 +23,11 @@ fields! {
     /// Creates a file with its missing directories, or replaces its content. To change a part, use edit_file.
     /// Returns the new version; earlier ones stay in history.
     pub(crate) struct WriteFileFields<'a> {
-        /// Path.
+        /// Path, such as /notes/a.md.
         path: Cow<'a, str> = string_of("path");
         /// Complete text.
         content: Cow<'a, str> = string();
-        /// Required current version; "none": no file.
+        /// Fails unless this is the current version; "none": if there is a file.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

@@ -90,7 +90,7 @@ fn description_of_a_tool_is_complete() {
             "properties": {
                 "path": {"type": "string"},
                 "recursive": {"type": "boolean", "description": "Deletes all below a directory, too."},
-                "if_version": {"type": "string", "description": "Required current version."},
+                "if_version": {"type": "string", "description": "Fails unless this is the current version."},
             },
             "required": ["path"],
         },
