@@ -56,6 +56,10 @@ impl<'a> Client<'a> {
         let call = TestCall { path: "/v1/test/{tool}", scopes, tree, fields, run: run_tool };
         let at = format!("/v1/test/{name}");
         let answer = self.server.call(&self.key, (at.as_str(), &call), &arguments).await?;
+        let described = tool(name).definition()["outputSchema"]["properties"].clone();
+        for field in answer["structured"].as_object().unwrap().keys() {
+            assert!(described.get(field).is_some(), "{name} does not describe {field}");
+        }
         let links = answer["links"].as_array().unwrap().iter();
         Ok(Answer {
             text: answer["text"].as_str().unwrap().to_owned(),
