@@ -37,6 +37,8 @@ mod sessions;
 #[cfg(test)]
 mod span_tests;
 mod table;
+#[cfg(test)]
+pub(crate) mod test_calls;
 mod transfer;
 pub(crate) mod tree;
 pub(crate) mod tree_calls;

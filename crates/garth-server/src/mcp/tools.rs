@@ -24,17 +24,17 @@ mod write_file;
 
 use garth_engine::home::Scope;
 
-pub(super) use self::answer::{Link, ToolAnswer};
+pub(super) use self::answer::ToolAnswer;
+pub(super) use self::tool::Tool;
 use self::tool::tools;
-pub(super) use self::tool::{Effect, Tool};
 
 /// Tools, in the order in which they are listed.
 pub(super) static TOOLS: &[Tool] = tools! {
     Reads "ls" "List directory" FilesRead, Files(ls::ls, ls::LsFields) -> ls::Listed<'static>;
     Reads "read_file" "Read file" FilesRead, Files(read_file::read_file, read_file::ReadFileFields)
         -> read_file::FileRead<'static>;
-    Writes "write_file" "Write file" FilesWrite FilesRead, Files(write_file::write_file, write_file::WriteFileFields)
-        -> write_file::FileWritten<'static>;
+    Writes "write_file" "Write file" FilesWrite FilesRead,
+        Files(write_file::write_file, write_file::WriteFileFields) -> write_file::FileWritten<'static>;
     Edits "edit_file" "Edit file" FilesWrite FilesRead, Files(edit_file::edit_file, edit_file::EditFileFields)
         -> edit_file::FileEdited<'static>;
     Reads "glob" "Find paths" FilesRead, Files(glob::glob, glob::GlobFields) -> glob::PathsFound;

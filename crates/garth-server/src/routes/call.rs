@@ -162,7 +162,7 @@ impl Call<'_> {
     }
 
     /// Returns an argument of the path; the empty text if the path has no such argument.
-    pub(super) fn argument(&self, name: &str) -> &str {
+    pub(crate) fn argument(&self, name: &str) -> &str {
         let found = self.arguments.iter().find(|(argument, _)| argument == name);
         found.map_or("", |(_, value)| value)
     }

@@ -136,6 +136,6 @@ mod tests {
     #[test]
     fn times_and_numbers_are_short() {
         assert_eq!(minute(Timestamp(0)), "1970-01-01T00:00Z");
-        assert_eq!((bytes(0), bytes(1), bytes(17)), ("0 bytes".into(), "1 byte".into(), "17 bytes".into()));
+        assert_eq!([bytes(0), bytes(1), bytes(17)], ["0 bytes", "1 byte", "17 bytes"]);
     }
 }

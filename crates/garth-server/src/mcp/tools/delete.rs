@@ -17,14 +17,13 @@ use crate::fields::{fields, flag, string_of};
 use crate::routes::call::Call;
 
 fields! {
-    /// Deletes a file or an empty directory; with recursive a directory and everything below it. History is
-    /// kept: restore brings it back.
+    /// Deletes a file or empty directory. It stays in history, and restore brings it back.
     pub(crate) struct DeleteFields<'a> {
-        /// Path; a link itself.
+        /// Path.
         path: Cow<'a, str> = string_of("path");
-        /// Deletes what is below a directory, too.
+        /// Deletes all below a directory, too.
         recursive: bool = flag(), or false;
-        /// Deletes only if this is the current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }
@@ -43,9 +42,9 @@ pub(super) async fn delete(
         None => None,
     };
     let op = if fields.recursive { Op::remove_tree(&path) } else { Op::remove(&path) };
-    let batch = required.into_iter().fold(Batch::new([op]), |batch, etag| {
-        batch.require(&path, Precondition::Etag(etag))
-    });
+    let batch = required
+        .into_iter()
+        .fold(Batch::new([op]), |batch, etag| batch.require(&path, Precondition::Etag(etag)));
     let commit = match fs.commit(batch).await {
         Err(error) if error.is(ErrorKind::NotEmpty) => {
             return Err(Refusal::from(error).advising("set recursive to delete what is below it, too"));
@@ -58,7 +57,8 @@ pub(super) async fn delete(
     };
     // The state before the deletion, with all that was below the path.
     let restore_at = commit.seq.0.saturating_sub(1).to_string();
-    let text = format!("Deleted {}. To bring it back: restore with at = \"{restore_at}\".", shown(path.as_str()));
+    let text =
+        format!("Deleted {}. To bring it back: restore with at = \"{restore_at}\".", shown(path.as_str()));
     ToolAnswer::new(text, &Deleted { path: &path, version: commit.version(0), restore_at })
 }
 

@@ -26,19 +26,18 @@ const ATTEMPTS: usize = 100;
 const MAX_PLACES: usize = 20;
 
 fields! {
-    /// Replaces a text in a file, which must occur exactly once unless replace_all is set. Copy it from
-    /// read_file without line numbers. If it no longer fits, the error says what changed and by whom. Returns
-    /// the new version.
+    /// Replaces a text that occurs exactly once in a file; copy it from read_file without line numbers. If it
+    /// no longer fits, the error says what changed and by whom. Returns the new version.
     pub(crate) struct EditFileFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
-        /// Text to replace, with enough lines around it to be unique.
+        /// Exact text to replace.
         old_string: Cow<'a, str> = string();
-        /// Text in its place.
+        /// New string.
         new_string: Cow<'a, str> = string();
-        /// Replaces every occurrence.
+        /// Replaces all occurrences.
         replace_all: bool = flag(), or false;
-        /// Edits only if this is the current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }
@@ -114,8 +113,8 @@ fn several(path: &TreePath, count: usize, lines: &[u64]) -> String {
     let shown: Vec<String> = lines.iter().take(MAX_PLACES).map(u64::to_string).collect();
     let (word, lines) = (if shown.len() == 1 { "line" } else { "lines" }, shown.join(", "));
     format!(
-        "old_string occurs {count} times in {path}, in {word} {lines}; add lines around it until it is unique, or set \
-         replace_all"
+        "old_string occurs {count} times in {path}, in {word} {lines}; add lines around it until it is \
+         unique, or set replace_all"
     )
 }
 

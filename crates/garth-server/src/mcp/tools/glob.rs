@@ -19,12 +19,12 @@ use crate::routes::tree_calls::operations::SEARCH_TIME;
 const MAX_PATHS: usize = 300;
 
 fields! {
-    /// Finds files and directories by their paths. * matches within a name, ** any directories, {a,b}
-    /// alternatives. Returns paths in order; directories end with a slash.
+    /// Finds files and directories by path pattern: * within a name, ** any directories, {a,b} either.
+    /// Returns paths; those of directories end with a slash.
     pub(crate) struct GlobFields<'a> {
-        /// Pattern of the whole path, such as /src/**/*.md.
+        /// Pattern such as /src/**/*.md.
         pattern: Cow<'a, str> = string_of("pattern");
-        /// Continues an answer that was cut.
+        /// Cursor of a cut answer.
         cursor: Option<Cow<'a, str>> = string_of("cursor");
     }
 }

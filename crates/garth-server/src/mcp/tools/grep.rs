@@ -26,20 +26,20 @@ const MAX_FILES: usize = 100;
 const MAX_LINE: usize = 300;
 
 fields! {
-    /// Finds the lines of files that match a regular expression. Returns them by file, with line numbers; lines
-    /// around them have a - after the number. To find text by meaning, use search.
+    /// Finds lines of files by regular expression. Returns them by file with line numbers: 7: is a match, 8-
+    /// is context. To find text by meaning, use search.
     pub(crate) struct GrepFields<'a> {
-        /// Expression, in the syntax of ripgrep.
+        /// Regular expression.
         pattern: Cow<'a, str> = string().chars(1, MAX_EXPRESSION);
         /// File or directory.
         path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
-        /// Only files whose name matches, such as *.md.
+        /// File names, such as *.md.
         include: Option<Cow<'a, str>> = string_of("pattern");
-        /// Ignores case.
+        /// Ignore case.
         ignore_case: bool = flag(), or false;
         /// Lines around each match.
         context: usize = integer(0, MAX_AROUND), or 0;
-        /// Continues an answer that was cut.
+        /// Cursor of a cut answer.
         cursor: Option<Cow<'a, str>> = string_of("cursor");
     }
 }

@@ -22,14 +22,14 @@ const MAX_VERSIONS: u64 = 100;
 const MAX_MESSAGE: usize = 200;
 
 fields! {
-    /// Lists the versions of a file or directory, newest first: id, time, size, author, reason. Also works for
-    /// a deleted path. Read a version with read_file, or take it back with restore.
+    /// Lists the versions of a path, also a deleted one, newest first: version, time, size, author, reason.
+    /// Use them in read_file and restore.
     pub(crate) struct HistoryFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
-        /// Number of versions.
+        /// Limit.
         limit: usize = integer(1, MAX_VERSIONS), or 20;
-        /// Only versions before this one.
+        /// Version to continue before.
         before: Option<Cow<'a, str>> = string_of("version");
     }
 }
@@ -105,7 +105,8 @@ impl ListedVersion {
     fn text(&self) -> String {
         let size = self.size.map_or_else(|| "removed".to_owned(), bytes);
         let author = self.author.as_ref().map(|author| format!("  by {author}")).unwrap_or_default();
-        let message = self.message.as_ref().map(|message| format!("  {}", shown(message))).unwrap_or_default();
+        let message =
+            self.message.as_ref().map(|message| format!("  {}", shown(message))).unwrap_or_default();
         format!("{}  {}  {size}{author}{message}", self.version, self.time)
     }
 }

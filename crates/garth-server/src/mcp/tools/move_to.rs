@@ -17,14 +17,13 @@ use crate::fields::{fields, string_of};
 use crate::routes::call::Call;
 
 fields! {
-    /// Moves or renames a file or directory with its history, and creates missing directories. Never replaces
-    /// what is at the new path.
+    /// Moves or renames a file or directory. Creates missing directories; fails if the new path is taken.
     pub(crate) struct MoveFields<'a> {
-        /// Path.
+        /// From.
         from: Cow<'a, str> = string_of("path");
-        /// New path, including the name.
+        /// Complete new path.
         to: Cow<'a, str> = string_of("path");
-        /// Moves only if this is the current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }
@@ -44,9 +43,8 @@ pub(super) async fn move_to(
         None => None,
     };
     let batch = Batch::new([Op::rename(&from, &to).no_replace().with_parents()]);
-    let batch = required.into_iter().fold(batch, |batch, etag| {
-        batch.require(&from, Precondition::Etag(etag))
-    });
+    let batch =
+        required.into_iter().fold(batch, |batch, etag| batch.require(&from, Precondition::Etag(etag)));
     let commit = match fs.commit(batch).await {
         Err(error) if error.is(ErrorKind::AlreadyExists) => {
             let advice = "\"to\" is the complete new path: name one that is free, or delete this one first";

@@ -7,19 +7,19 @@ use garth_engine::model::{Author, Entry, Kind};
 
 use crate::routes::call::Call;
 
-/// Returns the complete path that an argument names. A relative one begins where the tree of the call begins,
-/// and the empty one is that place.
+/// Returns the complete path that an argument names. A relative one begins where the tree of the call begins;
+/// `/` is that place, also for a key that reaches nothing above it.
 pub(super) fn absolute<'p>(call: &'p Call<'_>, path: &'p str) -> Cow<'p, str> {
     let top = call.key.binding.prefix.as_ref();
     match path {
-        "" | "." => Cow::Borrowed(top.map_or("/", TreePath::as_str)),
+        "" | "." | "/" => Cow::Borrowed(top.map_or("/", TreePath::as_str)),
         _ if path.starts_with('/') => Cow::Borrowed(path),
         _ => Cow::Owned(format!("{}/{path}", top.map_or("", TreePath::key))),
     }
 }
 
-/// Returns a path, a name or another short text as one line. One with control characters is quoted, so that it
-/// cannot look like another line of the answer.
+/// Returns a path, a name or another short text as one line. One with control characters is quoted, so that
+/// it cannot look like another line of the answer.
 pub(super) fn shown(name: &str) -> Cow<'_, str> {
     match name.chars().any(is_unsafe) {
         true => Cow::Owned(format!("{name:?}")),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_engine::compute::working;
-use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::fs::OpenFile;
+use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{At, ByteRange, Entry, Moment, VersionId};
 use garth_engine::{ErrorKind, FileSystem, TreePath};
 use schemars::JsonSchema;
@@ -32,16 +32,16 @@ const MAX_LINES: u64 = 2000;
 const LARGE: u64 = 1 << 20;
 
 fields! {
-    /// Reads a text file as numbered lines, up to 16 KiB at a time; a longer file says the offset at which to
-    /// continue. Returns the version that edits can require. Other files come as a link.
+    /// Reads a text file as numbered lines, up to 16 KiB at once; then it says the offset to continue at.
+    /// Returns the version, which edits can require. Other files come as a link.
     pub(crate) struct ReadFileFields<'a> {
-        /// Path.
+        /// Path, such as /notes/a.md.
         path: Cow<'a, str> = string_of("path");
         /// First line.
         offset: u64 = integer(1, MAX_INTEGER), or 1;
         /// Number of lines.
         limit: u64 = integer(1, MAX_LINES), or MAX_LINES;
-        /// Version from history, to read an earlier state.
+        /// Earlier version, from history.
         version: Option<Cow<'a, str>> = string_of("version");
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn read_file(
         let (entry, bytes) = fs.fetch(&At::from(&path), first).await?;
         Ok((path, entry, bytes))
     });
-    let (path, entry, start) = found.await.map_err(advised)?;
+    let (path, entry, start) = found.await?;
     if !is_text(&start) {
         return binary(&path, &entry);
     }
@@ -76,10 +76,11 @@ pub(super) async fn read_file(
         return Err(Refusal::validation(message));
     }
     let next = window.next();
-    let first_line = fields.offset;
     if is_cut_short {
         let scanned = bytes(read);
-        window.end_with(&format!("The rest is not read as lines, which end at {scanned}; read the linked file."));
+        window.end_with(&format!(
+            "The rest is not read as lines, which end at {scanned}; read the linked file."
+        ));
     } else if let Some(next) = next {
         window.end_with(&format!("There is more: continue with offset = {next}."));
     } else if entry.size == 0 {
@@ -91,19 +92,11 @@ pub(super) async fn read_file(
         path: &path,
         version: entry.etag,
         size: entry.size,
-        first_line: Some(first_line),
         content: Some(content),
         next_offset: next,
     };
     let answer = ToolAnswer::new(text, &read)?;
     Ok(if is_linked { answer.link(&path, &entry) } else { answer })
-}
-
-/// Adds the tool that serves the path to a refusal.
-fn advised(error: garth_engine::Error) -> Refusal {
-    let is_directory = error.is(ErrorKind::IsADirectory);
-    let refusal = Refusal::from(error);
-    if is_directory { refusal.advising("list it with ls") } else { refusal }
 }
 
 fn header(path: &TreePath, entry: &Entry) -> String {
@@ -157,7 +150,7 @@ fn is_text(bytes: &[u8]) -> bool {
 fn binary(path: &TreePath, entry: &Entry) -> Result<ToolAnswer, Refusal> {
     let text = format!("{}\nThis is not text: read it by the link.", header(path, entry));
     let (version, size) = (entry.etag, entry.size);
-    let read = FileRead { path, version, size, first_line: None, content: None, next_offset: None };
+    let read = FileRead { path, version, size, content: None, next_offset: None };
     Ok(ToolAnswer::new(text, &read)?.link(path, entry))
 }
 
@@ -167,8 +160,6 @@ pub(super) struct FileRead<'a> {
     path: &'a TreePath,
     version: VersionId,
     size: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_line: Option<u64>,
     /// Lines without numbers; none of a file that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,

@@ -16,11 +16,10 @@ use crate::routes::call::Call;
 const MAX_SIMILAR: usize = 5;
 
 fields! {
-    /// Stores a fact for later sessions, such as a preference, decision or date; recall finds it. Write one
-    /// complete sentence that names its subject. Returns its URI and similar memories. A known fact is not
-    /// stored again.
+    /// Stores a fact for later sessions, such as a preference or decision, in one complete sentence; recall
+    /// finds it. Returns its URI and similar memories.
     pub(crate) struct RememberFields<'a> {
-        /// Fact.
+        /// Text.
         text: Cow<'a, str> = string();
         /// Tags.
         tags: Vec<String> = strings(), or Vec::new();
@@ -33,6 +32,9 @@ pub(super) async fn remember(
     _: &Call<'_>,
     fields: RememberFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
+    if fields.text.trim().is_empty() {
+        return Err(Refusal::validation("\"text\" is empty; write the fact as a sentence"));
+    }
     let done = memories.remember(&Remember::new(fields.text).tags(fields.tags)).await?;
     let near = done.near.iter().flatten().take(MAX_SIMILAR);
     let similar: Vec<String> = near.map(|near| near.uri.to_string()).collect();
@@ -57,11 +59,11 @@ pub(super) struct Remembered<'a> {
 }
 
 fields! {
-    /// Deletes a memory that is wrong or unwanted: give its URI, or the text that remember stored.
+    /// Deletes a memory by its URI, or by the exact text that remember stored.
     pub(crate) struct ForgetFields<'a> {
-        /// URI from remember, recall or search.
+        /// URI.
         uri: Option<Cow<'a, str>> = string_of("uri");
-        /// Exact text of the fact.
+        /// Text.
         text: Option<Cow<'a, str>> = string();
     }
 }

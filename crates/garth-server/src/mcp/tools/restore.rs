@@ -18,14 +18,14 @@ use crate::fields::{fields, moment, string_of};
 use crate::routes::call::Call;
 
 fields! {
-    /// Makes a file, or a directory with everything below it, what it was at an earlier time, in a new version;
-    /// also brings back what was deleted. The present state stays in history.
+    /// Makes a file, or a directory with all below it, what it was before; also brings back what was deleted.
+    /// The present state stays in history.
     pub(crate) struct RestoreFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
         /// Version from history, number from delete, or time such as 2026-01-31T12:00:00Z.
         at: Cow<'a, str> = moment();
-        /// Restores only if this is the current version.
+        /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

@@ -1,5 +1,6 @@
 //! JSON Schemas of tools, made from the fields that the parser reads and the types that are serialized. They
-//! are a part of each request to a model, so they leave out what it does not need.
+//! are a part of each request to a model, so they leave out what it does not need: the server checks bounds,
+//! and its refusals name them.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use crate::routes::openapi::requests::schema;
 use crate::routes::route::AnswerSchema;
 
 /// Keywords of output schemas that are left out.
-const OMITTED: [&str; 5] = ["$schema", "title", "description", "format", "minimum"];
+const OMITTED: [&str; 6] = ["$schema", "title", "description", "format", "minimum", "required"];
 
 /// Returns the schema of the arguments of a tool.
 pub(super) fn input(groups: &[&[Field]]) -> Value {
@@ -26,12 +27,13 @@ pub(super) fn input(groups: &[&[Field]]) -> Value {
 
 fn argument(field: &Field) -> Value {
     let mut schema = schema(field);
+    let least = schema.get("minimum").cloned();
     if let Some(object) = schema.as_object_mut() {
         object.retain(|keyword, value| match keyword.as_str() {
-            "format" | "x-holds" => false,
+            "format" | "x-holds" | "minimum" | "minLength" | "maxLength" => false,
             "maximum" => value.as_u64() != Some(MAX_INTEGER),
-            // A flag that is left out is not set.
-            "default" => !matches!(value, Value::Bool(false)),
+            // A flag that is left out is not set, an array has no items, and a number is the least one.
+            "default" => !(*value == json!(false) || *value == json!([]) || least.as_ref() == Some(&*value)),
             _ => true,
         });
     }
@@ -82,22 +84,20 @@ mod tests {
     use schemars::JsonSchema;
 
     use super::*;
-    use crate::fields::{FieldGroup as _, fields, flag, integer, string, string_of};
+    use crate::fields::{flag, integer, string, string_of};
     use crate::routes::route::schema_of;
 
-    fields! {
-        /// Fields of the test.
-        struct Some<'a> {
-            /// Old text.
-            old_text: Cow<'a, str> = string();
-            /// First line.
-            from: u64 = integer(1, MAX_INTEGER), or 1;
-            /// Path of the file.
-            path: Option<Cow<'a, str>> = string_of("path");
-            /// Replaces all.
-            all: bool = flag(), or false;
-        }
-    }
+    const FIELDS: &[&[Field]] = &[
+        &[
+            Field::of::<Cow<'_, str>>("old_text", string(), None, " Old text."),
+            Field::of::<u64>("from", integer(1, MAX_INTEGER), Some(|| json!(1)), " First line."),
+            Field::of::<u64>("limit", integer(1, 9), Some(|| json!(5)), " Number of lines."),
+        ],
+        &[
+            Field::of::<Option<Cow<'_, str>>>("path", string_of("path"), None, " Path of the file."),
+            Field::of::<bool>("all", flag(), Some(|| json!(false)), " Replaces all."),
+        ],
+    ];
 
     #[test]
     fn input_has_what_a_model_needs() {
@@ -105,13 +105,14 @@ mod tests {
             "type": "object",
             "properties": {
                 "old_text": {"type": "string"},
-                "from": {"type": "integer", "minimum": 1, "default": 1, "description": "First line."},
+                "from": {"type": "integer", "description": "First line."},
+                "limit": {"type": "integer", "maximum": 9, "default": 5, "description": "Number of lines."},
                 "path": {"type": "string", "description": "Path of the file."},
                 "all": {"type": "boolean", "description": "Replaces all."},
             },
             "required": ["old_text"],
         });
-        assert_eq!(input(Some::FIELDS), due);
+        assert_eq!(input(FIELDS), due);
     }
 
     /// Answer of the test.
@@ -144,7 +145,6 @@ mod tests {
                 "items": {"type": "array", "items": item},
                 "next": {"type": "integer"},
             },
-            "required": ["title", "items"],
         });
         assert_eq!(output(schema_of::<Answer>), due);
     }

@@ -23,13 +23,12 @@ const MAX_SKIPPED: u64 = 1000;
 const KINDS: [SearchKind; 3] = [SearchKind::Files, SearchKind::Messages, SearchKind::Memories];
 
 fields! {
-    /// Finds the passages of files, memories and messages that best answer a question in plain words, best
-    /// first: path, lines, score from 0 to 1, snippet. For exact text use grep; for an answer from memory use
-    /// recall.
+    /// Finds the passages of files, memories and messages that best fit a question in plain words: path,
+    /// line, score (0 to 1), snippet. For exact text use grep.
     pub(crate) struct SearchFields<'a> {
         /// Question.
         query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);
-        /// Only below this path.
+        /// Directory.
         path: Option<Cow<'a, str>> = string_of("path");
         /// Number of passages.
         limit: usize = integer(1, MAX_HITS), or 10;

@@ -1,6 +1,7 @@
 //! Tool: the declaration of one operation that a model can call.
 
 use futures::future::BoxFuture;
+use garth_engine::ErrorKind;
 use garth_engine::home::Scope;
 use serde_json::{Value, json};
 
@@ -12,7 +13,10 @@ use crate::routes::call::Call;
 use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
 
-/// Runs a tool. The fields of the call are its arguments and the names of the identity, which the server adds.
+/// Message of the engine about a path where nothing is.
+const MISSING: &str = "no such file or directory";
+
+/// Runs a tool. The fields of the call are its arguments, and the names of the identity that the server adds.
 pub(in crate::mcp) type ToolHandler = for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Result<ToolAnswer, Refusal>>;
 
 /// Operation that a model can call.
@@ -66,12 +70,16 @@ impl Effect {
         }
         let is_destructive = !matches!(self, Self::Adds | Self::Moves);
         let is_idempotent = !matches!(self, Self::Moves | Self::Edits);
-        json!({
+        let mut hints = json!({
             "readOnlyHint": false,
             "destructiveHint": is_destructive,
-            "idempotentHint": is_idempotent,
             "openWorldHint": false,
-        })
+        });
+        // `false` is its default.
+        if is_idempotent {
+            hints["idempotentHint"] = json!(true);
+        }
+        hints
     }
 }
 
@@ -88,14 +96,26 @@ impl Tool {
         })
     }
 
-    /// Runs the tool. A refusal names the path that it is about, for a caller who may read it.
+    /// Runs the tool. A refusal names the path that it is about, for a caller who may read it, and the tool
+    /// that goes on.
     pub(in crate::mcp) async fn call(&self, call: &Call<'_>) -> Result<ToolAnswer, Refusal> {
         let answered = (self.run)(call).await;
         answered.map_err(|refusal| match self.tree == Tree::Files && call.may_read() {
-            true => refusal.naming_path(),
+            true => advised(refusal).naming_path(),
             false => refusal,
         })
     }
+}
+
+/// Adds to a refusal about a path which tool helps.
+fn advised(refusal: Refusal) -> Refusal {
+    let advice = match refusal.kind {
+        ErrorKind::NotFound if refusal.message == MISSING => "find it with ls or glob",
+        ErrorKind::NotADirectory => "read it with read_file",
+        ErrorKind::IsADirectory => "list it with ls",
+        _ => return refusal,
+    };
+    refusal.advising(advice)
 }
 
 /// Builds tools from rows of the form `Effect "name" "title" scopes, Tree(function, fields) -> Answer;`. The
@@ -134,8 +154,8 @@ macro_rules! tools {
     };
     (@tree Files $opened:ident) => { $opened.files().await? };
     (@tree Memories $opened:ident) => { $opened.memories()? };
+    (@tree MemoryTool $opened:ident) => { $opened };
     (@tree Recall $opened:ident) => { $opened };
     (@tree Search $opened:ident) => { $opened };
-    (@tree MemoryTool $opened:ident) => { $opened };
 }
 pub(super) use tools;

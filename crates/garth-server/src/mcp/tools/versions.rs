@@ -19,7 +19,8 @@ const MAX_RANGES: usize = 10;
 /// Parses the version in an argument.
 pub(super) fn version(name: &str, text: Option<&str>) -> Result<Option<VersionId>, Refusal> {
     let wrong = |_| {
-        let message = format!("\"{name}\" must be a version such as ver_7-3, as read_file and history return it");
+        let message =
+            format!("\"{name}\" must be a version such as ver_7-3, as read_file and history return it");
         Refusal::validation(message)
     };
     text.map(|text| text.parse::<VersionId>().map_err(wrong)).transpose()
@@ -55,13 +56,15 @@ pub(super) async fn conflict(fs: &dyn FileSystem, path: &TreePath, version: Vers
 /// left out.
 pub(super) async fn changes_since(fs: &dyn FileSystem, path: &TreePath, since: VersionId) -> String {
     let Ok(entry) = fs.stat(&At::from(path)).await else {
-        return format!("{path} does not exist any more; history shows who removed it, restore brings it back");
+        return format!(
+            "{path} does not exist any more; history shows who removed it, restore brings it back"
+        );
     };
     let author = authors_since(fs, path, since).await.unwrap_or_default();
     let lines = lines_since(fs, path, since).await.ok().flatten().unwrap_or_default();
     format!(
-        "{path} is now version {}, not {since}{author}{lines}; read it again and repeat the change with the new \
-         version",
+        "{path} is now version {}, not {since}{author}{lines}; read it again and repeat the change with the \
+         new version",
         entry.etag
     )
 }
@@ -81,7 +84,11 @@ async fn authors_since(fs: &dyn FileSystem, path: &TreePath, since: VersionId) -
         }
     }
     let time = versions.first().map(|version| minute(version.commit.time)).unwrap_or_default();
-    Ok(if names.is_empty() { String::new() } else { format!(": changed by {}, last at {time}", names.join(" and ")) })
+    Ok(if names.is_empty() {
+        String::new()
+    } else {
+        format!(": changed by {}, last at {time}", names.join(" and "))
+    })
 }
 
 /// Returns the lines of a file that differ from a version of it; `None` if they cannot be compared.

@@ -20,14 +20,14 @@ use crate::routes::call::Call;
 const NONE: &str = "none";
 
 fields! {
-    /// Creates a file, or replaces its complete content, and creates missing directories. To change a part of
-    /// a file, use edit_file. Returns the new version; earlier ones stay in history.
+    /// Creates a file with its missing directories, or replaces its content. To change a part, use edit_file.
+    /// Returns the new version; earlier ones stay in history.
     pub(crate) struct WriteFileFields<'a> {
-        /// Path.
+        /// Path, such as /notes/a.md.
         path: Cow<'a, str> = string_of("path");
         /// Complete text.
         content: Cow<'a, str> = string();
-        /// Writes only if this is the current version, or with "none" only if there is no file.
+        /// Fails unless this is the current version; "none": if there is a file.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }
@@ -49,9 +49,9 @@ pub(super) async fn write_file(
     let body = fs.body(&path, fields.content.into_owned()).await?;
     let op = Op::write(&path, body).with_parents();
     let op = if is_new { op.create_new() } else { op };
-    let batch = required.into_iter().fold(Batch::new([op]), |batch, etag| {
-        batch.require(&path, Precondition::Etag(etag))
-    });
+    let batch = required
+        .into_iter()
+        .fold(Batch::new([op]), |batch, etag| batch.require(&path, Precondition::Etag(etag)));
     let commit = match fs.commit(batch).await {
         // Another writer was faster than this one since the version was looked up.
         Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&path) => match version {
