@@ -3,13 +3,14 @@
 //! filesystems that an identity gets contain nothing else.
 
 mod binding;
+mod by_identity;
 mod reach;
 mod upgrade;
 
 use std::sync::Arc;
 
 pub use self::binding::check as check_binding;
-pub use self::reach::{Credential, Family, Grounds, Reach};
+pub use self::reach::{Credential, Family, Grounds, OpenTrees, Reach};
 use self::upgrade::record::{MAX_RECORD, record};
 pub use self::upgrade::{Upgrade, upgraded};
 use crate::boxed;

@@ -1,8 +1,10 @@
 //! Reach of a request: the only way from an API key and a request to files. A call of the server has a
 //! [`Reach`] and nothing else of the account; `docs/specs/bindings.md` describes the effect of a binding.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::by_identity::Cache;
 use super::{Access, binding};
 use crate::boxed;
 use crate::identity::{Caller, Identity, Request, SETTINGS};
@@ -93,6 +95,38 @@ pub struct Reach {
     home: Option<Arc<dyn Home>>,
     /// Overlay that a call on files is on, in place of the account itself.
     overlay: Option<String>,
+    /// True for the holder of the data folder, who needs no key.
+    holds: bool,
+    /// Cache of opened parts, and the name of this identity in it.
+    kept: Option<(Arc<OpenTrees>, Arc<str>)>,
+}
+
+/// Parts of accounts that were opened for identities, to be used again while nothing in the account has
+/// changed. Bounded in number and in age: what is kept holds its account open.
+#[derive(Default)]
+pub struct OpenTrees(Cache<Grounds>);
+
+impl fmt::Debug for OpenTrees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenTrees").finish_non_exhaustive()
+    }
+}
+
+impl OpenTrees {
+    /// Closes the parts that no request has used for a while.
+    pub fn close_unused(&self, env: &Env) {
+        self.0.close_unused(env.now());
+    }
+
+    /// Returns the number of parts that are open.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns true if none is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Reach {
@@ -123,7 +157,39 @@ impl Reach {
         };
         let (env, id, binding) = (env.clone(), key.id.to_owned(), key.binding.clone());
         let is_admin = key.is_admin;
-        Ok(Self { account, env, key: id, is_admin, binding, family, request, home: None, overlay: None })
+        let (home, overlay, holds, kept) = (None, None, false, None);
+        Ok(Self { account, env, key: id, is_admin, binding, family, request, home, overlay, holds, kept })
+    }
+
+    /// Returns the reach of the holder of the data folder, who needs no key. The request always names an
+    /// identity, never the account itself.
+    pub fn of_holder(account: Arc<dyn AccountStore>, env: &Env, family: Family, request: Request) -> Self {
+        Self {
+            account: Some(account),
+            env: env.clone(),
+            key: String::new(),
+            is_admin: false,
+            binding: Binding::default(),
+            family,
+            request: Some(with_agent(request)),
+            home: None,
+            overlay: None,
+            holds: true,
+            kept: None,
+        }
+    }
+
+    /// Opens parts of the account only if they are not open in `trees`. `tree` is the name of the tree of the
+    /// account, which an account that is created again under a name does not share.
+    #[must_use]
+    pub fn kept_in(self, trees: &Arc<OpenTrees>, tree: &str) -> Self {
+        let Self { key, is_admin, binding, request, overlay, holds, .. } = &self;
+        let name = format!("{:?}", (tree, key, is_admin, binding, request, overlay, holds));
+        Self { kept: Some((Arc::clone(trees), name.into())), ..self }
+    }
+
+    fn caller(&self) -> Caller {
+        if self.holds { Caller::Holder } else { Caller::ApiKey }
     }
 
     /// Makes a call on files one on an overlay of the account, if it names one: reads and writes are those of
@@ -179,7 +245,7 @@ impl Reach {
     pub async fn judge(&self) -> Result<Option<Identity>> {
         match &self.request {
             Some(request) => {
-                let who = Access::judge(self.account()?, &self.env, Caller::ApiKey, request).await;
+                let who = Access::judge(self.account()?, &self.env, self.caller(), request).await;
                 who.map(Some).map_err(|error| self.without_settings(error))
             }
             None => Ok(None),
@@ -213,15 +279,51 @@ impl Reach {
     #[boxed]
     pub async fn open(&self, family: Family) -> Result<Grounds> {
         check_family(&self.binding, family)?;
+        match &self.kept {
+            Some((trees, name)) => self.open_kept(trees, &format!("{name}{family:?}")).await,
+            None => self.open_now().await,
+        }
+    }
+
+    async fn open_now(&self) -> Result<Grounds> {
         let access = match &self.request {
             Some(request) => {
-                let (account, caller) = (self.account()?, Caller::ApiKey);
+                let (account, caller) = (self.account()?, self.caller());
                 let access = Access::within(account, &self.env, caller, request, &self.binding).await;
-                Some(access.map_err(|error| self.without_settings(error))?.by_key(&*self.key))
+                let access = access.map_err(|error| self.without_settings(error))?;
+                Some(if self.holds { access } else { access.by_key(&*self.key) })
             }
             None => None,
         };
-        Ok(Grounds { reach: self.clone(), access })
+        Ok(Grounds { reach: self.clone(), access, trees: None })
+    }
+
+    /// Returns the part of the account that is open in `trees` under a name, and opens it if it is not.
+    async fn open_kept(&self, trees: &OpenTrees, name: &str) -> Result<Grounds> {
+        let account = self.account()?;
+        // Settings, sessions and chats decide what an identity reaches, and each change of them is a commit.
+        // Read before anything is opened: a commit meanwhile makes the part count as outdated.
+        let head = match account.head().await {
+            Ok(head) => head.seq,
+            Err(error) => {
+                // After a failure of the storage an account is opened again only when nobody holds it.
+                trees.0.forget(name);
+                return Err(error);
+            }
+        };
+        let now = self.env.now();
+        let is_same = |grounds: &Grounds| {
+            let of = grounds.reach.account.as_ref();
+            of.is_some_and(|of| std::ptr::addr_eq(Arc::as_ptr(of), Arc::as_ptr(account)))
+        };
+        if let Some(grounds) = trees.0.get(name, head, now).filter(is_same) {
+            return Ok(grounds);
+        }
+        // Without the cache, which would otherwise hold itself.
+        let reach = Self { kept: None, ..self.clone() };
+        let grounds = Grounds { trees: Some(Arc::default()), ..reach.open_now().await? };
+        trees.0.put(name, head, now, grounds.clone());
+        Ok(grounds)
     }
 
     /// Returns an error without what it quotes of damaged settings, for a bound key: they name other users.
@@ -269,6 +371,8 @@ pub struct Grounds {
     reach: Reach,
     /// Access of the identity; `None` for the account itself.
     access: Option<Access>,
+    /// Trees that were opened, if they are kept: one for reads, one whose directories were created.
+    trees: Option<Arc<[Mutex<Option<Arc<dyn FileSystem>>>; 2]>>,
 }
 
 impl Grounds {
@@ -303,7 +407,7 @@ impl Grounds {
             Some(access) => Kv::new(&*access.inner, access.who.agent())?,
             None => Kv::new(&**self.reach.account()?, agent)?,
         };
-        Ok(kv.by_key(&self.reach.key))
+        Ok(if self.reach.holds { kv } else { kv.by_key(&self.reach.key) })
     }
 
     /// Returns the memories. `account` is the name of the account in their URIs.
@@ -352,6 +456,20 @@ impl Grounds {
     /// As [`AgentTree::open`](crate::AgentTree::open) and [`StoredOverlay::open`].
     #[boxed]
     pub async fn tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
+        let Some(trees) = &self.trees else { return self.open_tree(creates).await };
+        let [read, written] = &**trees;
+        let kept = if creates { written } else { read };
+        // A panic elsewhere leaves the slot valid.
+        let open = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(tree) = open {
+            return Ok(tree);
+        }
+        let tree = self.open_tree(creates).await?;
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tree));
+        Ok(tree)
+    }
+
+    async fn open_tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
         match (&self.access, &self.reach.overlay) {
             (Some(access), _) => access.tree().create(creates).open().await,
             (None, Some(id)) => self.files_of_overlay(id).await,
