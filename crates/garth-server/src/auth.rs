@@ -76,6 +76,8 @@ pub(crate) struct Standing<'a> {
     admitted: &'a Admitted,
     /// Time before the last look-up.
     looked: Instant,
+    /// True for the holder of the data folder, who has no key that could end.
+    holds: bool,
 }
 
 impl<'a> Standing<'a> {
@@ -86,7 +88,12 @@ impl<'a> Standing<'a> {
         admitted: &'a Admitted,
         looked: Instant,
     ) -> Self {
-        Self { home, headers, admitted, looked }
+        Self { home, headers, admitted, looked, holds: false }
+    }
+
+    /// Returns the standing of the holder of the data folder, who needs no key.
+    pub(crate) fn of_holder(home: &'a Arc<dyn Home>, headers: &'a HeaderMap, admitted: &'a Admitted) -> Self {
+        Self { home, headers, admitted, looked: Instant::now(), holds: true }
     }
 
     /// Fails if the key has ended. Looks it up unless that was done within the last 100 ms: then the key was
@@ -95,6 +102,9 @@ impl<'a> Standing<'a> {
     /// # Errors
     /// `AccessDenied` with the source [`KeyEnded`]; errors of the storage.
     pub(crate) async fn renew(&mut self) -> garth_engine::Result<()> {
+        if self.holds {
+            return Ok(());
+        }
         let token = bearer(self.headers).unwrap_or_default();
         look_up_again(&**self.home, token, self.admitted.tree(), &mut self.looked).await
     }
@@ -106,6 +116,7 @@ impl<'a> Standing<'a> {
             token: bearer(self.headers).unwrap_or_default().to_owned(),
             tree: self.admitted.tree().to_owned(),
             looked: self.looked,
+            holds: self.holds,
         }
     }
 }
@@ -117,6 +128,8 @@ pub(crate) struct LastingKey {
     /// Tree that the key opened when it was admitted.
     tree: String,
     looked: Instant,
+    /// As in [`Standing`].
+    holds: bool,
 }
 
 impl LastingKey {
@@ -125,6 +138,9 @@ impl LastingKey {
     /// # Errors
     /// As [`Standing::renew`].
     pub(crate) async fn renew(&mut self) -> garth_engine::Result<()> {
+        if self.holds {
+            return Ok(());
+        }
         look_up_again(&*self.home, &self.token, &self.tree, &mut self.looked).await
     }
 }

@@ -25,7 +25,7 @@ mod errors;
 mod fields;
 mod limits;
 mod maintenance;
-mod mcp;
+pub mod mcp;
 mod metrics;
 mod operations;
 pub mod outbox;

@@ -6,6 +6,7 @@ mod agents;
 mod batch;
 pub(crate) mod call;
 mod call_class;
+pub(crate) mod client;
 mod control;
 mod cursor_tree;
 mod fs;
@@ -13,6 +14,7 @@ mod header;
 mod identity;
 mod keyless;
 mod kv;
+mod log_within;
 mod media;
 mod media_type;
 mod memories;
@@ -22,17 +24,17 @@ mod notes;
 pub(crate) mod open;
 pub mod openapi;
 mod pages;
-mod percent;
-mod query;
+pub(crate) mod percent;
+pub(crate) mod query;
 mod range;
 pub(crate) mod recall;
 pub mod reference;
-mod respond;
+pub(crate) mod respond;
 mod retry;
 pub(crate) mod route;
 mod search;
 mod search_note;
-mod served;
+pub(crate) mod served;
 mod sessions;
 #[cfg(test)]
 mod span_tests;
@@ -46,6 +48,7 @@ mod twins;
 mod uploads;
 #[cfg(test)]
 mod write_tests;
+pub(crate) mod wrong_keys;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -61,14 +64,15 @@ use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
 use garth_engine::home::{Admitted, Scope};
 use garth_engine::{AccountStore, Home};
-use tokio::time::{Instant, sleep};
-use tracing::{Instrument as _, Level, Span};
+use tokio::time::Instant;
+use tracing::{Level, Span};
 
 use self::call::{Answering, Call};
 use self::call_class::{class_of, takes_turn};
 use self::control::{ControlCall, ControlHandler};
 use self::cursor_tree::tree_of;
 use self::identity::{Caller, named_account};
+use self::log_within::log_within;
 use self::media_type::check_json;
 use self::nearest_route::nearest_route;
 use self::pages::add_pages;
@@ -80,8 +84,9 @@ use self::served::{Served, SharedState};
 use self::table::{MEDIA_PATH, alias, routes_by_path};
 use self::transfer::check_head;
 use self::tree::Tree;
+use self::wrong_keys::delay;
 use crate::answers::{PAGE, is_long};
-use crate::auth::{Denied, Standing, authorize, bearer};
+use crate::auth::{Standing, authorize, bearer};
 use crate::body::{BodyLimit, drain, read_body};
 use crate::call_limits::CallLimits;
 use crate::chat_model::ServedModel;
@@ -93,26 +98,27 @@ use crate::limits::Limits;
 use crate::metrics::Routed;
 use crate::operations::Operations;
 use crate::rate_limit::{Allowance, CallClass};
-use crate::request::{Peer, RequestId, StoredBytes};
+use crate::request::{RequestId, StoredBytes};
 use crate::stopping::Stopping;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
 
-/// Returns the router of everything that is served.
-pub(crate) fn router(
+/// Returns the state that all requests share.
+pub(crate) fn new_state(
     home: Arc<dyn Home>,
     (model, embedder): (Option<ServedModel>, Option<ServedEmbedder>),
     (limits, calls): (Arc<Limits>, CallLimits),
     stopping: Stopping,
     operations: Arc<Operations>,
-) -> Router {
+) -> Served {
     let (calls, served) = (Arc::new(calls), Served::new(home, model, limits));
     let compactions = served.compactions.clone().metrics(operations.metrics.clone());
-    router_of(Served { embedder, calls, stopping, compactions, operations, ..served })
+    Served { embedder, calls, stopping, compactions, operations, ..served }
 }
 
-fn router_of(served: Served) -> Router {
+/// Returns the router of all routes.
+pub(crate) fn router_of(served: Served) -> Router {
     let mut router = Router::new();
     for (path, routes) in routes_by_path() {
         let methods = methods(path, &routes);
@@ -211,19 +217,6 @@ async fn answer(
     let request = Admission { served, admitted, route, arguments, head, looked };
     let answered = request.answer(body).await;
     answered.map_err(|refusal| request.logged(refusal, &Caller::default()))
-}
-
-/// Waits before a wrong key is refused, if its address has sent many.
-async fn delay(served: &Served, denied: &Denied, head: &Parts) {
-    if denied.is_wrong_key {
-        served.operations.metrics.wrong_key();
-    }
-    let peer = head.extensions.get::<Peer>().filter(|_| denied.is_wrong_key);
-    let Some(Peer(peer)) = peer else { return };
-    let delay = served.tries.delay(*peer, served.home.env().now());
-    if !delay.is_zero() {
-        sleep(delay).await;
-    }
 }
 
 async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
@@ -574,18 +567,4 @@ impl<'a> Admission<'a> {
             None => answer,
         })
     }
-}
-
-/// Runs the handler of a request within its span, and logs the cause of a failure there.
-async fn log_within<T>(
-    span: Span,
-    answering: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
-    let answering = async {
-        answering.await.map_err(|mut refusal| {
-            refusal.log();
-            refusal
-        })
-    };
-    answering.instrument(span).await
 }

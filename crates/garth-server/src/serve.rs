@@ -18,10 +18,11 @@ use crate::chat_model::ServedModel;
 use crate::connection;
 use crate::embedder::ServedEmbedder;
 use crate::limits::Limits;
+use crate::mcp;
 use crate::metrics::{Metrics, MetricsAccess};
 use crate::operations::Operations;
 use crate::request::{Context, Peer};
-use crate::routes::router;
+use crate::routes::{new_state, router_of};
 use crate::site::{Hosts, Origins, Site};
 use crate::stopping::Stopping;
 
@@ -136,7 +137,8 @@ pub async fn serve(
     let model = options.model.map(|model| metrics.model(model));
     let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
     let (limited, told) = ((Arc::clone(&limits), calls), Stopping::new(stopping.clone()));
-    let app = router(home, (model, embedder), limited, told, Arc::clone(&operations));
+    let served = new_state(home, (model, embedder), limited, told, Arc::clone(&operations));
+    let app = router_of(served.clone()).merge(mcp::router(served));
     let app = match cors {
         Some(cors) => app.layer(cors),
         None => app,

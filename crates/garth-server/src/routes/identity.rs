@@ -266,6 +266,20 @@ impl<'a> Caller<'a> {
         Ok(Self { agent: agent.unwrap_or_default(), user, chat, class, session, key, ..Self::default() })
     }
 
+    /// Returns the caller of a request whose names are known.
+    pub(super) fn of_request(request: &Request) -> Self {
+        let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
+        Self {
+            agent: Cow::Owned(request.agent.clone()),
+            user: owned(&request.user),
+            chat: owned(&request.chat),
+            class: request.class.map(|class| Cow::Borrowed(class.as_str())),
+            session: owned(&request.session),
+            key: request.key.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Returns the agent whose keys and values the call is on.
     pub(super) fn namespace(&self) -> &str {
         match &self.agent_id {

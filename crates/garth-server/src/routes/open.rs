@@ -88,7 +88,7 @@ impl Opened<'_> {
     }
 
     /// Returns the workspace of the agent.
-    pub(super) fn workspace(&self) -> Result<Workspace<'_>, Refusal> {
+    pub(crate) fn workspace(&self) -> Result<Workspace<'_>, Refusal> {
         let workspace = self.grounds.workspace()?.cache(self.call.prompts, self.call.key.share());
         Ok(workspace.once(self.call.once.clone()))
     }

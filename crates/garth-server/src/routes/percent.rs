@@ -2,7 +2,7 @@
 //! leaves a broken escape as it is, takes different texts for one name.
 
 /// Decodes a percent-encoded text; `None` for a broken escape, or what is not UTF-8.
-pub(super) fn decoded(text: &[u8]) -> Option<String> {
+pub(crate) fn decoded(text: &[u8]) -> Option<String> {
     let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((byte, after)) = rest.split_first() {
         rest = match (byte, after) {

@@ -32,7 +32,7 @@ pub(super) fn query(uri: &Uri, route: &Route) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Returns the names and values of a query, in its order. As in forms, a `+` is a space.
-fn pairs(query: &str) -> Result<Vec<(String, String)>, Refusal> {
+pub(crate) fn pairs(query: &str) -> Result<Vec<(String, String)>, Refusal> {
     let text = |part: &str| decoded(part.replace('+', " ").as_bytes());
     let pair = |part: &str| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));

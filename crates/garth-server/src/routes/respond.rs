@@ -104,7 +104,7 @@ pub(super) fn confine(answer: &mut HeaderMap) {
 }
 
 /// Adds the key of the caller, for the access log.
-pub(super) fn with_key(mut response: Response, admitted: &Admitted) -> Response {
+pub(crate) fn with_key(mut response: Response, admitted: &Admitted) -> Response {
     response.extensions_mut().insert(KeyId(admitted.key().id.clone()));
     response
 }

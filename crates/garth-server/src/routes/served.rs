@@ -1,12 +1,16 @@
 //! State that all requests to one server share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use garth_agent::access::OpenTrees;
 use garth_agent::media::Hydrator;
 use garth_agent::models::VectorCache;
 use garth_agent::workspace::PromptCache;
 use garth_engine::home::Admitted;
 use garth_engine::{AccountStore, ErrorKind, Home};
+use tokio::time::sleep;
 
 use super::twins::Twins;
 use crate::answers::Rooms;
@@ -23,14 +27,18 @@ use crate::operations::Operations;
 use crate::seal::SealingKey;
 use crate::stopping::Stopping;
 
-/// State as the routes get it. Each request takes a reference to all of it instead of one to each part.
-pub(super) type SharedState = Arc<Served>;
+/// Pause between two looks for trees that no call uses.
+const CLOSING: Duration = Duration::from_secs(10);
 
+/// State as the routes get it. Each request takes a reference to all of it instead of one to each part.
+pub(crate) type SharedState = Arc<Served>;
+
+/// State that all requests to one server share.
 #[derive(Clone)]
-pub(super) struct Served {
-    pub(super) home: Arc<dyn Home>,
-    pub(super) answers: Arc<Rooms>,
-    pub(super) bodies: Arc<Rooms>,
+pub(crate) struct Served {
+    pub(crate) home: Arc<dyn Home>,
+    pub(crate) answers: Arc<Rooms>,
+    pub(crate) bodies: Arc<Rooms>,
     pub(super) transfers: Arc<Rooms>,
     pub(super) recalls: Arc<Rooms>,
     pub(super) model_calls: Arc<Rooms>,
@@ -44,11 +52,15 @@ pub(super) struct Served {
     pub(super) prompts: Arc<PromptCache>,
     pub(super) twins: Arc<Twins>,
     pub(super) tries: Arc<Tries>,
-    pub(super) calls: Arc<CallLimits>,
+    pub(crate) calls: Arc<CallLimits>,
     pub(super) sealing_key: Arc<SealingKey>,
-    pub(super) limits: Arc<Limits>,
+    pub(crate) limits: Arc<Limits>,
     pub(super) stopping: Stopping,
     pub(super) operations: Arc<Operations>,
+    /// Trees of clients that call again and again for one identity.
+    pub(super) trees: Arc<OpenTrees>,
+    /// True while a task closes trees that no call uses.
+    pub(super) closes_trees: Arc<AtomicBool>,
 }
 
 impl Served {
@@ -77,6 +89,8 @@ impl Served {
             limits,
             stopping: Stopping::default(),
             operations: Arc::default(),
+            trees: Arc::default(),
+            closes_trees: Arc::default(),
         }
     }
 
@@ -87,5 +101,26 @@ impl Served {
             Err(error) if error.is(ErrorKind::NotFound) => Err(Refusal::unauthorized()),
             tree => Ok(tree?),
         }
+    }
+
+    /// Starts the task that closes trees which no call uses, unless it runs. It ends with the last tree, and
+    /// with the server.
+    pub(crate) fn close_unused_trees(&self) {
+        if self.closes_trees.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (trees, env) = (Arc::downgrade(&self.trees), self.home.env().clone());
+        let closes = Arc::clone(&self.closes_trees);
+        tokio::spawn(async move {
+            loop {
+                sleep(CLOSING).await;
+                let Some(trees) = trees.upgrade() else { return };
+                trees.close_unused(&env);
+                if trees.is_empty() {
+                    closes.store(false, Ordering::Release);
+                    return;
+                }
+            }
+        });
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod operations;
 mod paging;
 pub(super) mod restores;
 pub(super) mod stream;
+pub(super) mod updates;
 
 use garth_engine::TreePath;
 

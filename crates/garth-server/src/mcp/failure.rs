@@ -1,0 +1,76 @@
+//! Failures as clients of the protocol see them: errors of JSON-RPC, and answers of tools that say why they
+//! failed.
+
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Map, Value};
+
+use crate::errors::{Code, Refusal};
+
+/// Returns the error of a request that fails. Its data have the code of the API, and the id of the request
+/// for the log.
+pub(super) fn error_of(refusal: Refusal, request_id: Option<String>) -> ErrorData {
+    let data = Some(Value::Object(data_of(&refusal, request_id)));
+    let (is_missing, is_clients) = (refusal.code == Code::NotFound, refusal.status.is_client_error());
+    match (is_missing, is_clients) {
+        (true, _) => ErrorData::resource_not_found(refusal.message, data),
+        (false, true) => ErrorData::invalid_params(refusal.message, data),
+        (false, false) => ErrorData::internal_error(refusal.message, data),
+    }
+}
+
+/// Returns the answer of a tool that failed: a text that a model reads.
+pub(super) fn failed_tool(refusal: &Refusal, request_id: Option<String>) -> CallToolResult {
+    let code = refusal.code.as_str();
+    let request = match request_id.filter(|_| refusal.status.is_server_error()) {
+        Some(id) => format!(", request {id}"),
+        None => String::new(),
+    };
+    CallToolResult::error(vec![ContentBlock::text(format!("{} ({code}{request})", refusal.message))])
+}
+
+fn data_of(refusal: &Refusal, request_id: Option<String>) -> Map<String, Value> {
+    let mut data = Map::new();
+    data.insert("code".to_owned(), refusal.code.as_str().into());
+    data.insert("kind".to_owned(), refusal.kind.as_str().into());
+    if let Some(path) = refusal.subject() {
+        data.insert("path".to_owned(), path.into());
+    }
+    if let Some(id) = request_id {
+        data.insert("request_id".to_owned(), id.into());
+    }
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn failures_have_the_codes_of_json_rpc() {
+        for (code, due) in [
+            (Code::NotFound, ErrorCode::RESOURCE_NOT_FOUND),
+            (Code::Validation, ErrorCode::INVALID_PARAMS),
+            (Code::Forbidden, ErrorCode::INVALID_PARAMS),
+            (Code::Unavailable, ErrorCode::INTERNAL_ERROR),
+        ] {
+            let error = error_of(Refusal::new(code, "why"), Some("req_1".to_owned()));
+            assert_eq!((error.code, &*error.message), (due, "why"));
+            let data = error.data.unwrap();
+            assert_eq!((&data["code"], &data["request_id"]), (&code.as_str().into(), &"req_1".into()));
+        }
+    }
+
+    #[test]
+    fn failed_tool_names_the_request_if_the_server_failed() {
+        let text = |code| {
+            let failed = failed_tool(&Refusal::new(code, "why"), Some("req_1".to_owned()));
+            assert_eq!(failed.is_error, Some(true));
+            failed.content[0].as_text().unwrap().text.clone()
+        };
+        assert_eq!(text(Code::Conflict), "why (CONFLICT)");
+        assert_eq!(text(Code::Internal), "why (INTERNAL, request req_1)");
+    }
+}
