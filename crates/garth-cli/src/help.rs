@@ -20,7 +20,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 6] = [
     ("History", &["log", "watch", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
     ("Memory", &["remember", "recall", "forget", "search", "memory", "daily", "eval"]),
     ("Agents", &["agent", "session", "context", "chat", "skill", "media", "kv"]),
-    ("Server", &["serve", "health", "account", "key", "rule", "quota", "outbox", "config"]),
+    ("Server", &["serve", "mcp", "health", "account", "key", "rule", "quota", "outbox", "config"]),
     ("Storage", &["status", "backup", "fsck", "gc", "repair", "reindex", "completions"]),
 ];
 

@@ -28,6 +28,7 @@ mod ln;
 mod log;
 mod ls;
 mod maintain;
+mod mcp;
 mod media;
 pub(crate) mod memory;
 mod mkdir;
@@ -65,6 +66,7 @@ use crate::fail::Result;
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Mcp(mcp::Mcp),
     Config(config::Config),
     Health(health::Health),
     Status(status::Status),
@@ -132,6 +134,7 @@ impl Verb {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
+            Self::Mcp(verb) => verb.run(app).await,
             Self::Config(verb) => verb.run(app),
             Self::Health(verb) => verb.run(app),
             Self::Status(verb) => verb.run(app).await,

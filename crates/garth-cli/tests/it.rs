@@ -17,6 +17,7 @@ mod it {
     mod garth;
     mod kv;
     mod layout;
+    mod mcp;
     mod media;
     mod operating;
     mod operator;

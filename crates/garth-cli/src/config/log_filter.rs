@@ -47,6 +47,8 @@ fn most_of(target: &str) -> Level {
         // Of TLS, `trace` contains complete handshakes.
         "rustls" => Level::DEBUG,
         "ureq" | "ureq_proto" => Level::INFO,
+        // It warns of failed requests with their messages, which may quote stored text.
+        "rmcp" => Level::ERROR,
         // A library that is not looked at here may log content, or begin to with a new version.
         _ => Level::WARN,
     }
@@ -86,6 +88,7 @@ mod tests {
             ("rustls::client::hs", Level::DEBUG),
             ("ureq_proto::util", Level::INFO),
             ("globset", Level::WARN),
+            ("rmcp::service", Level::ERROR),
             ("hyper::proto::h1", Level::WARN),
             ("", Level::WARN),
         ] {

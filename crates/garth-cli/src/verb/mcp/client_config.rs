@@ -1,0 +1,124 @@
+//! Configuration of MCP clients: the lines that make them start `garth mcp`.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::fail::{Failure, Result};
+
+/// MCP client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigClient {
+    /// A command for Claude Code
+    ClaudeCode,
+    /// .cursor/mcp.json
+    Cursor,
+    /// .vscode/mcp.json
+    Vscode,
+    /// A part of ~/.codex/config.toml
+    Codex,
+    /// A program with the package `mcp`
+    Python,
+}
+
+impl ConfigClient {
+    /// Returns the name of the client.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Codex => "codex",
+            Self::Python => "python",
+        }
+    }
+
+    /// Returns the configuration by which the client starts garth with these arguments.
+    pub(crate) fn config(self, arguments: &[String]) -> Result<String> {
+        let list = json!(arguments).to_string();
+        Ok(match self {
+            Self::ClaudeCode => {
+                let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+                format!("claude mcp add garth -- garth {}\n", words.join(" "))
+            }
+            Self::Cursor => file(&json!({"mcpServers": {"garth": {"command": "garth", "args": arguments}}}))?,
+            Self::Vscode => file(
+                &json!({"servers": {"garth": {"type": "stdio", "command": "garth", "args": arguments}}}),
+            )?,
+            // A list of strings in JSON is one in TOML.
+            Self::Codex => format!("[mcp_servers.garth]\ncommand = \"garth\"\nargs = {list}\n"),
+            // It is one in Python, too.
+            Self::Python => PYTHON.replace("ARGUMENTS", &list),
+        })
+    }
+}
+
+/// Program that calls a tool.
+const PYTHON: &str = r#"import asyncio
+
+from mcp import Client, StdioServerParameters
+
+GARTH = StdioServerParameters(command="garth", args=ARGUMENTS)
+
+
+async def main():
+    async with Client(GARTH) as client:
+        answer = await client.call_tool("ls", {"path": "/"})
+        print(answer.content[0].text)
+
+
+asyncio.run(main())
+"#;
+
+fn file(json: &Value) -> Result<String> {
+    let text = serde_json::to_string_pretty(json).map_err(|error| Failure::stdio(error.into()))?;
+    Ok(format!("{text}\n"))
+}
+
+/// Returns a word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@%+".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(client: ConfigClient) -> String {
+        let arguments = ["mcp", "--user", "an n's", "--tools", "ls,grep"].map(str::to_owned);
+        client.config(&arguments).unwrap()
+    }
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        let line = "claude mcp add garth -- garth mcp --user 'an n'\\''s' --tools ls,grep\n";
+        assert_eq!(config(ConfigClient::ClaudeCode), line);
+    }
+
+    #[test]
+    fn files_are_valid() {
+        let arguments = json!(["mcp", "--user", "an n's", "--tools", "ls,grep"]);
+        let cursor: Value = serde_json::from_str(&config(ConfigClient::Cursor)).unwrap();
+        assert_eq!(cursor["mcpServers"]["garth"]["args"], arguments);
+        let vscode: Value = serde_json::from_str(&config(ConfigClient::Vscode)).unwrap();
+        assert_eq!(
+            vscode["servers"]["garth"],
+            json!({"type": "stdio", "command": "garth", "args": arguments})
+        );
+        let codex: toml::Table = toml::from_str(&config(ConfigClient::Codex)).unwrap();
+        assert_eq!(codex["mcp_servers"]["garth"]["args"][2].as_str(), Some("an n's"));
+        assert!(
+            config(ConfigClient::Python).contains(r#"args=["mcp","--user","an n's","--tools","ls,grep"])"#)
+        );
+    }
+
+    #[test]
+    fn names_are_those_of_the_option() {
+        for client in ConfigClient::value_variants() {
+            assert_eq!(client.to_possible_value().unwrap().get_name(), client.name());
+        }
+    }
+}
