@@ -18,4 +18,4 @@ mod tools;
 mod uri;
 
 pub(crate) use self::http::router;
-pub use self::stdio::{PipeOptions, serve_pipes, tool_names};
+pub use self::stdio::{PipeOptions, serve_pipes};

@@ -32,6 +32,7 @@ mod it {
     mod keys;
     mod kv_conditions;
     mod limits;
+    mod mcp;
     mod media;
     mod memories;
     mod memory_tool;

@@ -1,8 +1,9 @@
 //! Requests of a client: the handler that `rmcp` calls. It serves the revision of the protocol that names
 //! version and capabilities in each request, and those before it, and keeps nothing between two requests.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use garth_engine::model::Seq;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
     CustomRequest, CustomResult, DiscoverResult, ErrorCode, ExtensionCapabilities, GetPromptRequestParams,
@@ -61,11 +62,40 @@ static DEFINITIONS: OnceLock<Vec<(&Tool, ToolDefinition)>> = OnceLock::new();
 pub(super) struct Handler {
     client: Arc<Client>,
     choice: Arc<ToolChoice>,
+    starts: Arc<Starts>,
+}
+
+/// Commits after which subscriptions begin that were accepted, and do not listen yet. The library
+/// acknowledges a subscription in between, and the client must not miss a change after that.
+#[derive(Default)]
+struct Starts(Mutex<Vec<Seq>>);
+
+impl Starts {
+    /// Limit on the commits that are kept. Only a subscription that was never acknowledged leaves one behind.
+    const MOST: usize = 64;
+
+    fn push(&self, start: Option<Seq>) {
+        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        starts.extend(start);
+        if starts.len() > Self::MOST {
+            starts.remove(0);
+        }
+    }
+
+    /// Returns a commit that is no later than that of the subscription which begins to listen, and forgets
+    /// the latest one: several may begin at once, in any order.
+    fn take(&self) -> Option<Seq> {
+        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        starts.sort_unstable();
+        let first = starts.first().copied();
+        starts.pop();
+        first
+    }
 }
 
 impl Handler {
     pub(super) fn new(client: Client, choice: ToolChoice) -> Self {
-        Self { client: Arc::new(client), choice: Arc::new(choice) }
+        Self { client: Arc::new(client), choice: Arc::new(choice), starts: Arc::default() }
     }
 
     fn error(&self, refusal: Refusal) -> ErrorData {
@@ -220,11 +250,13 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.starts.push(self.client.position());
         Some(listen::accepted(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        listen::listen(&self.client, &context).await.map_err(|refusal| self.error(refusal))
+        let listened = listen::listen(&self.client, self.starts.take(), &context).await;
+        listened.map_err(|refusal| self.error(refusal))
     }
 
     async fn list_prompts(
@@ -332,6 +364,19 @@ mod tests {
     fn every_tool_has_a_definition() {
         let names: Vec<&str> = definitions().iter().map(|(tool, _)| tool.name).collect();
         assert_eq!(names, TOOLS.iter().map(|tool| tool.name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn subscriptions_begin_no_later_than_they_were_accepted() {
+        let starts = Starts::default();
+        assert_eq!(starts.take(), None);
+        starts.push(Some(Seq(5)));
+        starts.push(Some(Seq(7)));
+        assert_eq!((starts.take(), starts.take(), starts.take()), (Some(Seq(5)), Some(Seq(5)), None));
+        for number in 0..1000 {
+            starts.push(Some(Seq(number)));
+        }
+        assert_eq!(starts.0.lock().unwrap().len(), Starts::MOST);
     }
 
     #[test]

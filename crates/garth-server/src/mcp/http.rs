@@ -115,6 +115,8 @@ async fn answer_admitted(
     let client = Client::new(served.clone(), admitted.clone(), (head.headers.clone(), looked), asked)
         .in_turn(head.extensions.get::<RequestId>().copied(), turn);
     client.check()?;
+    // Before the client is told that it listens: it must not miss a change after that.
+    let client = if envelope.listens() { client.starting_now().await? } else { client };
     let handler = Handler::new(client, choice);
     let is_small = body.len() <= SMALL_BODY;
     let (request, bytes) = (request_of(head, body.clone()), body.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use garth_engine::TreePath;
-use garth_engine::model::{Change, ChangeKind};
+use garth_engine::model::{Change, ChangeKind, Seq};
 use rmcp::model::SubscriptionFilter;
 use rmcp::service::{SubscriptionContext, SubscriptionSink};
 
@@ -26,8 +26,13 @@ pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
     accepted
 }
 
-/// Sends a notification for each changed file, until the client leaves or the server stops.
-pub(super) async fn listen(client: &Arc<Client>, context: &SubscriptionContext) -> Result<(), Refusal> {
+/// Sends a notification for each file that changes after a commit, until the client leaves or the server
+/// stops.
+pub(super) async fn listen(
+    client: &Arc<Client>,
+    start: Option<Seq>,
+    context: &SubscriptionContext,
+) -> Result<(), Refusal> {
     let (filter, sink) = (context.accepted(), context.sink());
     let uris = filter.resource_subscriptions.iter().flatten();
     let files: Vec<(TreePath, &String)> = uris.filter_map(|uri| Some((file_path(uri)?, uri))).collect();
@@ -38,7 +43,7 @@ pub(super) async fn listen(client: &Arc<Client>, context: &SubscriptionContext) 
     }
     // Names at the top may change in any commit.
     let within = if lists { Vec::new() } else { files.iter().map(|(path, _)| path.clone()).collect() };
-    let mut updates = client.updates(within).await?;
+    let mut updates = client.updates(start, within).await?;
     loop {
         let changes = tokio::select! {
             biased;

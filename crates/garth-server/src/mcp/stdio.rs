@@ -12,7 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::choice::ToolChoice;
 use super::handler::Handler;
-use super::tools::TOOLS;
 use crate::errors::Refusal;
 use crate::routes::client::Client;
 
@@ -42,11 +41,6 @@ impl PipeOptions {
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
     }
-}
-
-/// Returns the names of all tools.
-pub fn tool_names() -> impl Iterator<Item = &'static str> {
-    TOOLS.iter().map(|tool| tool.name)
 }
 
 /// Serves the protocol to the holder of the data folder, on an account of this name, until `input` ends.

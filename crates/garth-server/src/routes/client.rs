@@ -10,7 +10,7 @@ use garth_agent::access::{Credential, Reach};
 use garth_agent::kv::DEFAULT_AGENT;
 use garth_agent::{Once, Request};
 use garth_engine::home::{Admitted, ApiKey, Binding, Scope};
-use garth_engine::model::Timestamp;
+use garth_engine::model::{Seq, Timestamp};
 use garth_engine::{AccountStore, Env, Home, TreePath};
 use tokio::time::Instant;
 use tracing::Span;
@@ -46,6 +46,8 @@ pub(crate) struct Client {
     asked: Request,
     /// Account of the holder of the data folder, who has no API key.
     account: Option<Arc<dyn AccountStore>>,
+    /// Commit after which a client that listens begins.
+    start: Option<Seq>,
     /// Turn of the request among the calls of its account.
     _turn: Option<Room>,
 }
@@ -84,8 +86,8 @@ impl Client {
             // A request that names nobody is one of the default agent, never of the account itself.
             DEFAULT_AGENT.clone_into(&mut asked.agent);
         }
-        let (request_id, account) = (None, None);
-        Self { served, admitted, headers, looked, request_id, asked, account, _turn: None }
+        let (request_id, account, start) = (None, None, None);
+        Self { served, admitted, headers, looked, request_id, asked, account, start, _turn: None }
     }
 
     /// Returns the client that holds the data folder, on an account of this name.
@@ -114,6 +116,20 @@ impl Client {
     /// Adds the id of the request, and the turn that it holds until it is answered.
     pub(crate) fn in_turn(self, request_id: Option<RequestId>, turn: Option<Room>) -> Self {
         Self { request_id, _turn: turn, ..self }
+    }
+
+    /// Lets a client that listens begin with the commits after the present one.
+    pub(crate) async fn starting_now(self) -> Result<Self, Refusal> {
+        let start = Some(self.account().await?.view_base().known_durable()?);
+        Ok(Self { start, ..self })
+    }
+
+    /// Returns the commit after which a client that begins to listen now gets changes. Reads nothing.
+    pub(crate) fn position(&self) -> Option<Seq> {
+        match &self.account {
+            Some(account) => account.view_base().known_durable().ok(),
+            None => self.start,
+        }
     }
 
     pub(crate) fn key(&self) -> &ApiKey {
@@ -170,10 +186,14 @@ impl Client {
         compute(self.env(), self.key().share(), bytes, work).await?
     }
 
-    /// Follows the changes at or below some paths, or of the whole tree without any.
-    pub(crate) async fn updates(self: &Arc<Self>, within: Vec<TreePath>) -> Result<Updates, Refusal> {
+    /// Follows the changes after a commit at or below some paths, or of the whole tree without any.
+    pub(crate) async fn updates(
+        self: &Arc<Self>,
+        start: Option<Seq>,
+        within: Vec<TreePath>,
+    ) -> Result<Updates, Refusal> {
         let asked = ClientCall::read("changes", Tree::Files, &[Scope::FilesRead]);
-        self.answer(asked, move |call| Box::pin(async move { updates(call, within).await })).await
+        self.answer(asked, move |call| Box::pin(async move { updates(call, start, within).await })).await
     }
 
     fn check_scopes(&self, scopes: &[Scope]) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth_agent::access::Reach;
-use garth_engine::model::{Change, Changes, ChangesQuery};
+use garth_engine::model::{Change, Changes, ChangesQuery, Seq};
 use garth_engine::{Env, FileSystem, TreePath};
 use tokio::time::sleep;
 
@@ -45,14 +45,16 @@ struct Follower {
     account: String,
 }
 
-/// Returns the changes at or below some paths, or of the whole tree without any, from now on.
-pub(crate) async fn updates(call: &Call<'_>, within: Vec<TreePath>) -> Result<Updates, Refusal> {
+/// Returns the changes after a commit at or below some paths, or of the whole tree without any. They begin
+/// now without such a commit, and if it is beyond retention.
+pub(crate) async fn updates(
+    call: &Call<'_>,
+    start: Option<Seq>,
+    within: Vec<TreePath>,
+) -> Result<Updates, Refusal> {
     let place = call.consumers.place(call.key.share())?;
     let fs = files_of(&call.reach).await?;
-    let last = fs.head().await?.seq;
-    // A position after a commit that a crash undoes would miss the commit in its place.
-    place.settle(&*fs, last).await?;
-    let query = ChangesQuery::since(last).limit(PAGE_CHANGES);
+    let query = ChangesQuery::since(since(&*fs, &place, start).await?).limit(PAGE_CHANGES);
     let follower = Follower {
         reach: call.reach.clone(),
         query: within.into_iter().fold(query, |query, path| query.within(path)),
@@ -68,6 +70,19 @@ pub(crate) async fn updates(call: &Call<'_>, within: Vec<TreePath>) -> Result<Up
         heartbeat: call.limits.stream_heartbeat,
         is_behind: true,
     })
+}
+
+/// Returns the commit after which to begin.
+async fn since(fs: &dyn FileSystem, place: &Place, start: Option<Seq>) -> Result<Seq, Refusal> {
+    if let Some(start) = start
+        && fs.changes(&ChangesQuery::since(start).limit(1)).await.is_ok()
+    {
+        return Ok(start);
+    }
+    let last = fs.head().await?.seq;
+    // A position after a commit that a crash undoes would miss the commit in its place.
+    place.settle(fs, last).await?;
+    Ok(last)
 }
 
 impl Updates {
