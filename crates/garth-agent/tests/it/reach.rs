@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use garth_agent::access::{Credential, Family, Grounds, Reach};
+use garth_agent::access::{Credential, Family, Grounds, OpenTrees, Reach};
 use garth_agent::media::{Media, NewMedia};
 use garth_agent::session::Create;
 use garth_agent::{Access, Caller, Request};
@@ -30,6 +30,70 @@ fn reach(account: &Account, binding: &Binding, is_admin: bool, asked: Request) -
 pub(super) async fn bound(account: &Account, json: Value) -> Grounds {
     let reach = reach(account, &binding(json), false, Request::default());
     reach.open(Family::Files).await.unwrap()
+}
+
+#[tokio::test]
+async fn tree_that_is_kept_open_follows_each_commit() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let (trees, env) = (Arc::new(OpenTrees::default()), Env::system());
+    let key = binding(json!({"agent": "scout"}));
+    let kept = |user: &str| reach(&account, &key, false, scout().user(user)).kept_in(&trees, "tree");
+    let classes = async || {
+        let mut classes = Vec::new();
+        for user in ["ann", "bob"] {
+            let grounds = kept(user).open(Family::Files).await.unwrap();
+            grounds.tree(false).await.unwrap();
+            classes.push(grounds.identity().unwrap().class().to_string());
+        }
+        classes
+    };
+    for _ in 0..3 {
+        assert_eq!(classes().await, ["main", "dm"]);
+    }
+    assert_eq!(trees.len(), 2);
+    let settings = Op::write(p("/agents/scout/settings.json"), r#"{"owner":"bob"}"#);
+    account.store.commit(Batch::new([settings])).await.unwrap();
+    assert_eq!(classes().await, ["dm", "main"]);
+    // Another key, and another account under the name, have trees of their own.
+    kept("ann").open(Family::Files).await.unwrap();
+    let other = reach(&account, &Binding::default(), false, scout().user("ann")).kept_in(&trees, "tree");
+    other.open(Family::Files).await.unwrap();
+    let again = reach(&account, &key, false, scout().user("ann")).kept_in(&trees, "other");
+    again.open(Family::Files).await.unwrap();
+    assert_eq!(trees.len(), 4);
+    trees.close_unused(&env);
+    assert_eq!(trees.len(), 4, "they were just used");
+}
+
+#[tokio::test]
+async fn writes_work_through_a_tree_that_is_kept_open() {
+    let account = Account::new("{}").await;
+    let trees = Arc::new(OpenTrees::default());
+    for number in 0..3 {
+        let key = Binding::default();
+        let reach = reach(&account, &key, false, scout().user("ann")).kept_in(&trees, "tree");
+        let tree = reach.open(Family::Files).await.unwrap().tree(true).await.unwrap();
+        let path = p(&format!("/new/{number}.md"));
+        tree.commit(Batch::new([Op::write(path, "x").with_parents()])).await.unwrap();
+        let tree = reach.open(Family::Files).await.unwrap().tree(false).await.unwrap();
+        assert!(tree.exists(format!("/new/{number}.md").as_str()).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn holder_is_the_owner_without_a_key() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let store = Arc::clone(&account.store);
+    let reach = Reach::of_holder(store, &Env::system(), Family::Files, Request::new("scout"));
+    let who = reach.open(Family::Files).await.unwrap();
+    let who = who.identity().unwrap();
+    assert_eq!((who.audience(), who.class().to_string()), ("ann", "main".to_owned()));
+    let tree = reach.open(Family::Files).await.unwrap().tree(true).await.unwrap();
+    let commit = tree.commit(Op::write(p("/a.md"), "x").into()).await.unwrap();
+    let versions = tree.history(&At::from(p("/a.md")), &HistoryPage::default()).await.unwrap();
+    let author = &versions.items[0].commit.author;
+    assert_eq!(versions.items[0].commit.seq, commit.seq);
+    assert_eq!((author.key.as_deref(), author.agent.as_deref()), (None, Some("scout")));
 }
 
 /// Returns the tree of ann, who owns the agent, with a file of hers.

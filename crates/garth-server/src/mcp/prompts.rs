@@ -1,4 +1,5 @@
-//! Prompts of the protocol. There is one: the system prompt that garth builds from the workspace of the agent.
+//! Prompts of the protocol. There is one: the system prompt that garth builds from the workspace of the
+//! agent.
 
 use std::sync::Arc;
 

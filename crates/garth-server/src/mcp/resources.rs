@@ -1,4 +1,5 @@
-//! Files as resources: each has a `garth://` URI. The list has the names at the top; the template reaches all.
+//! Files as resources: each has a `garth://` URI. The list has the names at the top; the template reaches
+//! all of them.
 
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ async fn read_path(fs: &dyn FileSystem, path: &TreePath, uri: String) -> Result<
     let (entry, bytes): (Entry, Bytes) = resolve::retry(fs, path.as_str(), Follow::Yes, read).await?;
     if bytes.len() as u64 > MAX_FILE {
         let message = format!(
-            "this file has {} bytes, and a resource at most {MAX_FILE}; read parts of it with the tool `read_file`",
+            "this file has {} bytes, and a resource at most {MAX_FILE}; read parts of it with `read_file`",
             entry.size
         );
         return Err(Refusal::new(Code::PayloadTooLarge, message));
