@@ -244,6 +244,30 @@ fn files_are_resources() {
 }
 
 #[test]
+fn listening_client_gets_changes_of_other_processes() {
+    let garth = Garth::new();
+    let mut client = Client::start(&garth, &[]);
+    client.request(
+        "tools/call",
+        modern(json!({"name": "write_file", "arguments": {"path": "/a.md", "content": "1"}})),
+    );
+    let asked = json!({"notifications": {"resourceSubscriptions": ["garth:///a.md"]}});
+    client.send(
+        &json!({"jsonrpc": "2.0", "id": "listen", "method": "subscriptions/listen", "params": modern(asked)}),
+    );
+    let accepted = client.receive();
+    assert_eq!(accepted["method"], "notifications/subscriptions/acknowledged", "{accepted}");
+    garth.write("/chats/default/a.md", "2");
+    let updated = client.receive();
+    assert_eq!(updated["method"], "notifications/resources/updated", "{updated}");
+    assert_eq!(updated["params"]["uri"], "garth:///a.md");
+    // The end of the input completes the request.
+    let (code, rest) = client.end();
+    let completed: Value = serde_json::from_str(&rest).expect("one line");
+    assert_eq!((code, &completed["id"]), (Some(0), &json!("listen")), "{completed}");
+}
+
+#[test]
 fn prompt_is_that_of_the_workspace() {
     let garth = Garth::new();
     garth.ok(&["agent", "create", "scout", "--no-bootstrap"]);

@@ -1,19 +1,23 @@
 //! The protocol over standard input and output: one client, which is the holder of the data folder.
 
-use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use garth_agent::Request;
 use garth_engine::{AccountStore, Error, ErrorKind, Home, Result};
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use rmcp::transport::TransportAdapterIdentity;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
 
 use super::choice::ToolChoice;
 use super::handler::Handler;
 use crate::errors::Refusal;
 use crate::routes::client::Client;
+use crate::stopping::Stopping;
 
 /// Identity of the client of a pair of pipes, and its tools.
 #[derive(Clone, Debug, Default)]
@@ -60,10 +64,11 @@ pub async fn serve_pipes(
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<()> {
     let choice = ToolChoice::parse(options.tools.as_deref(), options.read_only).map_err(Error::invalid)?;
-    let client = Client::of_holder(home, (account, name), options.request);
+    let (stop, stopping) = watch::channel(false);
+    let client = Client::of_holder(home, (account, name), options.request, Stopping::new(stopping));
     // Before the first message, because clients show what a program that ends at once has written.
     client.judge().await.map_err(error_of)?;
-    let transport = AsyncRwTransport::new_server(input, output);
+    let transport = AsyncRwTransport::new_server(Input { input, stop }, output);
     let served = serve_server::<_, _, _, TransportAdapterIdentity>(Handler::new(client, choice), transport);
     let running = match served.await {
         Ok(running) => running,
@@ -74,6 +79,27 @@ pub async fn serve_pipes(
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(broken(error)),
         Ok(_) => Ok(()),
+    }
+}
+
+/// Input that ends subscriptions when it ends: the library waits for all requests then, and they go on.
+struct Input<R> {
+    input: R,
+    stop: watch::Sender<bool>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
+        if read.is_err() || buffer.filled().len() == before {
+            self.stop.send_replace(true);
+        }
+        Poll::Ready(read)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::Limits;
 use crate::request::RequestId;
+use crate::stopping::Stopping;
 
 /// Scopes of the holder of the data folder.
 const HOLDER: [Scope; 5] =
@@ -90,11 +91,12 @@ impl Client {
         Self { served, admitted, headers, looked, request_id, asked, account, start, _turn: None }
     }
 
-    /// Returns the client that holds the data folder, on an account of this name.
+    /// Returns the client that holds the data folder, on an account of this name. It listens until `stopping`.
     pub(crate) fn of_holder(
         home: Arc<dyn Home>,
         (account, name): (Arc<dyn AccountStore>, &str),
         asked: Request,
+        stopping: Stopping,
     ) -> Self {
         let key = ApiKey {
             id: String::new(),
@@ -108,7 +110,7 @@ impl Client {
             maker: None,
             is_damaged: false,
         };
-        let served = Served::new(home, None, Arc::new(Limits::default()));
+        let served = Served { stopping, ..Served::new(home, None, Arc::new(Limits::default())) };
         let client = Self::new(served, Admitted::new(key, None), (HeaderMap::new(), Instant::now()), asked);
         Self { account: Some(account), ..client }
     }
