@@ -138,7 +138,7 @@ pub async fn serve(
     let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
     let (limited, told) = ((Arc::clone(&limits), calls), Stopping::new(stopping.clone()));
     let served = new_state(home, (model, embedder), limited, told, Arc::clone(&operations));
-    let app = router_of(served.clone()).merge(mcp::router(served));
+    let app = router_of(served.clone()).merge(mcp::router(Arc::new(served)));
     let app = match cors {
         Some(cors) => app.layer(cors),
         None => app,

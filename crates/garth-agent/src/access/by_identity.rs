@@ -10,7 +10,7 @@ use lru::LruCache;
 const MAX_KEPT: usize = 256;
 /// Time in nanoseconds after which a value is closed that no request uses: 10 s.
 const MAX_UNUSED: i64 = 10_000_000_000;
-/// Time in nanoseconds after which a value is opened anew, because files that it depends on may have expired,
+/// Time in nanoseconds after which a value is opened again, because files that it depends on may have expired,
 /// which is no commit: 60 s.
 const MAX_AGE: i64 = 60_000_000_000;
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn value_in_use_is_opened_anew_after_a_minute() {
+    fn value_in_use_is_opened_again_after_a_minute() {
         let cache = Cache::default();
         cache.put("ann", Seq(7), NOW, 1);
         for seconds in 1..=60 {

@@ -34,7 +34,7 @@ use crate::rate_limit::{Allowance, CallClass};
 use crate::request::{RequestId, StoredBytes};
 use crate::routes::client::Client;
 use crate::routes::respond::with_key;
-use crate::routes::served::Served;
+use crate::routes::served::{Served, SharedState};
 use crate::routes::wrong_keys::delay;
 
 /// Path of the service.
@@ -52,8 +52,8 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 
 /// Returns the router of the service.
-pub(crate) fn router(served: Served) -> Router {
-    let service = post(serve).fallback(|State(served): State<Served>, request: Request| async move {
+pub(crate) fn router(served: SharedState) -> Router {
+    let service = post(serve).fallback(|State(served): State<SharedState>, request: Request| async move {
         let (head, body) = request.into_parts();
         drain(&served.limits, &head.headers, body);
         // Earlier revisions open a stream with `GET`, and end a session with `DELETE`; there are none.
@@ -62,14 +62,14 @@ pub(crate) fn router(served: Served) -> Router {
     Router::new().route(PATH, service).with_state(served)
 }
 
-async fn serve(State(served): State<Served>, request: Request) -> Response {
+async fn serve(State(served): State<SharedState>, request: Request) -> Response {
     let mut response = answer(served, request).await;
     response.extensions_mut().insert(Routed(PATH));
     response
 }
 
 /// Admits a request, and answers it.
-async fn answer(served: Served, request: Request) -> Response {
+async fn answer(served: SharedState, request: Request) -> Response {
     let (head, mut body) = request.into_parts();
     // Before the look-up, so that its time counts as passed.
     let looked = Instant::now();
@@ -93,7 +93,7 @@ async fn answer(served: Served, request: Request) -> Response {
 }
 
 async fn answer_admitted(
-    (served, admitted, looked): (&Served, &Admitted, Instant),
+    (served, admitted, looked): (&SharedState, &Admitted, Instant),
     head: &Parts,
     body: &mut Body,
     allowance: &mut Option<Allowance>,
@@ -112,7 +112,7 @@ async fn answer_admitted(
     allowance.as_ref().map_or(Ok(()), Allowance::check)?;
     // A client that listens mostly waits.
     let turn = if envelope.listens() { None } else { served.calls.turn(key.share()).await? };
-    let client = Client::new(served.clone(), admitted.clone(), (head.headers.clone(), looked), asked)
+    let client = Client::new(Arc::clone(served), admitted.clone(), (head.headers.clone(), looked), asked)
         .in_turn(head.extensions.get::<RequestId>().copied(), turn);
     client.check()?;
     // Before the client is told that it listens: it must not miss a change after that.

@@ -18,7 +18,7 @@ use tracing::Span;
 use super::call::Call;
 use super::identity::Caller;
 use super::log_within::log_within;
-use super::served::Served;
+use super::served::{Served, SharedState};
 use super::tree::Tree;
 use super::tree_calls::updates::{Updates, updates};
 use crate::answers::Room;
@@ -36,7 +36,7 @@ const HOLDER: [Scope; 5] =
 
 /// Client with its identity: of one request over HTTP, or of a program with the data folder.
 pub(crate) struct Client {
-    served: Served,
+    served: SharedState,
     admitted: Admitted,
     /// Headers with the API key; empty for the holder of the data folder.
     headers: HeaderMap,
@@ -78,7 +78,7 @@ impl ClientCall {
 impl Client {
     /// Returns the client of a request whose key was admitted after the time `looked`.
     pub(crate) fn new(
-        served: Served,
+        served: SharedState,
         admitted: Admitted,
         (headers, looked): (HeaderMap, Instant),
         mut asked: Request,
@@ -91,7 +91,8 @@ impl Client {
         Self { served, admitted, headers, looked, request_id, asked, account, start, _turn: None }
     }
 
-    /// Returns the client that holds the data folder, on an account of this name. It listens until `stopping`.
+    /// Returns the client that holds the data folder, on an account of this name. It listens until
+    /// `stopping`.
     pub(crate) fn of_holder(
         home: Arc<dyn Home>,
         (account, name): (Arc<dyn AccountStore>, &str),
@@ -111,7 +112,8 @@ impl Client {
             is_damaged: false,
         };
         let served = Served { stopping, ..Served::new(home, None, Arc::new(Limits::default())) };
-        let client = Self::new(served, Admitted::new(key, None), (HeaderMap::new(), Instant::now()), asked);
+        let client =
+            Self::new(Arc::new(served), Admitted::new(key, None), (HeaderMap::new(), Instant::now()), asked);
         Self { account: Some(account), ..client }
     }
 

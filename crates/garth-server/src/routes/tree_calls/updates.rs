@@ -89,8 +89,8 @@ impl Updates {
     /// Returns the next changes; `None` when the server stops. Fails when the key has ended.
     pub(crate) async fn next(&mut self, env: &Env) -> Result<Option<Vec<Change>>, Refusal> {
         loop {
-            self.key.renew().await?;
             if !self.is_behind {
+                self.key.renew().await?;
                 // After a failure of the storage no commit ends the wait.
                 self.fs.view_base().known_durable()?;
                 tokio::select! {
@@ -102,6 +102,8 @@ impl Updates {
             }
             let work = self.follower.clone().page();
             let (fs, page) = compute(env, &self.follower.account, 1, work).await??;
+            // After the wait for room: the key may have ended meanwhile.
+            self.key.renew().await?;
             self.follower.query.since = page.until;
             self.is_behind = page.until.seq < page.head;
             self.fs = fs;
