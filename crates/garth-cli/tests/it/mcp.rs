@@ -214,6 +214,28 @@ fn requests_before_the_end_of_input_are_answered() {
 }
 
 #[test]
+fn thousand_calls_at_once_are_all_answered() {
+    let garth = Garth::new();
+    let request = |id: u64| {
+        let call = json!({"name": "write_file", "arguments": {"path": format!("/{id}"), "content": "x"}});
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": modern(call)});
+        format!("{message}\n")
+    };
+    let input: String = (0..1000).map(request).collect();
+    let output = garth.run(&["mcp"], input.as_bytes());
+    let mut ids: Vec<u64> = text(&output.stdout)
+        .lines()
+        .map(|line| {
+            let answer: Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(answer["result"]["isError"], false, "{answer}");
+            answer["id"].as_u64().expect("an id")
+        })
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
 fn log_is_written_to_standard_error_alone() {
     let garth = Garth::new();
     let call = json!({"name": "read_file", "arguments": {"path": "/no/canary"}});

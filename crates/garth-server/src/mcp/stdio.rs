@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::{fmt, io};
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use garth_agent::Request;
 use garth_engine::{AccountStore, Error, ErrorKind, Home, Result};
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use rmcp::transport::TransportAdapterIdentity;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::choice::ToolChoice;
 use super::handler::Handler;
@@ -68,7 +70,8 @@ pub async fn serve_pipes(
     let client = Client::of_holder(home, (account, name), options.request, Stopping::new(stopping));
     // Before the first message, because clients show what a program that ends at once has written.
     client.judge().await.map_err(error_of)?;
-    let transport = AsyncRwTransport::new_server(Input { input, stop }, output);
+    let input = Input { input, stop, slots: client.slots(), waiting: None };
+    let transport = AsyncRwTransport::new_server(input, output);
     let served = serve_server::<_, _, _, TransportAdapterIdentity>(Handler::new(client, choice), transport);
     let running = match served.await {
         Ok(running) => running,
@@ -82,10 +85,15 @@ pub async fn serve_pipes(
     }
 }
 
-/// Input that ends subscriptions when it ends: the library waits for all requests then, and they go on.
+/// Input that is read only while a further call may run: the library reads as fast as it can, and would hold
+/// all requests that wait. At its end it ends the subscriptions, because the library then waits for all
+/// requests.
 struct Input<R> {
     input: R,
     stop: watch::Sender<bool>,
+    slots: Arc<Semaphore>,
+    /// Wait for a slot.
+    waiting: Option<BoxFuture<'static, ()>>,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
@@ -94,10 +102,15 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let slots = Arc::clone(&this.slots);
+        let waiting = this.waiting.get_or_insert_with(|| async move { drop(slots.acquire().await) }.boxed());
+        ready!(waiting.as_mut().poll(context));
+        this.waiting = None;
         let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
+        let read = ready!(Pin::new(&mut this.input).poll_read(context, buffer));
         if read.is_err() || buffer.filled().len() == before {
-            self.stop.send_replace(true);
+            this.stop.send_replace(true);
         }
         Poll::Ready(read)
     }

@@ -12,6 +12,7 @@ use garth_agent::{Once, Request};
 use garth_engine::home::{Admitted, ApiKey, Binding, Scope};
 use garth_engine::model::{Seq, Timestamp};
 use garth_engine::{AccountStore, Env, Home, TreePath};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -34,6 +35,9 @@ use crate::stopping::Stopping;
 const HOLDER: [Scope; 5] =
     [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead, Scope::FilesRead, Scope::FilesWrite];
 
+/// Calls of one client that run at once. Further ones wait.
+const AT_ONCE: usize = 32;
+
 /// Client with its identity: of one request over HTTP, or of a program with the data folder.
 pub(crate) struct Client {
     served: SharedState,
@@ -49,6 +53,8 @@ pub(crate) struct Client {
     account: Option<Arc<dyn AccountStore>>,
     /// Commit after which a client that listens begins.
     start: Option<Seq>,
+    /// Calls that may run besides those that do.
+    slots: Arc<Semaphore>,
     /// Turn of the request among the calls of its account.
     _turn: Option<Room>,
 }
@@ -88,7 +94,8 @@ impl Client {
             DEFAULT_AGENT.clone_into(&mut asked.agent);
         }
         let (request_id, account, start) = (None, None, None);
-        Self { served, admitted, headers, looked, request_id, asked, account, start, _turn: None }
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        Self { served, admitted, headers, looked, request_id, asked, account, start, slots, _turn: None }
     }
 
     /// Returns the client that holds the data folder, on an account of this name. It listens until
@@ -144,6 +151,11 @@ impl Client {
         self.served.home.env()
     }
 
+    /// Returns the slots of the calls that run at once.
+    pub(crate) fn slots(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.slots)
+    }
+
     /// Returns the id of the request, for the answer to a failure.
     pub(crate) fn request_id(&self) -> Option<String> {
         self.request_id.map(|id| id.to_string())
@@ -174,6 +186,8 @@ impl Client {
         run: impl for<'c> FnOnce(&'c Call<'c>) -> BoxFuture<'c, Result<T, Refusal>> + Send + 'static,
     ) -> Result<T, Refusal> {
         self.check_scopes(asked.scopes)?;
+        // Nothing closes the semaphore.
+        let _slot = self.slots.acquire().await.ok();
         self.served.close_unused_trees();
         let (client, bytes) = (Arc::clone(self), asked.arguments.len());
         // The work runs on another thread, so it owns its data.
