@@ -353,6 +353,7 @@ fn result_of(answer: ToolAnswer) -> CallToolResult {
     }));
     let mut result = CallToolResult::success(content);
     result.structured_content = Some(answer.structured);
+    result.is_error = Some(answer.is_error);
     result
 }
 
