@@ -365,6 +365,9 @@ impl Reach {
     }
 }
 
+/// Tree that is kept open once it was opened.
+type KeptTree = Mutex<Option<Arc<dyn FileSystem>>>;
+
 /// Part of an account that a request reaches.
 #[derive(Clone, Debug)]
 pub struct Grounds {
@@ -372,7 +375,7 @@ pub struct Grounds {
     /// Access of the identity; `None` for the account itself.
     access: Option<Access>,
     /// Trees that were opened, if they are kept: one for reads, one whose directories were created.
-    trees: Option<Arc<[Mutex<Option<Arc<dyn FileSystem>>>; 2]>>,
+    trees: Option<Arc<[KeptTree; 2]>>,
 }
 
 impl Grounds {

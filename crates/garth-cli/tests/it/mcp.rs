@@ -52,7 +52,9 @@ impl Client {
     /// Sends a request, and returns the answer to it.
     fn answer(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}));
+        let mut message = json!({"jsonrpc": "2.0", "id": self.last, "method": method});
+        message["params"] = params;
+        self.send(&message);
         let answer = self.receive();
         assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(self.last)), "{answer}");
         answer
@@ -66,7 +68,9 @@ impl Client {
 
     /// Calls a tool that must succeed. Returns its text.
     fn call(&mut self, tool: &str, arguments: Value) -> String {
-        let result = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
+        let mut params = json!({"name": tool});
+        params["arguments"] = arguments;
+        let result = self.request("tools/call", params);
         assert_eq!(result["isError"], false, "{result}");
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }

@@ -91,7 +91,7 @@ impl TestServer {
             run: Run::Read(Length::Short, call.run),
         }));
         let app: Router =
-            Router::new().route(call.path, methods(call.path, &[route])).with_state(self.served.clone());
+            Router::new().route(call.path, methods(call.path, &[route])).with_state(Arc::new(self.served.clone()));
         let request = hyper::Request::post(at)
             .header("authorization", format!("Bearer {key}"))
             .header("content-type", "application/json")

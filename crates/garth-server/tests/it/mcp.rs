@@ -77,7 +77,8 @@ fn error(reply: &Reply) -> i64 {
 }
 
 fn call(server: &Server, key: &str, query: &str, tool: &str, arguments: Value) -> Value {
-    let params = json!({"name": tool, "arguments": arguments});
+    let mut params = json!({"name": tool});
+    params["arguments"] = arguments;
     result(&modern(server, key, query, "tools/call", params))
 }
 

@@ -108,8 +108,12 @@ mod tests {
             vscode["servers"]["garth"],
             json!({"type": "stdio", "command": "garth", "args": arguments})
         );
-        let codex: toml::Table = toml::from_str(&config(ConfigClient::Codex)).unwrap();
-        assert_eq!(codex["mcp_servers"]["garth"]["args"][2].as_str(), Some("an n's"));
+        let codex = config(ConfigClient::Codex);
+        let codex = toml::de::DeTable::parse(&codex).unwrap();
+        let servers = codex.get_ref()["mcp_servers"].get_ref().as_table().unwrap();
+        let garth = servers["garth"].get_ref().as_table().unwrap();
+        let last = garth["args"].get_ref().as_array().unwrap()[2].get_ref();
+        assert_eq!(last.as_str(), Some("an n's"));
         assert!(
             config(ConfigClient::Python).contains(r#"args=["mcp","--user","an n's","--tools","ls,grep"])"#)
         );
