@@ -165,19 +165,21 @@ async fn files(tree: &Arc<dyn FileSystem>) -> Proven<Vec<(String, Option<String>
 
 /// Returns a random command.
 fn any(random: &mut Random) -> Command {
-    match random.below(12) {
+    match random.below(14) {
         0 | 1 => {
             let number = |random: &mut Random, least: i64| least + i64::from(random.below(8) as u8);
             let view_range = random.one_in(3).then(|| [number(random, -1), number(random, -2)]);
             Command::View { path: path(random), view_range }
         }
         2..=4 => Command::Create { path: path(random), file_text: text(random, 6) },
-        5 | 6 => {
+        5 | 6 | 12 | 13 => {
             let new_str = (!random.one_in(6)).then(|| text(random, 2));
-            Command::StrReplace { path: path(random), old_str: text(random, 2), new_str }
+            // One piece is often in a text once.
+            let old_str = if random.one_in(4) { text(random, 2) } else { random.pick(&PIECES).to_owned() };
+            Command::StrReplace { path: path(random), old_str, new_str }
         }
         7 | 8 => {
-            let insert_line = i64::from(random.below(8) as u8) - 1;
+            let insert_line = i64::from(random.below(4) as u8) - 1;
             Command::Insert { path: path(random), insert_line, insert_text: text(random, 2) }
         }
         9 => Command::Delete { path: path(random) },
@@ -191,7 +193,7 @@ fn path(random: &mut Random) -> String {
         0 => "/memories".to_owned(),
         1 | 2 => random.pick(&OUTSIDE).to_owned(),
         _ => {
-            let depth = 1 + random.below(2) + random.below(2);
+            let depth = if random.one_in(2) { 1 } else { 1 + random.below(2) + random.below(2) };
             (0..depth).fold("/memories".to_owned(), |path, _| path + "/" + random.pick(&NAMES))
         }
     }

@@ -10,8 +10,8 @@ use lru::LruCache;
 const MAX_KEPT: usize = 256;
 /// Time in nanoseconds after which a value is closed that no request uses: 10 s.
 const MAX_UNUSED: i64 = 10_000_000_000;
-/// Time in nanoseconds after which a value is opened again, because files that it depends on may have expired,
-/// which is no commit: 60 s.
+/// Time in nanoseconds after which a value is opened again, because files that it depends on may have
+/// expired, which is no commit: 60 s.
 const MAX_AGE: i64 = 60_000_000_000;
 
 /// Cache of values by the names of identities.

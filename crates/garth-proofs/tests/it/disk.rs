@@ -72,12 +72,12 @@ const READING: [&[&str]; 49] = [
 ];
 
 /// All other verbs.
-const WRITING: [&str; 28] = [
+const WRITING: [&str; 29] = [
     "remember", "forget", "context", "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv",
     "cp", "ln", "restore", "import", "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account",
     "chmod", "chown", // In a folder of its own.
     "eval",  // Ask a server, or wait for ever.
-    "health", "watch",
+    "health", "mcp", "watch",
 ];
 
 /// Returns the binary on a data folder, without environment variables that could change its behaviour.

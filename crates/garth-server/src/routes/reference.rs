@@ -105,6 +105,8 @@ pub fn page() -> String {
     page
 }
 
+/// Length of a line of the page, in characters. Rows of tables are longer.
+const COLUMNS: usize = 120;
 const HEAD: &str = "\
 # HTTP reference
 
@@ -199,6 +201,22 @@ fn field(field: &Field) -> FieldReference {
     }
 }
 
+/// Returns a text in lines of at most [`COLUMNS`] characters, if no word is longer.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 {
+            let fits = column + 1 + length <= COLUMNS;
+            lines.push(if fits { ' ' } else { '\n' });
+            column = if fits { column + 1 } else { 0 };
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
 fn section(page: &mut String, call: &CallReference) {
     let scopes: Vec<String> = call.scopes.iter().map(|scope| format!("`{scope}`")).collect();
     let needs = match &*scopes {
@@ -207,7 +225,8 @@ fn section(page: &mut String, call: &CallReference) {
         all => format!("Needs the scopes {}.", all.join(" and ")),
     };
     // Writing to a `String` does not fail.
-    let _ = write!(page, "\n### {} {}\n\n{}\n\n{needs}\n", call.method, call.path, call.summary);
+    let summary = wrapped(call.summary);
+    let _ = write!(page, "\n### {} {}\n\n{summary}\n\n{needs}\n", call.method, call.path);
     if call.max_body > Limits::default().max_body {
         let _ = write!(page, "\nA body has at most {} MiB.\n", call.max_body >> 20);
     }

@@ -90,8 +90,9 @@ impl TestServer {
             answer: None,
             run: Run::Read(Length::Short, call.run),
         }));
-        let app: Router =
-            Router::new().route(call.path, methods(call.path, &[route])).with_state(Arc::new(self.served.clone()));
+        let app: Router = Router::new()
+            .route(call.path, methods(call.path, &[route]))
+            .with_state(Arc::new(self.served.clone()));
         let request = hyper::Request::post(at)
             .header("authorization", format!("Bearer {key}"))
             .header("content-type", "application/json")

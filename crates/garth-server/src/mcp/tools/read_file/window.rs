@@ -20,7 +20,7 @@ pub(super) struct Window {
     scanned: u64,
     /// Numbered lines.
     numbered: Lines,
-    /// The same lines without numbers.
+    /// Lines without numbers.
     content: String,
     is_empty: bool,
     has_cut_lines: bool,
