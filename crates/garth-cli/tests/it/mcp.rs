@@ -146,7 +146,7 @@ fn commits_are_stamped_with_the_identity() {
     client.call("write_file", json!({"path": "/a.md", "content": "x"}));
     assert_eq!(client.end().0, Some(0));
     let commit = garth.json(&["log", "/chats/trip/a.md", "-n", "1"]);
-    let author = commit["author"].to_string();
+    let author = commit["commit"]["author"].to_string();
     for part in ["scout", "bob", "work", "dm"] {
         assert!(author.contains(part), "{part}: {commit}");
     }

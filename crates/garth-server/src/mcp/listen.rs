@@ -52,7 +52,13 @@ pub(super) async fn listen(
         };
         // Without changes, the server stops.
         let Some(changes) = changes else { return Ok(()) };
-        if !notify(sink, &files, lists, &changes).await {
+        let is_sent = tokio::select! {
+            biased;
+            is_sent = notify(sink, &files, lists, &changes) => is_sent,
+            // The library reports nothing as sent after the end of the input.
+            () = client.stopped() => return Ok(()),
+        };
+        if !is_sent {
             return Ok(());
         }
     }

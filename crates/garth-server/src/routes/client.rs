@@ -147,6 +147,11 @@ impl Client {
         self.admitted.key()
     }
 
+    /// Waits until the server stops, or the input of the client ends.
+    pub(crate) async fn stopped(&self) {
+        self.served.stopping.stopped().await;
+    }
+
     pub(crate) fn env(&self) -> &Env {
         self.served.home.env()
     }

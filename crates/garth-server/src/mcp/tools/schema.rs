@@ -136,8 +136,7 @@ mod tests {
 
     #[test]
     fn output_has_no_references_and_no_prose() {
-        let item =
-            json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+        let item = json!({"type": "object", "properties": {"path": {"type": "string"}}});
         let due = json!({
             "type": "object",
             "properties": {
