@@ -1,5 +1,5 @@
-//! Memory tool on a folder of the host, written a second time from its specification: slow and simple. It knows
-//! paths of plain names only, and takes every other one for a path that leads out.
+//! Memory tool on a folder of the host, written a second time from its specification: slow and simple. It
+//! knows paths of plain names only, and takes every other one for a path that leads out.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
