@@ -424,13 +424,18 @@ impl<'a> Admission<'a> {
         let (key, tree) = (self.admitted.key(), self.route.tree);
         let is_admin = key.allows(Scope::Admin);
         let credential = Credential { id: &key.id, binding: &key.binding, is_admin };
-        let env = self.served.home.env();
+        let (env, opens) = (self.served.home.env(), account.is_some());
         let reach = Reach::new(account, env, credential, tree.family(), caller.asked())?
             .in_overlay(caller.overlay.as_deref())?;
         if let Some(request) = reach.request().filter(|_| reach.is_bound()) {
             caller.complete(tree, &key.binding, request)?;
         }
-        Ok(reach)
+        // What an identity reaches takes several reads to open. The account itself takes none.
+        if !opens || reach.request().is_none() {
+            return Ok(reach);
+        }
+        self.served.close_unused_trees();
+        Ok(reach.kept_in(&self.served.trees, self.admitted.tree()))
     }
 
     /// Parses the caller of a request, without its account.
