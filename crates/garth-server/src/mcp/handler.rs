@@ -98,13 +98,13 @@ impl Handler {
         Self { client: Arc::new(client), choice: Arc::new(choice), starts: Arc::default() }
     }
 
-    fn error(&self, refusal: Refusal) -> ErrorData {
+    fn error(&self, refusal: &Refusal) -> ErrorData {
         error_of(refusal, self.client.request_id())
     }
 
-    /// Returns true if the client sees the tool: it is chosen, and the key of the client has its scopes.
+    /// Returns true if the client sees the tool: it is chosen, and the key of the client permits it.
     fn sees(&self, tool: &Tool) -> bool {
-        self.choice.has(tool) && self.client.allows(tool.scopes)
+        self.choice.has(tool) && self.client.allows(tool.scopes) && self.client.reaches(tool.tree)
     }
 
     fn tool(&self, name: &str) -> Result<&'static Tool, ErrorData> {
@@ -126,7 +126,7 @@ impl Handler {
         work: impl Future<Output = Result<T, Refusal>>,
     ) -> Result<T, ErrorData> {
         let done = unless_cancelled(context, work).await;
-        done.map_err(|refusal| self.error(refusal))
+        done.map_err(|refusal| self.error(&refusal))
     }
 }
 
@@ -181,7 +181,7 @@ impl ServerHandler for Handler {
             None => {
                 let written = async { DEFINITIONS.get_or_init(definitions) };
                 let written = compute(self.client.env(), "", 0, written).await;
-                written.map_err(|error| self.error(error.into()))?
+                written.map_err(|error| self.error(&Refusal::from(error)))?
             }
         };
         let seen = definitions.iter().filter(|(tool, _)| self.sees(tool));
@@ -256,7 +256,7 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let listened = listen::listen(&self.client, self.starts.take(), &context).await;
-        listened.map_err(|refusal| self.error(refusal))
+        listened.map_err(|refusal| self.error(&refusal))
     }
 
     async fn list_prompts(
@@ -265,7 +265,8 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
-        let result = ListPromptsResult::with_all_items(vec![prompts::workspace()]);
+        let seen = prompts::is_for(&self.client).then(prompts::workspace);
+        let result = ListPromptsResult::with_all_items(seen.into_iter().collect());
         Ok(result.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private))
     }
 
@@ -274,7 +275,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        prompts::check(&request).map_err(|refusal| self.error(refusal))?;
+        prompts::check(&request).map_err(|refusal| self.error(&refusal))?;
         Ok(self.read(&context, prompts::get(&self.client)).await?.into())
     }
 

@@ -37,11 +37,10 @@ pub(super) async fn listen(
     let uris = filter.resource_subscriptions.iter().flatten();
     let files: Vec<(TreePath, &String)> = uris.filter_map(|uri| Some((file_path(uri)?, uri))).collect();
     let lists = filter.resources_list_changed == Some(true);
-    if files.is_empty() && !lists {
-        context.cancelled().await;
-        return Ok(());
-    }
-    // Names at the top may change in any commit.
+    let top = client.top();
+    let top = lists.then_some(&top);
+    // Names at the top may change in any commit. A client without files waits, too: it takes its place among
+    // those that wait, and ends with its key and the server.
     let within = if lists { Vec::new() } else { files.iter().map(|(path, _)| path.clone()).collect() };
     let mut updates = client.updates(start, within).await?;
     loop {
@@ -54,7 +53,7 @@ pub(super) async fn listen(
         let Some(changes) = changes else { return Ok(()) };
         let is_sent = tokio::select! {
             biased;
-            is_sent = notify(sink, &files, lists, &changes) => is_sent,
+            is_sent = notify(sink, &files, top, &changes) => is_sent,
             // The library reports nothing as sent after the end of the input.
             () = client.stopped() => return Ok(()),
         };
@@ -64,11 +63,12 @@ pub(super) async fn listen(
     }
 }
 
-/// Sends the notifications of some changes. Returns false if the client has left.
+/// Sends the notifications of some changes; `top` is the path whose names are the list of resources, if the
+/// client wants that list. Returns false if the client has left.
 async fn notify(
     sink: &SubscriptionSink,
     files: &[(TreePath, &String)],
-    lists: bool,
+    top: Option<&TreePath>,
     changes: &[Change],
 ) -> bool {
     let paths: BTreeSet<&TreePath> = changes.iter().flat_map(paths_of).collect();
@@ -78,14 +78,16 @@ async fn notify(
             return false;
         }
     }
-    let changes_list = |change: &Change| {
-        let is_name = !matches!(change.kind, ChangeKind::Modified | ChangeKind::Attributes);
-        is_name && paths_of(change).any(|path| path.parent().is_some_and(|parent| parent.is_root()))
-    };
-    if lists && changes.iter().any(changes_list) {
+    if top.is_some_and(|top| changes.iter().any(|change| changes_list(change, top))) {
         return sink.notify_resource_list_changed().await.is_ok();
     }
     true
+}
+
+/// Returns true if a change adds or removes a name in the directory `top`, or that directory itself.
+fn changes_list(change: &Change, top: &TreePath) -> bool {
+    let is_name = !matches!(change.kind, ChangeKind::Modified | ChangeKind::Attributes);
+    is_name && paths_of(change).any(|path| top.is_within(path) || path.parent().as_ref() == Some(top))
 }
 
 /// Returns the paths of a change, with the one that a node was moved from.
