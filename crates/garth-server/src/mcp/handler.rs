@@ -29,10 +29,18 @@ use crate::routes::client::{Client, ClientCall};
 const LIST_TTL: u64 = 60_000;
 
 /// Text for models about all tools.
-const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are durable and versioned: each \
-    write answers its version, `history` lists the earlier ones, and `restore` brings one back. Paths begin \
-    with `/`. `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to the agent. \
-    Call `recall` before you answer from memory, and `remember` for facts that later sessions need.";
+const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are durable and versioned. Paths \
+    begin with `/`.";
+/// Text about the directories at the top, for clients that reach them.
+const PLACES: &str = " `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to \
+    the agent.";
+/// Texts about tools, for clients that see them.
+const ADVICE: [(&str, &str); 4] = [
+    ("history", " `history` lists the earlier versions of a file."),
+    ("restore", " `restore` brings one of them back."),
+    ("recall", " Call `recall` before you answer from memory."),
+    ("remember", " Call `remember` for facts that later sessions need."),
+];
 
 /// Methods whose parameters are checked. A request for one of them that `rmcp` takes for an unknown one has
 /// parameters of wrong types.
@@ -107,6 +115,23 @@ impl Handler {
         self.choice.has(tool) && self.client.allows(tool.scopes) && self.client.reaches(tool.tree)
     }
 
+    /// Returns the text for models, about what the client reaches.
+    fn instructions(&self) -> String {
+        let top = self.client.top();
+        let places = match top.is_root() {
+            true => PLACES.to_owned(),
+            false => format!(" All files are below `{top}`."),
+        };
+        let sees = |name: &str| TOOLS.iter().any(|tool| tool.name == name && self.sees(tool));
+        let mut text = format!("{INSTRUCTIONS}{places}");
+        for (name, advice) in ADVICE {
+            if sees(name) {
+                text.push_str(advice);
+            }
+        }
+        text
+    }
+
     fn tool(&self, name: &str) -> Result<&'static Tool, ErrorData> {
         let found = TOOLS.iter().find(|tool| tool.name == name && self.sees(tool));
         found.ok_or_else(|| {
@@ -146,7 +171,7 @@ async fn unless_cancelled<T>(
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let server = Implementation::new("garth", env!("CARGO_PKG_VERSION")).with_title("garth");
-        ServerConfig::new(capabilities(true)).with_server_info(server).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities(true)).with_server_info(server).with_instructions(self.instructions())
     }
 
     async fn initialize(

@@ -386,6 +386,10 @@ fn key_with_prefix_sees_what_it_may_use() {
     assert_eq!((prompts(&key), &prompts(&ann)[0]["name"]), (json!([]), &json!("workspace")));
     let listed = result(&modern(&server, &key, "", "resources/list", json!({})));
     assert_eq!(listed["resources"][0]["uri"], "garth:///notes/a.md", "{listed}");
+    let found = |key: &str| result(&modern(&server, key, "", "server/discover", json!({}))).to_string();
+    assert!(found(&key).contains("All files are below `/notes`") && found(&key).contains("`recall`"));
+    assert!(!found(&key).contains("/.user") && !found(&key).contains("`remember`"));
+    assert!(found(&ann).contains("/.user") && found(&ann).contains("`remember`"));
 }
 
 /// A stream of notifications.
