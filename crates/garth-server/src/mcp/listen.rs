@@ -20,8 +20,9 @@ const MAX_FILES: usize = 100;
 pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
     let mut accepted = SubscriptionFilter::default();
     accepted.resources_list_changed = requested.resources_list_changed;
-    let uris = requested.resource_subscriptions.iter().flatten();
-    let uris: Vec<String> = uris.filter(|uri| file_path(uri).is_some()).take(MAX_FILES).cloned().collect();
+    let (uris, mut seen) = (requested.resource_subscriptions.iter().flatten(), BTreeSet::new());
+    let uris = uris.filter(|uri| file_path(uri).is_some() && seen.insert(*uri));
+    let uris: Vec<String> = uris.take(MAX_FILES).cloned().collect();
     accepted.resource_subscriptions = Some(uris).filter(|uris| !uris.is_empty());
     accepted
 }
@@ -34,8 +35,10 @@ pub(super) async fn listen(
     context: &SubscriptionContext,
 ) -> Result<(), Refusal> {
     let (filter, sink) = (context.accepted(), context.sink());
-    let uris = filter.resource_subscriptions.iter().flatten();
-    let files: Vec<(TreePath, &String)> = uris.filter_map(|uri| Some((file_path(uri)?, uri))).collect();
+    // The library accepts a repeated URI as often as the client has sent it.
+    let uris: BTreeSet<&String> = filter.resource_subscriptions.iter().flatten().collect();
+    let files: Vec<(TreePath, &String)> =
+        uris.into_iter().filter_map(|uri| Some((file_path(uri)?, uri))).collect();
     let lists = filter.resources_list_changed == Some(true);
     let top = client.top();
     let top = lists.then_some(&top);
@@ -105,11 +108,14 @@ mod tests {
 
     #[test]
     fn accepts_a_bounded_number_of_files() {
-        let uris = (0..2 * MAX_FILES).map(|number| format!("garth:///{number}")).chain(["skill://a".into()]);
+        // Each twice.
+        let uris = (0..4 * MAX_FILES).map(|number| format!("garth:///{}", number / 2));
+        let uris = uris.chain(["skill://a".into()]);
         let requested =
             SubscriptionFilter::builder().tools_list_changed().resource_subscriptions(uris).build();
         let accepted = accepted(&requested);
-        assert_eq!(accepted.resource_subscriptions.as_ref().unwrap().len(), MAX_FILES);
+        let uris = accepted.resource_subscriptions.as_ref().unwrap();
+        assert_eq!((uris.len(), uris.iter().collect::<BTreeSet<_>>().len()), (MAX_FILES, MAX_FILES));
         assert!(accepted.is_subset_of(&requested) && accepted.tools_list_changed.is_none());
         let none = SubscriptionFilter::builder().resource_subscription("file:///a").build();
         assert_eq!(super::accepted(&none), SubscriptionFilter::default());

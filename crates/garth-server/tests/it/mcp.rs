@@ -470,6 +470,23 @@ fn key_with_prefix_gets_changes_of_its_list() {
 }
 
 #[test]
+fn repeated_files_of_a_subscription_count_once() {
+    let server = Server::start();
+    let key = server.key.clone();
+    let asked = json!({"resourceSubscriptions": ["garth:///a.md", "garth:///a.md", "garth:///b.md"]});
+    let mut listening = Listening::start(&server, &key, &asked);
+    listening.until("acknowledged");
+    for path in ["/a.md", "/b.md"] {
+        called(&server, &key, "", "write_file", json!({"path": path, "content": "1"}));
+        let updated = listening.until("resources/updated") + &listening.until("\n\n");
+        assert!(updated.contains(&format!("garth://{path}")), "{path}: {updated}");
+    }
+    let many = json!({"resourceSubscriptions": vec!["garth:///a.md"; 10_000]});
+    let refused = modern(&server, &key, "", "subscriptions/listen", json!({"notifications": many}));
+    assert!(refused.refused(413, "PAYLOAD_TOO_LARGE").contains("name fewer files"));
+}
+
+#[test]
 fn client_that_listens_to_nothing_takes_a_place() {
     let server = Server::start_with(Options::default().limits(Limits::default().streams_per_account(1)));
     let key = server.key.clone();
