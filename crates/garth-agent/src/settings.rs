@@ -257,7 +257,7 @@ impl Settings {
         let Some(file) = file else { return Ok(Self::default()) };
         let settings = file.read().and_then(Self::parse);
         settings.map_err(|error| {
-            unreadable(path, error.message(), "correct it, or restore an earlier version (`garth restore`)")
+            unreadable(path, error.message(), "correct it, or restore an earlier version")
         })
     }
 

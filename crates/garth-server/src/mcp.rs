@@ -9,6 +9,7 @@ mod failure;
 mod handler;
 mod http;
 mod identity;
+mod line;
 mod listen;
 mod prompts;
 mod resources;

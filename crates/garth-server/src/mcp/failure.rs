@@ -5,17 +5,19 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 
+use super::line::for_models;
 use crate::errors::{Code, Refusal};
 
 /// Returns the error of a request that fails. Its data have the code of the API, and the id of the request
 /// for the log.
-pub(super) fn error_of(refusal: Refusal, request_id: Option<String>) -> ErrorData {
-    let data = Some(Value::Object(data_of(&refusal, request_id)));
+pub(super) fn error_of(refusal: &Refusal, request_id: Option<String>) -> ErrorData {
+    let data = Some(Value::Object(data_of(refusal, request_id)));
+    let message = for_models(&refusal.message);
     let (is_missing, is_clients) = (refusal.code == Code::NotFound, refusal.status.is_client_error());
     match (is_missing, is_clients) {
-        (true, _) => ErrorData::resource_not_found(refusal.message, data),
-        (false, true) => ErrorData::invalid_params(refusal.message, data),
-        (false, false) => ErrorData::internal_error(refusal.message, data),
+        (true, _) => ErrorData::resource_not_found(message, data),
+        (false, true) => ErrorData::invalid_params(message, data),
+        (false, false) => ErrorData::internal_error(message, data),
     }
 }
 
@@ -26,7 +28,8 @@ pub(super) fn failed_tool(refusal: &Refusal, request_id: Option<String>) -> Call
         Some(id) => format!(", request {id}"),
         None => String::new(),
     };
-    CallToolResult::error(vec![ContentBlock::text(format!("{} ({code}{request})", refusal.message))])
+    let message = for_models(&refusal.message);
+    CallToolResult::error(vec![ContentBlock::text(format!("{message} ({code}{request})"))])
 }
 
 fn data_of(refusal: &Refusal, request_id: Option<String>) -> Map<String, Value> {
@@ -56,7 +59,7 @@ mod tests {
             (Code::Forbidden, ErrorCode::INVALID_PARAMS),
             (Code::Unavailable, ErrorCode::INTERNAL_ERROR),
         ] {
-            let error = error_of(Refusal::new(code, "why"), Some("req_1".to_owned()));
+            let error = error_of(&Refusal::new(code, "why"), Some("req_1".to_owned()));
             assert_eq!((error.code, &*error.message), (due, "why"));
             let data = error.data.unwrap();
             assert_eq!((&data["code"], &data["request_id"]), (&code.as_str().into(), &"req_1".into()));
@@ -72,5 +75,13 @@ mod tests {
         };
         assert_eq!(text(Code::Conflict), "why (CONFLICT)");
         assert_eq!(text(Code::Internal), "why (INTERNAL, request req_1)");
+    }
+
+    #[test]
+    fn failures_advise_no_commands() {
+        let refusal = Refusal::new(Code::Corrupt, "a row is damaged; run `garth fsck`");
+        let failed = failed_tool(&refusal, None);
+        assert_eq!(failed.content[0].as_text().unwrap().text, "a row is damaged (CORRUPT)");
+        assert_eq!(&*error_of(&refusal, None).message, "a row is damaged");
     }
 }

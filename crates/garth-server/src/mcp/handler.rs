@@ -29,10 +29,18 @@ use crate::routes::client::{Client, ClientCall};
 const LIST_TTL: u64 = 60_000;
 
 /// Text for models about all tools.
-const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are durable and versioned: each \
-    write answers its version, `history` lists the earlier ones, and `restore` brings one back. Paths begin \
-    with `/`. `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to the agent. \
-    Call `recall` before you answer from memory, and `remember` for facts that later sessions need.";
+const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are durable and versioned. Paths \
+    begin with `/`.";
+/// Text about the directories at the top, for clients that reach them.
+const PLACES: &str = " `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to \
+    the agent.";
+/// Texts about tools, for clients that see them.
+const ADVICE: [(&str, &str); 4] = [
+    ("history", " `history` lists the earlier versions of a file."),
+    ("restore", " `restore` brings one of them back."),
+    ("recall", " Call `recall` before you answer from memory."),
+    ("remember", " Call `remember` for facts that later sessions need."),
+];
 
 /// Methods whose parameters are checked. A request for one of them that `rmcp` takes for an unknown one has
 /// parameters of wrong types.
@@ -98,13 +106,30 @@ impl Handler {
         Self { client: Arc::new(client), choice: Arc::new(choice), starts: Arc::default() }
     }
 
-    fn error(&self, refusal: Refusal) -> ErrorData {
+    fn error(&self, refusal: &Refusal) -> ErrorData {
         error_of(refusal, self.client.request_id())
     }
 
-    /// Returns true if the client sees the tool: it is chosen, and the key of the client has its scopes.
+    /// Returns true if the client sees the tool: it is chosen, and the key of the client permits it.
     fn sees(&self, tool: &Tool) -> bool {
-        self.choice.has(tool) && self.client.allows(tool.scopes)
+        self.choice.has(tool) && self.client.allows(tool.scopes) && self.client.reaches(tool.tree)
+    }
+
+    /// Returns the text for models, about what the client reaches.
+    fn instructions(&self) -> String {
+        let top = self.client.top();
+        let places = match top.is_root() {
+            true => PLACES.to_owned(),
+            false => format!(" All files are below `{top}`."),
+        };
+        let sees = |name: &str| TOOLS.iter().any(|tool| tool.name == name && self.sees(tool));
+        let mut text = format!("{INSTRUCTIONS}{places}");
+        for (name, advice) in ADVICE {
+            if sees(name) {
+                text.push_str(advice);
+            }
+        }
+        text
     }
 
     fn tool(&self, name: &str) -> Result<&'static Tool, ErrorData> {
@@ -126,7 +151,7 @@ impl Handler {
         work: impl Future<Output = Result<T, Refusal>>,
     ) -> Result<T, ErrorData> {
         let done = unless_cancelled(context, work).await;
-        done.map_err(|refusal| self.error(refusal))
+        done.map_err(|refusal| self.error(&refusal))
     }
 }
 
@@ -146,7 +171,7 @@ async fn unless_cancelled<T>(
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let server = Implementation::new("garth", env!("CARGO_PKG_VERSION")).with_title("garth");
-        ServerConfig::new(capabilities(true)).with_server_info(server).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities(true)).with_server_info(server).with_instructions(self.instructions())
     }
 
     async fn initialize(
@@ -181,7 +206,7 @@ impl ServerHandler for Handler {
             None => {
                 let written = async { DEFINITIONS.get_or_init(definitions) };
                 let written = compute(self.client.env(), "", 0, written).await;
-                written.map_err(|error| self.error(error.into()))?
+                written.map_err(|error| self.error(&Refusal::from(error)))?
             }
         };
         let seen = definitions.iter().filter(|(tool, _)| self.sees(tool));
@@ -256,7 +281,7 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let listened = listen::listen(&self.client, self.starts.take(), &context).await;
-        listened.map_err(|refusal| self.error(refusal))
+        listened.map_err(|refusal| self.error(&refusal))
     }
 
     async fn list_prompts(
@@ -265,7 +290,8 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
-        let result = ListPromptsResult::with_all_items(vec![prompts::workspace()]);
+        let seen = prompts::is_for(&self.client).then(prompts::workspace);
+        let result = ListPromptsResult::with_all_items(seen.into_iter().collect());
         Ok(result.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private))
     }
 
@@ -274,7 +300,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        prompts::check(&request).map_err(|refusal| self.error(refusal))?;
+        prompts::check(&request).map_err(|refusal| self.error(&refusal))?;
         Ok(self.read(&context, prompts::get(&self.client)).await?.into())
     }
 

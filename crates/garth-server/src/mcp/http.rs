@@ -28,7 +28,7 @@ use crate::answers::is_long;
 use crate::auth::authorize;
 use crate::body::{BodyLimit, drain, read_body};
 use crate::compute::compute;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::metrics::Routed;
 use crate::rate_limit::{Allowance, CallClass};
 use crate::request::{RequestId, StoredBytes};
@@ -41,6 +41,8 @@ use crate::routes::wrong_keys::delay;
 const PATH: &str = "/mcp";
 /// Longest body that is parsed on the thread where it arrives.
 const SMALL_BODY: usize = 4 << 10;
+/// Longest body of a request that listens, in bytes. Its filter is kept as long as it lasts.
+const MAX_FILTER: usize = 64 << 10;
 /// Longest id of a message in bytes that an answer to a broken message repeats.
 const MAX_ID: usize = 1 << 10;
 /// Tools that read or compute much for a short request, besides those that need `search:read`.
@@ -110,6 +112,10 @@ async fn answer_admitted(
     };
     *allowance = served.calls.count(&key.id, Some(envelope.class()), served.home.env().now());
     allowance.as_ref().map_or(Ok(()), Allowance::check)?;
+    if envelope.listens() && body.len() > MAX_FILTER {
+        let message = format!("a subscription has at most {MAX_FILTER} bytes; name fewer files");
+        return Err(Refusal::new(Code::PayloadTooLarge, message));
+    }
     // A client that listens mostly waits.
     let turn = if envelope.listens() { None } else { served.calls.turn(key.share()).await? };
     let client = Client::new(Arc::clone(served), admitted.clone(), (head.headers.clone(), looked), asked)

@@ -20,8 +20,9 @@ const MAX_FILES: usize = 100;
 pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
     let mut accepted = SubscriptionFilter::default();
     accepted.resources_list_changed = requested.resources_list_changed;
-    let uris = requested.resource_subscriptions.iter().flatten();
-    let uris: Vec<String> = uris.filter(|uri| file_path(uri).is_some()).take(MAX_FILES).cloned().collect();
+    let (uris, mut seen) = (requested.resource_subscriptions.iter().flatten(), BTreeSet::new());
+    let uris = uris.filter(|uri| file_path(uri).is_some() && seen.insert(*uri));
+    let uris: Vec<String> = uris.take(MAX_FILES).cloned().collect();
     accepted.resource_subscriptions = Some(uris).filter(|uris| !uris.is_empty());
     accepted
 }
@@ -34,14 +35,15 @@ pub(super) async fn listen(
     context: &SubscriptionContext,
 ) -> Result<(), Refusal> {
     let (filter, sink) = (context.accepted(), context.sink());
-    let uris = filter.resource_subscriptions.iter().flatten();
-    let files: Vec<(TreePath, &String)> = uris.filter_map(|uri| Some((file_path(uri)?, uri))).collect();
+    // The library accepts a repeated URI as often as the client has sent it.
+    let uris: BTreeSet<&String> = filter.resource_subscriptions.iter().flatten().collect();
+    let files: Vec<(TreePath, &String)> =
+        uris.into_iter().filter_map(|uri| Some((file_path(uri)?, uri))).collect();
     let lists = filter.resources_list_changed == Some(true);
-    if files.is_empty() && !lists {
-        context.cancelled().await;
-        return Ok(());
-    }
-    // Names at the top may change in any commit.
+    let top = client.top();
+    let top = lists.then_some(&top);
+    // Names at the top may change in any commit. A client without files waits, too: it takes its place among
+    // those that wait, and ends with its key and the server.
     let within = if lists { Vec::new() } else { files.iter().map(|(path, _)| path.clone()).collect() };
     let mut updates = client.updates(start, within).await?;
     loop {
@@ -54,7 +56,7 @@ pub(super) async fn listen(
         let Some(changes) = changes else { return Ok(()) };
         let is_sent = tokio::select! {
             biased;
-            is_sent = notify(sink, &files, lists, &changes) => is_sent,
+            is_sent = notify(sink, &files, top, &changes) => is_sent,
             // The library reports nothing as sent after the end of the input.
             () = client.stopped() => return Ok(()),
         };
@@ -64,11 +66,12 @@ pub(super) async fn listen(
     }
 }
 
-/// Sends the notifications of some changes. Returns false if the client has left.
+/// Sends the notifications of some changes; `top` is the path whose names are the list of resources, if the
+/// client wants that list. Returns false if the client has left.
 async fn notify(
     sink: &SubscriptionSink,
     files: &[(TreePath, &String)],
-    lists: bool,
+    top: Option<&TreePath>,
     changes: &[Change],
 ) -> bool {
     let paths: BTreeSet<&TreePath> = changes.iter().flat_map(paths_of).collect();
@@ -78,14 +81,16 @@ async fn notify(
             return false;
         }
     }
-    let changes_list = |change: &Change| {
-        let is_name = !matches!(change.kind, ChangeKind::Modified | ChangeKind::Attributes);
-        is_name && paths_of(change).any(|path| path.parent().is_some_and(|parent| parent.is_root()))
-    };
-    if lists && changes.iter().any(changes_list) {
+    if top.is_some_and(|top| changes.iter().any(|change| changes_list(change, top))) {
         return sink.notify_resource_list_changed().await.is_ok();
     }
     true
+}
+
+/// Returns true if a change adds or removes a name in the directory `top`, or that directory itself.
+fn changes_list(change: &Change, top: &TreePath) -> bool {
+    let is_name = !matches!(change.kind, ChangeKind::Modified | ChangeKind::Attributes);
+    is_name && paths_of(change).any(|path| top.is_within(path) || path.parent().as_ref() == Some(top))
 }
 
 /// Returns the paths of a change, with the one that a node was moved from.
@@ -103,11 +108,14 @@ mod tests {
 
     #[test]
     fn accepts_a_bounded_number_of_files() {
-        let uris = (0..2 * MAX_FILES).map(|number| format!("garth:///{number}")).chain(["skill://a".into()]);
+        // Each twice.
+        let uris = (0..4 * MAX_FILES).map(|number| format!("garth:///{}", number / 2));
+        let uris = uris.chain(["skill://a".into()]);
         let requested =
             SubscriptionFilter::builder().tools_list_changed().resource_subscriptions(uris).build();
         let accepted = accepted(&requested);
-        assert_eq!(accepted.resource_subscriptions.as_ref().unwrap().len(), MAX_FILES);
+        let uris = accepted.resource_subscriptions.as_ref().unwrap();
+        assert_eq!((uris.len(), uris.iter().collect::<BTreeSet<_>>().len()), (MAX_FILES, MAX_FILES));
         assert!(accepted.is_subset_of(&requested) && accepted.tools_list_changed.is_none());
         let none = SubscriptionFilter::builder().resource_subscription("file:///a").build();
         assert_eq!(super::accepted(&none), SubscriptionFilter::default());

@@ -15,6 +15,8 @@ use crate::routes::tree::Tree;
 
 /// Name of the prompt.
 const NAME: &str = "workspace";
+/// Scopes that the key of the client must have.
+const SCOPES: &[Scope] = &[Scope::MemoryRead];
 /// Meaning of the prompt, for people who choose it.
 const MEANING: &str = "System prompt of the agent, built from its workspace: who it is, what it remembers, \
     and the skills that it has.";
@@ -22,6 +24,11 @@ const MEANING: &str = "System prompt of the agent, built from its workspace: who
 /// Returns the description of the prompt.
 pub(super) fn workspace() -> Prompt {
     Prompt::new(NAME, Some(MEANING), None).with_title("Workspace")
+}
+
+/// Returns true if the key of the client permits the prompt.
+pub(super) fn is_for(client: &Client) -> bool {
+    client.allows(SCOPES) && client.reaches(Tree::Workspace)
 }
 
 /// Checks that a request names the prompt, which has no arguments.
@@ -41,7 +48,7 @@ pub(super) fn check(request: &GetPromptRequestParams) -> Result<(), Refusal> {
 
 /// Builds the prompt. Stores nothing.
 pub(super) async fn get(client: &Arc<Client>) -> Result<GetPromptResult, Refusal> {
-    let asked = ClientCall::read(NAME, Tree::Workspace, &[Scope::MemoryRead]);
+    let asked = ClientCall::read(NAME, Tree::Workspace, SCOPES);
     let text = client.answer(asked, |call| {
         Box::pin(async move {
             let opened = open::reach(call, Tree::Workspace).await?;

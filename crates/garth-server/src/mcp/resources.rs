@@ -16,9 +16,9 @@ use rmcp::model::{
     ResourceTemplate,
 };
 
+use super::line::shown;
 use super::uri::{SCHEME, file_path, file_uri};
 use crate::errors::{Code, Refusal};
-use crate::routes::call::Call;
 use crate::routes::client::{Client, ClientCall};
 use crate::routes::open;
 use crate::routes::tree::Tree;
@@ -42,15 +42,16 @@ pub(super) async fn list(
 ) -> Result<ListResourcesResult, Refusal> {
     let after = cursor.map(|cursor| Name::parse(&cursor).map_err(|_| Refusal::cursor())).transpose()?;
     let page = Page::<Name>::default().after(after).limit(MAX_NAMES).with_entries();
+    let top = client.top();
+    let at = At::from(top.clone());
     let listed = client.answer(ask("resources/list"), move |call| {
         Box::pin(async move {
             let fs = open::reach(call, Tree::Files).await?.files().await?;
-            let top = top(call);
-            let found = fs.list(&At::from(top.clone()), &page).await?;
-            Ok((top, found))
+            let found = fs.list(&at, &page).await?;
+            Ok(found)
         })
     });
-    let (top, found) = listed.await?;
+    let found = listed.await?;
     let next = found.items.last().filter(|_| found.more).map(|item| item.name.to_string());
     let resources: Vec<Resource> = found.items.iter().filter_map(|item| resource(&top, item)).collect();
     Ok(ListResourcesResult { next_cursor: next, ..ListResourcesResult::with_all_items(resources) })
@@ -98,7 +99,7 @@ async fn names(fs: &dyn FileSystem, path: &TreePath, uri: String) -> Result<Reso
     let mut text = String::new();
     for item in &found.items {
         let is_dir = item.entry.as_ref().is_some_and(|entry| entry.is_dir());
-        text.push_str(item.name.as_str());
+        text.push_str(&shown(item.name.as_str()));
         text.push_str(if is_dir { "/\n" } else { "\n" });
     }
     if found.more {
@@ -144,11 +145,6 @@ fn resource(top: &TreePath, item: &Item) -> Option<Resource> {
 
 fn ask(name: &'static str) -> ClientCall {
     ClientCall::read(name, Tree::Files, &[Scope::FilesRead])
-}
-
-/// Returns the path at which the tree of a call begins.
-fn top(call: &Call<'_>) -> TreePath {
-    call.key.binding.prefix.clone().unwrap_or_else(TreePath::root)
 }
 
 #[cfg(test)]

@@ -66,7 +66,8 @@ pub(super) async fn read(
             if !workspace.skills(&[]).await?.shown.iter().any(|skill| skill.directory == directory) {
                 return Err(Refusal::new(Code::NotFound, "there is no such skill; `skills/list` lists them"));
             }
-            let file = workspace.read_skill(&path).await?;
+            // Complete: the directory of a skill may have the name `skills`, too.
+            let file = workspace.read_skill(&format!("skills/{path}")).await?;
             Ok(contents(uri, file.path.name(), None, &file.bytes))
         })
     });

@@ -184,6 +184,16 @@ impl Client {
         scopes.iter().all(|scope| self.key().allows(*scope))
     }
 
+    /// Returns true if the binding of the key permits calls on a tree. Reads nothing.
+    pub(crate) fn reaches(&self, tree: Tree) -> bool {
+        self.key().binding.is_free() || self.reach(None, tree).is_ok()
+    }
+
+    /// Returns the path at which the files of the client begin.
+    pub(crate) fn top(&self) -> TreePath {
+        self.key().binding.prefix.clone().unwrap_or_else(TreePath::root)
+    }
+
     /// Runs a call on the threads that compute, and logs the cause of a failure.
     pub(crate) async fn answer<T: Send + 'static>(
         self: &Arc<Self>,

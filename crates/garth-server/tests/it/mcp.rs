@@ -338,6 +338,60 @@ fn skills_are_listed_for_clients_that_name_them() {
     assert!(found["capabilities"]["extensions"].get("io.modelcontextprotocol/skills").is_some(), "{found}");
 }
 
+#[test]
+fn skill_named_skills_shows_no_other_skill() {
+    let server = Server::start();
+    let key = server.key.clone();
+    let applies = "---\nname: skills\ndescription: Lists skills\n---\nUse it.\n";
+    let requires = "metadata: {gsv: {requires: {bins: [pdftotext]}}}";
+    let other = format!("---\nname: pdf\ndescription: Reads PDF\n{requires}\n---\nUse it.\n");
+    for (path, text) in [("skills/skills/SKILL.md", applies), ("pdf/SKILL.md", other.as_str())] {
+        server.ok("agents/scout/skills/write", json!({"path": path, "text": text}).to_string());
+    }
+    let read = |uri: &str| modern(&server, &key, "?agent=scout", "resources/read", json!({"uri": uri}));
+    assert_eq!(result(&read("skill://skills/SKILL.md"))["contents"][0]["text"], applies);
+    for uri in ["skill://pdf/SKILL.md", "skill://skills/pdf/SKILL.md"] {
+        assert_eq!(error(&read(uri)), -32602, "{uri}");
+    }
+}
+
+#[test]
+fn names_with_line_ends_stay_on_their_line() {
+    let server = Server::start();
+    let key = server.key.clone();
+    called(&server, &key, "", "write_file", json!({"path": "/dir/a\nb.md", "content": "x"}));
+    let read = modern(&server, &key, "", "resources/read", json!({"uri": "garth:///dir"}));
+    assert_eq!(result(&read)["contents"][0]["text"], "\"a\\nb.md\"\n");
+    let missing = call(&server, &key, "", "read_file", json!({"path": "/a\nb"}));
+    let text = missing["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("/a\\nb: no such file"), "{text}");
+}
+
+#[test]
+fn key_with_prefix_sees_what_it_may_use() {
+    let server = Server::start();
+    let ann = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    called(&server, &ann, "", "write_file", json!({"path": "/notes/a.md", "content": "1"}));
+    let key = server.bound_key(&json!({"agent": "scout", "user": "ann", "prefix": "/notes"}));
+    let tools = result(&modern(&server, &key, "?tools=all", "tools/list", json!({})));
+    let names: Vec<&str> =
+        tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"ls") && names.contains(&"recall"), "{names:?}");
+    for name in ["remember", "forget", "memory"] {
+        assert!(!names.contains(&name), "{names:?}");
+        let refused = modern(&server, &key, "?tools=all", "tools/call", json!({"name": name}));
+        assert_eq!(error(&refused), -32602, "{name}");
+    }
+    let prompts = |key: &str| result(&modern(&server, key, "", "prompts/list", json!({})))["prompts"].clone();
+    assert_eq!((prompts(&key), &prompts(&ann)[0]["name"]), (json!([]), &json!("workspace")));
+    let listed = result(&modern(&server, &key, "", "resources/list", json!({})));
+    assert_eq!(listed["resources"][0]["uri"], "garth:///notes/a.md", "{listed}");
+    let found = |key: &str| result(&modern(&server, key, "", "server/discover", json!({}))).to_string();
+    assert!(found(&key).contains("All files are below `/notes`") && found(&key).contains("`recall`"));
+    assert!(!found(&key).contains("/.user") && !found(&key).contains("`remember`"));
+    assert!(found(&ann).contains("/.user") && found(&ann).contains("`remember`"));
+}
+
 /// A stream of notifications.
 struct Listening {
     connection: Connection,
@@ -391,6 +445,67 @@ fn listening_client_gets_changes_of_its_files() {
     called(&server, &key, "", "write_file", json!({"path": "/a.md", "content": "2"}));
     listening.until("notifications/resources/updated");
     // The end of the server completes the request.
+    server.begin_stop();
+    listening.until("\"result\"");
+    server.stopped();
+}
+
+#[test]
+fn key_with_prefix_gets_changes_of_its_list() {
+    let server = Server::start();
+    let ann = server.bound_key(&json!({"agent": "scout", "user": "ann"}));
+    let write = |path: &str, content: &str| {
+        called(&server, &ann, "", "write_file", json!({"path": path, "content": content}));
+    };
+    write("/notes/a.md", "1");
+    let key = server.bound_key(&json!({"agent": "scout", "user": "ann", "prefix": "/notes"}));
+    let asked = json!({"resourceSubscriptions": ["garth:///notes/b.md"], "resourcesListChanged": true});
+    let mut listening = Listening::start(&server, &key, &asked);
+    listening.until("acknowledged");
+    write("/notes/b.md", "1");
+    listening.until("resources/updated");
+    write("/notes/b.md", "2");
+    let between = listening.until("resources/updated");
+    assert!(between.contains("resources/list_changed"), "{between}");
+}
+
+#[test]
+fn repeated_files_of_a_subscription_count_once() {
+    let server = Server::start();
+    let key = server.key.clone();
+    let asked = json!({"resourceSubscriptions": ["garth:///a.md", "garth:///a.md", "garth:///b.md"]});
+    let mut listening = Listening::start(&server, &key, &asked);
+    listening.until("acknowledged");
+    for path in ["/a.md", "/b.md"] {
+        called(&server, &key, "", "write_file", json!({"path": path, "content": "1"}));
+        let updated = listening.until("resources/updated") + &listening.until("\n\n");
+        assert!(updated.contains(&format!("garth://{path}")), "{path}: {updated}");
+    }
+    let many = json!({"resourceSubscriptions": vec!["garth:///a.md"; 10_000]});
+    let refused = modern(&server, &key, "", "subscriptions/listen", json!({"notifications": many}));
+    assert!(refused.refused(413, "PAYLOAD_TOO_LARGE").contains("name fewer files"));
+}
+
+#[test]
+fn client_that_listens_to_nothing_takes_a_place() {
+    let server = Server::start_with(Options::default().limits(Limits::default().streams_per_account(1)));
+    let key = server.key.clone();
+    let mut first = Listening::start(&server, &key, &json!({"resourceSubscriptions": ["garth:///a.md"]}));
+    first.until("acknowledged");
+    called(&server, &key, "", "write_file", json!({"path": "/a.md", "content": "1"}));
+    // It has its place now.
+    first.until("resources/updated");
+    let mut second = Listening::start(&server, &key, &json!({"toolsListChanged": true}));
+    second.until("acknowledged");
+    second.until("\"error\"");
+}
+
+#[test]
+fn client_that_listens_to_nothing_ends_with_the_server() {
+    let mut server = Server::start();
+    let key = server.key.clone();
+    let mut listening = Listening::start(&server, &key, &json!({"toolsListChanged": true}));
+    listening.until("acknowledged");
     server.begin_stop();
     listening.until("\"result\"");
     server.stopped();

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use garth_engine::TreePath;
 use garth_engine::model::{Author, Entry, Kind};
 
+pub(super) use crate::mcp::line::shown;
 use crate::routes::call::Call;
 
 /// Returns the complete path that an argument names. A relative one begins where the tree of the call begins;
@@ -16,21 +17,6 @@ pub(super) fn absolute<'p>(call: &'p Call<'_>, path: &'p str) -> Cow<'p, str> {
         _ if path.starts_with('/') => Cow::Borrowed(path),
         _ => Cow::Owned(format!("{}/{path}", top.map_or("", TreePath::key))),
     }
-}
-
-/// Returns a path, a name or another short text as one line. One with control characters is quoted, so that
-/// it cannot look like another line of the answer.
-pub(super) fn shown(name: &str) -> Cow<'_, str> {
-    match name.chars().any(is_unsafe) {
-        true => Cow::Owned(format!("{name:?}")),
-        false => Cow::Borrowed(name),
-    }
-}
-
-/// Returns true for characters that end a line or change the order of others.
-fn is_unsafe(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns the path of a node, with a slash at the end of a directory.
@@ -60,13 +46,6 @@ pub(super) fn by(author: &Author) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_stay_on_one_line() {
-        assert_eq!(shown("/notes/é \"a\".md"), "/notes/é \"a\".md");
-        assert_eq!(shown("/a\n/b"), "\"/a\\n/b\"");
-        assert_eq!(shown("a\u{202e}b"), "\"a\\u{202e}b\"");
-    }
 
     #[test]
     fn author_is_named_by_what_is_recorded() {

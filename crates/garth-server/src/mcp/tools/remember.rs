@@ -76,7 +76,7 @@ pub(super) async fn forget(
 ) -> Result<ToolAnswer, Refusal> {
     let uri = match (&fields.uri, &fields.text) {
         (Some(uri), None) => uri.parse::<Uri>()?,
-        (None, Some(text)) => memories.remembered(&Remember::new(&**text)).await.map_err(advised)?,
+        (None, Some(text)) => memories.remembered(&Remember::new(&**text)).await?,
         _ => return Err(Refusal::validation("give either \"uri\" or \"text\"")),
     };
     let left = memories.forget(&uri).await.map_err(advised)?;

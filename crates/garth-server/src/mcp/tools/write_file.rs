@@ -27,7 +27,7 @@ fields! {
         path: Cow<'a, str> = string_of("path");
         /// Complete text.
         content: Cow<'a, str> = string();
-        /// Fails unless this is the current version; "none": if there is a file.
+        /// Fails unless this is the current version; "none": unless no file exists.
         if_version: Option<Cow<'a, str>> = string_of("version");
     }
 }

@@ -36,6 +36,8 @@ async fn remembered_fact_is_recalled_and_forgotten() {
     assert!(!recalled.text.contains("coffee black"), "{}", recalled.text);
     let missing = client.refused("forget", json!({"uri": uri})).await;
     assert!(missing.ends_with("recall or search finds the URIs of memories"), "{missing}");
+    let missing = client.refused("forget", json!({"text": "Bob plays the cello."})).await;
+    assert_eq!(missing, "no memory has this text; recall finds memories, and shows their URIs");
 }
 
 #[tokio::test]
