@@ -5,18 +5,16 @@ mod calls;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use garth_engine::Env;
 use garth_testkit::data::random::Random;
-use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, sound};
+use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, sound};
 use serde_json::json;
 
 use self::calls::{BOUND, Calls, KINDS, Keys, ROUND, labels};
 use crate::retry_kills::Form;
-use crate::served::{Answer, Connection, Request, ServerProcess, broken_off, text_of};
+use crate::served::{Answer, Connection, Request, ServerProcess, broken_off, kill_under_calls, text_of};
 use crate::support::opened;
 
 /// Writers, each with its own files and keys.
@@ -148,7 +146,8 @@ fn killed(data: &Path, garth: &Path, kills: u64, seed: u64, form: Form) -> Prove
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, &keys, form)).collect();
     for _ in 0..kills {
         let answers = LEAST + random.below(HEARD);
-        kill(server, &mut writers, answers, Duration::from_micros(random.below(LONGEST)))?;
+        let delay = Duration::from_micros(random.below(LONGEST));
+        kill_under_calls(server, &mut writers, (answers, delay), Writer::call_until_killed)?;
         report.add("kills", 1);
         report.add("calls answered", writers.iter().map(|writer| writer.heard.len() as u64).sum::<u64>());
         server = ServerProcess::start(garth, data, Some(&keys.admin))?;
@@ -175,33 +174,4 @@ fn prepare(server: &ServerProcess) -> Proven<Keys> {
     let keys = Keys { admin: server.key.clone(), bound: text_of(&made["secret"]) };
     connection.ok(&Request::new("PUT", "/v1/fs/first").body("first\n").key(&keys.bound))?;
     Ok(keys)
-}
-
-/// Has all writers call a server until there are `answers`, and kills it `delay` later.
-fn kill(server: ServerProcess, writers: &mut [Writer], answers: u64, delay: Duration) -> Proven<()> {
-    let (address, is_killed) = (server.address.clone(), AtomicBool::new(false));
-    let (answer, answered) = mpsc::channel();
-    std::thread::scope(|scope| {
-        let threads = writers.iter_mut().map(|writer| {
-            let (address, is_killed, answer) = (&address, &is_killed, answer.clone());
-            scope.spawn(move || {
-                let error = writer.call_until_killed(address, &answer)?;
-                hold(is_killed.load(Ordering::SeqCst), || {
-                    format!("a connection ended before the kill: {error}")
-                })
-            })
-        });
-        let threads: Vec<_> = threads.collect();
-        // The channel ends with the last writer, should all of them fail.
-        drop(answer);
-        let heard = answered.iter().take(answers as usize).count();
-        Env::system().sleep(delay);
-        // Before the kill, so that each failure after it is known to be due to it.
-        is_killed.store(true, Ordering::SeqCst);
-        drop(server);
-        for thread in threads {
-            thread.join().map_err(|_| Broken::because("a writer panicked"))??;
-        }
-        hold(heard as u64 == answers, || format!("{heard} calls were answered, not {answers}"))
-    })
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | attempts to read data of another account, agent or session class | [`isolation`] |
 //! | repair of memories | [`memories`] |
+//! | agents that edit one file at once over MCP under kills | [`mcp_edits`] |
 //! | the memory tool compared with a plain folder | [`memory_tool`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
@@ -22,6 +23,7 @@
 //! | a server under load, with keys that are revoked and slow clients | [`http_load`] |
 //! | connections that are cut during a put | [`http_cuts`] |
 //! | accounts and threads of several proofs | `support` |
+//! | messages of the Model Context Protocol | `mcp_messages` |
 //! | the server process of proofs, and its client | `served` |
 //! | a server in this process whose clocks stand still | `in_process` |
 //! | second implementations to compare with | `reference` |
@@ -35,6 +37,8 @@ pub mod http_cuts;
 pub mod http_load;
 mod in_process;
 pub mod isolation;
+pub mod mcp_edits;
+mod mcp_messages;
 pub mod memories;
 pub mod memory_tool;
 pub mod metric_labels;

@@ -4,8 +4,11 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
+use garth_engine::Env;
 use garth_testkit::proof::{Broken, Proven, hold};
 use serde_json::Value;
 
@@ -75,6 +78,8 @@ pub(crate) struct Request {
     key: String,
     /// Idempotency key.
     once: Option<String>,
+    /// Further headers, each with its line break.
+    headers: String,
     body: Vec<u8>,
 }
 
@@ -86,6 +91,7 @@ impl Request {
             target: target.into(),
             key: String::new(),
             once: None,
+            headers: String::new(),
             body: Vec::new(),
         }
     }
@@ -107,6 +113,12 @@ impl Request {
         Self { once: Some(key.into()), ..self }
     }
 
+    /// Sets further headers, each with its line break.
+    #[must_use]
+    pub(crate) fn headers(self, headers: String) -> Self {
+        Self { headers, ..self }
+    }
+
     /// Sets the body.
     #[must_use]
     pub(crate) fn body(self, body: impl Into<Vec<u8>>) -> Self {
@@ -121,9 +133,9 @@ impl Request {
     /// Returns the bytes of the head.
     pub(crate) fn head(&self) -> Vec<u8> {
         let once = self.once.iter().map(|key| format!("idempotency-key: {key}\r\n")).collect::<String>();
-        let (method, target, key) = (&self.method, &self.target, &self.key);
+        let (method, target, key, headers) = (&self.method, &self.target, &self.key, &self.headers);
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n{once}\
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n{once}{headers}\
              content-length: {}\r\n\r\n",
             self.body.len()
         );
@@ -287,6 +299,44 @@ impl Connection {
             }
         }
     }
+}
+
+/// Has clients call a server at once until there are `answers`, and kills it `delay` later. `call` makes the
+/// calls of one client until its connection fails, returns that failure, and sends a message for each answer.
+///
+/// # Errors
+/// Errors of `call`; a connection that ends before the kill.
+pub(crate) fn kill_under_calls<C: Send>(
+    server: ServerProcess,
+    clients: &mut [C],
+    (answers, delay): (u64, Duration),
+    call: impl Fn(&mut C, &str, &mpsc::Sender<()>) -> Proven<io::Error> + Sync,
+) -> Proven<()> {
+    let (address, is_killed) = (server.address.clone(), AtomicBool::new(false));
+    let (answer, answered) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let threads = clients.iter_mut().map(|client| {
+            let (call, address, is_killed, answer) = (&call, &address, &is_killed, answer.clone());
+            scope.spawn(move || {
+                let error = call(client, address, &answer)?;
+                hold(is_killed.load(Ordering::SeqCst), || {
+                    format!("a connection ended before the kill: {error}")
+                })
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        // The channel ends with the last client, should all of them fail.
+        drop(answer);
+        let heard = answered.iter().take(answers as usize).count();
+        Env::system().sleep(delay);
+        // Before the kill, so that each failure after it is known to be due to it.
+        is_killed.store(true, Ordering::SeqCst);
+        drop(server);
+        for thread in threads {
+            thread.join().map_err(|_| Broken::because("a client panicked"))??;
+        }
+        hold(heard as u64 == answers, || format!("{heard} calls were answered, not {answers}"))
+    })
 }
 
 /// Returns the failure of a request whose connection ended.

@@ -10,6 +10,7 @@ mod it {
     mod http_crash;
     mod http_load;
     mod isolation;
+    mod mcp_edits;
     mod memories;
     mod memory_tool;
     mod metric_labels;

@@ -115,6 +115,12 @@ pub(super) enum Name {
     /// No request with a bound key, over every route with random fields, shows or changes a place that the
     /// binding excludes, with 40 keys in two accounts: 200,000 requests
     BoundKeys,
+    /// As `bound-keys`, over `/mcp` in both lifecycles: every tool with random arguments, resources with odd
+    /// URIs, prompts and skills: 100,000 requests
+    McpIsolation,
+    /// Two agents that edit one file at once over `/mcp` lose no step, and a refused step says what the other
+    /// agent has changed, while the server is killed: 50 kills
+    McpEdits,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected, lose no message and leave derived files complete or absent: 100 crashes each
     Sessions,

@@ -8,9 +8,13 @@ use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::http_load::HttpLoad;
 use garth_proofs::isolation::{
-    accounts::Accounts as AccountIsolation, audiences::Audiences, bound_keys::BoundKeys,
-    memories::AgentMemories, prompts::Prompts as PromptIsolation,
+    accounts::Accounts as AccountIsolation,
+    audiences::Audiences,
+    bound_keys::{BoundKeys, McpIsolation},
+    memories::AgentMemories,
+    prompts::Prompts as PromptIsolation,
 };
+use garth_proofs::mcp_edits::McpEdits;
 use garth_proofs::memories::damaged::DamagedMemories;
 use garth_proofs::memories::other_readers::OtherReaders;
 use garth_proofs::memories::{Cuts, Kills};
@@ -109,6 +113,8 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],
         Name::AudienceIsolation => vec![Box::new(Audiences::default())],
         Name::BoundKeys => vec![Box::new(BoundKeys::default())],
+        Name::McpIsolation => vec![Box::new(McpIsolation::default())],
+        Name::McpEdits => vec![Box::new(McpEdits::default())],
         Name::Sessions => {
             vec![sessions(By::Kill), sessions(By::Cut), Box::new(SessionAppenders { writers: 64 })]
         }

@@ -1,24 +1,24 @@
-//! Bound keys: random requests over every route, with keys that are bound in every way. What an answer shows
-//! and what a write changes is compared with a second description of bindings.
+//! Bound keys: random requests over every route and over `/mcp`, with keys that are bound in every way. What
+//! an answer shows and what a write changes is compared with a second description of bindings.
 
 mod client;
+mod mcp;
 mod model;
 mod requests;
 mod world;
-
-use std::path::Path;
 
 use futures::executor::block_on;
 use garth_engine::model::{ChangesQuery, Seq};
 use garth_engine::{DataDir, Env, FileSystemExt as _, TreePath};
 use garth_server::reference::{self, CallReference};
 use garth_testkit::data::random::Random;
-use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold};
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold};
 use serde_json::{Value, json};
 
-use self::client::Server;
+use self::client::{Answer, Server};
+use self::mcp::Tool;
 use self::model::Model;
-use self::requests::any;
+use self::requests::Ask;
 use self::world::{CANARY, Place, World};
 
 /// Requests with bound keys that try to reach a place outside their binding. The size is the number of
@@ -26,6 +26,14 @@ use self::world::{CANARY, Place, World};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BoundKeys {
     /// Field that the keys lack: a negative control. Only keys whose binding should have it make requests.
+    pub dropped: Option<Dropped>,
+}
+
+/// As [`BoundKeys`], over `/mcp`: every tool, resources, prompts and skills. The size is the number of
+/// requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct McpIsolation {
+    /// Field that the keys lack: a negative control.
     pub dropped: Option<Dropped>,
 }
 
@@ -97,7 +105,67 @@ impl Proof for BoundKeys {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        prove(setting.folder, setting.size, setting.seed, self.dropped)
+        prove(setting, self.dropped, Interface::Routes)
+    }
+}
+
+impl Proof for McpIsolation {
+    fn about(&self) -> About {
+        About {
+            name: "mcp-isolation",
+            claim: "No request over MCP with a bound key shows or changes a place that the binding excludes.",
+            full: 100_000,
+            ci: 3_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        prove(setting, self.dropped, Interface::Mcp)
+    }
+}
+
+/// Interface over which requests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interface {
+    Routes,
+    Mcp,
+}
+
+/// Requests from which random ones are made.
+enum Requests {
+    Routes(Vec<CallReference>),
+    Mcp(Vec<Tool>),
+}
+
+impl Requests {
+    /// Returns the calls of routes; with `dry` those that can be asked to store nothing.
+    fn of_routes(dry: bool) -> Self {
+        let is_dry =
+            |call: &CallReference| !call.writes || call.fields.iter().any(|field| field.name == "dry");
+        let calls = reference::calls().into_iter().filter(|call| !dry || is_dry(call));
+        // A stream shows what `tree/changes` does, and has no end.
+        let is_asked =
+            |call: &CallReference| !call.scopes.is_empty() && call.path != "/v1/tree/changes/stream";
+        Self::Routes(calls.filter(is_asked).collect())
+    }
+
+    fn any(&self, random: &mut Random, world: &World, dry: bool) -> Ask {
+        match self {
+            Self::Routes(calls) => requests::any(random, calls, world, dry),
+            Self::Mcp(tools) => mcp::any(random, tools, world, dry),
+        }
+    }
+
+    /// Returns true for an answer with the requested data, or of a write that was made.
+    ///
+    /// # Errors
+    /// Failures of the server.
+    fn is_answered(&self, answer: &Answer) -> Proven<bool> {
+        hold(answer.status != 500, || answer.text.clone())?;
+        match self {
+            Self::Routes(_) => Ok(answer.status == 200),
+            Self::Mcp(_) => mcp::is_answered(answer),
+        }
     }
 }
 
@@ -139,12 +207,17 @@ struct Key {
 struct Account {
     world: World,
     keys: Vec<Key>,
-    calls: Vec<CallReference>,
+    requests: Requests,
     dry: bool,
 }
 
 impl Account {
-    fn new(server: &Server, world: World, dry: bool, dropped: Option<Dropped>) -> Proven<Self> {
+    fn new(
+        server: &Server,
+        (world, dry): (World, bool),
+        dropped: Option<Dropped>,
+        interface: Interface,
+    ) -> Proven<Self> {
         let mut keys = Vec::new();
         for binding in bindings() {
             let issued = match dropped {
@@ -155,33 +228,32 @@ impl Account {
             let (token, model) = (server.key(world.account, &issued)?, Model::of(&binding));
             keys.push(Key { binding, token, model });
         }
-        let is_dry =
-            |call: &CallReference| !call.writes || call.fields.iter().any(|field| field.name == "dry");
-        let calls = reference::calls().into_iter().filter(|call| !dry || is_dry(call));
-        // A stream shows what `tree/changes` does, and has no end.
-        let is_asked =
-            |call: &CallReference| !call.scopes.is_empty() && call.path != "/v1/tree/changes/stream";
-        let calls = calls.filter(is_asked).collect();
-        Ok(Self { world, keys, calls, dry })
+        let requests = match interface {
+            Interface::Routes => Requests::of_routes(dry),
+            Interface::Mcp => Requests::Mcp(mcp::tools(server, &server.key(world.account, &json!({}))?)?),
+        };
+        Ok(Self { world, keys, requests, dry })
     }
 }
 
-/// Makes `tries` requests. The keys lack the field `dropped`, which must be detected.
+/// Makes the requests of a setting. The keys lack the field `dropped`, which must be detected.
 ///
 /// # Errors
 /// A word that a key must not see, or a path that it must not change; with the seed of the request.
-fn prove(folder: &Path, tries: u64, seed: u64, dropped: Option<Dropped>) -> Proven<Report> {
-    let home = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
+fn prove(setting: &Setting<'_>, dropped: Option<Dropped>, interface: Interface) -> Proven<Report> {
+    let home = DataDir::open(&setting.folder.join("data"), Env::system(), garth_agent::registry())?;
     let server = Server::start(home)?;
     let worlds = [World::fill(&server, "reads", 'r')?, World::fill(&server, "writes", 'w')?];
     let places: Vec<Place> = worlds.iter().flat_map(|world| world.places.clone()).collect();
     let [reads, writes] = worlds;
-    let accounts =
-        [Account::new(&server, reads, true, dropped)?, Account::new(&server, writes, false, dropped)?];
+    let accounts = [
+        Account::new(&server, (reads, true), dropped, interface)?,
+        Account::new(&server, (writes, false), dropped, interface)?,
+    ];
     let unchanged = head(&server, accounts[0].world.account)?;
     let mut report = Report::of(["tries", "answered", "words seen", "writes"]);
-    for n in 0..tries {
-        let seed = seed.wrapping_add(n);
+    for n in 0..setting.size {
+        let seed = setting.seed.wrapping_add(n);
         one(&server, &accounts[(n % 2) as usize], &places, seed, &mut report)?;
     }
     hold(head(&server, accounts[0].world.account)? == unchanged, || "a read has changed a place".to_owned())?;
@@ -191,13 +263,17 @@ fn prove(folder: &Path, tries: u64, seed: u64, dropped: Option<Dropped>) -> Prov
 fn one(server: &Server, account: &Account, places: &[Place], seed: u64, report: &mut Report) -> Proven<()> {
     let random = &mut Random::new(seed);
     let key = &account.keys[random.below(account.keys.len() as u64) as usize];
-    let ask = any(random, &account.calls, &account.world, account.dry);
+    let ask = account.requests.any(random, &account.world, account.dry);
     let before = head(server, account.world.account)?;
-    let answer = server.send(ask.method, &ask.target, &key.token, &ask.body)?;
+    let answer = server.send_with(ask.method, &ask.target, (&key.token, &ask.headers), &ask.body)?;
     let about = || format!("seed {seed}: {} {} {} with {}", ask.method, ask.target, ask.body, key.binding);
-    hold(answer.status != 500, || format!("{}: {}", about(), answer.text))?;
+    let is_answered = account.requests.is_answered(&answer);
+    let is_answered = is_answered.map_err(|broken| Broken::because(format!("{}: {broken}", about())))?;
     report.add("tries", 1);
-    report.add("answered", answer.status == 200);
+    report.add("answered", is_answered);
+    if let Some(name) = ask.name.as_ref().filter(|_| is_answered) {
+        report.add_in("answered by", name, 1);
+    }
     if answer.text.contains(CANARY) {
         for place in places.iter().filter(|place| answer.text.contains(&place.canary)) {
             let is_own = place.account == account.world.account;

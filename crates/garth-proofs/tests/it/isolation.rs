@@ -2,7 +2,7 @@
 
 use garth_proofs::isolation::accounts::Accounts;
 use garth_proofs::isolation::audiences::{Audiences, Way};
-use garth_proofs::isolation::bound_keys::{BoundKeys, Dropped};
+use garth_proofs::isolation::bound_keys::{BoundKeys, Dropped, McpIsolation};
 use garth_proofs::isolation::memories::AgentMemories;
 use garth_proofs::isolation::prompts::{Open, Prompts};
 
@@ -93,6 +93,44 @@ fn bound_keys_reach_no_excluded_place() {
 fn proof_detects_each_dropped_field_of_a_binding() {
     for dropped in Dropped::ALL {
         let broken = broken_at(&BoundKeys { dropped: Some(dropped) }, 1, 2_000);
+        let is_write = broken.contains("is changed by it");
+        assert!(is_write || broken.contains("is seen by it"), "{dropped:?}: {broken}");
+        assert!(is_write || dropped != Dropped::ReadOnly, "{broken}");
+    }
+}
+
+#[test]
+fn tools_for_models_reach_no_excluded_place() {
+    let report = proven(&McpIsolation::default(), 1);
+    assert_eq!(report["tries"], 3_000);
+    for (what, least) in [("answered", 300), ("words seen", 80), ("writes", 15)] {
+        assert!(report[what] > least, "{what}: {report}");
+    }
+    for name in [
+        "ls",
+        "read_file",
+        "write_file",
+        "glob",
+        "grep",
+        "search",
+        "history",
+        "recall",
+        "remember",
+        "memory",
+        "resources/read",
+        "resources/list",
+        "prompts/get",
+        "skills/list",
+        "skills/get",
+    ] {
+        assert!(report.in_group("answered by", name) > 0, "{name}: {report}");
+    }
+}
+
+#[test]
+fn proof_detects_dropped_field_over_mcp() {
+    for dropped in Dropped::ALL {
+        let broken = broken_at(&McpIsolation { dropped: Some(dropped) }, 1, 3_000);
         let is_write = broken.contains("is changed by it");
         assert!(is_write || broken.contains("is seen by it"), "{dropped:?}: {broken}");
         assert!(is_write || dropped != Dropped::ReadOnly, "{broken}");

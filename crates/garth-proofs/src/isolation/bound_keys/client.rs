@@ -64,11 +64,22 @@ impl Server {
 
     /// Sends a request. `target` is the path with the query.
     pub(super) fn send(&self, method: &str, target: &str, key: &str, body: &str) -> Proven<Answer> {
+        self.send_with(method, target, (key, ""), body)
+    }
+
+    /// Sends a request with further headers, each with its line break.
+    pub(super) fn send_with(
+        &self,
+        method: &str,
+        target: &str,
+        (key, headers): (&str, &str),
+        body: &str,
+    ) -> Proven<Answer> {
         // Other bodies are those of media.
         let media_type = if body.starts_with('{') { "application/json" } else { "image/png" };
         let head = format!(
             "{method} {target} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\n\
-             content-type: {media_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+             {headers}content-type: {media_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             self.address,
             body.len()
         );

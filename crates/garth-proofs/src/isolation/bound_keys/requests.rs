@@ -18,7 +18,8 @@ const KEYS: [&str; 8] = [
     "agent:other:main",
     "agent:scout:dm:bob",
 ];
-const PATHS: [&str; 14] = [
+/// Paths of files and directories, also those of the account.
+pub(super) const PATHS: [&str; 14] = [
     "/",
     "/note.md",
     "/.agent/MEMORY.md",
@@ -34,7 +35,8 @@ const PATHS: [&str; 14] = [
     "/users/bob/agents/scout/session/bob-one/messages.jsonl",
     "/chats/trip/note.md",
 ];
-const MEMORY_PATHS: [&str; 7] = [
+/// Paths of the memory tool.
+pub(super) const MEMORY_PATHS: [&str; 7] = [
     "/memories",
     "/memories/2026-01-27.md",
     "/memories/new.md",
@@ -44,13 +46,18 @@ const MEMORY_PATHS: [&str; 7] = [
     "/.agent/MEMORY.md",
 ];
 const KEY_PATHS: [&str; 6] = ["/plan", "/faq/one", "/faq/new", "/", "/**", "/../other/plan"];
-const MOMENTS: [&str; 4] = ["0", "40", "a-snapshot", "1h"];
+/// Points in time.
+pub(super) const MOMENTS: [&str; 4] = ["0", "40", "a-snapshot", "1h"];
 
 /// Request to the server.
 pub(super) struct Ask {
     pub(super) method: &'static str,
     pub(super) target: String,
+    /// Further headers, each with its line break.
+    pub(super) headers: String,
     pub(super) body: String,
+    /// Tool or method over `/mcp`, whose answers are counted.
+    pub(super) name: Option<String>,
     /// True if the call may change what other sessions derived from its messages.
     pub(super) elsewhere: bool,
 }
@@ -88,7 +95,7 @@ pub(super) fn any(random: &mut Random, calls: &[CallReference], world: &World, d
         _ => (format!("{path}?{}", query(&fields)), String::new()),
     };
     let elsewhere = ["/v1/sessions/retract", "/v1/sessions/import"].contains(&call.path);
-    Ask { method: call.method, target, body, elsewhere }
+    Ask { method: call.method, target, headers: String::new(), body, name: None, elsewhere }
 }
 
 /// Returns a path with its arguments.
@@ -157,7 +164,7 @@ fn value(random: &mut Random, field: &FieldReference, world: &World) -> Value {
 }
 
 /// Returns a random text for a field of this name and content.
-fn text(random: &mut Random, name: &str, of: &str, world: &World) -> String {
+pub(super) fn text(random: &mut Random, name: &str, of: &str, world: &World) -> String {
     let pick = |random: &mut Random, from: &[&str]| random.pick(from).to_owned();
     match (name, of) {
         ("agent" | "agent_id" | "child_agent", _) => pick(random, &AGENTS),
