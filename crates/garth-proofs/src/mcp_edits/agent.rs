@@ -205,8 +205,8 @@ impl Agent {
         Ok(false)
     }
 
-    /// Compares the acknowledged steps with those that the versions of the file have. Only the pending one may
-    /// have been made as well.
+    /// Compares the acknowledged steps with those that the versions of the file have. Only the pending one
+    /// may have been made as well.
     pub(super) fn settle(&mut self, found: Steps) -> Proven<()> {
         let mut with_pending = self.made;
         if let Some(step) = &self.pending {
