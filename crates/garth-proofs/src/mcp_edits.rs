@@ -3,6 +3,7 @@
 
 mod agent;
 mod board;
+mod fault;
 mod versions;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use serde_json::json;
 
 use self::agent::{Agent, StepKind};
 use self::board::AGENTS;
+pub use self::fault::Fault;
 use self::versions::Versions;
 use crate::served::{Connection, Request, ServerProcess, kill_under_calls, text_of};
 use crate::support::opened;
@@ -26,15 +28,6 @@ const LEAST: u64 = 100;
 const HEARD: u64 = 200;
 /// Upper bound of the delay after the last step, in microseconds.
 const LONGEST: u64 = 40_000;
-
-/// Fault to plant: a negative control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Files are written without `if_version`.
-    Unchecked,
-    /// A step is counted as acknowledged and not sent.
-    Lost,
-}
 
 /// Agents that count up lines of one file by `edit_file` and `write_file`. The size is the number of kills of
 /// the server.

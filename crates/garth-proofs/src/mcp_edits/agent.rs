@@ -8,8 +8,8 @@ use garth_testkit::data::random::Random;
 use garth_testkit::proof::{Broken, Proven, Report, hold};
 use serde_json::{Value, json};
 
-use super::Fault;
 use super::board::{AGENTS, Board, FILE, Part};
+use super::fault::Fault;
 use super::versions::Steps;
 use crate::mcp_messages::{Lifecycle, Message, ToolResult};
 use crate::served::{Connection, Request, text_of};

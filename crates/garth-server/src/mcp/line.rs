@@ -58,7 +58,7 @@ mod tests {
                 Some("a: files are missing; search finds memories"),
             ),
             ("at most 8 bytes; send parts to `POST /v1/uploads`, and join them", Some("at most 8 bytes")),
-            ("/`garth x`: is not text", None),
+            ("/`garth fsck`: is not text", None),
             ("/a\n\u{202e}b: is not text", Some("/a\\n\\u{202e}b: is not text")),
             ("", None),
         ] {
