@@ -256,9 +256,8 @@ impl Settings {
     pub(crate) fn read(path: &TreePath, file: Option<&File>) -> Result<Self> {
         let Some(file) = file else { return Ok(Self::default()) };
         let settings = file.read().and_then(Self::parse);
-        settings.map_err(|error| {
-            unreadable(path, error.message(), "correct it, or restore an earlier version")
-        })
+        settings
+            .map_err(|error| unreadable(path, error.message(), "correct it, or restore an earlier version"))
     }
 
     /// Returns the time zone.

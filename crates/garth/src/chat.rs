@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use garth_agent::media::Media;
 use garth_agent::memory::{Forgotten, Memories, Remember, Written};
-use garth_agent::memory_tool::MemoryTool;
+use garth_agent::memory_tool::{Answer, Command, MemoryTool};
 use garth_agent::recall::{Key, Recall, Recalled};
 use garth_agent::session::Sessions;
 use garth_agent::workspace::{Prompt, PromptOptions, Workspace};
@@ -62,7 +62,13 @@ impl Chat {
         self.access.memories(&self.account)
     }
 
-    /// Returns the memory tool of Claude models, on the files of the agent about the audience.
+    /// Carries out a command of the memory tool of Claude models, on the files of the agent about the
+    /// audience. `input` is the input of the model's call, in JSON.
+    ///
+    /// # Errors
+    /// - `InvalidArgument`: `input` is not a command. A command that fails is no error: its answer is a text
+    ///   for the model.
+    /// - Errors of the storage.
     ///
     /// ```
     /// # futures::executor::block_on(async {
@@ -70,12 +76,12 @@ impl Chat {
     /// let data = garth::open(folder.path())?;
     /// let chat = data.agent("concierge").user("alice").open().await?;
     /// let input = r#"{"command": "create", "path": "/memories/coffee.md", "file_text": "Black.\n"}"#;
-    /// let answer = chat.memory_tool().run(&serde_json::from_str(input)?).await?;
+    /// let answer = chat.memory_tool(input).await?;
     /// assert_eq!(answer.text, "File created successfully at: /memories/coffee.md");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
-    pub fn memory_tool(&self) -> MemoryTool<'_> {
-        MemoryTool::new(&*self.files)
+    pub async fn memory_tool(&self, input: &str) -> Result<Answer> {
+        MemoryTool::new(&*self.files).run(&Command::parse(input)?).await
     }
 
     /// Returns the workspace of the agent: prompts, skills, daily memory, resets.

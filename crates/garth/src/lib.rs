@@ -86,7 +86,7 @@ pub mod memory {
 
 /// Memory tool of Claude models: commands on text files, with the answers that a model expects.
 pub mod memory_tool {
-    pub use garth_agent::memory_tool::{Answer, Command, MemoryTool};
+    pub use garth_agent::memory_tool::Answer;
 }
 
 /// Workspaces: prompts, skills, daily memory and resets of an agent.

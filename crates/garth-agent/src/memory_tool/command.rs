@@ -1,5 +1,6 @@
 //! Commands of the memory tool.
 
+use garth_engine::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::tool_path::ToolPath;
@@ -10,9 +11,9 @@ use super::tool_path::ToolPath;
 /// use garth_agent::memory_tool::Command;
 ///
 /// let input = r#"{"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "Hi."}"#;
-/// let command: Command = serde_json::from_str(input)?;
+/// let command = Command::parse(input)?;
 /// assert_eq!(command.name(), "insert");
-/// # Ok::<(), serde_json::Error>(())
+/// # Ok::<(), garth_engine::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
@@ -67,6 +68,15 @@ pub enum Command {
 }
 
 impl Command {
+    /// Reads the input of a model's call, in JSON.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: it is not a command.
+    pub fn parse(input: &str) -> Result<Self> {
+        let wrong = |error| Error::invalid(format!("the input is no command of the memory tool: {error}"));
+        serde_json::from_str(input).map_err(wrong)
+    }
+
     /// Returns the name of the command.
     pub const fn name(&self) -> &'static str {
         match self {
