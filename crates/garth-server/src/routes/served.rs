@@ -57,7 +57,7 @@ pub(crate) struct Served {
     pub(crate) limits: Arc<Limits>,
     pub(super) stopping: Stopping,
     pub(super) operations: Arc<Operations>,
-    /// Trees of clients that call again and again for one identity.
+    /// Parts of accounts that identities reach, open between their calls.
     pub(super) trees: Arc<OpenTrees>,
     /// True while a task closes trees that no call uses.
     pub(super) closes_trees: Arc<AtomicBool>,
