@@ -16,6 +16,8 @@ use garth_engine::path::TreePath;
 
 /// Limit on the lines of a file that is shown.
 pub const MAX_FILE_LINES: u64 = 999_999;
+/// Room for the notes below lines that are cut.
+const NOTES: usize = 256;
 /// Attempts of a replacement that other writers of the file overtake.
 const ATTEMPTS: usize = 10;
 
@@ -47,12 +49,14 @@ pub struct MemoryTool<'a> {
     fs: &'a dyn FileSystem,
     author: Author,
     once: Once,
+    /// Limit on the bytes of an answer to `view` or `str_replace`.
+    limit: usize,
 }
 
 impl<'a> MemoryTool<'a> {
     /// Returns the tool on the tree of an agent.
     pub fn new(fs: &'a dyn FileSystem) -> Self {
-        Self { fs, author: Author::default(), once: Once::default() }
+        Self { fs, author: Author::default(), once: Once::default(), limit: MAX_SHOWN }
     }
 
     /// Sets the author of commits.
@@ -66,6 +70,14 @@ impl<'a> MemoryTool<'a> {
     #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
+    }
+
+    /// Sets the limit on the bytes of an answer that shows lines or a directory, for an interface whose
+    /// answers are shorter than [`MAX_SHOWN`]. It must leave room for the longest path.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 
     /// Carries out a command.
@@ -110,10 +122,12 @@ impl<'a> MemoryTool<'a> {
         match self.entry(&path.at).await? {
             None if path.is_top() => Ok(Answer::done(listing::empty(&path))),
             None => Err(missing()),
-            Some(entry) if entry.is_dir() => Ok(Answer::done(listing::listing(self.fs, &path).await?)),
+            Some(entry) if entry.is_dir() => {
+                Ok(Answer::done(listing::listing(self.fs, &path, self.limit).await?))
+            }
             Some(_) => {
                 let (_, text) = self.file(&path).await?.ok_or_else(missing)?;
-                content(&path, &text, range).map(Answer::done)
+                content(&path, &text, range, self.limit).map(Answer::done)
             }
         }
     }
@@ -165,7 +179,11 @@ impl<'a> MemoryTool<'a> {
             Failure::model(text)
         };
         let answer = |text: &str, line: u64| {
-            Answer::done(format!("The memory file has been edited.{}", snippet(text, line, new)))
+            let edited = "The memory file has been edited.";
+            Answer::done(format!(
+                "{edited}{}",
+                snippet(text, line, new, self.limit.saturating_sub(edited.len()))
+            ))
         };
         for _ in 1..ATTEMPTS {
             match self.edited("str_replace", &path, &edit, &missing, &refused, &answer).await {
@@ -331,8 +349,8 @@ impl<'a> MemoryTool<'a> {
     }
 }
 
-/// Returns the content of a file with the numbers of its lines.
-fn content(path: &ToolPath, text: &str, range: Option<[i64; 2]>) -> Result<String, Failure> {
+/// Returns the content of a file with the numbers of its lines, in at most `limit` bytes.
+fn content(path: &ToolPath, text: &str, range: Option<[i64; 2]>, limit: usize) -> Result<String, Failure> {
     working(text.len());
     let lines = count(text);
     if lines > MAX_FILE_LINES {
@@ -352,11 +370,11 @@ fn content(path: &ToolPath, text: &str, range: Option<[i64; 2]>) -> Result<Strin
              lines of the file: [1, {lines}]"
         )));
     }
-    let shown = numbered(text, first, end, MAX_SHOWN);
-    let mut content = format!("Here's the content of {} with line numbers:{}", path.text, shown.text);
+    let mut content = format!("Here's the content of {} with line numbers:", path.text);
+    let shown = numbered(text, first, end, limit.saturating_sub(content.len() + NOTES));
+    content += &shown.text;
     if shown.is_cut {
-        content +=
-            &format!("\n(Line {} is cut, because an answer has at most {MAX_SHOWN} bytes.)", shown.last);
+        content += &format!("\n(Line {} is cut, because an answer has at most {limit} bytes.)", shown.last);
     }
     if shown.last < end && lines > 0 {
         let next = shown.last + 1;

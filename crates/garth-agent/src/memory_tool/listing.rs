@@ -13,6 +13,8 @@ use garth_engine::path::TreePath;
 pub const MAX_LISTED: usize = 1_000;
 /// Limit on the files and directories that a listing reads, at any depth.
 pub const MAX_WALKED: usize = 10_000;
+/// Room for the note below a listing that is cut.
+const NOTE: usize = 256;
 /// Number of items read at once.
 const PAGE: usize = 1_000;
 /// Levels below the directory that are listed.
@@ -23,11 +25,11 @@ const PACKAGES: &str = "node_modules";
 /// Sizes by the segments below the directory, so that an entry comes before those below it.
 type Sizes = BTreeMap<Vec<String>, u64>;
 
-/// Returns the listing of a directory that exists.
+/// Returns the listing of a directory that exists, in at most `limit` bytes.
 ///
 /// # Errors
 /// Errors of the filesystem.
-pub(super) async fn listing(fs: &dyn FileSystem, path: &ToolPath) -> Result<String> {
+pub(super) async fn listing(fs: &dyn FileSystem, path: &ToolPath, limit: usize) -> Result<String> {
     let (mut sizes, mut walked, mut after, mut more) = (Sizes::from([(Vec::new(), 0)]), 0, None, true);
     while more && walked < MAX_WALKED {
         let page = WalkPage::default().limit(PAGE).after(after.take()).with_entries();
@@ -38,12 +40,12 @@ pub(super) async fn listing(fs: &dyn FileSystem, path: &ToolPath) -> Result<Stri
         more = page.more && !page.items.is_empty();
         after = page.items.last().map(|item| item.path.clone());
     }
-    Ok(text(path, &sizes, more))
+    Ok(text(path, &sizes, more, limit))
 }
 
 /// Returns the listing of a directory without entries.
 pub(super) fn empty(path: &ToolPath) -> String {
-    text(path, &Sizes::from([(Vec::new(), 0)]), false)
+    text(path, &Sizes::from([(Vec::new(), 0)]), false, usize::MAX)
 }
 
 /// Adds a file or directory to the sizes. Hidden entries, links and packages are left out, with all below.
@@ -67,26 +69,30 @@ fn add(sizes: &mut Sizes, top: &TreePath, item: &WalkItem) {
     }
 }
 
-/// Returns the listing. `more` says that there are files that were not read.
-fn text(path: &ToolPath, sizes: &Sizes, more: bool) -> String {
-    let mut lines = vec![format!(
+/// Returns the listing, in at most `limit` bytes. `more` says that there are files that were not read.
+fn text(path: &ToolPath, sizes: &Sizes, more: bool, limit: usize) -> String {
+    let mut text = format!(
         "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and \
          node_modules:",
         path.text
-    )];
-    let top = shown(&path.at);
+    );
+    let (top, mut listed) = (shown(&path.at), 0);
     for (segments, size) in sizes.iter().take(MAX_LISTED) {
         let below: String = segments.iter().map(|segment| format!("/{}", printable(segment))).collect();
-        lines.push(format!("{}\t{top}{below}", for_people(*size)));
+        let line = format!("\n{}\t{top}{below}", for_people(*size));
+        if text.len() + line.len() + NOTE > limit {
+            break;
+        }
+        text.push_str(&line);
+        listed += 1;
     }
-    if sizes.len() > MAX_LISTED || more {
-        let listed = sizes.len().min(MAX_LISTED);
-        lines.push(format!(
-            "(The directory is large: {listed} entries are listed, and there are more. Sizes may be too \
+    if sizes.len() > listed || more {
+        text.push_str(&format!(
+            "\n(The directory is large: {listed} entries are listed, and there are more. Sizes may be too \
              small. View a directory in it to see all of its entries.)"
         ));
     }
-    lines.join("\n")
+    text
 }
 
 /// Returns a name without control characters, which would break the lines. The tool creates no such names.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Limit on the bytes of lines in an answer, 256 KiB. A longer file is shown in parts.
+/// Limit on the bytes of an answer to `view`, 256 KiB. A longer file is shown in parts.
 pub const MAX_SHOWN: usize = 256 << 10;
 /// Lines shown before and after a change.
 const CONTEXT: u64 = 4;
@@ -51,13 +51,14 @@ pub(super) fn numbered(text: &str, first: u64, last: u64, limit: usize) -> Numbe
     shown
 }
 
-/// Returns the lines around a change: `line` is its first one, and `new` the text that it put there.
-pub(super) fn snippet(text: &str, line: u64, new: &str) -> String {
+/// Returns the lines around a change, in at most `limit` bytes and 16 KiB: `line` is its first one, and `new`
+/// the text that it put there.
+pub(super) fn snippet(text: &str, line: u64, new: &str, limit: usize) -> String {
     let end = line + count(new).max(1) - 1;
     // A change at the end may have removed the line.
     let line = line.min(count(text));
     let first = line.saturating_sub(CONTEXT).max(1);
-    numbered(text, first, end.saturating_add(CONTEXT), MAX_SNIPPET).text
+    numbered(text, first, end.saturating_add(CONTEXT), limit.min(MAX_SNIPPET)).text
 }
 
 #[cfg(test)]
@@ -95,10 +96,10 @@ mod tests {
             (numbers.next().unwrap_or_default(), numbers.next_back().unwrap_or_default())
         };
         let due = |first: &str, last: &str| (first.to_owned(), last.to_owned());
-        assert_eq!(lines(&snippet(&text, 10, "10")), due("6", "14"));
-        assert_eq!(lines(&snippet(&text, 10, "10\n11\n12")), due("6", "16"));
-        assert_eq!(lines(&snippet(&text, 1, "1")), due("1", "5"));
-        assert_eq!(lines(&snippet(&text, 21, "")), due("16", "20"));
-        assert_eq!(snippet("", 1, ""), "");
+        assert_eq!(lines(&snippet(&text, 10, "10", MAX_SHOWN)), due("6", "14"));
+        assert_eq!(lines(&snippet(&text, 10, "10\n11\n12", MAX_SHOWN)), due("6", "16"));
+        assert_eq!(lines(&snippet(&text, 1, "1", MAX_SHOWN)), due("1", "5"));
+        assert_eq!(lines(&snippet(&text, 21, "", MAX_SHOWN)), due("16", "20"));
+        assert_eq!(snippet("", 1, "", MAX_SHOWN), "");
     }
 }

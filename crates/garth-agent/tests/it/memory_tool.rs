@@ -117,6 +117,42 @@ async fn long_listing_is_cut_with_a_note() {
 }
 
 #[tokio::test]
+async fn answers_within_a_limit_say_where_they_go_on() {
+    const LIMIT: usize = 16 << 10;
+    let fs = memory();
+    let text: String = (1..=2000).map(|number| format!("line {number}\n")).collect();
+    ok(&fs, create("/memories/a.md", &text)).await;
+    ok(&fs, create("/memories/b.md", &format!("{}\nlast\n", "x".repeat(2 * LIMIT)))).await;
+    let run = async |input: Value| {
+        let command: Command = serde_json::from_value(input).unwrap();
+        let answer = MemoryTool::new(&*fs).limit(LIMIT).run(&command).await.unwrap().text;
+        assert!(answer.len() <= LIMIT, "{}", answer.len());
+        answer
+    };
+    let (mut from, mut seen) = (1_u32, String::new());
+    while from <= 2000 {
+        let shown = run(json!({"command": "view", "path": "/memories/a.md", "view_range": [from, -1]})).await;
+        seen.extend(
+            shown.lines().filter_map(|line| line.split_once('\t')).map(|(_, line)| format!("{line}\n")),
+        );
+        let rest = shown.split_once("View the rest with `view_range`: [").map(|(_, rest)| rest);
+        let next = rest.and_then(|rest| rest.strip_suffix(", 2000].)")?.parse::<u32>().ok());
+        from = next.filter(|next| *next > from).unwrap_or(2001);
+    }
+    assert_eq!(seen, text);
+    let cut = run(view("/memories/b.md")).await;
+    assert!(cut.contains("\n(Line 1 is cut, because an answer has at most 16384 bytes.)\n"), "{cut}");
+    assert!(cut.ends_with("View the rest with `view_range`: [2, 2].)"), "{cut}");
+    run(replace("/memories/b.md", "last", &"y\n".repeat(LIMIT))).await;
+    let ops = (0..MAX_LISTED).map(|n| Op::write(path(&format!("/.user/memory/{n:040}")), "x"));
+    fs.commit(Batch::new(ops)).await.unwrap();
+    let listed = run(view("/memories")).await;
+    let entries = listed.lines().count() - 2;
+    assert!(listed.ends_with("to see all of its entries.)"), "{listed}");
+    assert!(listed.contains(&format!("large: {entries} entries are listed")), "{listed}");
+}
+
+#[tokio::test]
 async fn file_is_shown_with_line_numbers() {
     let fs = memory();
     ok(&fs, create("/memories/a.md", "one\n\nthree")).await;

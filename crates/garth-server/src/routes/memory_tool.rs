@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use garth_agent::memory_tool::{Answer, Command, MemoryTool};
+use garth_agent::memory_tool::{Answer, Command, MAX_SHOWN, MemoryTool};
 use serde_json::value::RawValue;
 
 use super::call::Call;
@@ -50,18 +50,19 @@ pub(super) async fn run(
     call: &Call<'_>,
     fields: CommandFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    raw(&answer(opened, call, fields).await?)
+    raw(&answer(opened, call, fields, MAX_SHOWN).await?)
 }
 
-/// Carries out a command for an interface.
+/// Carries out a command for an interface whose answers have at most `limit` bytes.
 pub(crate) async fn answer(
     opened: &Opened<'_>,
     call: &Call<'_>,
     fields: CommandFields<'_>,
+    limit: usize,
 ) -> Result<Answer, Refusal> {
     let command = command(fields)?;
     let fs = opened.tree_of_memory_tool(command.creates()).await?;
-    Ok(MemoryTool::new(&*fs).once(call.once.clone()).run(&command).await?)
+    Ok(MemoryTool::new(&*fs).once(call.once.clone()).limit(limit).run(&command).await?)
 }
 
 /// Returns the command that the fields declare. Fields of other commands are ignored.
