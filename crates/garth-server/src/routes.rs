@@ -60,7 +60,6 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use bytes::Bytes;
-use garth_agent::Once;
 use garth_agent::access::{Credential, Reach};
 use garth_engine::home::{Admitted, Scope};
 use garth_engine::{AccountStore, Home};
@@ -488,35 +487,8 @@ impl<'a> Admission<'a> {
         let reach = self.reach(account, &mut caller)?;
         // Operators only read.
         let reach = if route.writes() { reach } else { reach.reading(&served.home) };
-        Ok(Call {
-            tree: route.tree,
-            caller,
-            fields,
-            arguments,
-            retry,
-            once: Once::default(),
-            turn: None,
-            reach,
-            records: None,
-            key,
-            standing: self.standing(),
-            env: served.home.env(),
-            model: served.model.as_ref(),
-            embedder: served.embedder.as_ref(),
-            vectors: &served.vectors,
-            answers: &served.answers,
-            transfers: &served.transfers,
-            recalls: &served.recalls,
-            consumers: &served.consumers,
-            model_calls: &served.model_calls,
-            compactions: &served.compactions,
-            maintenance: &served.maintenance,
-            limits: &served.limits,
-            stopping: &served.stopping,
-            hydrator: &served.hydrator,
-            prompts: &served.prompts,
-            sealing_key: &served.sealing_key,
-        })
+        let call = Call::new(served, (key, self.standing()), (route.tree, caller, reach), fields);
+        Ok(Call { arguments, retry, ..call })
     }
 
     /// Refuses a query. The fields belong into the body; in a query they would be ignored, and seem to work.

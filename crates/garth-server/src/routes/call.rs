@@ -16,6 +16,7 @@ use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt as _};
 
 use super::identity::Caller;
 use super::retry::Retry;
+use super::served::Served;
 use super::tree::Tree;
 use super::twins::{Turn, Twins};
 use crate::answers::Rooms;
@@ -84,6 +85,46 @@ pub(crate) struct Call<'a> {
     pub(super) prompts: &'a PromptCache,
     /// Key of cursors that the client must not read.
     pub(super) sealing_key: &'a Arc<SealingKey>,
+}
+
+impl<'a> Call<'a> {
+    /// Returns a call without arguments of a path and without an idempotency key.
+    pub(super) fn new(
+        served: &'a Served,
+        (key, standing): (&'a ApiKey, Standing<'a>),
+        (tree, caller, reach): (Tree, Caller<'a>, Reach),
+        fields: Fields<'a>,
+    ) -> Self {
+        Self {
+            tree,
+            caller,
+            fields,
+            arguments: &[],
+            retry: None,
+            once: Once::default(),
+            turn: None,
+            reach,
+            records: None,
+            key,
+            standing,
+            env: served.home.env(),
+            model: served.model.as_ref(),
+            embedder: served.embedder.as_ref(),
+            vectors: &served.vectors,
+            answers: &served.answers,
+            transfers: &served.transfers,
+            recalls: &served.recalls,
+            consumers: &served.consumers,
+            model_calls: &served.model_calls,
+            compactions: &served.compactions,
+            maintenance: &served.maintenance,
+            limits: &served.limits,
+            stopping: &served.stopping,
+            hydrator: &served.hydrator,
+            prompts: &served.prompts,
+            sealing_key: &served.sealing_key,
+        }
+    }
 }
 
 impl Call<'_> {

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use futures::future::BoxFuture;
 use garth_agent::access::{Credential, Reach};
 use garth_agent::kv::DEFAULT_AGENT;
-use garth_agent::{Once, Request};
+use garth_agent::Request;
 use garth_engine::home::{Admitted, ApiKey, Binding, Scope};
 use garth_engine::model::{Seq, Timestamp};
 use garth_engine::{AccountStore, Env, Home, TreePath};
@@ -270,40 +270,13 @@ impl Client {
 
     /// Parses the arguments of a call and opens its account.
     async fn call<'c>(&'c self, asked: &'c ClientCall) -> Result<Call<'c>, Refusal> {
-        let served = &self.served;
         let fields = Fields::parse((asked.name, &[]), &asked.arguments, asked.fields)?;
         let reach = self.reach(Some(self.account().await?), asked.tree)?;
         // The identity is in no field, and a cursor is valid for one identity.
         let tree = format!("{} {:?}", self.admitted.tree(), reach.request());
-        Ok(Call {
-            tree: asked.tree,
-            caller: reach.request().map(Caller::of_request).unwrap_or_default(),
-            fields: fields.of_tree(Cow::Owned(tree)),
-            arguments: &[],
-            retry: None,
-            once: Once::default(),
-            turn: None,
-            reach,
-            records: None,
-            key: self.key(),
-            standing: self.standing(),
-            env: self.env(),
-            model: served.model.as_ref(),
-            embedder: served.embedder.as_ref(),
-            vectors: &served.vectors,
-            answers: &served.answers,
-            transfers: &served.transfers,
-            recalls: &served.recalls,
-            consumers: &served.consumers,
-            model_calls: &served.model_calls,
-            compactions: &served.compactions,
-            maintenance: &served.maintenance,
-            limits: &served.limits,
-            stopping: &served.stopping,
-            hydrator: &served.hydrator,
-            prompts: &served.prompts,
-            sealing_key: &served.sealing_key,
-        })
+        let caller = reach.request().map(Caller::of_request).unwrap_or_default();
+        let (known, fields) = ((self.key(), self.standing()), fields.of_tree(Cow::Owned(tree)));
+        Ok(Call::new(&self.served, known, (asked.tree, caller, reach), fields))
     }
 
     /// Returns the span of a call, as those of routes have it.
