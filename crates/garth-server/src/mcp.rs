@@ -7,6 +7,7 @@
 mod choice;
 mod failure;
 mod handler;
+mod hints;
 mod http;
 mod identity;
 mod line;

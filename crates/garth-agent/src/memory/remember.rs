@@ -189,7 +189,7 @@ impl Memories<'_> {
         let near = self.near(&self.note(&space, text, 1), text).await?.unwrap_or_default();
         let near: Vec<String> = near.iter().map(|near| near.uri.to_string()).collect();
         let message = match near.is_empty() {
-            true => "no memory has this text; recall finds memories, and shows their URIs".to_owned(),
+            true => "no memory has this text; `recall` finds memories, and shows their URIs".to_owned(),
             false => format!("no memory has this text; similar memories: {}", near.join(", ")),
         };
         Err(Error::new(ErrorKind::NotFound, message))

@@ -5,14 +5,15 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 
+use super::hints::Unseen;
 use super::line::for_models;
 use crate::errors::{Code, Refusal};
 
 /// Returns the error of a request that fails. Its data have the code of the API, and the id of the request
 /// for the log.
-pub(super) fn error_of(refusal: &Refusal, request_id: Option<String>) -> ErrorData {
+pub(super) fn error_of(refusal: &Refusal, unseen: &Unseen, request_id: Option<String>) -> ErrorData {
     let data = Some(Value::Object(data_of(refusal, request_id)));
-    let message = for_models(&refusal.message);
+    let message = for_models(&unseen.message(&refusal.message));
     let (is_missing, is_clients) = (refusal.code == Code::NotFound, refusal.status.is_client_error());
     match (is_missing, is_clients) {
         (true, _) => ErrorData::resource_not_found(message, data),
@@ -22,13 +23,13 @@ pub(super) fn error_of(refusal: &Refusal, request_id: Option<String>) -> ErrorDa
 }
 
 /// Returns the answer of a tool that failed: a text that a model reads.
-pub(super) fn failed_tool(refusal: &Refusal, request_id: Option<String>) -> CallToolResult {
+pub(super) fn failed_tool(refusal: &Refusal, unseen: &Unseen, request_id: Option<String>) -> CallToolResult {
     let code = refusal.code.as_str();
     let request = match request_id.filter(|_| refusal.status.is_server_error()) {
         Some(id) => format!(", request {id}"),
         None => String::new(),
     };
-    let message = for_models(&refusal.message);
+    let message = for_models(&unseen.message(&refusal.message));
     CallToolResult::error(vec![ContentBlock::text(format!("{message} ({code}{request})"))])
 }
 
@@ -59,7 +60,7 @@ mod tests {
             (Code::Forbidden, ErrorCode::INVALID_PARAMS),
             (Code::Unavailable, ErrorCode::INTERNAL_ERROR),
         ] {
-            let error = error_of(&Refusal::new(code, "why"), Some("req_1".to_owned()));
+            let error = error_of(&Refusal::new(code, "why"), &Unseen::default(), Some("req_1".to_owned()));
             assert_eq!((error.code, &*error.message), (due, "why"));
             let data = error.data.unwrap();
             assert_eq!((&data["code"], &data["request_id"]), (&code.as_str().into(), &"req_1".into()));
@@ -69,7 +70,8 @@ mod tests {
     #[test]
     fn failed_tool_names_the_request_if_the_server_failed() {
         let text = |code| {
-            let failed = failed_tool(&Refusal::new(code, "why"), Some("req_1".to_owned()));
+            let refusal = Refusal::new(code, "why");
+            let failed = failed_tool(&refusal, &Unseen::default(), Some("req_1".to_owned()));
             assert_eq!(failed.is_error, Some(true));
             failed.content[0].as_text().unwrap().text.clone()
         };
@@ -80,8 +82,8 @@ mod tests {
     #[test]
     fn failures_advise_no_commands() {
         let refusal = Refusal::new(Code::Corrupt, "a row is damaged; run `garth fsck`");
-        let failed = failed_tool(&refusal, None);
+        let failed = failed_tool(&refusal, &Unseen::default(), None);
         assert_eq!(failed.content[0].as_text().unwrap().text, "a row is damaged (CORRUPT)");
-        assert_eq!(&*error_of(&refusal, None).message, "a row is damaged");
+        assert_eq!(&*error_of(&refusal, &Unseen::default(), None).message, "a row is damaged");
     }
 }

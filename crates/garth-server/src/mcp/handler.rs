@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::choice::ToolChoice;
 use super::failure::{error_of, failed_tool};
+use super::hints::Unseen;
 use super::tools::{TOOLS, Tool, ToolAnswer};
 use super::{listen, prompts, resources, skills};
 use crate::compute::compute;
@@ -34,13 +35,9 @@ const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are dur
 /// Text about the directories at the top, for clients that reach them.
 const PLACES: &str = " `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to \
     the agent.";
-/// Texts about tools, for clients that see them.
-const ADVICE: [(&str, &str); 4] = [
-    ("history", " `history` lists the earlier versions of a file."),
-    ("restore", " `restore` brings one of them back."),
-    ("recall", " Call `recall` before you answer from memory."),
-    ("remember", " Call `remember` for facts that later sessions need."),
-];
+/// Sentences about tools, for clients that see them.
+const ADVICE: &str = "`history` lists the earlier versions of a file. `restore` brings back an earlier state. \
+    Call `recall` before you answer from memory. Call `remember` for facts that later sessions need.";
 
 /// Methods whose parameters are checked. A request for one of them that `rmcp` takes for an unknown one has
 /// parameters of wrong types.
@@ -107,12 +104,17 @@ impl Handler {
     }
 
     fn error(&self, refusal: &Refusal) -> ErrorData {
-        error_of(refusal, self.client.request_id())
+        error_of(refusal, &self.unseen(), self.client.request_id())
     }
 
     /// Returns true if the client sees the tool: it is chosen, and the key of the client permits it.
     fn sees(&self, tool: &Tool) -> bool {
         self.choice.has(tool) && self.client.allows(tool.scopes) && self.client.reaches(tool.tree)
+    }
+
+    /// Returns the tools that the client does not see, whose names are left out of texts.
+    fn unseen(&self) -> Unseen {
+        Unseen::new(|tool| self.sees(tool))
     }
 
     /// Returns the text for models, about what the client reaches.
@@ -122,14 +124,8 @@ impl Handler {
             true => PLACES.to_owned(),
             false => format!(" All files are below `{top}`."),
         };
-        let sees = |name: &str| TOOLS.iter().any(|tool| tool.name == name && self.sees(tool));
-        let mut text = format!("{INSTRUCTIONS}{places}");
-        for (name, advice) in ADVICE {
-            if sees(name) {
-                text.push_str(advice);
-            }
-        }
-        text
+        let advice = self.unseen().sentences(ADVICE);
+        format!("{INSTRUCTIONS}{places} {advice}").trim_end().to_owned()
     }
 
     fn tool(&self, name: &str) -> Result<&'static Tool, ErrorData> {
@@ -209,9 +205,13 @@ impl ServerHandler for Handler {
                 written.map_err(|error| self.error(&Refusal::from(error)))?
             }
         };
-        let seen = definitions.iter().filter(|(tool, _)| self.sees(tool));
-        let result =
-            ListToolsResult::with_all_items(seen.map(|(_, definition)| definition.clone()).collect());
+        let (seen, unseen) = (definitions.iter().filter(|(tool, _)| self.sees(tool)), self.unseen());
+        let seen = seen.map(|(tool, definition)| {
+            let mut definition = definition.clone();
+            definition.description = Some(unseen.sentences(tool.description).into());
+            definition
+        });
+        let result = ListToolsResult::with_all_items(seen.collect());
         Ok(result.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private))
     }
 
@@ -236,8 +236,8 @@ impl ServerHandler for Handler {
             false => unless_cancelled(&context, work).await,
         };
         Ok(match answered {
-            Ok(answer) => result_of(answer),
-            Err(refusal) => failed_tool(&refusal, self.client.request_id()),
+            Ok(answer) => result_of(answer, || self.unseen()),
+            Err(refusal) => failed_tool(&refusal, &self.unseen(), self.client.request_id()),
         }
         .into())
     }
@@ -269,7 +269,7 @@ impl ServerHandler for Handler {
         let uri = request.uri;
         let result = match skills::path_of(&uri) {
             Some(path) => self.read(&context, skills::read(&self.client, path, uri)).await,
-            None => self.read(&context, resources::read(&self.client, uri)).await,
+            None => self.read(&context, resources::read(&self.client, uri, self.unseen())).await,
         };
         Ok(result?.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
@@ -370,8 +370,15 @@ fn definitions() -> Vec<(&'static Tool, ToolDefinition)> {
     TOOLS.iter().filter_map(definition).collect()
 }
 
-fn result_of(answer: ToolAnswer) -> CallToolResult {
-    let mut content = vec![ContentBlock::text(answer.text)];
+fn result_of(answer: ToolAnswer, unseen: impl FnOnce() -> Unseen) -> CallToolResult {
+    let mut text = answer.text;
+    if let Some(hint) = &answer.hint
+        && let Some(hint) = unseen().hint(hint)
+    {
+        text.push('\n');
+        text.push_str(&hint);
+    }
+    let mut content = vec![ContentBlock::text(text)];
     content.extend(answer.links.into_iter().map(|link| {
         let mut resource = Resource::new(link.uri, link.name).with_size(link.size);
         resource.mime_type = link.mime_type;

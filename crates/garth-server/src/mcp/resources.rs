@@ -16,6 +16,7 @@ use rmcp::model::{
     ResourceTemplate,
 };
 
+use super::hints::Unseen;
 use super::line::shown;
 use super::uri::{SCHEME, file_path, file_uri};
 use crate::errors::{Code, Refusal};
@@ -58,7 +59,11 @@ pub(super) async fn list(
 }
 
 /// Reads a file, or the names in a directory. Links are followed.
-pub(super) async fn read(client: &Arc<Client>, uri: String) -> Result<ReadResourceResult, Refusal> {
+pub(super) async fn read(
+    client: &Arc<Client>,
+    uri: String,
+    unseen: Unseen,
+) -> Result<ReadResourceResult, Refusal> {
     let path = file_path(&uri).ok_or_else(|| {
         let message = "\"uri\" must be a percent-encoded `garth:///{path}`, such as garth:///notes/today.md";
         Refusal::validation(message)
@@ -66,17 +71,22 @@ pub(super) async fn read(client: &Arc<Client>, uri: String) -> Result<ReadResour
     let read = client.answer(ask("resources/read"), move |call| {
         Box::pin(async move {
             let fs = open::reach(call, Tree::Files).await?.files().await?;
-            let read = read_path(&*fs, &path, uri).await;
+            let read = read_path(&*fs, &path, uri, &unseen).await;
             read.map_err(Refusal::naming_path)
         })
     });
     Ok(ReadResourceResult::new(vec![read.await?]))
 }
 
-async fn read_path(fs: &dyn FileSystem, path: &TreePath, uri: String) -> Result<ResourceContents, Refusal> {
+async fn read_path(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    uri: String,
+    unseen: &Unseen,
+) -> Result<ResourceContents, Refusal> {
     let (path, entry) = resolve::stat(fs, path.as_str(), Follow::Yes).await?;
     if entry.is_dir() {
-        return names(fs, &path, uri).await;
+        return names(fs, &path, uri, unseen).await;
     }
     // One byte more than the limit shows that a file is longer, also one that grows meanwhile.
     let range = ByteRange { offset: 0, length: MAX_FILE + 1 };
@@ -93,7 +103,12 @@ async fn read_path(fs: &dyn FileSystem, path: &TreePath, uri: String) -> Result<
 }
 
 /// Returns the names in a directory, one on each line. Those of directories end with `/`.
-async fn names(fs: &dyn FileSystem, path: &TreePath, uri: String) -> Result<ResourceContents, Refusal> {
+async fn names(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    uri: String,
+    unseen: &Unseen,
+) -> Result<ResourceContents, Refusal> {
     let page = Page::<Name>::default().limit(MAX_NAMES).with_entries();
     let found = fs.list(&At::from(path.clone()), &page).await?;
     let mut text = String::new();
@@ -103,7 +118,8 @@ async fn names(fs: &dyn FileSystem, path: &TreePath, uri: String) -> Result<Reso
         text.push_str(if is_dir { "/\n" } else { "\n" });
     }
     if found.more {
-        text.push_str("... (more: use the tool `ls`)\n");
+        text.push_str(&unseen.message("... and more; list them with `ls`"));
+        text.push('\n');
     }
     Ok(ResourceContents::text(text, uri))
 }

@@ -1,5 +1,7 @@
 //! The Model Context Protocol over HTTP: `POST /mcp`, with messages as clients send them.
 
+mod hints;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::executor::block_on;

@@ -17,6 +17,8 @@ pub(in crate::mcp) const MAX_TEXT: usize = 16 << 10;
 pub(in crate::mcp) struct ToolAnswer {
     /// Text for the model.
     pub(in crate::mcp) text: String,
+    /// Last line of the text, for clients that see the tools that it names in backquotes.
+    pub(in crate::mcp) hint: Option<String>,
     /// The answer as JSON, in the form of the output schema of the tool.
     pub(in crate::mcp) structured: Value,
     /// Files to read as resources: those that are too long or not text.
@@ -41,7 +43,12 @@ impl ToolAnswer {
             Refusal::internal().because(format!("the answer of a tool has no JSON form: {error}"))
         })?;
         working(2 * text.len());
-        Ok(Self { text, structured, links: Vec::new(), is_error: false })
+        Ok(Self { text, hint: None, structured, links: Vec::new(), is_error: false })
+    }
+
+    /// Adds a hint.
+    pub(super) fn hint(self, hint: String) -> Self {
+        Self { hint: Some(hint), ..self }
     }
 
     /// Adds a link to a file.

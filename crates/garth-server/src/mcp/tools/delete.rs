@@ -17,7 +17,7 @@ use crate::fields::{fields, flag, string_of};
 use crate::routes::call::Call;
 
 fields! {
-    /// Deletes a file or empty directory. It stays in history, and restore brings it back.
+    /// Deletes a file or empty directory. All versions are kept; `restore` brings it back.
     pub(crate) struct DeleteFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
@@ -57,9 +57,10 @@ pub(super) async fn delete(
     };
     // The state before the deletion, with all that was below the path.
     let restore_at = commit.seq.0.saturating_sub(1).to_string();
-    let text =
-        format!("Deleted {}. To bring it back: restore with at = \"{restore_at}\".", shown(path.as_str()));
-    ToolAnswer::new(text, &Deleted { path: &path, version: commit.version(0), restore_at })
+    let text = format!("Deleted {}.", shown(path.as_str()));
+    let hint = format!("To bring it back: `restore` with at = \"{restore_at}\".");
+    let deleted = Deleted { path: &path, version: commit.version(0), restore_at };
+    Ok(ToolAnswer::new(text, &deleted)?.hint(hint))
 }
 
 /// Structured answer.

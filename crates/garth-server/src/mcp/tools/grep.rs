@@ -28,7 +28,7 @@ const MAX_LINE: usize = 300;
 
 fields! {
     /// Finds lines of files by regular expression. Returns them by file with line numbers: 7: is a match, 8-
-    /// is context. To find text by meaning, use search.
+    /// is context. To find text by meaning, use `search`.
     pub(crate) struct GrepFields<'a> {
         /// Regular expression.
         pattern: Cow<'a, str> = string().chars(1, MAX_EXPRESSION);

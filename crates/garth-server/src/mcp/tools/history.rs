@@ -23,7 +23,7 @@ const MAX_MESSAGE: usize = 200;
 
 fields! {
     /// Lists the versions of a path, also a deleted one, newest first: version, time, size, author, reason.
-    /// Use them in read_file and restore.
+    /// Use them in `read_file` or `restore`.
     pub(crate) struct HistoryFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");

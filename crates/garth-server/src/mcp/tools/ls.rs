@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 500;
 
 fields! {
     /// Lists a directory: names, sizes, times of change. A long list is cut and says how to continue. For
-    /// subdirectories use glob.
+    /// subdirectories use `glob`.
     pub(crate) struct LsFields<'a> {
         /// Directory.
         path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");

@@ -47,7 +47,7 @@ pub(super) async fn move_to(
         required.into_iter().fold(batch, |batch, etag| batch.require(&from, Precondition::Etag(etag)));
     let commit = match fs.commit(batch).await {
         Err(error) if error.is(ErrorKind::AlreadyExists) => {
-            let advice = "\"to\" is the complete new path: name one that is free, or delete this one first";
+            let advice = "\"to\" is the complete new path: name one that is free; or `delete` this one first";
             return Err(Refusal::from(error).advising(advice));
         }
         Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&from) => match version {

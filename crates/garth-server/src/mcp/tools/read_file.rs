@@ -41,7 +41,7 @@ fields! {
         offset: u64 = integer(1, MAX_INTEGER), or 1;
         /// Number of lines.
         limit: u64 = integer(1, MAX_LINES), or MAX_LINES;
-        /// Earlier version, from history.
+        /// Earlier version.
         version: Option<Cow<'a, str>> = string_of("version");
     }
 }

@@ -16,8 +16,8 @@ use crate::routes::call::Call;
 const MAX_SIMILAR: usize = 5;
 
 fields! {
-    /// Stores a fact for later sessions, such as a preference or decision, in one complete sentence; recall
-    /// finds it. Returns its URI and similar memories.
+    /// Stores a fact for later sessions, such as a preference or decision, in one complete sentence;
+    /// `recall` finds it. Returns its URI and similar memories.
     pub(crate) struct RememberFields<'a> {
         /// Text.
         text: Cow<'a, str> = string();
@@ -41,12 +41,16 @@ pub(super) async fn remember(
     let word = if done.seq.is_some() { "Remembered as" } else { "Known already as" };
     let mut text = format!("{word} {}, version {}.", done.meta.uri, done.meta.version);
     if !similar.is_empty() {
-        let advice = "if one of these says the opposite or the same, forget it";
-        text.push_str(&format!("\nSimilar memories; {advice}:\n{}", similar.join("\n")));
+        text.push_str(&format!("\nSimilar memories:\n{}", similar.join("\n")));
     }
+    let has_similar = !similar.is_empty();
     let remembered =
         Remembered { uri: &done.meta.uri, version: done.meta.version, created: done.created, similar };
-    ToolAnswer::new(text, &remembered)
+    let answer = ToolAnswer::new(text, &remembered)?;
+    Ok(match has_similar {
+        true => answer.hint("`forget` those that say the same or the opposite.".to_owned()),
+        false => answer,
+    })
 }
 
 /// Structured answer of `remember`.
@@ -59,7 +63,7 @@ pub(super) struct Remembered<'a> {
 }
 
 fields! {
-    /// Deletes a memory by its URI, or by the exact text that remember stored.
+    /// Deletes a memory by its URI or by its exact text.
     pub(crate) struct ForgetFields<'a> {
         /// URI.
         uri: Option<Cow<'a, str>> = string_of("uri");
@@ -89,7 +93,7 @@ pub(super) async fn forget(
 fn advised(error: garth_engine::Error) -> Refusal {
     let is_missing = error.is(ErrorKind::NotFound);
     let refusal = Refusal::from(error);
-    if is_missing { refusal.advising("recall or search finds the URIs of memories") } else { refusal }
+    if is_missing { refusal.advising("`recall` or `search` finds the URIs of memories") } else { refusal }
 }
 
 /// Structured answer of `forget`.

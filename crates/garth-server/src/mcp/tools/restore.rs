@@ -19,11 +19,11 @@ use crate::routes::call::Call;
 
 fields! {
     /// Makes a file, or a directory with all below it, what it was before; also brings back what was deleted.
-    /// The present state stays in history.
+    /// The present state is kept.
     pub(crate) struct RestoreFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
-        /// Version from history, number from delete, or time such as 2026-01-31T12:00:00Z.
+        /// Version, number of a commit, or time such as 2026-01-31T12:00:00Z.
         at: Cow<'a, str> = moment();
         /// Fails unless this is the current version.
         if_version: Option<Cow<'a, str>> = string_of("version");

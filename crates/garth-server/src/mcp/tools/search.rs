@@ -24,7 +24,7 @@ const KINDS: [SearchKind; 3] = [SearchKind::Files, SearchKind::Messages, SearchK
 
 fields! {
     /// Finds the passages of files, memories and messages that best fit a question in plain words: path,
-    /// line, score (0 to 1), snippet. For exact text use grep.
+    /// line, score (0 to 1), snippet. For exact text use `grep`.
     pub(crate) struct SearchFields<'a> {
         /// Question.
         query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);

@@ -98,7 +98,10 @@ fn run_tool<'a>(call: &'a Call<'a>) -> BoxFuture<'a, Result<Bytes, Refusal>> {
     Box::pin(async move {
         let answer = tool(call.argument("tool")).call(call).await?;
         let links: Vec<&str> = answer.links.iter().map(|link| &*link.uri).collect();
-        let json = json!({"text": answer.text, "structured": answer.structured, "links": links});
+        let text: Vec<String> =
+            [Some(answer.text.clone()), answer.hint.clone()].into_iter().flatten().collect();
+        let text = text.join("\n");
+        let json = json!({"text": text, "structured": answer.structured, "links": links});
         Ok(Bytes::from(json.to_string()))
     })
 }

@@ -110,9 +110,9 @@ impl Tool {
 /// Adds to a refusal about a path which tool helps.
 fn advised(refusal: Refusal) -> Refusal {
     let advice = match refusal.kind {
-        ErrorKind::NotFound if refusal.message == MISSING => "find it with ls or glob",
-        ErrorKind::NotADirectory => "read it with read_file",
-        ErrorKind::IsADirectory => "list it with ls",
+        ErrorKind::NotFound if refusal.message == MISSING => "find it with `ls` or `glob`",
+        ErrorKind::NotADirectory => "read it with `read_file`",
+        ErrorKind::IsADirectory => "list it with `ls`",
         _ => return refusal,
     };
     refusal.advising(advice)

@@ -20,7 +20,7 @@ const MAX_RANGES: usize = 10;
 pub(super) fn version(name: &str, text: Option<&str>) -> Result<Option<VersionId>, Refusal> {
     let wrong = |_| {
         let message =
-            format!("\"{name}\" must be a version such as ver_7-3, as read_file and history return it");
+            format!("\"{name}\" must be a version such as ver_7-3; `read_file` or `history` returns it");
         Refusal::validation(message)
     };
     text.map(|text| text.parse::<VersionId>().map_err(wrong)).transpose()
@@ -57,7 +57,7 @@ pub(super) async fn conflict(fs: &dyn FileSystem, path: &TreePath, version: Vers
 pub(super) async fn changes_since(fs: &dyn FileSystem, path: &TreePath, since: VersionId) -> String {
     let Ok(entry) = fs.stat(&At::from(path)).await else {
         return format!(
-            "{path} does not exist any more; history shows who removed it, restore brings it back"
+            "{path} does not exist any more; `history` shows who removed it; `restore` brings it back"
         );
     };
     let author = authors_since(fs, path, since).await.unwrap_or_default();

@@ -20,8 +20,8 @@ use crate::routes::call::Call;
 const NONE: &str = "none";
 
 fields! {
-    /// Creates a file with its missing directories, or replaces its content. To change a part, use edit_file.
-    /// Returns the new version; earlier ones stay in history.
+    /// Creates a file with its missing directories, or replaces its content. To change a part, use
+    /// `edit_file`. Returns the new version; earlier ones are kept.
     pub(crate) struct WriteFileFields<'a> {
         /// Path, such as /notes/a.md.
         path: Cow<'a, str> = string_of("path");

@@ -18,7 +18,7 @@ pub(super) async fn missing(fs: &dyn FileSystem, path: &TreePath, old: &str) -> 
     if let Some(line) = similar(&text, old) {
         let message = format!(
             "old_string is not in {path}, but line {line} and those after it differ from it in white space \
-             alone; copy them from read_file without the line numbers"
+             alone; copy them from `read_file` without the line numbers"
         );
         return Refusal::new(Code::NotFound, message);
     }

@@ -84,7 +84,7 @@ fn description_of_a_tool_is_complete() {
     let due = json!({
         "name": "delete",
         "title": "Delete",
-        "description": "Deletes a file or empty directory. It stays in history, and restore brings it back.",
+        "description": "Deletes a file or empty directory. All versions are kept; `restore` brings it back.",
         "inputSchema": {
             "type": "object",
             "properties": {

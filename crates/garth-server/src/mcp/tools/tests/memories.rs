@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Client;
+use crate::mcp::tools::answer::MAX_TEXT;
 use crate::routes::test_calls::TestServer;
 
 #[tokio::test]
@@ -20,7 +21,7 @@ async fn remembered_fact_is_recalled_and_forgotten() {
     let again = client.ok("remember", fact).await;
     assert_eq!(again.text, format!("Known already as {uri}, version 1."));
     let near = client.ok("remember", json!({"text": "Ann takes coffee black."})).await;
-    assert!(near.text.contains("\nSimilar memories; ") && near.text.ends_with(&uri), "{}", near.text);
+    assert!(near.text.contains(&format!("\nSimilar memories:\n{uri}\n`forget` ")), "{}", near.text);
 
     let recalled = client.ok("recall", json!({"question": "How does Ann take her coffee?"})).await;
     assert!(recalled.text.contains("coffee black.") && recalled.text.contains(&uri), "{}", recalled.text);
@@ -35,9 +36,25 @@ async fn remembered_fact_is_recalled_and_forgotten() {
     let recalled = client.ok("recall", json!({"question": "How does Ann take her coffee?"})).await;
     assert!(!recalled.text.contains("coffee black"), "{}", recalled.text);
     let missing = client.refused("forget", json!({"uri": uri})).await;
-    assert!(missing.ends_with("recall or search finds the URIs of memories"), "{missing}");
+    assert!(missing.ends_with("`recall` or `search` finds the URIs of memories"), "{missing}");
     let missing = client.refused("forget", json!({"text": "Bob plays the cello."})).await;
-    assert_eq!(missing, "no memory has this text; recall finds memories, and shows their URIs");
+    assert_eq!(missing, "no memory has this text; `recall` finds memories, and shows their URIs");
+}
+
+#[tokio::test]
+async fn long_view_of_the_memory_tool_is_cut() {
+    let server = TestServer::start().await;
+    let client = Client::new(&server, |key| {
+        (key.binding.agent, key.binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
+    })
+    .await;
+    let text = "a line of the file\n".repeat(2000);
+    let create = json!({"command": "create", "path": "/memories/a.md", "file_text": text});
+    client.ok("memory", create).await;
+    let shown = client.ok("memory", json!({"command": "view", "path": "/memories/a.md"})).await;
+    assert!(shown.text.len() <= MAX_TEXT, "{}", shown.text.len());
+    assert!(shown.text.ends_with(", 2000].)"), "{}", shown.text);
+    assert_eq!(shown.field("text"), shown.text);
 }
 
 #[tokio::test]

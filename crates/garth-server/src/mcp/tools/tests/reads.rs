@@ -21,9 +21,9 @@ async fn directory_is_listed_with_sizes_and_times() {
     assert_eq!(client.ok("ls", json!({"path": "notes/"})).await.text, listed.text);
     assert!(client.ok("ls", json!({})).await.text.contains("\nnotes/"));
     let missing = client.refused("ls", json!({"path": "/none"})).await;
-    assert_eq!(missing, "/none: no such file or directory; find it with ls or glob");
+    assert_eq!(missing, "/none: no such file or directory; find it with `ls` or `glob`");
     let file = client.refused("ls", json!({"path": "/notes/b.md"})).await;
-    assert_eq!(file, "/notes/b.md: not a directory; read it with read_file");
+    assert_eq!(file, "/notes/b.md: not a directory; read it with `read_file`");
     assert!(client.refused("ls", json!({"after": "a/b"})).await.starts_with("\"after\": "));
     assert!(client.refused("ls", json!({"path": 7})).await.contains("\"path\" must be a string"));
 }
@@ -67,7 +67,7 @@ async fn file_is_read_as_numbered_lines() {
     write(&server, "/empty", b"").await;
     assert!(client.ok("read_file", json!({"path": "/empty"})).await.text.ends_with("The file is empty."));
     let directory = client.refused("read_file", json!({"path": "/"})).await;
-    assert!(directory.ends_with("; list it with ls"), "{directory}");
+    assert!(directory.ends_with("; list it with `ls`"), "{directory}");
     let wrong = client.refused("read_file", json!({"path": "/a.md", "version": "7"})).await;
     assert!(wrong.starts_with("\"version\" must be a version"), "{wrong}");
 }

@@ -14,7 +14,7 @@ async fn deleted_file_is_restored() {
     write(&server, "/a.md", b"one\n").await;
     let deleted = client.ok("delete", json!({"path": "/a.md"})).await;
     let at = deleted.field("restore_at").to_owned();
-    assert_eq!(deleted.text, format!("Deleted /a.md. To bring it back: restore with at = \"{at}\"."));
+    assert_eq!(deleted.text, format!("Deleted /a.md.\nTo bring it back: `restore` with at = \"{at}\"."));
     assert!(client.refused("read_file", json!({"path": "/a.md"})).await.starts_with("/a.md: "));
     assert!(client.refused("delete", json!({"path": "/a.md"})).await.starts_with("/a.md: "));
     let restored = client.ok("restore", json!({"path": "/a.md", "at": at})).await;
