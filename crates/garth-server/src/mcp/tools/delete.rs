@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{Batch, Op, Precondition, VersionId};
+use garth_engine::model::{Batch, Op, VersionId};
 use garth_engine::{ErrorKind, FileSystem, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::ToolAnswer;
 use super::paths::{absolute, shown};
-use super::versions::{conflict, expected, version};
+use super::versions::{IfVersion, commit_at};
 use crate::errors::Refusal;
 use crate::fields::{fields, flag, string_of};
 use crate::routes::call::Call;
@@ -23,8 +23,7 @@ fields! {
         path: Cow<'a, str> = string_of("path");
         /// Deletes all below a directory, too.
         recursive: bool = flag(), or false;
-        /// Fails unless this is the current version.
-        if_version: Option<Cow<'a, str>> = string_of("version");
+        ..required: IfVersion<'a>;
     }
 }
 
@@ -35,24 +34,13 @@ pub(super) async fn delete(
     fields: DeleteFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
     let fs = &**fs;
-    let version = version("if_version", fields.if_version.as_deref())?;
+    let version = fields.required.version()?;
     let path = resolve::resolve(fs, &absolute(call, &fields.path), Follow::No).await?;
-    let required = match version {
-        Some(version) => Some(expected(fs, &path, version).await?.etag),
-        None => None,
-    };
     let op = if fields.recursive { Op::remove_tree(&path) } else { Op::remove(&path) };
-    let batch = required
-        .into_iter()
-        .fold(Batch::new([op]), |batch, etag| batch.require(&path, Precondition::Etag(etag)));
-    let commit = match fs.commit(batch).await {
+    let commit = match commit_at(fs, (&path, version), Batch::new([op])).await? {
         Err(error) if error.is(ErrorKind::NotEmpty) => {
             return Err(Refusal::from(error).advising("set recursive to delete what is below it, too"));
         }
-        Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&path) => match version {
-            Some(version) => return Err(conflict(fs, &path, version).await),
-            None => return Err(error.into()),
-        },
         commit => commit?,
     };
     // The state before the deletion, with all that was below the path.

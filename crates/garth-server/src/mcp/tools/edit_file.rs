@@ -15,7 +15,7 @@ use serde::Serialize;
 use self::missing::missing;
 use super::answer::{ToolAnswer, counted};
 use super::paths::{absolute, shown};
-use super::versions::{conflict, expected, version};
+use super::versions::{IfVersion, conflict, expected};
 use crate::errors::{Code, Refusal};
 use crate::fields::{fields, flag, string, string_of};
 use crate::routes::call::Call;
@@ -37,8 +37,7 @@ fields! {
         new_string: Cow<'a, str> = string();
         /// Replaces all occurrences.
         replace_all: bool = flag(), or false;
-        /// Fails unless this is the current version.
-        if_version: Option<Cow<'a, str>> = string_of("version");
+        ..required: IfVersion<'a>;
     }
 }
 
@@ -49,7 +48,7 @@ pub(super) async fn edit_file(
     fields: EditFileFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
     let (fs, asked) = (&**fs, absolute(call, &fields.path));
-    let version = version("if_version", fields.if_version.as_deref())?;
+    let version = fields.required.version()?;
     let (old, new) = (&*fields.old_string, &*fields.new_string);
     if let Some(version) = version {
         let path = resolve::resolve(fs, &asked, Follow::Yes).await?;

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{Batch, Op, Precondition, VersionId};
+use garth_engine::model::{Batch, Op, VersionId};
 use garth_engine::{ErrorKind, FileSystem, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::ToolAnswer;
 use super::paths::{absolute, shown};
-use super::versions::{conflict, expected, version};
+use super::versions::{IfVersion, commit_at};
 use crate::errors::Refusal;
 use crate::fields::{fields, string_of};
 use crate::routes::call::Call;
@@ -23,8 +23,7 @@ fields! {
         from: Cow<'a, str> = string_of("path");
         /// Complete new path.
         to: Cow<'a, str> = string_of("path");
-        /// Fails unless this is the current version.
-        if_version: Option<Cow<'a, str>> = string_of("version");
+        ..required: IfVersion<'a>;
     }
 }
 
@@ -35,25 +34,15 @@ pub(super) async fn move_to(
     fields: MoveFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
     let fs = &**fs;
-    let version = version("if_version", fields.if_version.as_deref())?;
+    let version = fields.required.version()?;
     let from = resolve::resolve(fs, &absolute(call, &fields.from), Follow::No).await?;
     let to = resolve::resolve(fs, &absolute(call, &fields.to), Follow::No).await?;
-    let required = match version {
-        Some(version) => Some(expected(fs, &from, version).await?.etag),
-        None => None,
-    };
     let batch = Batch::new([Op::rename(&from, &to).no_replace().with_parents()]);
-    let batch =
-        required.into_iter().fold(batch, |batch, etag| batch.require(&from, Precondition::Etag(etag)));
-    let commit = match fs.commit(batch).await {
+    let commit = match commit_at(fs, (&from, version), batch).await? {
         Err(error) if error.is(ErrorKind::AlreadyExists) => {
             let advice = "\"to\" is the complete new path: name one that is free; or `delete` this one first";
             return Err(Refusal::from(error).advising(advice));
         }
-        Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&from) => match version {
-            Some(version) => return Err(conflict(fs, &from, version).await),
-            None => return Err(error.into()),
-        },
         commit => commit?,
     };
     let version = commit.version(0);

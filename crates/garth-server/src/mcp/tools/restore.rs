@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::answer::{ToolAnswer, counted};
 use super::paths::{absolute, shown};
-use super::versions::{expected, version};
+use super::versions::{IfVersion, expected};
 use crate::errors::Refusal;
 use crate::fields::{fields, moment, string_of};
 use crate::routes::call::Call;
@@ -25,8 +25,7 @@ fields! {
         path: Cow<'a, str> = string_of("path");
         /// Version, number of a commit, or time such as 2026-01-31T12:00:00Z.
         at: Cow<'a, str> = moment();
-        /// Fails unless this is the current version.
-        if_version: Option<Cow<'a, str>> = string_of("version");
+        ..required: IfVersion<'a>;
     }
 }
 
@@ -41,7 +40,7 @@ pub(super) async fn restore(
         Ok(version) => Moment::Seq(version.seq),
         Err(_) => call.moment(&fields.at).await?,
     };
-    let required = match version("if_version", fields.if_version.as_deref())? {
+    let required = match fields.required.version()? {
         Some(version) => {
             let path = resolve::resolve(fs, &asked, Follow::No).await?;
             Some(expected(fs, &path, version).await?.version)

@@ -1,13 +1,18 @@
 //! Versions that writes expect, and what has changed since a version.
 
+use std::borrow::Cow;
+
 use garth_agent::files::unified;
 use garth_engine::error::OptionalExt as _;
-use garth_engine::model::{At, ByteRange, Entry, HistoryPage, Moment, Version, VersionId};
-use garth_engine::{FileSystem, Result, TreePath};
+use garth_engine::model::{
+    At, Batch, ByteRange, Commit, Entry, HistoryPage, Moment, Precondition, Version, VersionId,
+};
+use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 
 use super::answer::minute;
 use super::paths::by;
 use crate::errors::{Code, Refusal};
+use crate::fields::{fields, string_of};
 
 /// Longest file that is compared with an earlier version of it, in bytes.
 pub(super) const MAX_COMPARED: u64 = 1 << 20;
@@ -15,6 +20,21 @@ pub(super) const MAX_COMPARED: u64 = 1 << 20;
 pub(super) const MAX_VERSIONS: usize = 20;
 /// Limit on the ranges of lines that a refusal lists.
 const MAX_RANGES: usize = 10;
+
+fields! {
+    /// Version that a write of an existing path requires.
+    pub(crate) struct IfVersion<'a> {
+        /// Fails unless this is the current version.
+        if_version: Option<Cow<'a, str>> = string_of("version");
+    }
+}
+
+impl IfVersion<'_> {
+    /// Parses the version.
+    pub(super) fn version(&self) -> Result<Option<VersionId>, Refusal> {
+        version("if_version", self.if_version.as_deref())
+    }
+}
 
 /// Parses the version in an argument.
 pub(super) fn version(name: &str, text: Option<&str>) -> Result<Option<VersionId>, Refusal> {
@@ -43,6 +63,26 @@ pub(super) async fn expected(
     match fs.stat(&At::from(path)).await.optional()? {
         Some(entry) if is_at(&entry, version) => Ok(entry),
         _ => Err(conflict(fs, path, version).await),
+    }
+}
+
+/// Commits a batch, if the content of a path is that of the version that the caller expects.
+///
+/// # Errors
+/// `CONFLICT` for another content or none, with what has changed since. The inner error is that of the commit.
+pub(super) async fn commit_at(
+    fs: &dyn FileSystem,
+    (path, version): (&TreePath, Option<VersionId>),
+    batch: Batch,
+) -> Result<Result<Commit>, Refusal> {
+    let Some(version) = version else { return Ok(fs.commit(batch).await) };
+    let etag = expected(fs, path, version).await?.etag;
+    match fs.commit(batch.require(path, Precondition::Etag(etag))).await {
+        // Another writer was faster than this one since the version was looked up.
+        Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(path) => {
+            Err(conflict(fs, path, version).await)
+        }
+        committed => Ok(committed),
     }
 }
 

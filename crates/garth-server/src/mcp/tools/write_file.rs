@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::model::{Batch, Op, Outcome, Precondition, VersionId};
+use garth_engine::model::{Batch, Op, Outcome, VersionId};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::{ToolAnswer, bytes};
 use super::paths::{absolute, shown};
-use super::versions::{conflict, expected, version};
+use super::versions::{commit_at, version};
 use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of};
 use crate::routes::call::Call;
@@ -42,22 +42,10 @@ pub(super) async fn write_file(
     let version = version("if_version", fields.if_version.as_deref().filter(|_| !is_new))?;
     let fs = &**fs;
     let path = resolve::resolve(fs, &absolute(call, &fields.path), Follow::Yes).await?;
-    let required = match version {
-        Some(version) => Some(expected(fs, &path, version).await?.etag),
-        None => None,
-    };
     let body = fs.body(&path, fields.content.into_owned()).await?;
     let op = Op::write(&path, body).with_parents();
     let op = if is_new { op.create_new() } else { op };
-    let batch = required
-        .into_iter()
-        .fold(Batch::new([op]), |batch, etag| batch.require(&path, Precondition::Etag(etag)));
-    let commit = match fs.commit(batch).await {
-        // Another writer was faster than this one since the version was looked up.
-        Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(&path) => match version {
-            Some(version) => return Err(conflict(fs, &path, version).await),
-            None => return Err(error.into()),
-        },
+    let commit = match commit_at(fs, (&path, version), Batch::new([op])).await? {
         Err(error) if error.is(ErrorKind::AlreadyExists) && is_new => {
             return Err(Refusal::from(error).advising("read it, or write it without if_version"));
         }
