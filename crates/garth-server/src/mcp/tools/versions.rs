@@ -69,7 +69,8 @@ pub(super) async fn expected(
 /// Commits a batch, if the content of a path is that of the version that the caller expects.
 ///
 /// # Errors
-/// `CONFLICT` for another content or none, with what has changed since. The inner error is that of the commit.
+/// `CONFLICT` for another content or none, with what has changed since. The inner error is that of the
+/// commit.
 pub(super) async fn commit_at(
     fs: &dyn FileSystem,
     (path, version): (&TreePath, Option<VersionId>),
