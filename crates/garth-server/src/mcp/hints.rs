@@ -66,9 +66,9 @@ mod tests {
         let hint = "find it with `ls` or `glob`";
         for (seen, due) in [
             (&["ls", "glob"][..], Some(hint)),
-            (&["ls"], Some("find it with `ls`")),
-            (&["glob"], Some("find it with `glob`")),
-            (&["grep"], None),
+            (&["ls"][..], Some("find it with `ls`")),
+            (&["glob"][..], Some("find it with `glob`")),
+            (&["grep"][..], None),
         ] {
             assert_eq!(all_but(seen).hint(hint).as_deref(), due);
         }
