@@ -36,8 +36,8 @@ const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are dur
 const PLACES: &str = " `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to \
     the agent.";
 /// Sentences about tools, for clients that see them.
-const ADVICE: &str = "`history` lists the earlier versions of a file. `restore` brings one back. Call \
-    `recall` before you answer from memory. Call `remember` for facts that later sessions need.";
+const ADVICE: &str = "`history` lists the earlier versions of a file. `restore` brings an earlier state \
+    back. Call `recall` before you answer from memory. Call `remember` for facts that later sessions need.";
 
 /// Methods whose parameters are checked. A request for one of them that `rmcp` takes for an unknown one has
 /// parameters of wrong types.
