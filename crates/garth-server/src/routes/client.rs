@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use futures::future::BoxFuture;
+use garth_agent::Request;
 use garth_agent::access::{Credential, Reach};
 use garth_agent::kv::DEFAULT_AGENT;
-use garth_agent::Request;
 use garth_engine::home::{Admitted, ApiKey, Binding, Scope};
 use garth_engine::model::{Seq, Timestamp};
 use garth_engine::{AccountStore, Env, Home, TreePath};
