@@ -297,6 +297,11 @@ impl FileSystem for SqliteFs {
     }
 
     async fn head(&self) -> Result<Head> {
+        if self.as_of.is_none() {
+            // Without a transaction: one statement sees one state.
+            let row = self.inner.pool.with(head::get)?;
+            return Ok(Head { seq: Seq(row.seq), time: Timestamp(row.time) });
+        }
         self.reading(&(), |view, ()| {
             let (seq, time) = match view.as_of {
                 Some(seq) => (seq, commit_log::moment(view.conn, seq)?),
