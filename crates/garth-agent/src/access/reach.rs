@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::by_identity::Cache;
 use super::{Access, binding};
 use crate::boxed;
-use crate::identity::{Caller, Identity, Request, SETTINGS};
+use crate::identity::{Caller, Class, Identity, Request, SETTINGS, SessionKey};
 use crate::kv::{DEFAULT_AGENT, Kv, KvResult};
 use crate::media::Media;
 use crate::memory::Memories;
@@ -97,8 +97,8 @@ pub struct Reach {
     overlay: Option<String>,
     /// True for the holder of the data folder, who needs no key.
     holds: bool,
-    /// Cache of opened parts, and the name of this identity in it.
-    kept: Option<(Arc<OpenTrees>, Arc<str>)>,
+    /// Cache of opened parts, and the name of the tree of the account in it.
+    kept: Option<(Arc<OpenTrees>, String)>,
 }
 
 /// Parts of accounts that were opened for identities, to be used again while nothing in the account has
@@ -183,9 +183,40 @@ impl Reach {
     /// account, which an account that is created again under a name does not share.
     #[must_use]
     pub fn kept_in(self, trees: &Arc<OpenTrees>, tree: &str) -> Self {
-        let Self { key, is_admin, binding, request, overlay, holds, .. } = &self;
-        let name = format!("{:?}", (tree, key, is_admin, binding, request, overlay, holds));
-        Self { kept: Some((Arc::clone(trees), name.into())), ..self }
+        Self { kept: Some((Arc::clone(trees), tree.to_owned())), ..self }
+    }
+
+    /// Returns the name in a cache of the part that the request reaches. It only finds a part: whose it is,
+    /// [`Reach::is_same`] decides.
+    fn name_in(&self, tree: &str) -> String {
+        let Binding { agent, user, key, chat, class, session, prefix, .. } = &self.binding;
+        let bound = [agent, user, key, chat, class, session].map(Option::as_deref);
+        let named = self.request.as_ref().map_or([None; 6], |request| {
+            let Request { agent, user, key, class, chat, session } = request;
+            let (key, class) = (key.as_ref().map(SessionKey::as_str), class.map(Class::as_str));
+            [Some(&**agent), user.as_deref(), key, class, chat.as_deref(), session.as_deref()]
+        });
+        let others = [Some(tree), Some(&*self.key), prefix.as_ref().map(TreePath::as_str)];
+        let parts = || others.iter().chain(&named).chain(&bound).map(|part| part.unwrap_or_default());
+        let mut name = String::with_capacity(parts().map(|part| part.len() + 1).sum());
+        for part in parts() {
+            name.push_str(part);
+            name.push('\0');
+        }
+        name
+    }
+
+    /// Returns true if another reach opens the same part of the same account.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_same_account = match (&self.account, &other.account) {
+            // Both are held, so an equal address is that of one instance.
+            (Some(one), Some(other)) => std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other)),
+            _ => false,
+        };
+        let Self { key, is_admin, binding, request, overlay, holds, .. } = other;
+        is_same_account
+            && (&self.key, self.is_admin, self.holds) == (key, *is_admin, *holds)
+            && (&self.binding, &self.request, &self.overlay) == (binding, request, overlay)
     }
 
     fn caller(&self) -> Caller {
@@ -280,7 +311,7 @@ impl Reach {
     pub async fn open(&self, family: Family) -> Result<Grounds> {
         check_family(&self.binding, family)?;
         match &self.kept {
-            Some((trees, name)) => self.open_kept(trees, &format!("{name}{family:?}")).await,
+            Some((trees, tree)) => self.open_kept(trees, &self.name_in(tree)).await,
             None => self.open_now().await,
         }
     }
@@ -312,11 +343,7 @@ impl Reach {
             }
         };
         let now = self.env.now();
-        let is_same = |grounds: &Grounds| {
-            let of = grounds.reach.account.as_ref();
-            of.is_some_and(|of| std::ptr::addr_eq(Arc::as_ptr(of), Arc::as_ptr(account)))
-        };
-        if let Some(grounds) = trees.0.get(name, head, now).filter(is_same) {
+        if let Some(grounds) = trees.0.get(name, head, now).filter(|grounds| grounds.reach.is_same(self)) {
             return Ok(grounds);
         }
         // Without the cache, which would otherwise hold itself.

@@ -66,6 +66,22 @@ async fn tree_that_is_kept_open_follows_each_commit() {
 }
 
 #[tokio::test]
+async fn tree_that_is_kept_open_serves_its_own_request_only() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let trees = Arc::new(OpenTrees::default());
+    let kept = |key: &Binding, asked| reach(&account, key, false, asked).kept_in(&trees, "tree");
+    let (free, narrow) = (Binding::default(), binding(json!({"agent": "scout", "prefix": "/notes"})));
+    kept(&free, scout().user("ann")).open(Family::Files).await.unwrap();
+    // An empty name is an invalid one, and not a missing one.
+    let refused = kept(&free, scout().user("ann").chat("")).open(Family::Files).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    let narrow = kept(&narrow, Request::default());
+    narrow.open(Family::Files).await.unwrap();
+    let refused = narrow.open(Family::Sessions).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AccessDenied, "{refused}");
+}
+
+#[tokio::test]
 async fn writes_work_through_a_tree_that_is_kept_open() {
     let account = Account::new("{}").await;
     let trees = Arc::new(OpenTrees::default());
