@@ -312,11 +312,12 @@ impl Reach {
         check_family(&self.binding, family)?;
         match &self.kept {
             Some((trees, tree)) => self.open_kept(trees, &self.name_in(tree)).await,
-            None => self.open_now().await,
+            None => self.open_now(false).await,
         }
     }
 
-    async fn open_now(&self) -> Result<Grounds> {
+    /// Opens the part of the account. `keeps` keeps its trees open as well.
+    async fn open_now(&self, keeps: bool) -> Result<Grounds> {
         let access = match &self.request {
             Some(request) => {
                 let (account, caller) = (self.account()?, self.caller());
@@ -326,7 +327,9 @@ impl Reach {
             }
             None => None,
         };
-        Ok(Grounds { reach: self.clone(), access, trees: None })
+        // Without the cache, which would otherwise hold itself.
+        let reach = Self { kept: None, ..self.clone() };
+        Ok(Grounds(Arc::new(Opened { reach, access, trees: keeps.then(Default::default) })))
     }
 
     /// Returns the part of the account that is open in `trees` under a name, and opens it if it is not.
@@ -343,12 +346,10 @@ impl Reach {
             }
         };
         let now = self.env.now();
-        if let Some(grounds) = trees.0.get(name, head, now).filter(|grounds| grounds.reach.is_same(self)) {
+        if let Some(grounds) = trees.0.get(name, head, now).filter(|grounds| grounds.0.reach.is_same(self)) {
             return Ok(grounds);
         }
-        // Without the cache, which would otherwise hold itself.
-        let reach = Self { kept: None, ..self.clone() };
-        let grounds = Grounds { trees: Some(Arc::default()), ..reach.open_now().await? };
+        let grounds = self.open_now(true).await?;
         trees.0.put(name, head, now, grounds.clone());
         Ok(grounds)
     }
@@ -395,25 +396,28 @@ impl Reach {
 /// Tree that is kept open once it was opened.
 type KeptTree = Mutex<Option<Arc<dyn FileSystem>>>;
 
-/// Part of an account that a request reaches.
+/// Part of an account that a request reaches. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Grounds {
+pub struct Grounds(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
     reach: Reach,
     /// Access of the identity; `None` for the account itself.
     access: Option<Access>,
     /// Trees that were opened, if they are kept: one for reads, one whose directories were created.
-    trees: Option<Arc<[KeptTree; 2]>>,
+    trees: Option<[KeptTree; 2]>,
 }
 
 impl Grounds {
     fn access(&self) -> Result<&Access> {
         let missing = || Error::new(ErrorKind::Io, "a call without an identity asks for the sessions of one");
-        self.access.as_ref().ok_or_else(missing)
+        self.0.access.as_ref().ok_or_else(missing)
     }
 
     /// Returns the identity; `None` for the account itself.
     pub fn identity(&self) -> Option<&Identity> {
-        self.access.as_ref().map(Access::identity)
+        self.0.access.as_ref().map(Access::identity)
     }
 
     /// Creates the missing directories of the identity, as [`Access::make`] does.
@@ -421,7 +425,7 @@ impl Grounds {
     /// # Errors
     /// As [`Access::make`].
     pub async fn make(&self) -> Result<()> {
-        match &self.access {
+        match &self.0.access {
             Some(access) => access.make().await,
             None => Ok(()),
         }
@@ -433,11 +437,11 @@ impl Grounds {
     /// # Errors
     /// As [`Kv::new`].
     pub fn key_values(&self, agent: &str) -> KvResult<Kv<'_>> {
-        let kv = match &self.access {
+        let kv = match &self.0.access {
             Some(access) => Kv::new(&*access.inner, access.who.agent())?,
-            None => Kv::new(&**self.reach.account()?, agent)?,
+            None => Kv::new(&**self.0.reach.account()?, agent)?,
         };
-        Ok(if self.reach.holds { kv } else { kv.by_key(&self.reach.key) })
+        Ok(if self.0.reach.holds { kv } else { kv.by_key(&self.0.reach.key) })
     }
 
     /// Returns the memories. `account` is the name of the account in their URIs.
@@ -445,12 +449,12 @@ impl Grounds {
     /// # Errors
     /// `AccessDenied` without an account.
     pub fn memories(&self, account: &str) -> Result<Memories<'_>> {
-        Ok(match &self.access {
+        Ok(match &self.0.access {
             Some(access) => access.memories(account),
             None => {
-                let author = Author::key(&*self.reach.key);
-                let fs: &dyn FileSystem = &**self.reach.account()?;
-                Memories::new(fs, account).env(self.reach.env.clone()).author(author)
+                let author = Author::key(&*self.0.reach.key);
+                let fs: &dyn FileSystem = &**self.0.reach.account()?;
+                Memories::new(fs, account).env(self.0.reach.env.clone()).author(author)
             }
         })
     }
@@ -486,8 +490,7 @@ impl Grounds {
     /// As [`AgentTree::open`](crate::AgentTree::open) and [`StoredOverlay::open`].
     #[boxed]
     pub async fn tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
-        let Some(trees) = &self.trees else { return self.open_tree(creates).await };
-        let [read, written] = &**trees;
+        let Some([read, written]) = &self.0.trees else { return self.open_tree(creates).await };
         let kept = if creates { written } else { read };
         // A panic elsewhere leaves the slot valid.
         let open = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -500,7 +503,7 @@ impl Grounds {
     }
 
     async fn open_tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
-        match (&self.access, &self.reach.overlay) {
+        match (&self.0.access, &self.0.reach.overlay) {
             (Some(access), _) => access.tree().create(creates).open().await,
             (None, Some(id)) => self.files_of_overlay(id).await,
             (None, None) => self.files_of_account().await,
@@ -512,37 +515,37 @@ impl Grounds {
     /// # Errors
     /// As [`Grounds::tree`].
     pub async fn searched(&self) -> Result<Arc<dyn FileSystem>> {
-        match &self.access {
+        match &self.0.access {
             // A read creates no directories.
             Some(_) => self.tree(false).await,
-            None => Ok(Arc::<dyn AccountStore>::clone(self.reach.account()?)),
+            None => Ok(Arc::<dyn AccountStore>::clone(self.0.reach.account()?)),
         }
     }
 
     /// Returns the places of memories in the tree of the identity, each with its path in the account; `None`
     /// for the account itself.
     pub fn memory_places(&self) -> Option<Vec<(TreePath, TreePath)>> {
-        self.access.as_ref().map(Access::memory_places)
+        self.0.access.as_ref().map(Access::memory_places)
     }
 
     /// Returns the account for calls on files, or those of all accounts for an operator. The skills of all
     /// agents are read-only without `admin`.
     async fn files_of_account(&self) -> Result<Arc<dyn FileSystem>> {
-        if let Some(home) = &self.reach.home {
+        if let Some(home) = &self.0.reach.home {
             return Ok(Arc::new(OperatorTree::new(Arc::clone(home))));
         }
         let skills = TreePath::from_row("", super::SKILLS);
-        let read_only = Within::new((!self.reach.is_admin).then_some(skills));
+        let read_only = Within::new((!self.0.reach.is_admin).then_some(skills));
         let to = Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?).read_only(read_only);
-        self.reach.account()?.confined(&to.author(Author::key(&*self.reach.key))).await
+        self.0.reach.account()?.confined(&to.author(Author::key(&*self.0.reach.key))).await
     }
 
     /// Returns the files of an overlay of the account, also the skills of all agents: its keys have `admin`.
     async fn files_of_overlay(&self, id: &str) -> Result<Arc<dyn FileSystem>> {
-        let overlay = StoredOverlay::open(&**self.reach.account()?, id).await?;
+        let overlay = StoredOverlay::open(&**self.0.reach.account()?, id).await?;
         // Uploads and commit ids are those of calls on files, apart from those of the command line.
         let to = Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?);
-        overlay.tree().confined(&to.author(Author::key(&*self.reach.key))).await
+        overlay.tree().confined(&to.author(Author::key(&*self.0.reach.key))).await
     }
 
     /// Returns the account for its administration.
@@ -550,10 +553,10 @@ impl Grounds {
     /// # Errors
     /// `AccessDenied` for any key but a free one with `admin`, and without an account.
     pub fn account(&self) -> Result<&Arc<dyn AccountStore>> {
-        if self.reach.is_bound() || !self.reach.is_admin {
+        if self.0.reach.is_bound() || !self.0.reach.is_admin {
             return Err(denied("this call needs a key with the scope `admin` that is bound to nothing"));
         }
-        self.reach.account()
+        self.0.reach.account()
     }
 }
 
