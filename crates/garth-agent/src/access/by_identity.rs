@@ -62,6 +62,16 @@ impl<T: Clone> Cache<T> {
         drop(dropped);
     }
 
+    /// Closes the values for which `is_ended` returns true. Returns true if there was one.
+    pub(super) fn close_ended(&self, is_ended: impl Fn(&T) -> bool) -> bool {
+        let mut kept = self.kept();
+        let ended = kept.iter().filter(|(_, found)| is_ended(&found.value));
+        let names: Vec<Arc<str>> = ended.map(|(name, _)| Arc::clone(name)).collect();
+        let dropped: Vec<Kept<T>> = names.iter().filter_map(|name| kept.pop(&**name)).collect();
+        drop(kept);
+        !dropped.is_empty()
+    }
+
     /// Closes the values that no request has used for a while.
     pub(super) fn close_unused(&self, now: Timestamp) {
         self.close(now, MAX_KEPT);
@@ -121,6 +131,17 @@ mod tests {
         assert_eq!((cache.len(), cache.get("bob", Seq(7), NOW.plus_seconds(11))), (1, Some(2)));
         cache.close_unused(NOW);
         assert_eq!(cache.len(), 0, "after the clock was set back");
+    }
+
+    #[test]
+    fn only_ended_values_are_closed() {
+        let cache = Cache::default();
+        for (name, value) in [("ann", 1), ("bob", 2), ("eve", 3)] {
+            cache.put(name, Seq(7), NOW, value);
+        }
+        assert!(cache.close_ended(|value| *value != 2));
+        assert!(!cache.close_ended(|value| *value != 2));
+        assert_eq!((cache.len(), cache.get("bob", Seq(7), NOW)), (1, Some(2)));
     }
 
     #[test]

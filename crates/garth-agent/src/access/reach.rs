@@ -17,7 +17,7 @@ use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::{Binding, FILES_OWNER, Home, OperatorTree};
-use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
+use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Timestamp, Within};
 use garth_engine::path::TreePath;
 use garth_engine::view::overlay::StoredOverlay;
 
@@ -104,7 +104,10 @@ pub struct Reach {
 /// Parts of accounts that were opened for identities, to be used again while nothing in the account has
 /// changed. Bounded in number and in age: what is kept holds its account open.
 #[derive(Default)]
-pub struct OpenTrees(Cache<Grounds>);
+pub struct OpenTrees {
+    kept: Cache<Grounds>,
+    on_kept: Option<Box<dyn Fn() + Send + Sync>>,
+}
 
 impl fmt::Debug for OpenTrees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,14 +116,37 @@ impl fmt::Debug for OpenTrees {
 }
 
 impl OpenTrees {
+    /// Sets work that is done after each part that is kept open. From then on somebody has to call
+    /// [`OpenTrees::close_unused`] from time to time, until none is open.
+    #[must_use]
+    pub fn on_kept(self, work: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_kept: Some(Box::new(work)), ..self }
+    }
+
     /// Closes the parts that no request has used for a while.
     pub fn close_unused(&self, env: &Env) {
-        self.0.close_unused(env.now());
+        self.kept.close_unused(env.now());
+    }
+
+    /// Closes the parts of accounts whose storage has failed, or that are deleted. Returns true if there was
+    /// one. Such an account can be opened again only once nobody holds it.
+    pub fn close_failed(&self) -> bool {
+        self.kept.close_ended(|grounds| {
+            let account = grounds.0.reach.account.as_ref();
+            account.is_some_and(|account| account.view_base().known_durable().is_err())
+        })
+    }
+
+    fn keep(&self, name: &str, head: Seq, now: Timestamp, grounds: Grounds) {
+        self.kept.put(name, head, now, grounds);
+        if let Some(work) = &self.on_kept {
+            work();
+        }
     }
 
     /// Returns the number of parts that are open.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.kept.len()
     }
 
     /// Returns true if none is open.
@@ -341,16 +367,17 @@ impl Reach {
             Ok(head) => head.seq,
             Err(error) => {
                 // After a failure of the storage an account is opened again only when nobody holds it.
-                trees.0.forget(name);
+                trees.kept.forget(name);
                 return Err(error);
             }
         };
         let now = self.env.now();
-        if let Some(grounds) = trees.0.get(name, head, now).filter(|grounds| grounds.0.reach.is_same(self)) {
+        let found = trees.kept.get(name, head, now);
+        if let Some(grounds) = found.filter(|grounds| grounds.0.reach.is_same(self)) {
             return Ok(grounds);
         }
         let grounds = self.open_now(true).await?;
-        trees.0.put(name, head, now, grounds.clone());
+        trees.keep(name, head, now, grounds.clone());
         Ok(grounds)
     }
 
