@@ -102,7 +102,7 @@ pub struct Reach {
 }
 
 /// Parts of accounts that were opened for identities, to be used again while nothing in the account has
-/// changed. Bounded in number and in age: what is kept holds its account open.
+/// changed. Bounded in number, bytes and age: what is kept holds its account open.
 #[derive(Default)]
 pub struct OpenTrees {
     kept: Cache<Grounds>,
@@ -138,7 +138,8 @@ impl OpenTrees {
     }
 
     fn keep(&self, name: &str, head: Seq, now: Timestamp, grounds: Grounds) {
-        self.kept.put(name, head, now, grounds);
+        let bytes = grounds.0.access.as_ref().map_or(0, |access| access.policy.bytes());
+        self.kept.put(name, head, now, (grounds, bytes));
         if let Some(work) = &self.on_kept {
             work();
         }
