@@ -612,6 +612,11 @@ impl ViewBase for SqliteFs {
         }))
     }
 
+    /// As the default, without a lowering: each call of an agent asks.
+    fn keeps_path(&self, _: &TreePath) -> bool {
+        true
+    }
+
     fn link_root(&self, _: &TreePath) -> TreePath {
         TreePath::root()
     }
