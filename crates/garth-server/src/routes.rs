@@ -433,7 +433,6 @@ impl<'a> Admission<'a> {
         if !opens || reach.request().is_none() {
             return Ok(reach);
         }
-        self.served.close_unused_trees();
         Ok(reach.kept_in(&self.served.trees, self.admitted.tree()))
     }
 
@@ -458,7 +457,7 @@ impl<'a> Admission<'a> {
         match (&self.admitted.key().account, named) {
             (Some(own), Some(named)) if own != named => Err(Refusal::other_account(own)),
             (None, Some(named)) => {
-                let opened = self.served.home.open(named).await;
+                let opened = self.served.tree_named(named).await;
                 Ok(Some(opened.map_err(|error| Refusal::from(error).of_account(named))?))
             }
             _ => Ok(own),

@@ -29,6 +29,8 @@ mod it {
     mod harness;
     mod idempotency;
     mod isolation;
+    #[cfg(debug_assertions)]
+    mod kept_trees;
     mod keys;
     mod kv_conditions;
     mod limits;

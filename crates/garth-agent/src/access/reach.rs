@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::by_identity::Cache;
 use super::{Access, binding};
 use crate::boxed;
-use crate::identity::{Caller, Identity, Request, SETTINGS};
+use crate::identity::{Caller, Class, Identity, Request, SETTINGS, SessionKey};
 use crate::kv::{DEFAULT_AGENT, Kv, KvResult};
 use crate::media::Media;
 use crate::memory::Memories;
@@ -17,7 +17,7 @@ use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::home::{Binding, FILES_OWNER, Home, OperatorTree};
-use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Within};
+use garth_engine::model::{Author, Confinement, Moment, Owner, Seq, Timestamp, Within};
 use garth_engine::path::TreePath;
 use garth_engine::view::overlay::StoredOverlay;
 
@@ -97,14 +97,17 @@ pub struct Reach {
     overlay: Option<String>,
     /// True for the holder of the data folder, who needs no key.
     holds: bool,
-    /// Cache of opened parts, and the name of this identity in it.
-    kept: Option<(Arc<OpenTrees>, Arc<str>)>,
+    /// Cache of opened parts, and the name of the tree of the account in it.
+    kept: Option<(Arc<OpenTrees>, String)>,
 }
 
 /// Parts of accounts that were opened for identities, to be used again while nothing in the account has
-/// changed. Bounded in number and in age: what is kept holds its account open.
+/// changed. Bounded in number, bytes and age: what is kept holds its account open.
 #[derive(Default)]
-pub struct OpenTrees(Cache<Grounds>);
+pub struct OpenTrees {
+    kept: Cache<Grounds>,
+    on_kept: Option<Box<dyn Fn() + Send + Sync>>,
+}
 
 impl fmt::Debug for OpenTrees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,14 +116,38 @@ impl fmt::Debug for OpenTrees {
 }
 
 impl OpenTrees {
+    /// Sets work that is done after each part that is kept open. From then on somebody has to call
+    /// [`OpenTrees::close_unused`] from time to time, until none is open.
+    #[must_use]
+    pub fn on_kept(self, work: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_kept: Some(Box::new(work)), ..self }
+    }
+
     /// Closes the parts that no request has used for a while.
     pub fn close_unused(&self, env: &Env) {
-        self.0.close_unused(env.now());
+        self.kept.close_unused(env.now());
+    }
+
+    /// Closes the parts of accounts whose storage has failed, or that are deleted. Returns true if there was
+    /// one. Such an account can be opened again only once nobody holds it.
+    pub fn close_failed(&self) -> bool {
+        self.kept.close_ended(|grounds| {
+            let account = grounds.0.reach.account.as_ref();
+            account.is_some_and(|account| account.view_base().known_durable().is_err())
+        })
+    }
+
+    fn keep(&self, name: &str, head: Seq, now: Timestamp, grounds: Grounds) {
+        let bytes = grounds.0.access.as_ref().map_or(0, |access| access.policy.bytes());
+        self.kept.put(name, head, now, (grounds, bytes));
+        if let Some(work) = &self.on_kept {
+            work();
+        }
     }
 
     /// Returns the number of parts that are open.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.kept.len()
     }
 
     /// Returns true if none is open.
@@ -183,9 +210,40 @@ impl Reach {
     /// account, which an account that is created again under a name does not share.
     #[must_use]
     pub fn kept_in(self, trees: &Arc<OpenTrees>, tree: &str) -> Self {
-        let Self { key, is_admin, binding, request, overlay, holds, .. } = &self;
-        let name = format!("{:?}", (tree, key, is_admin, binding, request, overlay, holds));
-        Self { kept: Some((Arc::clone(trees), name.into())), ..self }
+        Self { kept: Some((Arc::clone(trees), tree.to_owned())), ..self }
+    }
+
+    /// Returns the name in a cache of the part that the request reaches. It only finds a part: whose it is,
+    /// [`Reach::is_same`] decides.
+    fn name_in(&self, tree: &str) -> String {
+        let Binding { agent, user, key, chat, class, session, prefix, .. } = &self.binding;
+        let bound = [agent, user, key, chat, class, session].map(Option::as_deref);
+        let named = self.request.as_ref().map_or([None; 6], |request| {
+            let Request { agent, user, key, class, chat, session } = request;
+            let (key, class) = (key.as_ref().map(SessionKey::as_str), class.map(Class::as_str));
+            [Some(&**agent), user.as_deref(), key, class, chat.as_deref(), session.as_deref()]
+        });
+        let others = [Some(tree), Some(&*self.key), prefix.as_ref().map(TreePath::as_str)];
+        let parts = || others.iter().chain(&named).chain(&bound).map(|part| part.unwrap_or_default());
+        let mut name = String::with_capacity(parts().map(|part| part.len() + 1).sum());
+        for part in parts() {
+            name.push_str(part);
+            name.push('\0');
+        }
+        name
+    }
+
+    /// Returns true if another reach opens the same part of the same account.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_same_account = match (&self.account, &other.account) {
+            // Both are held, so an equal address is that of one instance.
+            (Some(one), Some(other)) => std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other)),
+            _ => false,
+        };
+        let Self { key, is_admin, binding, request, overlay, holds, .. } = other;
+        is_same_account
+            && (&self.key, self.is_admin, self.holds) == (key, *is_admin, *holds)
+            && (&self.binding, &self.request, &self.overlay) == (binding, request, overlay)
     }
 
     fn caller(&self) -> Caller {
@@ -280,12 +338,13 @@ impl Reach {
     pub async fn open(&self, family: Family) -> Result<Grounds> {
         check_family(&self.binding, family)?;
         match &self.kept {
-            Some((trees, name)) => self.open_kept(trees, &format!("{name}{family:?}")).await,
-            None => self.open_now().await,
+            Some((trees, tree)) => self.open_kept(trees, &self.name_in(tree)).await,
+            None => self.open_now(false).await,
         }
     }
 
-    async fn open_now(&self) -> Result<Grounds> {
+    /// Opens the part of the account. `keeps` keeps its trees open as well.
+    async fn open_now(&self, keeps: bool) -> Result<Grounds> {
         let access = match &self.request {
             Some(request) => {
                 let (account, caller) = (self.account()?, self.caller());
@@ -295,7 +354,9 @@ impl Reach {
             }
             None => None,
         };
-        Ok(Grounds { reach: self.clone(), access, trees: None })
+        // Without the cache, which would otherwise hold itself.
+        let reach = Self { kept: None, ..self.clone() };
+        Ok(Grounds(Arc::new(Opened { reach, access, trees: keeps.then(Default::default) })))
     }
 
     /// Returns the part of the account that is open in `trees` under a name, and opens it if it is not.
@@ -307,22 +368,17 @@ impl Reach {
             Ok(head) => head.seq,
             Err(error) => {
                 // After a failure of the storage an account is opened again only when nobody holds it.
-                trees.0.forget(name);
+                trees.kept.forget(name);
                 return Err(error);
             }
         };
         let now = self.env.now();
-        let is_same = |grounds: &Grounds| {
-            let of = grounds.reach.account.as_ref();
-            of.is_some_and(|of| std::ptr::addr_eq(Arc::as_ptr(of), Arc::as_ptr(account)))
-        };
-        if let Some(grounds) = trees.0.get(name, head, now).filter(is_same) {
+        let found = trees.kept.get(name, head, now);
+        if let Some(grounds) = found.filter(|grounds| grounds.0.reach.is_same(self)) {
             return Ok(grounds);
         }
-        // Without the cache, which would otherwise hold itself.
-        let reach = Self { kept: None, ..self.clone() };
-        let grounds = Grounds { trees: Some(Arc::default()), ..reach.open_now().await? };
-        trees.0.put(name, head, now, grounds.clone());
+        let grounds = self.open_now(true).await?;
+        trees.keep(name, head, now, grounds.clone());
         Ok(grounds)
     }
 
@@ -368,25 +424,28 @@ impl Reach {
 /// Tree that is kept open once it was opened.
 type KeptTree = Mutex<Option<Arc<dyn FileSystem>>>;
 
-/// Part of an account that a request reaches.
+/// Part of an account that a request reaches. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Grounds {
+pub struct Grounds(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
     reach: Reach,
     /// Access of the identity; `None` for the account itself.
     access: Option<Access>,
     /// Trees that were opened, if they are kept: one for reads, one whose directories were created.
-    trees: Option<Arc<[KeptTree; 2]>>,
+    trees: Option<[KeptTree; 2]>,
 }
 
 impl Grounds {
     fn access(&self) -> Result<&Access> {
         let missing = || Error::new(ErrorKind::Io, "a call without an identity asks for the sessions of one");
-        self.access.as_ref().ok_or_else(missing)
+        self.0.access.as_ref().ok_or_else(missing)
     }
 
     /// Returns the identity; `None` for the account itself.
     pub fn identity(&self) -> Option<&Identity> {
-        self.access.as_ref().map(Access::identity)
+        self.0.access.as_ref().map(Access::identity)
     }
 
     /// Creates the missing directories of the identity, as [`Access::make`] does.
@@ -394,7 +453,7 @@ impl Grounds {
     /// # Errors
     /// As [`Access::make`].
     pub async fn make(&self) -> Result<()> {
-        match &self.access {
+        match &self.0.access {
             Some(access) => access.make().await,
             None => Ok(()),
         }
@@ -406,11 +465,11 @@ impl Grounds {
     /// # Errors
     /// As [`Kv::new`].
     pub fn key_values(&self, agent: &str) -> KvResult<Kv<'_>> {
-        let kv = match &self.access {
+        let kv = match &self.0.access {
             Some(access) => Kv::new(&*access.inner, access.who.agent())?,
-            None => Kv::new(&**self.reach.account()?, agent)?,
+            None => Kv::new(&**self.0.reach.account()?, agent)?,
         };
-        Ok(if self.reach.holds { kv } else { kv.by_key(&self.reach.key) })
+        Ok(if self.0.reach.holds { kv } else { kv.by_key(&self.0.reach.key) })
     }
 
     /// Returns the memories. `account` is the name of the account in their URIs.
@@ -418,12 +477,12 @@ impl Grounds {
     /// # Errors
     /// `AccessDenied` without an account.
     pub fn memories(&self, account: &str) -> Result<Memories<'_>> {
-        Ok(match &self.access {
+        Ok(match &self.0.access {
             Some(access) => access.memories(account),
             None => {
-                let author = Author::key(&*self.reach.key);
-                let fs: &dyn FileSystem = &**self.reach.account()?;
-                Memories::new(fs, account).env(self.reach.env.clone()).author(author)
+                let author = Author::key(&*self.0.reach.key);
+                let fs: &dyn FileSystem = &**self.0.reach.account()?;
+                Memories::new(fs, account).env(self.0.reach.env.clone()).author(author)
             }
         })
     }
@@ -459,8 +518,7 @@ impl Grounds {
     /// As [`AgentTree::open`](crate::AgentTree::open) and [`StoredOverlay::open`].
     #[boxed]
     pub async fn tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
-        let Some(trees) = &self.trees else { return self.open_tree(creates).await };
-        let [read, written] = &**trees;
+        let Some([read, written]) = &self.0.trees else { return self.open_tree(creates).await };
         let kept = if creates { written } else { read };
         // A panic elsewhere leaves the slot valid.
         let open = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -473,7 +531,7 @@ impl Grounds {
     }
 
     async fn open_tree(&self, creates: bool) -> Result<Arc<dyn FileSystem>> {
-        match (&self.access, &self.reach.overlay) {
+        match (&self.0.access, &self.0.reach.overlay) {
             (Some(access), _) => access.tree().create(creates).open().await,
             (None, Some(id)) => self.files_of_overlay(id).await,
             (None, None) => self.files_of_account().await,
@@ -485,37 +543,37 @@ impl Grounds {
     /// # Errors
     /// As [`Grounds::tree`].
     pub async fn searched(&self) -> Result<Arc<dyn FileSystem>> {
-        match &self.access {
+        match &self.0.access {
             // A read creates no directories.
             Some(_) => self.tree(false).await,
-            None => Ok(Arc::<dyn AccountStore>::clone(self.reach.account()?)),
+            None => Ok(Arc::<dyn AccountStore>::clone(self.0.reach.account()?)),
         }
     }
 
     /// Returns the places of memories in the tree of the identity, each with its path in the account; `None`
     /// for the account itself.
     pub fn memory_places(&self) -> Option<Vec<(TreePath, TreePath)>> {
-        self.access.as_ref().map(Access::memory_places)
+        self.0.access.as_ref().map(Access::memory_places)
     }
 
     /// Returns the account for calls on files, or those of all accounts for an operator. The skills of all
     /// agents are read-only without `admin`.
     async fn files_of_account(&self) -> Result<Arc<dyn FileSystem>> {
-        if let Some(home) = &self.reach.home {
+        if let Some(home) = &self.0.reach.home {
             return Ok(Arc::new(OperatorTree::new(Arc::clone(home))));
         }
         let skills = TreePath::from_row("", super::SKILLS);
-        let read_only = Within::new((!self.reach.is_admin).then_some(skills));
+        let read_only = Within::new((!self.0.reach.is_admin).then_some(skills));
         let to = Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?).read_only(read_only);
-        self.reach.account()?.confined(&to.author(Author::key(&*self.reach.key))).await
+        self.0.reach.account()?.confined(&to.author(Author::key(&*self.0.reach.key))).await
     }
 
     /// Returns the files of an overlay of the account, also the skills of all agents: its keys have `admin`.
     async fn files_of_overlay(&self, id: &str) -> Result<Arc<dyn FileSystem>> {
-        let overlay = StoredOverlay::open(&**self.reach.account()?, id).await?;
+        let overlay = StoredOverlay::open(&**self.0.reach.account()?, id).await?;
         // Uploads and commit ids are those of calls on files, apart from those of the command line.
         let to = Confinement::new(Within::everything(), Owner::new(FILES_OWNER)?);
-        overlay.tree().confined(&to.author(Author::key(&*self.reach.key))).await
+        overlay.tree().confined(&to.author(Author::key(&*self.0.reach.key))).await
     }
 
     /// Returns the account for its administration.
@@ -523,10 +581,10 @@ impl Grounds {
     /// # Errors
     /// `AccessDenied` for any key but a free one with `admin`, and without an account.
     pub fn account(&self) -> Result<&Arc<dyn AccountStore>> {
-        if self.reach.is_bound() || !self.reach.is_admin {
+        if self.0.reach.is_bound() || !self.0.reach.is_admin {
             return Err(denied("this call needs a key with the scope `admin` that is bound to nothing"));
         }
-        self.reach.account()
+        self.0.reach.account()
     }
 }
 

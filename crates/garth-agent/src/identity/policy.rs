@@ -28,6 +28,12 @@ const MAX_AUDIENCE: usize = 255;
 /// Limit on the entries of `identities` and of `shared`.
 const MAX_ENTRIES: usize = 10_000;
 
+/// Bytes of memory that an entry of the settings takes besides its text.
+const ENTRY: usize = 80;
+
+/// Copies of a shared path in what an identity has open: places, confinements and mounts.
+const COPIES: usize = 16;
+
 /// Access policy of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -123,6 +129,14 @@ impl AccessPolicy {
             }
         }
         Ok(())
+    }
+
+    /// Returns about the bytes of memory that the policy takes, with what an identity has open because of it.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = self.main_keys.iter().flatten().map(|name| ENTRY + name.len());
+        let identities = self.identities.iter().map(|(part, user)| ENTRY + part.len() + user.len());
+        let shared = self.shared.keys().map(|path| COPIES * (ENTRY + path.len()));
+        names.chain(identities).chain(shared).sum()
     }
 
     /// Returns true for an owner of the agent.

@@ -66,6 +66,36 @@ async fn tree_that_is_kept_open_follows_each_commit() {
 }
 
 #[tokio::test]
+async fn tree_that_is_kept_open_serves_its_own_request_only() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let trees = Arc::new(OpenTrees::default());
+    let kept = |key: &Binding, asked| reach(&account, key, false, asked).kept_in(&trees, "tree");
+    let (free, narrow) = (Binding::default(), binding(json!({"agent": "scout", "prefix": "/notes"})));
+    kept(&free, scout().user("ann")).open(Family::Files).await.unwrap();
+    // An empty name is an invalid one, and not a missing one.
+    let refused = kept(&free, scout().user("ann").chat("")).open(Family::Files).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    let narrow = kept(&narrow, Request::default());
+    narrow.open(Family::Files).await.unwrap();
+    let refused = narrow.open(Family::Sessions).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AccessDenied, "{refused}");
+}
+
+#[tokio::test]
+async fn trees_under_long_settings_do_not_all_stay_open() {
+    let part = "x".repeat(64);
+    let users: Vec<String> = (0..4200).map(|n| format!(r#""{part}:{part}:dm:{n:064}":"u""#)).collect();
+    let account = Account::new(&format!(r#"{{"identities":{{{}}}}}"#, users.join(","))).await;
+    let trees = Arc::new(OpenTrees::default());
+    for number in 0..16 {
+        let asked = scout().user(format!("u{number}"));
+        let reach = reach(&account, &Binding::default(), false, asked).kept_in(&trees, "tree");
+        reach.open(Family::Files).await.unwrap();
+    }
+    assert!((2..16).contains(&trees.len()), "{}", trees.len());
+}
+
+#[tokio::test]
 async fn writes_work_through_a_tree_that_is_kept_open() {
     let account = Account::new("{}").await;
     let trees = Arc::new(OpenTrees::default());

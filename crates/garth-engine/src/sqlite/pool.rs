@@ -338,6 +338,26 @@ mod tests {
     }
 
     #[test]
+    fn statements_beside_an_open_one_see_its_state() {
+        let (folder, pool) = pool(&IdleBudget::new(4, 1000));
+        let writer = Connection::open(folder.path().join("test.db")).unwrap();
+        pool.with(|conn| {
+            let mut statement = conn.prepare_cached("SELECT n FROM t")?;
+            let mut rows = statement.query([])?;
+            assert!(rows.next()?.is_some());
+            for _ in 0..2 {
+                writer.execute("INSERT INTO t VALUES (10)", [])?;
+                assert_eq!(sum(conn)?, 1);
+            }
+            drop(rows);
+            assert_eq!(sum(conn)?, 21);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(idle(&pool), 1);
+    }
+
+    #[test]
     fn idle_connections_per_database_are_bounded() {
         let (_folder, pool) = pool(&IdleBudget::new(1000, 1000));
         read_at_once(&pool, IDLE_PER_DATABASE + 4);

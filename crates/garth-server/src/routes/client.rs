@@ -203,7 +203,6 @@ impl Client {
         self.check_scopes(asked.scopes)?;
         // Nothing closes the semaphore.
         let _slot = self.slots.acquire().await.ok();
-        self.served.close_unused_trees();
         let (client, bytes) = (Arc::clone(self), asked.arguments.len());
         // The work runs on another thread, so it owns its data.
         let work = async move {

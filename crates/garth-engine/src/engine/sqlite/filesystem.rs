@@ -297,6 +297,11 @@ impl FileSystem for SqliteFs {
     }
 
     async fn head(&self) -> Result<Head> {
+        if self.as_of.is_none() {
+            // Without a transaction: one statement sees one state.
+            let row = self.inner.pool.with(head::get)?;
+            return Ok(Head { seq: Seq(row.seq), time: Timestamp(row.time) });
+        }
         self.reading(&(), |view, ()| {
             let (seq, time) = match view.as_of {
                 Some(seq) => (seq, commit_log::moment(view.conn, seq)?),
@@ -333,7 +338,21 @@ impl FileSystem for SqliteFs {
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        self.reading(at, move |view, at| view.fetch(at, range)).await
+        if let (At::Path(path), None) = (at, self.as_of) {
+            // Without a transaction: it takes two statements, as many as reading a small file.
+            let found = self.inner.pool.within(Bound::Steps(SHORT), |conn, patience| {
+                self.view_on(conn, Some(patience))?.fetch_now(path, range)
+            });
+            match found {
+                Ok(None) => {}
+                Ok(Some(found)) => return Ok(found),
+                Err(error) if error.is(ErrorKind::TimedOut) => {
+                    return self.read_long(at.clone(), move |view, at| view.fetch(at, range)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.reading(at, move |view, at| view.fetch_at(at, range)).await
     }
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
@@ -591,6 +610,11 @@ impl ViewBase for SqliteFs {
             keys: Some(KeySpace::new(&self.inner, self.reach.owner.clone())),
             registry: Some(self.inner.control.registry().clone()),
         }))
+    }
+
+    /// As the default, without a lowering: each call of an agent asks.
+    fn keeps_path(&self, _: &TreePath) -> bool {
+        true
     }
 
     fn link_root(&self, _: &TreePath) -> TreePath {

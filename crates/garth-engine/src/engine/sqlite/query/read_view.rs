@@ -254,13 +254,26 @@ impl ReadView<'_> {
     /// returns `None` for the root, for paths out of reach and for those that have a gate, which the caller
     /// looks up in the usual way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
+        self.with_entry_now(path, Ok)
+    }
+
+    /// Passes the entry that [`Self::entry_now`] returns to `take`, which reads from the same state.
+    fn with_entry_now<T>(
+        &self,
+        path: &TreePath,
+        take: impl FnOnce(Entry) -> DbResult<T>,
+    ) -> DbResult<Option<T>> {
         // A gate takes more statements, and so a transaction.
         let reached = self.reach.within.contains(path) && !self.reach.gates.cover(path);
         let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
-        let found = nodes::entry_by_name(self.conn, dir, name)?;
-        // The caller finds out why an entry is missing.
-        let found = found.filter(|(node, _)| !node.expired(self.time));
-        Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
+        let found = nodes::with_entry_by_name(self.conn, dir, name, |node, attributes| {
+            // The caller finds out why an entry is missing.
+            match node.expired(self.time) {
+                true => Ok(None),
+                false => take(entry_of(node, attributes)).map(Some),
+            }
+        })?;
+        Ok(found.flatten())
     }
 
     /// Returns the path of the directory at an address; `None` for one that was removed while it is held
@@ -521,16 +534,32 @@ impl ReadView<'_> {
     }
 
     /// Reads a file and bytes of it.
-    pub(crate) fn fetch(&self, at: &At, range: ByteRange) -> DbResult<(Entry, bytes::Bytes)> {
+    pub(crate) fn fetch(&self, at: &At, range: ByteRange) -> DbResult<(Entry, Bytes)> {
         if let (At::Path(path), None) = (at, self.as_of)
-            && let Some(entry) = self.entry_now(path)?
-            && entry.kind == Kind::File
+            && let Some(found) = self.fetch_now(path, range)?
         {
+            return Ok(found);
+        }
+        self.fetch_at(at, range)
+    }
+
+    /// Reads a file and bytes of it in the newest state, without a transaction. Returns `None` for what is no
+    /// file, and where [`Self::entry_now`] does.
+    pub(crate) fn fetch_now(&self, path: &TreePath, range: ByteRange) -> DbResult<Option<(Entry, Bytes)>> {
+        let found = self.with_entry_now(path, |entry| {
+            if entry.kind != Kind::File {
+                return Ok(None);
+            }
             let bytes = self
                 .read(entry.ino.0, entry.size, range)
                 .map_err(|error| error.describe(&SUBJECT).about(path))?;
-            return Ok((entry, bytes));
-        }
+            Ok(Some((entry, bytes)))
+        })?;
+        Ok(found.flatten())
+    }
+
+    /// Reads a file and bytes of it at any address, in any state.
+    pub(crate) fn fetch_at(&self, at: &At, range: ByteRange) -> DbResult<(Entry, Bytes)> {
         let node = self.at(at)?;
         self.check_file(&node, at)?;
         let bytes = self.read(node.ino, node.size, range).map_err(|error| self.about(error, &node, at))?;

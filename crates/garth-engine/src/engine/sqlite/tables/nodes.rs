@@ -58,13 +58,14 @@ pub(crate) fn by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Opti
     one(conn, SQL, [dir, name], |row| newest_row(row, 0))
 }
 
-/// Returns the node of a live name and its attributes. One statement sees one state, so it needs no
-/// transaction around it.
-pub(crate) fn entry_by_name(
+/// Passes the node of a live name and its attributes to `take`. No transaction is needed around it: the
+/// statement is open meanwhile, and all that `take` reads is of the state that it sees.
+pub(crate) fn with_entry_by_name<T>(
     conn: &Connection,
     dir: &str,
     name: &str,
-) -> DbResult<Option<(NodeRow, Attributes)>> {
+    take: impl FnOnce(NodeRow, Attributes) -> DbResult<T>,
+) -> DbResult<Option<T>> {
     const SQL: &str = concat!(
         "SELECT ",
         newest_columns!(),
@@ -72,13 +73,13 @@ pub(crate) fn entry_by_name(
          LEFT JOIN attribute ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
          WHERE name.dir = ?1 AND name.name = ?2 ORDER BY node.seq DESC LIMIT 1"
     );
-    let found = one(conn, SQL, [dir, name], |row| {
-        let node = newest_row(row, 0)?;
-        let json = row.get_ref(NEWEST_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
-        let attributes = parse_attributes(node.attrs_seq, json);
-        Ok((node, attributes))
-    })?;
-    found.map(|(node, attributes)| Ok((node, attributes?))).transpose()
+    let mut statement = conn.prepare_cached(SQL)?;
+    let mut rows = statement.query([dir, name])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let node = newest_row(row, 0)?;
+    let json = row.get_ref(NEWEST_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+    let attributes = parse_attributes(node.attrs_seq, json)?;
+    take(node, attributes).map(Some)
 }
 
 /// Returns the attributes that a node got in commit `seq`.
