@@ -205,7 +205,7 @@ fn unserved_methods_are_not_found() {
         ("logging/setLevel", json!({"level": "info"})),
         ("resources/subscribe", json!({"uri": "garth:///a.md"})),
         ("resources/unsubscribe", json!({"uri": "garth:///a.md"})),
-        ("no/such", json!({"name": "a"})),
+        ("no/such", json!({"a": 1})),
     ] {
         // Parameters of wrong types make no difference.
         for params in [params, json!({}), json!({"uri": 7, "level": 7, "ref": 7})] {
