@@ -46,6 +46,8 @@ pub use self::collect::Collecting;
 pub use self::limits::{Limit, Limits, Unit};
 pub use self::metrics::{Metrics, MetricsAccess, MetricsToken};
 pub use self::routes::{openapi, reference};
+#[doc(hidden)]
+pub use self::serve::serve_mcp_handler;
 pub use self::serve::{Options, serve};
 pub use self::site::{Hosts, Origins};
 

@@ -19,5 +19,19 @@ mod stdio;
 mod tools;
 mod uri;
 
-pub(crate) use self::http::router;
+use axum::Router;
+use rmcp::ServerHandler;
+
+use self::handler::Handler;
 pub use self::stdio::{PipeOptions, serve_pipes};
+use crate::routes::served::SharedState;
+
+/// Returns the router of the service over HTTP.
+pub(crate) fn router(served: SharedState) -> Router {
+    http::router(served, Handler::new)
+}
+
+/// Returns the router of a service over HTTP that answers by another handler.
+pub(crate) fn router_of(served: SharedState, handler: impl ServerHandler + Clone) -> Router {
+    http::router(served, move |_, _| handler.clone())
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use garth_engine::Home;
+use rmcp::ServerHandler;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,6 +23,7 @@ use crate::mcp;
 use crate::metrics::{Metrics, MetricsAccess};
 use crate::operations::Operations;
 use crate::request::{Context, Peer};
+use crate::routes::served::SharedState;
 use crate::routes::{new_state, router_of};
 use crate::site::{Hosts, Origins, Site};
 use crate::stopping::Stopping;
@@ -114,6 +116,34 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    serve_routes(home, listeners, options, mcp::router, shutdown).await
+}
+
+/// Serves as [`serve`] does, but answers the Model Context Protocol by another handler. The conformance suite
+/// of the protocol needs tools, resources and prompts of its own, and tests the transport with them.
+///
+/// # Errors
+/// As [`serve`].
+#[doc(hidden)]
+pub async fn serve_mcp_handler(
+    home: Arc<dyn Home>,
+    listeners: Vec<TcpListener>,
+    options: Options,
+    handler: impl ServerHandler + Clone,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let mcp = move |served| mcp::router_of(served, handler);
+    serve_routes(home, listeners, options, mcp, shutdown).await
+}
+
+/// Serves a home with these routes of the Model Context Protocol.
+async fn serve_routes(
+    home: Arc<dyn Home>,
+    listeners: Vec<TcpListener>,
+    options: Options,
+    mcp: impl FnOnce(SharedState) -> Router,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
     if listeners.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no socket to serve on"));
     }
@@ -138,7 +168,7 @@ pub async fn serve(
     let embedder = options.embedder.map(|embedder| metrics.embedder(embedder));
     let (limited, told) = ((Arc::clone(&limits), calls), Stopping::new(stopping.clone()));
     let served = new_state(home, (model, embedder), limited, told, Arc::clone(&operations));
-    let app = router_of(served.clone()).merge(mcp::router(Arc::new(served)));
+    let app = router_of(served.clone()).merge(mcp(Arc::new(served)));
     let app = match cors {
         Some(cors) => app.layer(cors),
         None => app,

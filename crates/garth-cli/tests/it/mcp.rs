@@ -204,6 +204,23 @@ fn garbage_ends_nothing() {
 }
 
 #[test]
+fn unserved_methods_are_not_found() {
+    let garth = Garth::new();
+    let (mut earlier, mut later) = (Client::initialized(&garth, &[]), Client::start(&garth, &[]));
+    later.request("tools/list", modern(json!({})));
+    for method in ["completion/complete", "logging/setLevel", "resources/subscribe"] {
+        for params in [json!({}), json!({"level": "info", "uri": "garth:///a.md"})] {
+            let refused = later.answer(method, modern(params.clone()));
+            assert_eq!(refused["error"]["code"], -32601, "{method}: {refused}");
+            let refused = earlier.answer(method, params);
+            assert_eq!(refused["error"]["code"], -32601, "{method}: {refused}");
+        }
+    }
+    assert_eq!(earlier.answer("initialize", json!({}))["error"]["code"], -32602);
+    assert_eq!(later.answer("initialize", modern(json!({})))["error"]["code"], -32601);
+}
+
+#[test]
 fn requests_before_the_end_of_input_are_answered() {
     let garth = Garth::new();
     let call = json!({"name": "ls", "arguments": {"path": "/"}});
@@ -265,6 +282,7 @@ fn files_are_resources() {
     assert_eq!(read["contents"][0]["mimeType"], "text/markdown");
     let missing = client.answer("resources/read", json!({"uri": "garth:///none"}));
     assert_eq!(missing["error"]["code"], -32002, "{missing}");
+    assert_eq!(missing["error"]["data"]["uri"], "garth:///none", "{missing}");
     let template = client.request("resources/templates/list", json!({}));
     assert_eq!(template["resourceTemplates"][0]["uriTemplate"], "garth://{+path}");
 }

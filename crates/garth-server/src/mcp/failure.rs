@@ -9,6 +9,10 @@ use super::hints::Unseen;
 use super::line::for_models;
 use crate::errors::{Code, Refusal};
 
+/// Limit on the bytes of a URI that an error repeats. The longest path has fewer, also if each of its bytes is
+/// percent-encoded.
+const MAX_URI: usize = 16 << 10;
+
 /// Returns the error of a request that fails. Its data have the code of the API, and the id of the request
 /// for the log.
 pub(super) fn error_of(refusal: &Refusal, unseen: &Unseen, request_id: Option<String>) -> ErrorData {
@@ -20,6 +24,16 @@ pub(super) fn error_of(refusal: &Refusal, unseen: &Unseen, request_id: Option<St
         (false, true) => ErrorData::invalid_params(message, data),
         (false, false) => ErrorData::internal_error(message, data),
     }
+}
+
+/// Adds the URI of the resource that was asked for to the data of an error.
+pub(super) fn naming_uri(mut error: ErrorData, uri: String) -> ErrorData {
+    if let Some(data) = error.data.as_mut().and_then(Value::as_object_mut)
+        && uri.len() <= MAX_URI
+    {
+        data.insert("uri".to_owned(), uri.into());
+    }
+    error
 }
 
 /// Returns the answer of a tool that failed: a text that a model reads.
@@ -65,6 +79,17 @@ mod tests {
             let data = error.data.unwrap();
             assert_eq!((&data["code"], &data["request_id"]), (&code.as_str().into(), &"req_1".into()));
         }
+    }
+
+    #[test]
+    fn error_names_a_uri_that_is_no_longer_than_a_path() {
+        let named = |uri: String| {
+            let error = error_of(&Refusal::new(Code::NotFound, "why"), None);
+            naming_uri(error, uri).data.unwrap()
+        };
+        let data = named("garth:///a".to_owned());
+        assert_eq!((&data["uri"], &data["code"]), (&"garth:///a".into(), &"NOT_FOUND".into()));
+        assert!(named("x".repeat(MAX_URI + 1)).get("uri").is_none());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::choice::ToolChoice;
-use super::failure::{error_of, failed_tool};
+use super::failure::{error_of, failed_tool, naming_uri};
 use super::hints::Unseen;
 use super::tools::{TOOLS, Tool, ToolAnswer};
 use super::{listen, prompts, resources, skills};
@@ -41,10 +41,7 @@ const ADVICE: &str = "`history` lists the earlier versions of a file. `restore` 
 
 /// Methods whose parameters are checked. A request for one of them that `rmcp` takes for an unknown one has
 /// parameters of wrong types.
-const METHODS: [&str; 15] = [
-    "completion/complete",
-    "initialize",
-    "ping",
+const METHODS: [&str; 10] = [
     "prompts/get",
     "prompts/list",
     "resources/list",
@@ -53,11 +50,13 @@ const METHODS: [&str; 15] = [
     "server/discover",
     "skills/get",
     "skills/list",
-    "subscriptions/listen",
     "tools/call",
     "tools/list",
-    "logging/setLevel",
 ];
+/// Further ones of requests that name no revision: those of clients that begin with `initialize`.
+const EARLIER_METHODS: [&str; 2] = ["initialize", "ping"];
+/// Further ones of requests that name their revision.
+const LATER_METHODS: [&str; 1] = ["subscriptions/listen"];
 
 /// Tools as clients see them, each with its entry in the table.
 static DEFINITIONS: OnceLock<Vec<(&Tool, ToolDefinition)>> = OnceLock::new();
@@ -268,10 +267,11 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
         let result = match skills::path_of(&uri) {
-            Some(path) => self.read(&context, skills::read(&self.client, path, uri)).await,
-            None => self.read(&context, resources::read(&self.client, uri, self.unseen())).await,
+            Some(path) => self.read(&context, skills::read(&self.client, path, uri.clone())).await,
+            None => self.read(&context, resources::read(&self.client, uri.clone(), self.unseen())).await,
         };
-        Ok(result?.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+        let result = result.map_err(|error| naming_uri(error, uri))?;
+        Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -326,14 +326,23 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method: String = request.method.chars().take(100).collect();
-        Err(match METHODS.contains(&method.as_str()) {
+        Err(match is_served(&method, context.meta.protocol_version().is_some()) {
             true => ErrorData::invalid_params(format!("the parameters of {method} have wrong types"), None),
             false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
         })
     }
+}
+
+/// Returns true if the server has a method, for a request that names its revision or does not.
+fn is_served(method: &str, names_revision: bool) -> bool {
+    let further = match names_revision {
+        true => &LATER_METHODS[..],
+        false => &EARLIER_METHODS[..],
+    };
+    METHODS.contains(&method) || further.contains(&method)
 }
 
 /// Returns the capabilities of the server.

@@ -14,6 +14,7 @@ use axum::routing::post;
 use bytes::Bytes;
 use garth_engine::home::{Admitted, Scope};
 use http_body_util::{BodyExt as _, Full};
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -21,7 +22,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::handler::Handler;
+use super::choice::ToolChoice;
 use super::identity::identity_of;
 use super::tools::TOOLS;
 use crate::answers::is_long;
@@ -53,8 +54,20 @@ const PARSE_ERROR: i32 = -32700;
 /// Code of JSON-RPC for a message that is no request.
 const INVALID_REQUEST: i32 = -32600;
 
-/// Returns the router of the service.
-pub(crate) fn router(served: SharedState) -> Router {
+/// Returns the router of the service. `handler_of` returns the handler of a request.
+pub(super) fn router<H, F>(served: SharedState, handler_of: F) -> Router
+where
+    H: ServerHandler + Clone,
+    F: Fn(Client, ToolChoice) -> H + Clone + Send + Sync + 'static,
+{
+    let serve = move |State(served): State<SharedState>, request: Request| {
+        let handler_of = handler_of.clone();
+        async move {
+            let mut response = answer(served, request, &handler_of).await;
+            response.extensions_mut().insert(Routed(PATH));
+            response
+        }
+    };
     let service = post(serve).fallback(|State(served): State<SharedState>, request: Request| async move {
         let (head, body) = request.into_parts();
         drain(&served.limits, &head.headers, body);
@@ -64,14 +77,12 @@ pub(crate) fn router(served: SharedState) -> Router {
     Router::new().route(PATH, service).with_state(served)
 }
 
-async fn serve(State(served): State<SharedState>, request: Request) -> Response {
-    let mut response = answer(served, request).await;
-    response.extensions_mut().insert(Routed(PATH));
-    response
-}
-
 /// Admits a request, and answers it.
-async fn answer(served: SharedState, request: Request) -> Response {
+async fn answer<H, F>(served: SharedState, request: Request, handler_of: &F) -> Response
+where
+    H: ServerHandler + Clone,
+    F: Fn(Client, ToolChoice) -> H + Sync,
+{
     let (head, mut body) = request.into_parts();
     // Before the look-up, so that its time counts as passed.
     let looked = Instant::now();
@@ -85,7 +96,8 @@ async fn answer(served: SharedState, request: Request) -> Response {
         }
     };
     let mut allowance = None;
-    let answered = answer_admitted((&served, &admitted, looked), &head, &mut body, &mut allowance).await;
+    let caller = (&served, &admitted, looked);
+    let answered = answer_admitted(caller, &head, &mut body, &mut allowance, handler_of).await;
     drain(&served.limits, &head.headers, body);
     let mut response = with_key(answered.into_response(), &admitted);
     if let Some(allowance) = allowance {
@@ -94,12 +106,17 @@ async fn answer(served: SharedState, request: Request) -> Response {
     response
 }
 
-async fn answer_admitted(
+async fn answer_admitted<H, F>(
     (served, admitted, looked): (&SharedState, &Admitted, Instant),
     head: &Parts,
     body: &mut Body,
     allowance: &mut Option<Allowance>,
-) -> Result<Response, Refusal> {
+    handler_of: &F,
+) -> Result<Response, Refusal>
+where
+    H: ServerHandler + Clone,
+    F: Fn(Client, ToolChoice) -> H + Sync,
+{
     let (key, limits) = (admitted.key(), &*served.limits);
     let (asked, choice) = identity_of(&head.uri)?;
     // Files are written by arguments of tools.
@@ -123,7 +140,7 @@ async fn answer_admitted(
     client.check()?;
     // Before the client is told that it listens: it must not miss a change after that.
     let client = if envelope.listens() { client.starting_now().await? } else { client };
-    let handler = Handler::new(client, choice);
+    let handler = handler_of(client, choice);
     let is_small = body.len() <= SMALL_BODY;
     let (request, bytes) = (request_of(head, body.clone()), body.len());
     let service = StreamableHttpService::new(

@@ -186,6 +186,44 @@ fn wrong_messages_are_answered() {
 }
 
 #[test]
+fn unserved_methods_are_not_found() {
+    let server = Server::start();
+    let key = server.key.clone();
+    let version = headers(&key, &[("mcp-protocol-version", LEGACY)]);
+    let earlier = |method: &str, params: Value| {
+        let body = message(method, &params).to_string();
+        let reply = send(&server, "/mcp", &version, body.as_bytes());
+        (reply.status, error(&reply))
+    };
+    let later = |method: &str, params: Value| {
+        let reply = modern(&server, &key, "", method, params);
+        (reply.status, error(&reply))
+    };
+    let complete = json!({
+        "ref": {"type": "ref/prompt", "name": "workspace"}, "argument": {"name": "a", "value": ""},
+    });
+    for (method, params) in [
+        ("completion/complete", complete),
+        ("logging/setLevel", json!({"level": "info"})),
+        ("resources/subscribe", json!({"uri": "garth:///a.md"})),
+        ("resources/unsubscribe", json!({"uri": "garth:///a.md"})),
+        ("no/such", json!({"a": 1})),
+    ] {
+        // Parameters of wrong types make no difference.
+        for params in [params, json!({}), json!({"uri": 7, "level": 7, "ref": 7})] {
+            assert_eq!(earlier(method, params.clone()), (200, -32601), "{method} {params}");
+            assert_eq!(later(method, params.clone()), (404, -32601), "{method} {params}");
+        }
+    }
+    // These belong to one of the lifecycles.
+    assert_eq!(earlier("initialize", json!({})), (200, -32602));
+    assert_eq!(later("initialize", json!({})), (404, -32601));
+    assert_eq!(later("ping", json!({})), (404, -32601));
+    assert_eq!(earlier("subscriptions/listen", json!({"notifications": 7})), (200, -32601));
+    assert_eq!(later("subscriptions/listen", json!({"notifications": 7})), (200, -32602));
+}
+
+#[test]
 fn requests_without_a_valid_key_are_refused() {
     let server = Server::start();
     let body = message("ping", &json!({})).to_string();
@@ -310,8 +348,12 @@ fn files_are_resources() {
     assert_eq!(result(&read("garth:///notes"))["contents"][0]["text"], "a b.md\n");
     let missing = read("garth:///none");
     assert_eq!((missing.status, error(&missing)), (200, -32602));
-    assert_eq!(missing.json()["error"]["data"]["code"], "NOT_FOUND");
-    assert_eq!(error(&read("file:///etc/passwd")), -32602);
+    let data = missing.json()["error"]["data"].clone();
+    assert_eq!((&data["code"], &data["uri"]), (&json!("NOT_FOUND"), &json!("garth:///none")));
+    for uri in ["file:///etc/passwd", "skill://none/SKILL.md"] {
+        let refused = read(uri);
+        assert_eq!((error(&refused), &refused.json()["error"]["data"]["uri"]), (-32602, &json!(uri)));
+    }
     let large = "x".repeat(300 << 10);
     called(&server, &key, "", "write_file", json!({"path": "/large", "content": large}));
     let refused = read("garth:///large").json();
