@@ -329,6 +329,22 @@ async fn small_talk_fits_nothing() {
 }
 
 #[tokio::test]
+async fn question_of_one_word_finds_other_words() {
+    let account = Account::new();
+    let (walnuts, home) = (format!("{COFFEE}-1"), format!("{COFFEE}-2"));
+    account.put(&walnuts, "Ann is allergic to walnuts.\n").await;
+    account.put(&home, "Ann lives in Bergen with her sister.\n").await;
+    for question in ["allergy", "food allergies", "Allergies?"] {
+        let answer = account.ask(question).await;
+        assert_eq!(sources(&answer).first(), Some(&walnuts.as_str()), "{question}: {answer:?}");
+    }
+    for (text, due) in [("allergy", false), ("allergy?", true)] {
+        let found = account.fs.search(&SearchQuery::new(text)).await.unwrap();
+        assert_eq!(!found.hits.is_empty(), due, "{text}: {found:?}");
+    }
+}
+
+#[tokio::test]
 async fn few_texts_are_nearest() {
     let account = Account::new();
     // Each record is a passage, and the file is too long to be shown completely.

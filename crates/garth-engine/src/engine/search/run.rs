@@ -45,8 +45,8 @@ const NEAR_LEAST: usize = 64;
 const NEAR: f64 = 0.3;
 /// Passages whose text is compared with the question.
 const COMPARED: usize = 100;
-/// Minimum number of words of a question for its meaning to count. One or two are a name or a key that
-/// somebody looks up, and say too little of what is meant.
+/// Minimum number of words for the meaning of a text that does not end with a question mark to count. One or
+/// two are a name or a key that somebody looks up.
 const SENTENCE: usize = 3;
 /// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
@@ -106,7 +106,8 @@ pub async fn search<P: Postings>(
     question: &Question,
     asked: SearchParams<'_>,
 ) -> Result<Answer<P::File>, P::Error> {
-    let is_sentence = words(asked.text).take(SENTENCE).count() == SENTENCE;
+    let is_sentence =
+        asked.text.trim_end().ends_with('?') || words(asked.text).take(SENTENCE).count() == SENTENCE;
     let asked = SearchParams { meaning: asked.meaning && is_sentence, ..asked };
     let has_words = postings.has_words();
     let mut wanted: Vec<Vec<WordForm>> =
