@@ -25,8 +25,8 @@ use garth::fs::{Follow, resolve};
 use garth_agent::count::count;
 use garth_agent::files::{Files, Grep};
 use garth_agent::search::{SearchRequest, Searcher};
-use garth_engine::model::{At, Batch, ByteRange, Op};
 use garth_engine::Env;
+use garth_engine::model::{At, Batch, ByteRange, Op};
 use garth_testkit::data::random::Random;
 use serde_json::{Value, json};
 
