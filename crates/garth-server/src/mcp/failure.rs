@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn error_names_a_uri_that_is_no_longer_than_a_path() {
         let named = |uri: String| {
-            let error = error_of(&Refusal::new(Code::NotFound, "why"), None);
+            let error = error_of(&Refusal::new(Code::NotFound, "why"), &Unseen::default(), None);
             naming_uri(error, uri).data.unwrap()
         };
         let data = named("garth:///a".to_owned());
