@@ -173,6 +173,11 @@ fn options_choose_the_tools() {
     assert!(refused["error"]["message"].as_str().unwrap().ends_with("its tools are ls"), "{refused}");
     let said = garth.fails(2, &["mcp", "--tools", "rm"]);
     assert!(said.contains("\"rm\" is not a tool"), "{said}");
+    let said = garth.fails(2, &["mcp", "--tools", "write_file", "--read-only"]);
+    assert!(
+        said.contains("a client that only reads cannot have write_file; name at least one of ls"),
+        "{said}"
+    );
     let said = garth.fails(3, &["mcp", "--agent", "scuot"]);
     assert!(said.contains("no such agent"), "{said}");
     let said = garth.fails(2, &["mcp", "--raw"]);

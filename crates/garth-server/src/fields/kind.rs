@@ -153,6 +153,15 @@ impl Kind {
         }
     }
 
+    /// Returns the kind for a refusal that is not about its bounds.
+    pub(super) fn without_bounds(self) -> String {
+        match self.shape() {
+            Shape::Integer => "an integer".to_owned(),
+            Shape::Number => "a number".to_owned(),
+            _ => self.to_string(),
+        }
+    }
+
     /// Returns the type of JSON.
     pub(crate) const fn shape(self) -> Shape {
         match self {

@@ -90,6 +90,12 @@ impl<'a> Fields<'a> {
             return absent.ok_or_else(|| Refusal::validation(format!("\"{name}\" is missing")));
         };
         T::read(json, kind).map_err(|flaw| {
+            let quoted = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
+            // Its bounds, which it is within, would not say what is wrong.
+            if quoted.is_some_and(|quoted| T::read(quoted, kind).is_ok()) {
+                let plain = kind.without_bounds();
+                return Refusal::validation(format!("\"{name}\" must be {plain}, not a string"));
+            }
             let colon = if flaw.is_empty() { "" } else { ": " };
             Refusal::validation(format!("\"{name}\" must be {kind}{colon}{flaw}"))
         })
@@ -261,7 +267,8 @@ mod tests {
             (r#"{"a":1}"#, r#""c" is missing"#),
             (r#"{"c":null}"#, r#""c" is missing"#),
             (r#"{"c":1}"#, r#""c" must be a string"#),
-            (r#"{"c":"","a":"1"}"#, r#""a" must be a number"#),
+            (r#"{"c":"","a":"1"}"#, r#""a" must be a number, not a string"#),
+            (r#"{"c":"","a":"x"}"#, r#""a" must be a number"#),
             (r#"{"c":"","B":1}"#, r#""B" is not a field of this call; did you mean "b"?"#),
             (
                 r#"{"c":"","more":null}"#,

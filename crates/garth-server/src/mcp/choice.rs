@@ -21,10 +21,19 @@ impl ToolChoice {
     /// something.
     ///
     /// # Errors
-    /// A message for a name that no tool has, and for a list without names.
+    /// A message for a name that no tool has, for a list without names, and for one that leaves no tool to a
+    /// client that only reads.
     pub(super) fn parse(names: Option<&str>, read_only: bool) -> Result<Self, String> {
         let names = names.map(parsed).transpose()?;
-        Ok(Self { names, read_only })
+        let choice = Self { names, read_only };
+        match &choice.names {
+            Some(names) if !TOOLS.iter().any(|tool| choice.has(tool)) => {
+                let readers = TOOLS.iter().filter(|tool| !tool.effect.writes()).map(|tool| tool.name);
+                let (names, readers) = (names.join(", "), readers.collect::<Vec<_>>().join(", "));
+                Err(format!("a client that only reads cannot have {names}; name at least one of {readers}"))
+            }
+            _ => Ok(choice),
+        }
     }
 
     /// Returns true if the client sees the tool.
@@ -87,5 +96,13 @@ mod tests {
         let error = ToolChoice::parse(Some("ls,rm"), false).unwrap_err();
         assert!(error.starts_with("\"rm\" is not a tool; the tools are ls"), "{error}");
         assert!(ToolChoice::parse(Some(" ,"), false).unwrap_err().contains("at least one"));
+    }
+
+    #[test]
+    fn choice_that_leaves_no_tool_is_refused() {
+        let error = ToolChoice::parse(Some("write_file,move"), true).unwrap_err();
+        let due = "a client that only reads cannot have write_file, move; name at least one of ls, read_file";
+        assert!(error.starts_with(due), "{error}");
+        assert_eq!(chosen(Some("write_file,ls"), true), ["ls"]);
     }
 }

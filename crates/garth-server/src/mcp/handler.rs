@@ -30,11 +30,11 @@ use crate::routes::client::{Client, ClientCall};
 const LIST_TTL: u64 = 60_000;
 
 /// Text for models about all tools.
-const INSTRUCTIONS: &str = "Files, memory and search of one agent. Files are durable and versioned. Paths \
-    begin with `/`.";
+const INSTRUCTIONS: &str = "The durable, versioned files of one agent. Paths begin with `/`.";
 /// Text about the directories at the top, for clients that reach them.
-const PLACES: &str = " `/` is the workspace of the current chat, `/.user` belongs to the user, `/.agent` to \
-    the agent.";
+const PLACES: &str = " `/` has the files of this chat, which all its agents and sessions share; they stay \
+    when a session ends. `/.user` has your own files about this user or channel, `/.agent` those for all of \
+    your users. garth keeps memories and skills in `/ctx`: change nothing there.";
 /// Sentences about tools, for clients that see them.
 const ADVICE: &str = "`history` lists the earlier versions of a file. `restore` brings an earlier state \
     back. Call `recall` before you answer from memory. Call `remember` for facts that later sessions need.";
@@ -133,8 +133,12 @@ impl Handler {
             let names: Vec<&str> =
                 TOOLS.iter().filter(|tool| self.sees(tool)).map(|tool| tool.name).collect();
             let shown: String = name.chars().take(100).collect();
-            let message =
-                format!("{shown:?} is not a tool of this server; its tools are {}", names.join(", "));
+            let message = match names.is_empty() {
+                true => format!("{shown:?} is not a tool of this server; it has none for this client"),
+                false => {
+                    format!("{shown:?} is not a tool of this server; its tools are {}", names.join(", "))
+                }
+            };
             ErrorData::invalid_params(message, None)
         })
     }

@@ -94,6 +94,7 @@ mod tests {
             ("class=mian", "\"class\" must be `main`, `dm` or `group`"),
             ("read_only=1", "\"read_only\" must be `true` or `false`"),
             ("tools=rm", "\"tools\": \"rm\" is not a tool"),
+            ("tools=move&read_only=true", "\"tools\": a client that only reads cannot have move; name at"),
         ] {
             let error = identity(query).unwrap_err();
             assert!(error.contains(message), "{query}: {error}");

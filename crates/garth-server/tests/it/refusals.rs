@@ -111,6 +111,7 @@ fn rejects_bodies_of_wrong_shape() {
 #[test]
 fn field_errors_name_expected_json_type() {
     const TTL: &str = "\"ttl_seconds\" must be an integer from 1 to 9223372036";
+    const QUOTED_TTL: &str = "\"ttl_seconds\" must be an integer, not a string";
     const TAGS: &str = "\"tags\" must be an array of at most 64 strings";
     const IMPORTANCE: &str = "\"importance\" must be a number from 0 to 1";
     let server = Server::start();
@@ -122,7 +123,7 @@ fn field_errors_name_expected_json_type() {
         ("put", r#""path":"/a","value":1,"ttl_seconds":0"#, TTL),
         ("put", r#""path":"/a","value":1,"ttl_seconds":-1"#, TTL),
         ("put", r#""path":"/a","value":1,"ttl_seconds":1.5"#, TTL),
-        ("put", r#""path":"/a","value":1,"ttl_seconds":"9""#, TTL),
+        ("put", r#""path":"/a","value":1,"ttl_seconds":"9""#, QUOTED_TTL),
         ("put", r#""path":"/a","value":1,"tags":"x""#, TAGS),
         ("put", r#""path":"/a","value":1,"tags":[1]"#, TAGS),
         ("put", r#""path":"/a","value":1,"importance":"x""#, IMPORTANCE),

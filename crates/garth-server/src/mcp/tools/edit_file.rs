@@ -26,8 +26,8 @@ const ATTEMPTS: usize = 100;
 const MAX_PLACES: usize = 20;
 
 fields! {
-    /// Replaces a text that occurs exactly once in a file; copy it from `read_file` without line numbers. If
-    /// it no longer fits, the error says what changed and by whom. Returns the new version.
+    /// Replaces a text that occurs exactly once in a file, or each occurrence with replace_all; copy it from
+    /// `read_file` without line numbers. If it no longer fits, the error says what changed and by whom.
     pub(crate) struct EditFileFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
@@ -35,7 +35,7 @@ fields! {
         old_string: Cow<'a, str> = string();
         /// New string.
         new_string: Cow<'a, str> = string();
-        /// Replaces all occurrences.
+        /// Replace all.
         replace_all: bool = flag(), or false;
         ..required: IfVersion<'a>;
     }

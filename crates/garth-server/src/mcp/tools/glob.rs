@@ -20,11 +20,11 @@ const MAX_PATHS: usize = 300;
 
 fields! {
     /// Finds files and directories by path pattern: * within a name, ** any directories, {a,b} either.
-    /// Returns paths; those of directories end with a slash.
+    /// Directories end with a slash.
     pub(crate) struct GlobFields<'a> {
         /// Pattern such as /src/**/*.md.
         pattern: Cow<'a, str> = string_of("pattern");
-        /// Cursor of a cut answer.
+        /// Cursor.
         cursor: Option<Cow<'a, str>> = string_of("cursor");
     }
 }

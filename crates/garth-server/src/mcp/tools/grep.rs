@@ -34,13 +34,13 @@ fields! {
         pattern: Cow<'a, str> = string().chars(1, MAX_EXPRESSION);
         /// File or directory.
         path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
-        /// File names, such as *.md.
+        /// Pattern of names or paths, such as *.{py,js} or /src/**/*.py.
         include: Option<Cow<'a, str>> = string_of("pattern");
         /// Ignore case.
         ignore_case: bool = flag(), or false;
         /// Lines around each match.
         context: usize = integer(0, MAX_AROUND), or 0;
-        /// Cursor of a cut answer.
+        /// Cursor.
         cursor: Option<Cow<'a, str>> = string_of("cursor");
     }
 }
@@ -133,6 +133,9 @@ struct LineMatch<'a> {
     line: u64,
     text: Cow<'a, str>,
     matches: bool,
+    /// True for a line that is not shown to its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
 }
 
 impl<'a> FileMatches<'a> {
@@ -141,6 +144,7 @@ impl<'a> FileMatches<'a> {
             line: line.number,
             text: line_text(line),
             matches: !line.context,
+            cut: line.cut,
         });
         Self { path: &file.path, lines: lines.collect() }
     }

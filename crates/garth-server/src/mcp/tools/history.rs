@@ -22,8 +22,8 @@ const MAX_VERSIONS: u64 = 100;
 const MAX_MESSAGE: usize = 200;
 
 fields! {
-    /// Lists the versions of a path, also a deleted one, newest first: version, time, size, author, reason.
-    /// Use them in `read_file` or `restore`.
+    /// Lists the versions of a path, also a deleted one, newest first: version, time, size, author, message
+    /// if any. Use them in `read_file` or `restore`.
     pub(crate) struct HistoryFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");

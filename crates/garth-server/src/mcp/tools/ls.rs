@@ -19,12 +19,11 @@ use crate::routes::call::Call;
 const MAX_NAMES: usize = 500;
 
 fields! {
-    /// Lists a directory: names, sizes, times of change. A long list is cut and says how to continue. For
-    /// subdirectories use `glob`.
+    /// Lists a directory: names, sizes, times of change. For subdirectories use `glob`.
     pub(crate) struct LsFields<'a> {
         /// Directory.
         path: Cow<'a, str> = string_of("path"), or Cow::Borrowed("/");
-        /// Name after which to continue.
+        /// After.
         after: Option<Cow<'a, str>> = string();
     }
 }

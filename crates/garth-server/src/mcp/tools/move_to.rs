@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::ToolAnswer;
-use super::paths::{absolute, shown};
+use super::paths::{absolute, refuse_slash, shown};
 use super::versions::{IfVersion, commit_at};
 use crate::errors::Refusal;
 use crate::fields::{fields, string_of};
@@ -36,7 +36,12 @@ pub(super) async fn move_to(
     let fs = &**fs;
     let version = fields.required.version()?;
     let from = resolve::resolve(fs, &absolute(call, &fields.from), Follow::No).await?;
-    let to = resolve::resolve(fs, &absolute(call, &fields.to), Follow::No).await?;
+    let to = absolute(call, &fields.to);
+    refuse_slash("to", &to)?;
+    let to = resolve::resolve(fs, &to, Follow::No).await?;
+    if from == to {
+        return Err(Refusal::validation("\"from\" and \"to\" are the same path; nothing was moved"));
+    }
     let batch = Batch::new([Op::rename(&from, &to).no_replace().with_parents()]);
     let commit = match commit_at(fs, (&from, version), batch).await? {
         Err(error) if error.is(ErrorKind::AlreadyExists) => {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use garth_engine::TreePath;
 use garth_engine::model::{Author, Entry, Kind};
+use garth_engine::path::MAX_PATH;
 
+use crate::errors::Refusal;
 pub(super) use crate::mcp::line::shown;
 use crate::routes::call::Call;
 
@@ -17,6 +19,48 @@ pub(super) fn absolute<'p>(call: &'p Call<'_>, path: &'p str) -> Cow<'p, str> {
         _ if path.starts_with('/') => Cow::Borrowed(path),
         _ => Cow::Owned(format!("{}/{path}", top.map_or("", TreePath::key))),
     }
+}
+
+/// Refuses a path with `..`, as the calls over HTTP do. `/../a` would be read as `/a`, which a caller that
+/// expects something above the top does not mean.
+pub(super) fn refuse_parents(call: &Call<'_>, name: &str, path: &str) -> Result<(), Refusal> {
+    let path = absolute(call, path);
+    // A longer path is refused for its length.
+    if path.len() > MAX_PATH || !path.split('/').any(|segment| segment == "..") {
+        return Ok(());
+    }
+    let meant = shown(&plain(&path)).into_owned();
+    Err(Refusal::validation(format!("\"{name}\" must not contain `..`; if you mean {meant}, write that")))
+}
+
+/// Refuses the path of a new name that ends as that of a directory does, because the end would be ignored.
+pub(super) fn refuse_slash(name: &str, path: &str) -> Result<(), Refusal> {
+    let plain = plain(path);
+    let is_directory = path.ends_with('/') || path.ends_with("/.");
+    if path.len() > MAX_PATH || !is_directory || plain == "/" {
+        return Ok(());
+    }
+    let plain = shown(&plain);
+    let message = format!(
+        "\"{name}\" is written as a directory; write {plain} for this name itself, or {plain}/NAME for a name \
+         in it"
+    );
+    Err(Refusal::validation(message))
+}
+
+/// Returns a path without empty segments, `.` and `..`, as if it had no links.
+fn plain(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                names.pop();
+            }
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
 }
 
 /// Returns the path of a node, with a slash at the end of a directory.
@@ -46,6 +90,25 @@ pub(super) fn by(author: &Author) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_that_is_written_as_a_directory_is_refused() {
+        for fine in ["/", "/.", "/a", "/a/b.md", "/a."] {
+            assert!(refuse_slash("path", fine).is_ok(), "{fine}");
+        }
+        for wrong in ["/dir/", "/dir//", "/dir/.", "/./dir/./"] {
+            let message = refuse_slash("path", wrong).unwrap_err().message;
+            let due = "; write /dir for this name itself, or /dir/NAME for a name in it";
+            assert!(message.ends_with(due), "{wrong}: {message}");
+        }
+    }
+
+    #[test]
+    fn plain_path_stays_below_the_top() {
+        for (path, due) in [("/../x", "/x"), ("/a/../b/./c/", "/b/c"), ("/a/../..", "/"), ("/", "/")] {
+            assert_eq!(plain(path), due);
+        }
+    }
 
     #[test]
     fn author_is_named_by_what_is_recorded() {

@@ -14,7 +14,7 @@ use garth_engine::{ErrorKind, FileSystem, TreePath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::window::Window;
+use self::window::{CutLine, Window};
 use super::answer::{ToolAnswer, bytes};
 use super::paths::{absolute, shown};
 use super::versions::version;
@@ -32,13 +32,15 @@ const MAX_LINES: u64 = 2000;
 const LARGE: u64 = 1 << 20;
 
 fields! {
-    /// Reads a text file as numbered lines, up to 16 KiB at once; then it says the offset to continue at.
-    /// Returns the version, which edits can require. Other files come as a link.
+    /// Reads a text file as numbered lines, up to 16 KiB at once; lines over 2,000 bytes are cut. A cut
+    /// answer says how to continue. Returns the version, for if_version. Other files come as a link.
     pub(crate) struct ReadFileFields<'a> {
         /// Path, such as /notes/a.md.
         path: Cow<'a, str> = string_of("path");
         /// First line.
         offset: u64 = integer(1, MAX_INTEGER), or 1;
+        /// Bytes to skip in that line.
+        column: usize = integer(0, MAX_INTEGER), or 0;
         /// Number of lines.
         limit: u64 = integer(1, MAX_LINES), or MAX_LINES;
         /// Earlier version.
@@ -67,7 +69,9 @@ pub(super) async fn read_file(
     if !is_text(&start) {
         return binary(&path, &entry);
     }
-    let mut window = Window::new(&header(&path, &entry), fields.offset, fields.limit);
+    let lines = (start.len() as u64 == entry.size).then(|| line_count(&start));
+    let window = Window::new(&header(&path, &entry), fields.offset, fields.limit);
+    let mut window = window.from_column(fields.column);
     scan(fs, &path, &entry, start, &mut window).await?;
     let read = window.scanned();
     let is_cut_short = !window.has_more() && read < entry.size;
@@ -82,17 +86,21 @@ pub(super) async fn read_file(
             "The rest is not read as lines, which end at {scanned}; read the linked file."
         ));
     } else if let Some(next) = next {
-        window.end_with(&format!("There is more: continue with offset = {next}."));
+        let last = lines.map(|lines| format!(", to line {lines}")).unwrap_or_default();
+        window.end_with(&format!("There is more{last}: continue with offset = {next}."));
     } else if entry.size == 0 {
         window.end_with("The file is empty.");
     }
-    let is_linked = is_cut_short || window.has_cut_lines() || (entry.size >= LARGE && next.is_some());
+    let cut_lines = window.take_cut_lines();
+    let is_linked = is_cut_short || !cut_lines.is_empty() || (entry.size >= LARGE && next.is_some());
     let (text, content) = window.into_texts();
     let read = FileRead {
         path: &path,
         version: entry.etag,
         size: entry.size,
         content: Some(content),
+        truncated: is_cut_short || !cut_lines.is_empty() || next.is_some(),
+        cut_lines,
         next_offset: next,
     };
     let answer = ToolAnswer::new(text, &read)?;
@@ -101,6 +109,12 @@ pub(super) async fn read_file(
 
 fn header(path: &TreePath, entry: &Entry) -> String {
     format!("{}  {}  version {}", shown(path.as_str()), bytes(entry.size), entry.etag)
+}
+
+/// Returns the number of lines of a text.
+fn line_count(text: &[u8]) -> u64 {
+    working(text.len());
+    text.split_inclusive(|byte| *byte == b'\n').count() as u64
 }
 
 /// Reads a file, of which `start` is the beginning, until the window is full.
@@ -150,7 +164,15 @@ fn is_text(bytes: &[u8]) -> bool {
 fn binary(path: &TreePath, entry: &Entry) -> Result<ToolAnswer, Refusal> {
     let text = format!("{}\nThis is not text: read it by the link.", header(path, entry));
     let (version, size) = (entry.etag, entry.size);
-    let read = FileRead { path, version, size, content: None, next_offset: None };
+    let read = FileRead {
+        path,
+        version,
+        size,
+        content: None,
+        truncated: false,
+        cut_lines: Vec::new(),
+        next_offset: None,
+    };
     Ok(ToolAnswer::new(text, &read)?.link(path, entry))
 }
 
@@ -163,6 +185,11 @@ pub(super) struct FileRead<'a> {
     /// Lines without numbers; none of a file that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
+    /// True if `content` lacks a part of the file after the offset.
+    truncated: bool,
+    /// Lines of `content` that are cut, each with the column at which its rest begins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut_lines: Vec<CutLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
 }

@@ -17,7 +17,8 @@ const MAX_SIMILAR: usize = 5;
 
 fields! {
     /// Stores a fact for later sessions, such as a preference or decision, in one complete sentence;
-    /// `recall` finds it. Returns its URI and similar memories.
+    /// `recall` finds it. To correct one, store the new fact, then `forget` the old URI. Returns its URI and
+    /// similar memories.
     pub(crate) struct RememberFields<'a> {
         /// Text.
         text: Cow<'a, str> = string();

@@ -23,7 +23,8 @@ fields! {
     pub(crate) struct RestoreFields<'a> {
         /// Path.
         path: Cow<'a, str> = string_of("path");
-        /// Version, number of a commit, or time such as 2026-01-31T12:00:00Z.
+        /// State to bring back: version (not that of the deletion), restore_at of a deletion, or time such as
+        /// 2026-01-31T12:00:00Z.
         at: Cow<'a, str> = moment();
         ..required: IfVersion<'a>;
     }

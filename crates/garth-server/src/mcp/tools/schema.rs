@@ -37,7 +37,8 @@ fn argument(field: &Field) -> Value {
             _ => true,
         });
     }
-    let meaning = field.meaning.trim();
+    // The commands of `memory` require fields of their own, so "none" would read as if they did not.
+    let meaning = field.meaning.trim().trim_end_matches("Default: none.").trim_end();
     if !repeats(field.name, meaning) {
         schema["description"] = json!(meaning);
     }

@@ -1,20 +1,28 @@
 //! Tool: the declaration of one operation that a model can call.
 
+use std::borrow::Cow;
+
 use futures::future::BoxFuture;
 use garth_engine::ErrorKind;
 use garth_engine::home::Scope;
 use serde_json::{Value, json};
 
 use super::answer::ToolAnswer;
+use super::paths::refuse_parents;
 use super::schema;
 use crate::errors::Refusal;
-use crate::fields::Field;
+use crate::fields::{Field, Kind};
 use crate::routes::call::Call;
 use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
 
 /// Message of the engine about a path where nothing is.
 const MISSING: &str = "no such file or directory";
+/// Advice of the engine about a path that no session changes. A model has no other caller to use.
+const OTHER_CALLER: &str = "; use a caller outside of sessions, such as an API key that is bound to nothing";
+
+/// Beginning of the message of the engine about content that is too long for the tree.
+const UPLOAD: &str = "one upload to this tree";
 
 /// Runs a tool. The fields of the call are its arguments, and the names of the identity that the server adds.
 pub(in crate::mcp) type ToolHandler = for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Result<ToolAnswer, Refusal>>;
@@ -99,20 +107,36 @@ impl Tool {
     /// Runs the tool. A refusal names the path that it is about, for a caller who may read it, and the tool
     /// that goes on.
     pub(in crate::mcp) async fn call(&self, call: &Call<'_>) -> Result<ToolAnswer, Refusal> {
+        self.check_paths(call)?;
         let answered = (self.run)(call).await;
         answered.map_err(|refusal| match self.tree == Tree::Files && call.may_read() {
             true => advised(refusal).naming_path(),
             false => refusal,
         })
     }
+
+    /// Refuses arguments that are no paths as garth writes them.
+    fn check_paths(&self, call: &Call<'_>) -> Result<(), Refusal> {
+        let fields = self.fields.iter().copied().flatten();
+        for field in fields.filter(|field| matches!(field.kind, Kind::Text { of: "path", .. })) {
+            let path: Option<Cow<'_, str>> = call.fields.read(field.name, &field.kind, None)?;
+            path.map_or(Ok(()), |path| refuse_parents(call, field.name, &path))?;
+        }
+        Ok(())
+    }
 }
 
-/// Adds to a refusal about a path which tool helps.
-fn advised(refusal: Refusal) -> Refusal {
+/// Adds to a refusal about a path what the model can do.
+fn advised(mut refusal: Refusal) -> Refusal {
+    if let Some(failure) = refusal.message.strip_suffix(OTHER_CALLER) {
+        refusal.message = format!("{failure}; only people change this file: ask your user");
+        return refusal;
+    }
     let advice = match refusal.kind {
         ErrorKind::NotFound if refusal.message == MISSING => "find it with `ls` or `glob`",
         ErrorKind::NotADirectory => "read it with `read_file`",
         ErrorKind::IsADirectory => "list it with `ls`",
+        ErrorKind::TooLarge if refusal.message.contains(UPLOAD) => "split it into several files",
         _ => return refusal,
     };
     refusal.advising(advice)

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::{ToolAnswer, bytes};
-use super::paths::{absolute, shown};
+use super::paths::{absolute, refuse_slash, shown};
 use super::versions::{commit_at, version};
 use crate::errors::Refusal;
 use crate::fields::{fields, string, string_of};
@@ -20,10 +20,10 @@ use crate::routes::call::Call;
 const NONE: &str = "none";
 
 fields! {
-    /// Creates a file with its missing directories, or replaces its content. To change a part, use
-    /// `edit_file`. Returns the new version; earlier ones are kept.
+    /// Creates a file with its missing directories, or replaces its content. To change a part or append, use
+    /// `edit_file`. To not overwrite changes of others, pass if_version. Earlier versions are kept.
     pub(crate) struct WriteFileFields<'a> {
-        /// Path, such as /notes/a.md.
+        /// Path.
         path: Cow<'a, str> = string_of("path");
         /// Complete text.
         content: Cow<'a, str> = string();
@@ -41,7 +41,9 @@ pub(super) async fn write_file(
     let is_new = fields.if_version.as_deref() == Some(NONE);
     let version = version("if_version", fields.if_version.as_deref().filter(|_| !is_new))?;
     let fs = &**fs;
-    let path = resolve::resolve(fs, &absolute(call, &fields.path), Follow::Yes).await?;
+    let asked = absolute(call, &fields.path);
+    refuse_slash("path", &asked)?;
+    let path = resolve::resolve(fs, &asked, Follow::Yes).await?;
     let body = fs.body(&path, fields.content.into_owned()).await?;
     let op = Op::write(&path, body).with_parents();
     let op = if is_new { op.create_new() } else { op };

@@ -141,6 +141,11 @@ fn hints_name_tools_that_the_client_sees() {
     assert!(gone.contains("; `history` shows who removed it (CONFLICT)"), "{gone}");
     let deleted = text("&tools=delete,restore", "delete", json!({"path": "/d.md"}));
     assert!(deleted.starts_with("Deleted /d.md.\nTo bring it back: `restore` with at = "), "{deleted}");
+    let query = format!("{WHO}&tools=ls,read_file");
+    let found = result(&modern(&server, &server.key, &query, "server/discover", json!({})));
+    let instructions = found["instructions"].as_str().unwrap();
+    assert!(instructions.starts_with("The durable, versioned files of one agent. "), "{instructions}");
+    assert!(instructions.ends_with("change nothing there."), "{instructions}");
     let list = list(&server, "&tools=edit_file,read_file&read_only=true").to_string();
     assert!(list.contains("read_file") && !list.contains("edit_file"), "{list}");
 }

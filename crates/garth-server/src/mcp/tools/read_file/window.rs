@@ -1,10 +1,21 @@
 //! Lines of a file from one line on, up to the limit of an answer. The file passes through in pieces and is
 //! never held.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::mcp::tools::answer::Lines;
 
 /// Limit on the bytes of a line in the answer. A longer one is cut.
 const MAX_LINE: usize = 2000;
+
+/// Line that is not shown to its end.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct CutLine {
+    line: u64,
+    /// Bytes of the line before its rest.
+    column: usize,
+}
 
 /// Lines that an answer shows.
 #[derive(Debug)]
@@ -12,6 +23,8 @@ pub(super) struct Window {
     /// Number of the first line to show, and of the line after the last one.
     first: u64,
     end: u64,
+    /// Bytes of the first line that are not shown.
+    column: usize,
     /// Number of the current line, its bytes so far, up to [`MAX_LINE`], and how many it has.
     number: u64,
     line: Vec<u8>,
@@ -23,7 +36,7 @@ pub(super) struct Window {
     /// Lines without numbers.
     content: String,
     is_empty: bool,
-    has_cut_lines: bool,
+    cut_lines: Vec<CutLine>,
     /// Line that follows the last one of the answer.
     next: Option<u64>,
 }
@@ -36,6 +49,7 @@ impl Window {
         Self {
             first,
             end: first.saturating_add(limit),
+            column: 0,
             number: 1,
             line: Vec::new(),
             length: 0,
@@ -43,9 +57,14 @@ impl Window {
             numbered,
             content: String::new(),
             is_empty: true,
-            has_cut_lines: false,
+            cut_lines: Vec::new(),
             next: None,
         }
+    }
+
+    /// Leaves out the first `column` bytes of the first line.
+    pub(super) fn from_column(self, column: usize) -> Self {
+        Self { column, ..self }
     }
 
     /// Takes the next bytes of the file.
@@ -57,11 +76,12 @@ impl Window {
             if self.next.is_some() {
                 return;
             }
+            let left_out = self.start().saturating_sub(self.length);
             self.scanned += part.len() as u64;
             self.length += part.len();
             if self.number >= self.first {
                 let room = MAX_LINE.saturating_sub(self.line.len());
-                self.line.extend(part.iter().take(room));
+                self.line.extend(part.iter().skip(left_out).take(room));
             }
             if part.ends_with(b"\n") {
                 self.end_line();
@@ -85,23 +105,38 @@ impl Window {
         self.line.clear();
     }
 
+    /// Returns the position in the current line where the answer begins to show it.
+    const fn start(&self) -> usize {
+        if self.number == self.first { self.column } else { 0 }
+    }
+
     /// Adds the current line. Returns false if it does not fit.
     fn show(&mut self) -> bool {
-        let is_cut = self.length > self.line.len();
+        let start = self.start();
+        let is_cut = self.length > start.saturating_add(self.line.len());
+        if is_cut {
+            // The cut can split a character, which then belongs to the rest of the line.
+            let split = self.line.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+            self.line.truncate(self.line.len() - split);
+        }
         let text = String::from_utf8_lossy(&self.line);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = line.strip_suffix('\r').unwrap_or(line);
+        let (number, column) = (self.number, start.saturating_add(self.line.len()));
         let cut = match is_cut {
-            true => format!(" [cut: the line has {} bytes]", self.length),
+            true => format!(
+                " [cut: the line has {} bytes; its rest: offset = {number}, column = {column}]",
+                self.length
+            ),
             false => String::new(),
         };
-        // A cut can split the last character.
-        let line = if is_cut { line.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { line };
-        let fits = self.numbered.push(&format!("{:>6}\t{line}{cut}", self.number));
+        let fits = self.numbered.push(&format!("{number:>6}\t{line}{cut}"));
         if fits {
-            self.content.push_str(if is_cut { line } else { &text });
-            self.content.push_str(if is_cut { "\n" } else { "" });
-            self.has_cut_lines |= is_cut;
+            self.content.push_str(&text);
+            if is_cut {
+                self.content.push('\n');
+                self.cut_lines.push(CutLine { line: number, column });
+            }
             self.is_empty = false;
         }
         fits
@@ -137,9 +172,9 @@ impl Window {
         self.is_empty
     }
 
-    /// Returns true if a line is not shown to its end.
-    pub(super) const fn has_cut_lines(&self) -> bool {
-        self.has_cut_lines
+    /// Takes the lines that are not shown to their ends.
+    pub(super) fn take_cut_lines(&mut self) -> Vec<CutLine> {
+        std::mem::take(&mut self.cut_lines)
     }
 
     /// Returns the numbered lines, and the lines without numbers.
@@ -191,10 +226,36 @@ mod tests {
         let next = long.next().unwrap();
         let (text, content) = long.into_texts();
         assert!(text.len() <= MAX_TEXT && content.lines().count() as u64 == next - 1, "{next}");
-        let line = window(&format!("{}\nx\n", "é".repeat(3000)), 1, 5, 4096);
-        assert!(line.has_cut_lines() && line.next().is_none());
+        let mut line = window(&format!("{}\nx\n", "é".repeat(3000)), 1, 5, 4096);
+        assert_eq!((line.take_cut_lines(), line.next()), (vec![CutLine { line: 1, column: 2000 }], None));
         let (text, content) = line.into_texts();
-        assert!(text.contains(" [cut: the line has 6001 bytes]\n     2\tx"), "{text}");
+        let mark = " [cut: the line has 6001 bytes; its rest: offset = 1, column = 2000]\n     2\tx";
+        assert!(text.contains(mark), "{text}");
         assert_eq!(content, format!("{}\nx\n", "é".repeat(1000)));
+    }
+
+    #[test]
+    fn cut_line_continues_at_its_column() {
+        // The first cut would split a character.
+        let line = format!("a{}b", "é".repeat(3000));
+        for step in [1, 7, 1999, 4096] {
+            let (mut read, mut column) = (String::new(), 0);
+            loop {
+                let mut part = Window::new("/f", 2, 1).from_column(column);
+                for piece in format!("first\n{line}\nlast\n").as_bytes().chunks(step) {
+                    part.feed(piece);
+                }
+                part.end();
+                let cut = part.take_cut_lines();
+                read.push_str(part.into_texts().1.trim_end_matches('\n'));
+                let [rest] = &*cut else { break };
+                assert!(rest.line == 2 && rest.column > column, "{rest:?}");
+                column = rest.column;
+            }
+            assert_eq!(read, line, "{step}");
+        }
+        let mut beyond = Window::new("/f", 1, 1).from_column(100);
+        beyond.feed(b"short\n");
+        assert_eq!((beyond.take_cut_lines(), beyond.into_texts().1), (Vec::new(), String::new()));
     }
 }

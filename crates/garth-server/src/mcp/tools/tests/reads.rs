@@ -60,8 +60,9 @@ async fn file_is_read_as_numbered_lines() {
     assert_eq!(read.text, format!("{head}     1\tone\n     2\ttwo\n     3\tthré"));
     assert_eq!(read.field("content"), "one\ntwo\nthré");
     let part = client.ok("read_file", json!({"path": "/a.md", "offset": 2, "limit": 1})).await;
-    assert_eq!(part.text, format!("{head}     2\ttwo\nThere is more: continue with offset = 3."));
-    assert_eq!(part.structured["next_offset"], 3);
+    assert_eq!(part.text, format!("{head}     2\ttwo\nThere is more, to line 3: continue with offset = 3."));
+    assert_eq!((&part.structured["next_offset"], &part.structured["truncated"]), (&json!(3), &json!(true)));
+    assert_eq!((&read.structured["truncated"], read.structured.get("cut_lines")), (&json!(false), None));
     let beyond = client.refused("read_file", json!({"path": "/a.md", "offset": 4})).await;
     assert_eq!(beyond, "\"offset\" is after the end: /a.md has 3 lines");
     write(&server, "/empty", b"").await;
@@ -118,5 +119,23 @@ async fn binary_and_long_lines_become_links() {
     write(&server, "/one-line.json", "[1,2]".repeat(10_000).as_bytes()).await;
     let read = client.ok("read_file", json!({"path": "/one-line.json"})).await;
     assert_eq!(read.links, ["garth:///one-line.json"]);
-    assert!(read.text.contains("[cut: the line has 50000 bytes]") && read.text.len() < 3000);
+    assert!(read.text.contains("[cut: the line has 50000 bytes; its rest: ") && read.text.len() < 3000);
+}
+
+#[tokio::test]
+async fn cut_line_is_named_and_read_to_its_end() {
+    let server = TestServer::start().await;
+    let client = Client::free(&server).await;
+    let line: String = (0..1000).map(|number| format!("{number:03},")).collect();
+    write(&server, "/a.csv", format!("head\n{line}\nlast\n").as_bytes()).await;
+    let first = client.ok("read_file", json!({"path": "/a.csv"})).await;
+    assert_eq!(first.structured["cut_lines"], json!([{"line": 2, "column": 2000}]));
+    assert_eq!((&first.structured["truncated"], first.structured.get("next_offset")), (&json!(true), None));
+    assert_eq!(first.field("content"), format!("head\n{}\nlast\n", &line[..2000]));
+    let rest = json!({"path": "/a.csv", "offset": 2, "column": 2000});
+    let rest = client.ok("read_file", rest).await;
+    assert_eq!(rest.field("content"), format!("{}\nlast\n", &line[2000..]));
+    assert_eq!((&rest.structured["truncated"], rest.structured.get("cut_lines")), (&json!(false), None));
+    let wrong = client.refused("read_file", json!({"path": "/a.csv", "offset": "2"})).await;
+    assert_eq!(wrong, "\"offset\" must be an integer, not a string");
 }

@@ -89,6 +89,9 @@ async fn cut_list_of_lines_is_continued() {
         lines.filter(|line| line["matches"] == true).map(|line| line["line"].as_u64().unwrap()).collect();
     let due: Vec<u64> = (1..=1000).chain([1]).collect();
     assert_eq!(numbers, due);
+    let is_cut = |file: &Value| file["lines"][0]["cut"] == true;
+    assert_eq!(files.iter().map(is_cut).collect::<Vec<_>>().last(), Some(&false));
+    assert!(is_cut(&files[0]), "{}", files[0]["lines"][0]);
 }
 
 #[tokio::test]

@@ -58,6 +58,50 @@ async fn new_file_is_not_written_over_another() {
 }
 
 #[tokio::test]
+async fn path_that_means_another_place_is_refused() {
+    let server = TestServer::start().await;
+    let client = Client::free(&server).await;
+    write(&server, "/a.md", b"one\n").await;
+    let slash = client.refused("write_file", json!({"path": "/dir/", "content": ""})).await;
+    let due = "is written as a directory; write /dir for this name itself, or /dir/NAME for a name in it";
+    assert_eq!(slash, format!("\"path\" {due}"));
+    let slash = client.refused("move", json!({"from": "/a.md", "to": "/dir/"})).await;
+    assert_eq!(slash, format!("\"to\" {due}"));
+    for (tool, arguments) in [
+        ("write_file", json!({"path": "/../x", "content": ""})),
+        ("edit_file", json!({"path": "y/../x", "old_string": "one", "new_string": "two"})),
+        ("ls", json!({"path": "/../x/"})),
+        ("delete", json!({"path": "/../x"})),
+        ("search", json!({"query": "one", "path": "/y/../x"})),
+    ] {
+        let refused = client.refused(tool, arguments).await;
+        assert_eq!(refused, "\"path\" must not contain `..`; if you mean /x, write that", "{tool}");
+    }
+    let paths = client.ok("glob", json!({"pattern": "/**"})).await.text;
+    assert!(!paths.contains("/x") && !paths.contains("/dir"), "{paths}");
+    // A name may contain dots.
+    client.ok("move", json!({"from": "/a.md", "to": "/a..md"})).await;
+    let same = client.refused("move", json!({"from": "/a..md", "to": "a..md"})).await;
+    assert_eq!(same, "\"from\" and \"to\" are the same path; nothing was moved");
+}
+
+#[tokio::test]
+async fn refusals_advise_what_a_model_can_do() {
+    let server = TestServer::start().await;
+    write(&server, "/agents/scout/settings.json", br#"{"owner":"ann"}"#).await;
+    let client = Client::new(&server, |key| {
+        (key.binding.agent, key.binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
+    })
+    .await;
+    let content = "x".repeat((10 << 20) + 1);
+    let large = client.refused("write_file", json!({"path": "/big.txt", "content": content})).await;
+    assert!(large.ends_with("; split it into several files"), "{large}");
+    let settings = json!({"path": "/.agent/settings.json", "content": "{}"});
+    let refused = client.refused("write_file", settings).await;
+    assert!(refused.ends_with("; only people change this file: ask your user"), "{refused}");
+}
+
+#[tokio::test]
 async fn text_that_occurs_once_is_edited() {
     let server = TestServer::start().await;
     let client = Client::free(&server).await;
