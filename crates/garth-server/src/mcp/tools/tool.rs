@@ -100,7 +100,8 @@ impl Tool {
     /// that goes on.
     pub(in crate::mcp) async fn call(&self, call: &Call<'_>) -> Result<ToolAnswer, Refusal> {
         let answered = (self.run)(call).await;
-        answered.map_err(|refusal| match self.tree == Tree::Files && call.may_read() {
+        let is_about_paths = matches!(self.tree, Tree::Files | Tree::Search);
+        answered.map_err(|refusal| match is_about_paths && call.may_read() {
             true => advised(refusal).naming_path(),
             false => refusal,
         })

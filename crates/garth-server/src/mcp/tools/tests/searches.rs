@@ -100,7 +100,10 @@ async fn passages_are_found_by_question() {
     let found = client.ok("search", json!({"query": "how does she take her coffee", "path": "/notes"})).await;
     let hits = found.structured["hits"].as_array().unwrap();
     assert_eq!((hits.len(), &hits[0]["path"]), (1, &json!("/notes/alice.md")), "{}", found.text);
-    assert!(found.text.starts_with("/notes/alice.md:"), "{}", found.text);
+    // The score is for programs: hits are in another order.
+    let head = found.text.lines().next().unwrap();
+    assert_eq!(head, format!("/notes/alice.md:{}", hits[0]["line"]));
+    assert!(hits[0]["score"].as_f64().unwrap() > 0.5, "{}", hits[0]);
     assert!(found.text.contains("\n  ") && found.text.contains("coffee black"), "{}", found.text);
     let both = client.ok("search", json!({"query": "coffee", "limit": 1})).await;
     let offset = both.structured["next_offset"].as_u64().unwrap();
@@ -108,6 +111,8 @@ async fn passages_are_found_by_question() {
     assert_ne!(both.structured["hits"], next.structured["hits"]);
     let none = client.ok("search", json!({"query": "zzqxw"})).await;
     assert!(none.text.starts_with("Nothing matches the question"), "{}", none.text);
+    let wrong = client.refused("search", json!({"query": "coffee", "path": "/none"})).await;
+    assert_eq!(wrong, client.refused("grep", json!({"pattern": "coffee", "path": "/none"})).await);
     let wrong = client.refused("search", json!({"query": "x", "limit": 31})).await;
     assert!(wrong.contains("\"limit\" must be an integer from 1 to 30"), "{wrong}");
 }
