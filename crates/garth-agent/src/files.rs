@@ -6,6 +6,7 @@
 //! content of any size as a stream, for interfaces that receive it.
 
 mod batch;
+mod beside_text;
 mod cursor;
 mod diff;
 mod du;

@@ -46,6 +46,7 @@ pub use self::skills::{
     InstallFile, Installed, LeftOut, ListedSkill, Listing, MAX_SKILL_FILE, MAX_SKILL_FILES, Origin, Reason,
     SkillFile,
 };
+pub(crate) use self::template::initial_text;
 pub use self::template::{Init, Initialized, new_agent_id};
 pub use self::text_file::MAX_FILE;
 pub use self::transcript::{Archive, MAX_ARCHIVES};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::beside_text::LeftOut;
 use super::cursor::{Cursors, moment_json, path_of};
 use super::handle::Files;
 use super::limits::{Budget, Limits};
@@ -24,6 +25,9 @@ pub struct Glob {
     /// Path at which the tree begins, if there is nothing above it; `None` for a tree with a root. The
     /// pattern may begin above it.
     pub top: Option<TreePath>,
+    /// True to leave out the files beside the text of memories, unless the pattern names them.
+    #[doc(hidden)]
+    pub hide_memory_files: bool,
     /// Time as of which the tree is searched; `None` for now.
     pub at: Option<Moment>,
     /// Limits of one call. The answer counts the entries, at most [`MAX_PAGE_BYTES`].
@@ -85,7 +89,14 @@ impl Position {
 impl Glob {
     /// Returns a search of the current tree.
     pub fn new(pattern: impl Into<String>) -> Self {
-        Self { pattern: pattern.into(), top: None, at: None, limits: Limits::default(), cursor: None }
+        Self {
+            pattern: pattern.into(),
+            top: None,
+            hide_memory_files: false,
+            at: None,
+            limits: Limits::default(),
+            cursor: None,
+        }
     }
 }
 
@@ -100,7 +111,16 @@ impl Files<'_> {
     /// [`as_of`](garth_engine::FileSystem::as_of); errors of the filesystem.
     #[boxed]
     pub async fn glob(&self, asked: &Glob) -> Result<GlobPage> {
-        let cursors = Cursors::of(&json!(["glob", asked.pattern, moment_json(asked.at.as_ref())]));
+        let cursors = Cursors::of(&json!([
+            "glob",
+            asked.pattern,
+            asked.hide_memory_files,
+            moment_json(asked.at.as_ref())
+        ]));
+        let left_out = match asked.hide_memory_files {
+            true => LeftOut::unless_named(std::slice::from_ref(&asked.pattern)),
+            false => LeftOut::default(),
+        };
         let after = match &asked.cursor {
             Some(cursor) => Some(cursors.open::<Position>(cursor)?.after()?),
             None => None,
@@ -119,7 +139,7 @@ impl Files<'_> {
                 budget.item(row.path.weight() + error.message().len());
                 page.failed.push(error);
             }
-            if let Some(entry) = row.entry {
+            if let Some(entry) = row.entry.filter(|_| !left_out.has(row.path.as_str())) {
                 budget.item(row.path.weight() + entry.weight());
                 page.items.push(GlobMatch { path: row.path, entry });
             }

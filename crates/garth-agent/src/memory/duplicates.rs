@@ -17,7 +17,10 @@ use garth_engine::path::TreePath;
 const MIN_SCORE: f64 = 0.7;
 
 /// Limit on the duplicates returned.
-const MOST: usize = 5;
+pub(super) const MOST: usize = 5;
+
+/// Limit on the duplicates that are looked at to find one by its complete text. A search returns as many hits.
+pub(super) const MOST_SIMILAR: usize = 4 * MOST;
 
 /// Possible duplicate of a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,17 @@ pub struct Duplicate {
 impl Memories<'_> {
     /// Returns possible duplicates of a memory with this text; `None` if the tree has no search.
     pub(super) async fn near(&self, uri: &Uri, content: &str) -> Result<Option<Vec<Duplicate>>> {
+        self.similar(uri, content, MOST).await
+    }
+
+    /// Returns up to `most` possible duplicates of a memory with this text, best first; `None` if the tree has
+    /// no search.
+    pub(super) async fn similar(
+        &self,
+        uri: &Uri,
+        content: &str,
+        most: usize,
+    ) -> Result<Option<Vec<Duplicate>>> {
         let capabilities = self.fs.capabilities(&uri.dir());
         if !capabilities.search {
             return Ok(None);
@@ -42,7 +56,7 @@ impl Memories<'_> {
         };
         let memories = TreePath::parse(&format!("/{kind}/{id}/memories"))?;
         // The first sentence of a memory states its subject.
-        let query = SearchQuery::new(layers::brief(content)).within(memories).limit(4 * MOST);
+        let query = SearchQuery::new(layers::brief(content)).within(memories).limit(MOST_SIMILAR);
         // A put must not wait for an exhaustive search.
         let query = query.neighbours(false).without_text().quick();
         let hits = match self.fs.search(&query).await {
@@ -54,7 +68,7 @@ impl Memories<'_> {
         for hit in hits.iter().filter(|hit| hit.score >= MIN_SCORE) {
             let dir = hit.path.parent().unwrap_or_default();
             let Some(other) = Uri::of_dir(&self.account, &dir) else { continue };
-            if other == *uri || near.iter().any(|known| known.uri == other) || near.len() == MOST {
+            if other == *uri || near.iter().any(|known| known.uri == other) || near.len() == most {
                 continue;
             }
             let [meta] = read_all(self.fs, &[other.file(META)]).await?;

@@ -353,7 +353,7 @@ impl Memories<'_> {
         let message = format!("{} {uri}", if created { "make" } else { "change" });
         let batch = self.batch(ops, conditions).message(message);
         let written = Written { meta, created, seq: Some(PENDING), near: None };
-        self.commit_put(batch, written, self.near(uri, &put.content)).await
+        self.commit_put(batch, written, (uri, put.content.as_str())).await
     }
 
     /// Commits a put, and searches for possible duplicates. A failed search must not hide a successful
@@ -362,17 +362,23 @@ impl Memories<'_> {
         &self,
         batch: Batch,
         mut written: Written,
-        near: impl Future<Output = Result<Option<Vec<Duplicate>>>>,
+        (uri, content): (&Uri, &str),
     ) -> Result<Written> {
         if self.once.records() {
             // Before the commit: the outcome that it records includes the duplicates.
-            written.near = near.await.unwrap_or_default();
+            written.near = self.near(uri, content).await.unwrap_or_default();
             return self.once.commit(self.fs, batch, written).await;
         }
+        let before = self.fs.head().await?.seq;
         // Searches while the commit waits for the disk.
         let commit = self.once.commit(self.fs, batch, written);
-        let (written, near) = futures::future::join(commit, near).await;
-        Ok(Written { near: near.unwrap_or_default(), ..written? })
+        let (written, near) = futures::future::join(commit, self.near(uri, content)).await;
+        let (written, mut near) = (written?, near.unwrap_or_default());
+        // Of two puts at once, neither search finds the memory of the other: the later one searches again.
+        if written.seq.is_some_and(|seq| seq.0 > before.0 + 1) {
+            near = self.near(uri, content).await.unwrap_or_default();
+        }
+        Ok(Written { near, ..written })
     }
 
     /// Sets the end of validity of a memory that another one replaces.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::duplicates::{MOST, MOST_SIMILAR};
 use super::meta::{Meta, Provenance};
 use super::past::MAX_LOGGED;
 use super::put::{Put, Written};
@@ -174,7 +175,8 @@ impl Memories<'_> {
         Ok(MemoryOfText::Free(free.map(|number| self.note(space, text, number))))
     }
 
-    /// Returns the current memory that `remember` stored for a text.
+    /// Returns the current memory that `remember` stored for a text, or another one of the same owner that has
+    /// this text, such as one that was edited since.
     ///
     /// # Errors
     /// `NotFound`, with similar memories in its message; from the filesystem.
@@ -186,8 +188,15 @@ impl Memories<'_> {
         if let MemoryOfText::Exists(uri, _) = self.noted(&space, text).await? {
             return Ok(uri);
         }
-        let near = self.near(&self.note(&space, text, 1), text).await?.unwrap_or_default();
-        let near: Vec<String> = near.iter().map(|near| near.uri.to_string()).collect();
+        let similar =
+            self.similar(&self.note(&space, text, 1), text, MOST_SIMILAR).await?.unwrap_or_default();
+        for near in &similar {
+            // The digits of its slug are those of an earlier text.
+            if says(&State::read(self.fs, &near.uri).await?, text).is_some() {
+                return Ok(near.uri.clone());
+            }
+        }
+        let near: Vec<String> = similar.iter().take(MOST).map(|near| near.uri.to_string()).collect();
         let message = match near.is_empty() {
             true => "no memory has this text; `recall` finds memories, and shows their URIs".to_owned(),
             false => format!("no memory has this text; similar memories: {}", near.join(", ")),

@@ -54,7 +54,7 @@ impl Recaller<'_> {
         reach: Reach,
     ) -> Result<RankedCandidates> {
         let Some(query) = self.query(asked)? else { return Ok(RankedCandidates::default()) };
-        let found = self.fs.search(&query).await?;
+        let found = self.found(&query).await?;
         let mut gathered =
             RankedCandidates { more: found.more, missing: found.missing, ..RankedCandidates::default() };
         let past = match &asked.as_of {

@@ -8,7 +8,7 @@ use crate::memory::{Prefix, Uri};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{PatternBelow, SearchQuery};
+use garth_engine::model::{PatternBelow, SearchAnswer, SearchQuery};
 use garth_engine::path::TreePath;
 
 /// Handle to recall from one account.
@@ -114,6 +114,14 @@ impl<'a> Recaller<'a> {
                 vec![below(format!("/agents/{agent}/**")), below(format!("/users/*/agents/{agent}/**"))];
         }
         Ok(Some(query))
+    }
+
+    /// Returns the answer to a search, without the files of a workspace that nobody has changed.
+    pub(super) async fn found(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        let mut found = self.fs.search(query).await?;
+        let untouched = self.paths.untouched(self.fs, &found.hits).await?;
+        found.hits.retain(|hit| !untouched.contains(&hit.path));
+        Ok(found)
     }
 
     /// Returns the directory of the account that a prefix of URIs names.

@@ -78,10 +78,11 @@ impl<'a> Searcher<'a> {
         Self { paths: self.paths.with_places(places), ..self }
     }
 
-    /// Searches the tree. Files that garth writes for itself, memories that are not valid now and values that
-    /// were put without `searchable` are not found. A memory is found by its text, or else by one layer,
-    /// whatever page it is on. A page has at most [`MAX_PAGE_VALUES`] bytes of text, and at least one hit,
-    /// whatever its size; all pages together cover the best 1,000 passages.
+    /// Searches the tree. Files that garth writes for itself, files of a workspace that nobody has changed,
+    /// memories that are not valid now and values that were put without `searchable` are not found. A memory
+    /// is found by its text, or else by one layer, whatever page it is on. A page has at most
+    /// [`MAX_PAGE_VALUES`] bytes of text, and at least one hit, whatever its size; all pages together cover
+    /// the best 1,000 passages.
     ///
     /// A page costs one search, which ranks the pages before it again without reading their snippets and
     /// contexts, and reads of its own hits. A second search, for 1,000 hits, follows if too many may not be
@@ -118,8 +119,8 @@ impl<'a> Searcher<'a> {
         let question = Question::parse(text);
         let mut kinds = Vec::with_capacity(hits.len());
         for batch in hits.chunks(BATCH) {
-            let places: Vec<Option<Place>> =
-                batch.iter().map(|hit| Place::of(&self.paths, &hit.path)).collect();
+            let untouched = self.paths.untouched(self.fs, batch).await?;
+            let places = self.places_of(batch, &untouched);
             let placed = batch.iter().zip(&places);
             let placed: Vec<PlacedHit<'_>> =
                 placed.filter_map(|(hit, place)| Some((hit, place.as_ref()?))).collect();
@@ -181,7 +182,8 @@ impl<'a> Searcher<'a> {
         question: Option<&Question>,
         found: &SearchAnswer,
     ) -> Result<SearchPage> {
-        let places = self.wanted_places(asked, &found.hits);
+        let untouched = self.paths.untouched(self.fs, &found.hits).await?;
+        let places = self.wanted_places(asked, &found.hits, &untouched);
         let ranked = found.hits.iter().zip(&places).enumerate().skip(asked.skip);
         let ranked: Vec<(usize, PlacedHit<'_>)> =
             ranked.filter_map(|(rank, (hit, place))| Some((rank, (hit, place.as_ref()?)))).collect();
@@ -204,10 +206,20 @@ impl<'a> Searcher<'a> {
         Ok(page)
     }
 
+    /// Returns the meaning of the path of each hit; `None` for one that may not be shown.
+    fn places_of(&self, hits: &[Hit], untouched: &HashSet<TreePath>) -> Vec<Option<Place>> {
+        let shown = hits.iter().map(|hit| Some(&hit.path).filter(|path| !untouched.contains(*path)));
+        shown.map(|path| Place::of(&self.paths, path?)).collect()
+    }
+
     /// Returns the meaning of the path of each hit; `None` for one that the request does not want.
-    fn wanted_places(&self, asked: &SearchRequest, hits: &[Hit]) -> Vec<Option<Place>> {
-        let mut places: Vec<Option<Place>> =
-            hits.iter().map(|hit| Place::of(&self.paths, &hit.path)).collect();
+    fn wanted_places(
+        &self,
+        asked: &SearchRequest,
+        hits: &[Hit],
+        untouched: &HashSet<TreePath>,
+    ) -> Vec<Option<Place>> {
+        let mut places = self.places_of(hits, untouched);
         let found_by_text = places.iter().flatten().filter_map(|place| match place {
             Place::Memory { dir, level: Level::Content, .. } => Some(dir.clone()),
             _ => None,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::memory::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+use crate::memory::{BESIDE_TEXT, CONTENT, OUTBOX, SKILL};
 use crate::settings::SETTINGS;
 use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -35,15 +35,12 @@ const OWN_TOPS: [&str; 4] = ["users", "chats", OUTBOX, ".garth"];
 /// memories.
 const OWN_OF_AGENTS: [&str; 3] = [SETTINGS, "kv", "memories"];
 
-/// Files of a skill that is published as a memory.
-const OF_MEMORIES: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
-
 /// Returns true if a path or one above it is garth's own, and so not part of the layout. `target` is the
 /// target of a symbolic link. All other paths belong to the layout, whatever their kind.
 pub fn is_own(path: &TreePath, target: Option<&str>) -> bool {
     let of_memory = |file: &str, is_last: bool| {
         // Only the link of a published skill is derived; a file of that name has content of its own.
-        OF_MEMORIES.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
+        BESIDE_TEXT.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
     };
     match path.segments().collect::<Vec<_>>()[..] {
         [top, ..] if OWN_TOPS.contains(&top) => true,

@@ -36,6 +36,15 @@ const FILES: [(&str, &str); 6] = [
     ("HEARTBEAT.md", texts::HEARTBEAT),
 ];
 
+/// Returns the text with which [`Workspace::init`] creates the file at a path of the account; `None` for a
+/// path where it creates none, and for settings.
+pub(crate) fn initial_text(path: &TreePath) -> Option<&'static str> {
+    let names: Vec<&str> = path.segments().collect();
+    let ["agents", _, name] = names[..] else { return None };
+    let mut files = FILES.into_iter().chain([(BOOTSTRAP, texts::BOOTSTRAP)]);
+    files.find(|(known, _)| *known == name).map(|(_, text)| text)
+}
+
 /// Options of an initialization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

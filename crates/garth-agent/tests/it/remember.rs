@@ -2,8 +2,8 @@
 
 use garth_agent::memory::{Level, NOTES, Put, Remember, Space, Uri};
 use garth_agent::{Access, Caller, Request};
-use garth_engine::Env;
-use garth_engine::ErrorKind;
+use garth_engine::model::{Batch, Op};
+use garth_engine::{Env, ErrorKind};
 
 use super::memories_set::{engines, memories};
 
@@ -119,6 +119,61 @@ async fn remember_reports_similar_memories() {
         let searches = fs.capabilities(&first.meta.uri.parse::<Uri>().unwrap().dir()).search;
         let near = near.map(|near| near[0].uri.to_string());
         assert_eq!(near, searches.then_some(first.meta.uri));
+    }
+}
+
+/// Ways to write one fact.
+const SPELLINGS: [&str; 6] = [
+    "Ann is allergic to walnuts.",
+    "ann is allergic to walnuts",
+    "ANN IS ALLERGIC TO WALNUTS!",
+    "- Ann is **allergic** to walnuts",
+    "Ann is allergic  to walnuts;",
+    "Ann is allergic to walnuts. ",
+];
+
+#[tokio::test]
+async fn spellings_of_a_fact_are_similar() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let first = memories.remember(&fact(SPELLINGS[0])).await.unwrap().meta.uri;
+        if !fs.capabilities(&first.parse::<Uri>().unwrap().dir()).search {
+            continue;
+        }
+        for text in &SPELLINGS[1..5] {
+            let near = memories.remember(&fact(text)).await.unwrap().near.unwrap();
+            assert!(near.iter().any(|near| near.uri.to_string() == first), "{text}: {near:?}");
+        }
+        let same = memories.remember(&fact(SPELLINGS[5])).await.unwrap();
+        assert_eq!((same.created, same.meta.uri), (false, first));
+    }
+}
+
+#[tokio::test]
+async fn facts_remembered_at_once_report_each_other() {
+    let (fs, _kept) = engines().await.swap_remove(0);
+    let memories = memories(&*fs);
+    let facts: Vec<Remember> = SPELLINGS[..5].iter().map(|text| fact(text)).collect();
+    let all = futures::future::join_all(facts.iter().map(|fact| memories.remember(fact))).await;
+    let near = all.into_iter().map(|written| written.unwrap().near.unwrap());
+    let alone = near.filter(Vec::is_empty).count();
+    assert!(alone <= 1, "only the first commit has none before it: {alone}");
+}
+
+#[tokio::test]
+async fn edited_fact_is_forgotten_by_its_new_text() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let uri: Uri = memories.remember(&fact(COFFEE)).await.unwrap().meta.uri.parse().unwrap();
+        if !fs.capabilities(&uri.dir()).search {
+            continue;
+        }
+        memories.remember(&fact("Takes her coffee with hot milk.")).await.unwrap();
+        let edit = Op::write(uri.file("content.md"), "Takes her coffee with milk.\n".to_owned());
+        fs.commit(Batch::new([edit])).await.unwrap();
+        assert!(memories.remembered(&fact(COFFEE)).await.unwrap_err().is(ErrorKind::NotFound));
+        assert!(memories.remembered(&fact("takes her coffee with milk")).await.is_err());
+        assert_eq!(memories.remembered(&fact("Takes her coffee with milk. ")).await.unwrap(), uri);
     }
 }
 

@@ -1,8 +1,12 @@
 //! Templates: the files of a new workspace. Existing files stay.
 
+use garth_agent::recall::Recall;
+use garth_agent::recall::fence::Key;
+use garth_agent::search::SearchRequest;
 use garth_agent::workspace::{Init, PromptOptions, Settings, Workspace, Zone};
+use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::model::{Author, Batch, ChangesQuery, Op};
-use garth_engine::{ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::sessions::engines;
 
@@ -138,4 +142,43 @@ async fn init_rejects_file_as_agents_directory() {
         assert!(error.is(ErrorKind::NotADirectory), "{error}");
         assert!(Workspace::new(&*fs, "../x").is_err());
     }
+}
+
+/// Returns the files that search and recall find in the tree of the agent with its owner.
+async fn found(access: &Access, tree: &dyn FileSystem, question: &str) -> [Vec<String>; 2] {
+    let mut asked = SearchRequest::new(question);
+    asked.limit = 30;
+    let hits = access.searcher(tree, "default").search(&asked).await.unwrap().hits;
+    let searched = hits.iter().map(|found| found.hit.path.to_string()).collect();
+    let recaller = access.recaller(tree, "default");
+    let answer = recaller.recall(&Recall::new(question), &Key::new([7; 32])).await.unwrap();
+    let mut recalled: Vec<String> = answer.items.iter().map(|piece| piece.source.clone()).collect();
+    recalled.dedup();
+    [searched, recalled]
+}
+
+#[tokio::test]
+async fn untouched_templates_are_no_evidence() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
+    data.create_account("default").await.unwrap();
+    let account = data.account("default").await.unwrap();
+    workspace(&*account).init(&Init::default().owner("ann")).await.unwrap();
+    let request = Request::new("scout").user("ann").class(Class::Main);
+    let access = Access::open(&account, &Env::system(), Caller::Holder, &request).await.unwrap();
+    let tree = access.tree().open().await.unwrap();
+    let question = "What is the name of your human, and which tone do they like?";
+    assert_eq!(found(&access, &*tree, question).await, [[""; 0]; 2]);
+    // The same text elsewhere was written by somebody.
+    let text = read(&*account, "USER.md").await;
+    tree.write("/USER.md", text.clone()).await.unwrap();
+    assert_eq!(found(&access, &*tree, question).await, [["/USER.md"]; 2]);
+    tree.remove("/USER.md").await.unwrap();
+    write(&*account, "USER.md", &text.replacen("not told yet", "Ann", 1)).await;
+    assert_eq!(found(&access, &*tree, question).await, [["/.agent/USER.md"]; 2]);
+    write(&*account, "USER.md", &text).await;
+    assert_eq!(found(&access, &*tree, question).await, [[""; 0]; 2]);
+    // They are read as before.
+    let (is_first_run, included) = parts(&workspace(&*account)).await;
+    assert!(is_first_run && included.contains(&"user".to_owned()), "{included:?}");
 }

@@ -11,7 +11,8 @@ use garth_agent::recall::Recaller;
 use garth_agent::search::Searcher;
 use garth_agent::session::Sessions;
 use garth_agent::workspace::Workspace;
-use garth_engine::{AccountStore, Env, Error, FileSystem};
+use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::{AccountStore, Env, Error, FileSystem, TreePath};
 
 use super::call::Call;
 use super::tree::Tree;
@@ -66,6 +67,14 @@ fn outside(error: Error) -> Refusal {
 }
 
 impl Opened<'_> {
+    /// Returns the path in the tree of a path of the account; `None` if the tree shows no directory above it.
+    pub(crate) fn shown(&self, own: &TreePath) -> Option<TreePath> {
+        match self.grounds.memory_places() {
+            None => Some(own.clone()),
+            Some(places) => places.iter().find_map(|(shown, place)| own.rebase(place, shown)?.ok()),
+        }
+    }
+
     /// Creates the missing directories of the identity.
     pub(super) async fn make(&self) -> Result<(), Refusal> {
         self.grounds.make().await.map_err(outside)
@@ -125,7 +134,7 @@ impl Opened<'_> {
 /// Tree to recall from, or to search in.
 pub(crate) struct Recalled {
     fs: Arc<dyn FileSystem>,
-    places: Option<Vec<(garth_engine::TreePath, garth_engine::TreePath)>>,
+    places: Option<Vec<(TreePath, TreePath)>>,
     account: String,
     pub(crate) env: Env,
 }
@@ -135,6 +144,14 @@ impl Recalled {
     pub(crate) fn recaller(&self) -> Recaller<'_> {
         let recaller = Recaller::new(&*self.fs, &self.account).env(self.env.clone());
         self.places.iter().fold(recaller, |recaller, places| recaller.places(places.clone()))
+    }
+
+    /// Returns a path without links, if something exists there.
+    ///
+    /// # Errors
+    /// `NotFound`; for an invalid path.
+    pub(crate) async fn existing(&self, path: &str) -> Result<TreePath, Refusal> {
+        Ok(resolve::stat(&*self.fs, path, Follow::Yes).await?.0)
     }
 
     /// Returns the searcher of the tree.

@@ -8,6 +8,7 @@ use super::lines::{Lines, MAX_LINE};
 use super::matcher::LineMatcher;
 use super::request::{BinaryFiles, Grep, Show};
 use crate::boxed;
+use crate::files::beside_text::LeftOut;
 use crate::files::cursor::{path_of, unknown_cursor};
 use crate::files::glob_pattern::GlobPattern;
 use crate::files::handle::Files;
@@ -290,6 +291,7 @@ fn too_long(path: &TreePath, what: &str, most: usize) -> Ended {
 struct NameFilter {
     include: Vec<FilePattern>,
     exclude: Vec<FilePattern>,
+    left_out: LeftOut,
 }
 
 struct FilePattern {
@@ -311,12 +313,19 @@ impl NameFilter {
             };
             patterns.iter().map(compile).collect()
         };
-        Ok(Self { include: compiled(&asked.include)?, exclude: compiled(&asked.exclude)? })
+        let left_out = match asked.hide_memory_files {
+            true => LeftOut::unless_named(&asked.include),
+            false => LeftOut::default(),
+        };
+        Ok(Self { include: compiled(&asked.include)?, exclude: compiled(&asked.exclude)?, left_out })
     }
 
     fn wants(&self, path: &TreePath, top: &TreePath) -> bool {
         let name = path.name().unwrap_or_default();
         let below = path.key()[top.key().len()..].trim_start_matches('/');
+        if self.left_out.has(below) {
+            return false;
+        }
         // A file that is searched by itself has only its name.
         let below = if below.is_empty() { name } else { below };
         let fits = |file: &FilePattern| file.pattern.is_match(if file.is_of_path { below } else { name });

@@ -36,6 +36,7 @@ pub(super) async fn glob(
     fields: GlobFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
     let mut asked = Glob::new(absolute(call, &fields.pattern));
+    asked.hide_memory_files = true;
     asked.top = call.key.binding.prefix.clone();
     asked.cursor = fields.cursor.map(Cow::into_owned);
     asked.limits.items = MAX_PATHS;

@@ -51,7 +51,11 @@ pub(super) async fn grep(
     call: &Call<'_>,
     fields: GrepFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
+    if let Some(include) = fields.include.as_deref() {
+        check_include(include)?;
+    }
     let mut asked = Grep::new(fields.pattern).below(absolute(call, &fields.path));
+    asked.hide_memory_files = true;
     asked.include = fields.include.map(Cow::into_owned).into_iter().collect();
     asked.ignore_case = fields.ignore_case;
     (asked.before, asked.after) = (fields.context, fields.context);
@@ -75,6 +79,36 @@ pub(super) async fn grep(
     }
     let files = found.files.iter().map(FileMatches::of).collect();
     ToolAnswer::new(text, &LinesFound { files, cursor: found.next })
+}
+
+/// Refuses an empty pattern, and several in one: no name matches them, and the answer would be that no line
+/// does.
+fn check_include(include: &str) -> Result<(), Refusal> {
+    if include.is_empty() {
+        return Err(Refusal::validation("\"include\" is empty; leave it out to search all files"));
+    }
+    if is_list(include) {
+        let message = "\"include\" must be one pattern, such as *.{py,rs} for two endings; write \\, for a comma \
+                       in a name";
+        return Err(Refusal::validation(message));
+    }
+    Ok(())
+}
+
+/// Returns true if a pattern has a comma that separates no alternatives.
+fn is_list(pattern: &str) -> bool {
+    let (mut depth, mut letters) = (0_usize, pattern.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            // Quotes the next character.
+            '\\' => _ = letters.next(),
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Returns the lines of a file below its path.

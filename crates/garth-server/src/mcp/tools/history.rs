@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::{Lines, ToolAnswer, bytes, minute};
-use super::paths::{absolute, by, shown};
+use super::paths::{by, place, shown, text_path};
 use super::versions::version;
 use crate::errors::Refusal;
 use crate::fields::{fields, integer, string_of};
@@ -43,7 +43,7 @@ pub(super) async fn history(
     let before = version("before", fields.before.as_deref())?;
     let page = HistoryPage::default().before(before).limit(fields.limit);
     let (fs, page) = (&**fs, &page);
-    let asked = absolute(call, &fields.path);
+    let asked = place(call, &fields.path, text_path).await?;
     let (path, found) = resolve::retry(fs, &asked, Follow::Yes, |path| async move {
         let found = fs.history(&At::from(&path), page).await?;
         Ok((path, found))

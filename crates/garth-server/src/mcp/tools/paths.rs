@@ -2,13 +2,19 @@
 
 use std::borrow::Cow;
 
-use garth_engine::TreePath;
+use garth_agent::memory::{Uri, text_of};
 use garth_engine::model::{Author, Entry, Kind};
 use garth_engine::path::MAX_PATH;
+use garth_engine::{Error, ErrorKind, TreePath};
 
 use crate::errors::Refusal;
 pub(super) use crate::mcp::line::shown;
 use crate::routes::call::Call;
+use crate::routes::open::reach;
+use crate::routes::tree::Tree;
+
+/// Beginning of the URI of a memory.
+const URI: &str = "ctx://";
 
 /// Returns the complete path that an argument names. A relative one begins where the tree of the call begins;
 /// `/` is that place, also for a key that reaches nothing above it.
@@ -61,6 +67,32 @@ fn plain(path: &str) -> String {
         }
     }
     format!("/{}", names.join("/"))
+}
+
+/// Returns the complete path that an argument names: as a path, or as the URI of a memory. `part` returns the
+/// path of the memory in its account.
+///
+/// # Errors
+/// `ACCESS_DENIED` for the URI of another account, and `NOT_FOUND` for one that the tree does not show.
+pub(super) async fn place<'p>(
+    call: &'p Call<'_>,
+    path: &'p str,
+    part: fn(&Uri) -> TreePath,
+) -> Result<Cow<'p, str>, Refusal> {
+    if !path.starts_with(URI) {
+        return Ok(absolute(call, path));
+    }
+    let uri: Uri = path.parse()?;
+    uri.check_account(call.key.share())?;
+    match reach(call, Tree::Files).await?.shown(&part(&uri)) {
+        Some(path) => Ok(Cow::Owned(path.to_string())),
+        None => Err(Error::new(ErrorKind::NotFound, format!("{uri}: no such memory")).into()),
+    }
+}
+
+/// Returns the path of the text of a memory in its account.
+pub(super) fn text_path(uri: &Uri) -> TreePath {
+    uri.file(text_of(uri))
 }
 
 /// Returns the path of a node, with a slash at the end of a directory.

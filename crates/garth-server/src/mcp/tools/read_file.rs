@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::window::{CutLine, Window};
 use super::answer::{ToolAnswer, bytes};
-use super::paths::{absolute, shown};
+use super::paths::{place, shown, text_path};
 use super::versions::version;
 use crate::errors::Refusal;
 use crate::fields::{MAX_INTEGER, fields, integer, string_of};
@@ -60,7 +60,7 @@ pub(super) async fn read_file(
     };
     let fs = past.as_deref().unwrap_or(&**fs);
     let first = ByteRange { offset: 0, length: STEP as u64 };
-    let asked = absolute(call, &fields.path);
+    let asked = place(call, &fields.path, text_path).await?;
     let found = resolve::retry(fs, &asked, Follow::Yes, |path| async move {
         let (entry, bytes) = fs.fetch(&At::from(&path), first).await?;
         Ok((path, entry, bytes))

@@ -86,8 +86,13 @@ pub(super) async fn forget(
     };
     let left = memories.forget(&uri).await.map_err(advised)?;
     let versions = counted(left.versions as u64, "version", "versions");
-    let text = format!("Forgot {}. Its history keeps {versions}.", left.uri);
-    ToolAnswer::new(text, &Forgotten { uri: left.uri.to_string(), versions_left: left.versions })
+    let uri = left.uri.to_string();
+    // The state before the deletion.
+    let restore_at = left.seq.0.saturating_sub(1).to_string();
+    let text = format!("Forgot {uri}. Its history keeps {versions}.");
+    let hint = format!("To bring it back: `restore` with path = \"{uri}\" and at = \"{restore_at}\".");
+    let forgotten = Forgotten { uri, versions_left: left.versions, restore_at };
+    Ok(ToolAnswer::new(text, &forgotten)?.hint(hint))
 }
 
 /// Adds to a refusal how memories are found.
@@ -102,4 +107,5 @@ fn advised(error: garth_engine::Error) -> Refusal {
 pub(super) struct Forgotten {
     uri: String,
     versions_left: usize,
+    restore_at: String,
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use garth_agent::files::{FileRestore, Files, RestoreReport};
+use garth_agent::memory::Uri;
 use garth_engine::fs::resolve::{self, Follow};
 use garth_engine::model::{Moment, VersionId};
 use garth_engine::{FileSystem, TreePath};
@@ -11,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::{ToolAnswer, counted};
-use super::paths::{absolute, shown};
+use super::paths::{place, shown};
 use super::versions::{IfVersion, expected};
 use crate::errors::Refusal;
 use crate::fields::{fields, moment, string_of};
@@ -36,7 +37,8 @@ pub(super) async fn restore(
     call: &Call<'_>,
     fields: RestoreFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
-    let (fs, asked) = (&**fs, absolute(call, &fields.path));
+    // The files of a memory belong together.
+    let (fs, asked) = (&**fs, place(call, &fields.path, Uri::dir).await?);
     let moment = match fields.at.parse::<VersionId>() {
         Ok(version) => Moment::Seq(version.seq),
         Err(_) => call.moment(&fields.at).await?,

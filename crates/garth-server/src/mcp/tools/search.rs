@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::answer::{Lines, ToolAnswer, minute};
 use super::paths::{absolute, shown};
 use crate::errors::Refusal;
-use crate::fields::{fields, integer, string, string_of, tree_path};
+use crate::fields::{fields, integer, string, string_of};
 use crate::routes::call::Call;
 use crate::routes::open::Opened;
 
@@ -24,7 +24,7 @@ const KINDS: [SearchKind; 3] = [SearchKind::Files, SearchKind::Messages, SearchK
 
 fields! {
     /// Finds the passages of files, memories and messages that best fit a question in plain words: path,
-    /// line, score (0 to 1), snippet. For exact text use `grep`.
+    /// line, snippet. For exact text use `grep`.
     pub(crate) struct SearchFields<'a> {
         /// Question.
         query: Cow<'a, str> = string().chars(1, MAX_QUERY_CHARS);
@@ -46,10 +46,11 @@ pub(super) async fn search(
     let mut asked = SearchRequest::new(fields.query);
     asked.kinds = KINDS.to_vec();
     (asked.limit, asked.skip) = (fields.limit, fields.offset);
-    if let Some(path) = &fields.path {
-        asked.within.push(tree_path(&absolute(call, path))?);
-    }
     let tree = opened.recalled().await?;
+    if let Some(path) = &fields.path {
+        // A search of a path that does not exist would find nothing, like one with the wrong words.
+        asked.within.push(tree.existing(&absolute(call, path)).await?);
+    }
     let found = loop {
         let found = tree.searcher().search(&asked).await?;
         // The next page begins after the last hit of this one, so all of them have to fit.
@@ -93,6 +94,8 @@ pub(super) struct PassagesFound<'a> {
 struct Passage<'a> {
     path: &'a TreePath,
     line: u64,
+    /// Share of the words and meaning of the question that it has. It does not decide the order, so the text
+    /// leaves it out.
     score: f64,
     snippet: &'a str,
     /// URI of a memory, or speaker and time of a message.
@@ -109,7 +112,7 @@ impl<'a> Passage<'a> {
 
     fn text(&self) -> String {
         let source = self.source.as_ref().map(|source| format!("  {source}")).unwrap_or_default();
-        let head = format!("{}:{}  {}{source}", shown(self.path.as_str()), self.line, self.score);
+        let head = format!("{}:{}{source}", shown(self.path.as_str()), self.line);
         let snippet = self.snippet.lines().map(|line| format!("\n  {line}"));
         std::iter::once(head).chain(snippet).collect()
     }

@@ -109,7 +109,8 @@ impl Tool {
     pub(in crate::mcp) async fn call(&self, call: &Call<'_>) -> Result<ToolAnswer, Refusal> {
         self.check_paths(call)?;
         let answered = (self.run)(call).await;
-        answered.map_err(|refusal| match self.tree == Tree::Files && call.may_read() {
+        let is_about_paths = matches!(self.tree, Tree::Files | Tree::Search);
+        answered.map_err(|refusal| match is_about_paths && call.may_read() {
             true => advised(refusal).naming_path(),
             false => refusal,
         })

@@ -73,3 +73,61 @@ async fn wrong_arguments_of_memories_are_refused() {
     let wrong = client.refused("recall", json!({"question": "x", "budget": 8001})).await;
     assert!(wrong.contains("\"budget\" must be an integer from 100 to 8000"), "{wrong}");
 }
+
+#[tokio::test]
+async fn memories_are_read_and_restored_by_their_uris() {
+    let server = TestServer::start().await;
+    let client = Client::new(&server, |key| {
+        (key.binding.agent, key.binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
+    })
+    .await;
+    let fact = json!({"text": "Ann plays the cello."});
+    let uri = client.ok("remember", fact.clone()).await.field("uri").to_owned();
+    let read = client.ok("read_file", json!({"path": uri})).await;
+    assert!(read.text.contains("Ann plays the cello."), "{}", read.text);
+    let listed = client.ok("history", json!({"path": uri})).await;
+    assert!(listed.text.starts_with(&format!("{}:\n", read.field("path"))), "{}", listed.text);
+
+    let forgotten = client.ok("forget", json!({"uri": uri})).await;
+    let at = forgotten.field("restore_at");
+    let due = format!("\nTo bring it back: `restore` with path = \"{uri}\" and at = \"{at}\".");
+    assert!(forgotten.text.ends_with(&due), "{}", forgotten.text);
+    assert!(client.run("read_file", json!({"path": uri})).await.is_err());
+    let listed = client.ok("history", json!({"path": uri})).await;
+    assert!(listed.text.contains("removed"), "{}", listed.text);
+    client.ok("restore", json!({"path": uri, "at": at})).await;
+    let again = client.ok("remember", fact).await;
+    assert_eq!(again.text, format!("Known already as {uri}, version 1."));
+    let recalled = client.ok("recall", json!({"question": "Who plays the cello?"})).await;
+    assert!(recalled.text.contains(&uri), "{}", recalled.text);
+
+    for (other, due) in [
+        ("ctx://acme/users/bob/memories/notes/x", "no such memory"),
+        ("ctx://other/users/ann/memories/notes/x", "belongs to another account"),
+        ("ctx://acme", "has too few parts"),
+    ] {
+        for (tool, arguments) in [
+            ("read_file", json!({"path": other})),
+            ("history", json!({"path": other})),
+            ("restore", json!({"path": other, "at": "1"})),
+        ] {
+            let wrong = client.refused(tool, arguments).await;
+            assert!(wrong.contains(due), "{tool}: {wrong}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn edited_memory_is_forgotten_by_its_new_text() {
+    let server = TestServer::start().await;
+    let client = Client::new(&server, |key| {
+        (key.binding.agent, key.binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
+    })
+    .await;
+    let uri = client.ok("remember", json!({"text": "Ann plays the cello."})).await.field("uri").to_owned();
+    let path = client.ok("read_file", json!({"path": uri})).await.field("path").to_owned();
+    client.ok("edit_file", json!({"path": path, "old_string": "cello", "new_string": "viola"})).await;
+    assert!(client.run("forget", json!({"text": "Ann plays the cello."})).await.is_err());
+    let forgotten = client.ok("forget", json!({"text": "Ann plays the viola."})).await;
+    assert_eq!(forgotten.field("uri"), uri);
+}

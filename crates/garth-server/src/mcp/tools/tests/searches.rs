@@ -103,7 +103,10 @@ async fn passages_are_found_by_question() {
     let found = client.ok("search", json!({"query": "how does she take her coffee", "path": "/notes"})).await;
     let hits = found.structured["hits"].as_array().unwrap();
     assert_eq!((hits.len(), &hits[0]["path"]), (1, &json!("/notes/alice.md")), "{}", found.text);
-    assert!(found.text.starts_with("/notes/alice.md:"), "{}", found.text);
+    // The score is for programs: hits are in another order.
+    let head = found.text.lines().next().unwrap();
+    assert_eq!(head, format!("/notes/alice.md:{}", hits[0]["line"]));
+    assert!(hits[0]["score"].as_f64().unwrap() > 0.5, "{}", hits[0]);
     assert!(found.text.contains("\n  ") && found.text.contains("coffee black"), "{}", found.text);
     let both = client.ok("search", json!({"query": "coffee", "limit": 1})).await;
     let offset = both.structured["next_offset"].as_u64().unwrap();
@@ -111,6 +114,58 @@ async fn passages_are_found_by_question() {
     assert_ne!(both.structured["hits"], next.structured["hits"]);
     let none = client.ok("search", json!({"query": "zzqxw"})).await;
     assert!(none.text.starts_with("Nothing matches the question"), "{}", none.text);
+    let wrong = client.refused("search", json!({"query": "coffee", "path": "/none"})).await;
+    assert_eq!(wrong, client.refused("grep", json!({"pattern": "coffee", "path": "/none"})).await);
     let wrong = client.refused("search", json!({"query": "x", "limit": 31})).await;
     assert!(wrong.contains("\"limit\" must be an integer from 1 to 30"), "{wrong}");
+}
+
+#[tokio::test]
+async fn include_is_one_pattern() {
+    let server = TestServer::start().await;
+    let client = Client::free(&server).await;
+    for path in ["/a.py", "/b.rs", "/c,d.py", "/e.md"] {
+        write(&server, path, b"x\n").await;
+    }
+    let found = async |include: &str| {
+        let found = client.ok("grep", json!({"pattern": "x", "include": include})).await;
+        let files = found.structured["files"].as_array().unwrap().clone();
+        files.iter().map(|file| file["path"].as_str().unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    assert_eq!(found("*.{py,rs}").await, ["/a.py", "/b.rs", "/c,d.py"]);
+    assert_eq!(found("*\\,*").await, ["/c,d.py"]);
+    assert_eq!(found("*[,]d.py").await, ["/c,d.py"]);
+    for list in ["*.py,*.rs", "*.{py,rs},*.md", ","] {
+        let wrong = client.refused("grep", json!({"pattern": "x", "include": list})).await;
+        assert!(wrong.starts_with("\"include\" must be one pattern, such as *.{py,rs}"), "{wrong}");
+    }
+    let wrong = client.refused("grep", json!({"pattern": "x", "include": ""})).await;
+    assert_eq!(wrong, "\"include\" is empty; leave it out to search all files");
+}
+
+#[tokio::test]
+async fn facts_are_found_once_among_files() {
+    let server = TestServer::start().await;
+    let client = Client::new(&server, |key| {
+        (key.binding.agent, key.binding.user) = (Some("scout".to_owned()), Some("ann".to_owned()));
+    })
+    .await;
+    let fact = json!({"text": "Ann is allergic to walnuts."});
+    let remembered = client.ok("remember", fact).await;
+    let dir = format!("/ctx{}", remembered.field("uri").strip_prefix("ctx://acme").unwrap());
+    let lines = |path: &str, include: &str| json!({"pattern": "walnut", "path": path, "include": include});
+    let files = async |arguments: Value| {
+        client.ok("grep", arguments).await.structured["files"].as_array().unwrap().len()
+    };
+    let found = client.ok("grep", json!({"pattern": "walnut", "path": "/ctx"})).await;
+    let due = format!("{dir}/content.md\n1: Ann is allergic to walnuts.\n1 matching line in 1 file.");
+    assert_eq!(found.text, due);
+    assert_eq!(files(lines("/ctx", ".*.md")).await, 2);
+    assert_eq!(files(lines("/ctx", ".abstract.md")).await, 1);
+    assert_eq!(files(json!({"pattern": "walnut", "path": format!("{dir}/.abstract.md")})).await, 1);
+    assert_eq!(files(json!({"pattern": "walnut", "path": format!("{dir}/.outbox")})).await, 1);
+    let paths = async |pattern: String| client.ok("glob", json!({"pattern": pattern})).await.text;
+    assert_eq!(paths(format!("{dir}/**")).await, format!("{dir}/content.md"));
+    assert_eq!(paths("/**/.meta.json".to_owned()).await, format!("{dir}/.meta.json"));
+    assert!(paths(format!("{dir}/.*")).await.contains("/.outbox/"));
 }
