@@ -6,6 +6,7 @@
 //! content of any size as a stream, for interfaces that receive it.
 
 mod batch;
+mod commits;
 mod cursor;
 mod diff;
 mod du;
@@ -28,6 +29,8 @@ pub use self::batch::{
     BatchLine, BatchLines, BatchRequest, BatchResult, CommittedBatch, ContentForm, Lifetime, LineContent,
     LineError, MAX_BATCH_LINE, parse_mode, parse_span,
 };
+#[doc(hidden)]
+pub use self::commits::Commits;
 pub use self::diff::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, Side, unified,
 };
