@@ -14,7 +14,7 @@ use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
 
 /// Message of the engine about a path where nothing is.
-const MISSING: &str = "no such file or directory";
+pub(super) const MISSING: &str = "no such file or directory";
 
 /// Runs a tool. The fields of the call are its arguments, and the names of the identity that the server adds.
 pub(in crate::mcp) type ToolHandler = for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Result<ToolAnswer, Refusal>>;
@@ -113,6 +113,7 @@ fn advised(refusal: Refusal) -> Refusal {
         ErrorKind::NotFound if refusal.message == MISSING => "find it with `ls` or `glob`",
         ErrorKind::NotADirectory => "read it with `read_file`",
         ErrorKind::IsADirectory => "list it with `ls`",
+        ErrorKind::Busy => "this path cannot be moved, replaced or deleted, only what is below it",
         _ => return refusal,
     };
     refusal.advising(advice)
@@ -139,10 +140,19 @@ macro_rules! tools {
                 // Parsed before the tree is opened, so that an invalid call creates nothing.
                 let fields = <$($fields)::+<'_> as $crate::fields::FieldGroup<'_>>::read(&call.fields)?;
                 let opened = tools!(@open $effect $tree call);
-                $answer(&tools!(@tree $tree opened), call, fields).await
+                let tree = tools!(@tree $tree opened);
+                let answered = $answer(&tree, call, fields).await;
+                tools!(@explained $tree tree answered)
             }),
         }),*]
     };
+    (@explained Files $tree:ident $answered:ident) => {
+        match $answered {
+            Err(refusal) => Err($crate::mcp::tools::past::explained(&*$tree, refusal).await),
+            answered => answered,
+        }
+    };
+    (@explained $other:ident $tree:ident $answered:ident) => { $answered };
     (@open Reads $tree:ident $call:ident) => {
         $crate::routes::open::reach($call, $crate::routes::tree::Tree::$tree).await?
     };
