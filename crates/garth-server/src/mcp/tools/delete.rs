@@ -45,7 +45,7 @@ pub(super) async fn delete(
         commit => commit?,
     };
     // The state before the deletion, with all that was below the path.
-    let restore_at = before(commit.version(0));
+    let restore_at = before(VersionId { seq: commit.seq, ..commit.version(0) });
     let text = format!("Deleted {}.", shown(path.as_str()));
     let hint = format!("To bring it back: `restore` with at = \"{restore_at}\".");
     let deleted = Deleted { path: &path, version: commit.version(0), restore_at };
