@@ -7,6 +7,7 @@
 
 mod batch;
 mod beside_text;
+mod commits;
 mod cursor;
 mod diff;
 mod du;
@@ -29,6 +30,8 @@ pub use self::batch::{
     BatchLine, BatchLines, BatchRequest, BatchResult, CommittedBatch, ContentForm, Lifetime, LineContent,
     LineError, MAX_BATCH_LINE, parse_mode, parse_span,
 };
+#[doc(hidden)]
+pub use self::commits::Commits;
 pub use self::diff::{
     Change, ContentDifference, Diff, DiffForm, DiffPage, Difference, Differences, Side, unified,
 };

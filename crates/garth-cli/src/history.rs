@@ -1,91 +1,15 @@
-//! Commits and their changes, newest first, for verbs that read the log.
+//! Commits and their changes, for verbs that read the log.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use garth_agent::files::Commits;
 use garth_engine::error::OptionalExt as _;
-use garth_engine::model::{
-    At, Change, ChangeKind, ChangesQuery, CommitChanges, HistoryPage, Kind, MAX_PAGE, Seq,
-};
-use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
+use garth_engine::model::{At, Change, ChangeKind, CommitChanges, HistoryPage, Kind, Seq};
+use garth_engine::{FileSystem, Result, TreePath};
 use serde_json::{Value, json};
 
 use crate::escape::escaped;
 use crate::out::{author_text, commit_json, message_text};
-
-/// Commits of the first page. Each further page has twice as many, so that a short answer costs little.
-const FIRST_PAGE: u64 = 16;
-/// Limit on the commits of a page.
-const PAGE: u64 = 500;
-
-/// Iterator over the commits of an account, newest first, as far as retention permits.
-pub(crate) struct Commits {
-    fs: Arc<dyn FileSystem>,
-    /// Newest commit that is still to be read.
-    next: Seq,
-    /// Commit at which to stop: it and older ones are not returned.
-    since: Seq,
-    page: u64,
-    most: u64,
-    ready: VecDeque<CommitChanges>,
-    /// Directory below which changes are returned; all changes for the root.
-    dir: TreePath,
-}
-
-impl Commits {
-    /// Starts at the last commit of `fs`. Returns commits after `since` that changed something at or below
-    /// `dir`, with only these changes.
-    pub(crate) async fn new(fs: Arc<dyn FileSystem>, since: Seq, dir: &TreePath) -> Result<Self> {
-        let next = fs.head().await?.seq;
-        let ready = VecDeque::new();
-        Ok(Self { fs, next, since, page: FIRST_PAGE, most: PAGE, ready, dir: dir.clone() })
-    }
-
-    /// Returns the next older commit.
-    pub(crate) async fn next(&mut self) -> Result<Option<CommitChanges>> {
-        while self.ready.is_empty() && self.next > self.since {
-            let start = Seq(self.next.0.saturating_sub(self.page).max(self.since.0));
-            match self.behind(start).await {
-                Ok(commits) => {
-                    self.ready.extend(commits.into_iter().rev());
-                    self.next = start;
-                    self.page = (self.page * 2).min(self.most);
-                }
-                // Part of the page is beyond retention: smaller pages, down to a single commit, find the
-                // oldest one kept.
-                Err(error) if error.is(ErrorKind::Gone) && self.page > 1 => {
-                    self.most = self.page.div_ceil(2);
-                    self.page = self.most;
-                }
-                Err(error) if error.is(ErrorKind::Gone) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(self.ready.pop_front())
-    }
-
-    /// Returns the commits from `start` to `next`, oldest first, each with its changes.
-    async fn behind(&self, start: Seq) -> Result<Vec<CommitChanges>> {
-        let then = self.fs.as_of(&self.next.into()).await?;
-        let mut query = ChangesQuery::since(start).limit(MAX_PAGE);
-        query.within.extend(Some(self.dir.clone()).filter(|dir| !dir.is_root()));
-        let mut commits: Vec<CommitChanges> = Vec::new();
-        loop {
-            let page = then.changes(&query).await?;
-            // A commit with many changes may be split between two pages.
-            for part in page.commits {
-                match commits.last_mut().filter(|last| last.commit.seq == part.commit.seq) {
-                    Some(last) => last.changes.extend(part.changes),
-                    None => commits.push(part),
-                }
-            }
-            if page.until.seq >= self.next {
-                return Ok(commits);
-            }
-            query.since = page.until;
-        }
-    }
-}
 
 /// Returns the last commit that changed `path`, or anything below it if it is a directory; `None` if nothing
 /// ever had the path.
@@ -104,7 +28,8 @@ pub(crate) async fn last_change(fs: &Arc<dyn FileSystem>, path: &TreePath) -> Re
     if !path.is_root() && kind != Some(Kind::Directory) {
         return Ok(own);
     }
-    let below = Commits::new(Arc::clone(fs), Seq(0), path).await?.next().await?;
+    let all = (Seq(0), fs.head().await?.seq);
+    let below = Commits::new(Arc::clone(fs), all, path).older().await?;
     // The directory itself may have changed last.
     Ok(below.map(|commit| commit.commit.seq).max(own))
 }

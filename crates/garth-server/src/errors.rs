@@ -268,6 +268,16 @@ impl Refusal {
         Self { message, ..self }
     }
 
+    /// Returns the path that the failure is about, if it is not in the message.
+    pub(crate) fn path(&self) -> Option<&TreePath> {
+        self.path.as_deref()
+    }
+
+    /// Replaces the message.
+    pub(crate) fn saying(self, message: String) -> Self {
+        Self { message: bounded(Cow::Owned(message)), ..self }
+    }
+
     /// Forgets the path, which is that of another tree than the tree of the call.
     pub(crate) fn without_path(self) -> Self {
         Self { path: None, subject: None, ..self }

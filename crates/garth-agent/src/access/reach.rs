@@ -448,6 +448,15 @@ impl Grounds {
         self.0.access.as_ref().map(Access::identity)
     }
 
+    /// Returns the author of commits.
+    #[doc(hidden)]
+    pub fn author(&self) -> Author {
+        match &self.0.access {
+            Some(access) => access.author(),
+            None => Author::key(&*self.0.reach.key),
+        }
+    }
+
     /// Creates the missing directories of the identity, as [`Access::make`] does.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::once::{Once, Outcome};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::fs::resolve::{self, Follow};
-use garth_engine::fs::restore::{self, RestorePlan};
+use garth_engine::fs::restore::{self, Restoration, RestorePlan};
 use garth_engine::model::{
     At, Batch, Commit, MAX_PAGE, Moment, Precondition, Seq, Timestamp, VersionId, WalkPage,
 };
@@ -20,6 +20,8 @@ use garth_engine::path::TreePath;
 /// differ are held in memory.
 pub const MAX_RESTORED: usize = 20_000;
 
+/// Limit on the changes that a [`RestoreReport`] lists.
+const MAX_LISTED: usize = 100;
 /// Attempts of one step that other writers overtake.
 const ATTEMPTS: usize = 8;
 /// Limit on the steps of one restore.
@@ -84,6 +86,9 @@ pub struct RestoreReport {
     pub removed: u64,
     /// Number of names that stayed as they were.
     pub unchanged: u64,
+    /// First 100 changes. A record for repeats has the numbers alone, so the report of a repeat has none.
+    #[serde(skip)]
+    pub changes: Vec<Restoration>,
 }
 
 impl RestoreReport {
@@ -98,12 +103,15 @@ impl RestoreReport {
             restored: plan.restored,
             removed: plan.removed,
             unchanged: plan.unchanged,
+            changes: plan.changes.iter().take(MAX_LISTED).cloned().collect(),
         }
     }
 
     /// Returns the effect of this restore and a further step.
     fn and(self, next: &Self) -> Self {
+        let changes = self.changes.iter().chain(&next.changes).take(MAX_LISTED).cloned().collect();
         Self {
+            changes,
             version: next.version,
             seq: next.seq.or(self.seq),
             time: next.time.or(self.time),

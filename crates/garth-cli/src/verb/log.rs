@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth_agent::files::with_path;
+use garth_agent::files::{Commits, with_path};
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{At, CommitInfo, HistoryPage, Kind, Seq, Version};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
@@ -13,7 +13,7 @@ use crate::app::{App, resolve_path};
 use crate::args::{Past, TREE_PATH};
 use crate::compare::Form;
 use crate::fail::{Failure, Result};
-use crate::history::{Commits, changes_json, changes_text};
+use crate::history::{changes_json, changes_text};
 use crate::out::{author_text, commit_json, kind_word, message_text};
 use crate::patch::show_patches_of;
 use crate::size::parse_count;
@@ -96,10 +96,11 @@ impl Log {
 
     async fn commits(&self, app: &mut App, fs: Arc<dyn FileSystem>, dir: &TreePath, since: Seq) -> Result {
         let shown = if self.oneline || self.shows_patches() { 0 } else { SHOWN };
-        let mut commits = Commits::new(Arc::clone(&fs), since, dir).await?;
+        let until = fs.head().await?.seq;
+        let mut commits = Commits::new(Arc::clone(&fs), (since, until), dir);
         let mut left = self.limit.unwrap_or(usize::MAX);
         while left > 0 {
-            let Some(commit) = commits.next().await? else { break };
+            let Some(commit) = commits.older().await? else { break };
             if !self.selects(&commit.commit) {
                 continue;
             }

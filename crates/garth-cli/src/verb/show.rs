@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use garth_agent::files::Commits;
 use garth_engine::fs::resolve::Follow;
 use garth_engine::model::{Change, ChangeKind, Moment, Seq, VersionId};
 use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -11,7 +12,7 @@ use crate::app::{App, resolve_path};
 use crate::args::TREE_PATH;
 use crate::compare::Form;
 use crate::fail::Result;
-use crate::history::{Commits, changes_json, changes_text};
+use crate::history::{changes_json, changes_text};
 use crate::patch::show_patches;
 
 /// Show one commit: author, message, changes, and a diff of each file
@@ -66,7 +67,8 @@ impl Show {
 
 /// Returns the last commit that changed the tree. The last commit of the store may be outside of the tree.
 async fn last(fs: &Arc<dyn FileSystem>) -> Result<Seq> {
-    let commit = Commits::new(Arc::clone(fs), Seq(0), &TreePath::root()).await?.next().await?;
+    let all = (Seq(0), fs.head().await?.seq);
+    let commit = Commits::new(Arc::clone(fs), all, &TreePath::root()).older().await?;
     match commit {
         Some(commit) => Ok(commit.commit.seq),
         None => Err(Error::new(ErrorKind::NotFound, "no commit changed this tree").into()),

@@ -9,6 +9,7 @@ mod history;
 mod ls;
 mod memory;
 mod move_to;
+mod past;
 mod paths;
 mod read_file;
 mod recall;

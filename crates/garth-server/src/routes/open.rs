@@ -12,6 +12,7 @@ use garth_agent::search::Searcher;
 use garth_agent::session::Sessions;
 use garth_agent::workspace::Workspace;
 use garth_engine::fs::resolve::{self, Follow};
+use garth_engine::model::Author;
 use garth_engine::{AccountStore, Env, Error, FileSystem, TreePath};
 
 use super::call::Call;
@@ -78,6 +79,11 @@ impl Opened<'_> {
     /// Creates the missing directories of the identity.
     pub(super) async fn make(&self) -> Result<(), Refusal> {
         self.grounds.make().await.map_err(outside)
+    }
+
+    /// Returns the author of the commits of the call.
+    pub(crate) fn author(&self) -> Author {
+        self.grounds.author()
     }
 
     /// Returns the keys and values of the agent.

@@ -3,6 +3,7 @@
 
 use garth_agent::Once;
 use garth_agent::files::{FileRestore, MAX_RESTORED, RestoreReport};
+use garth_engine::fs::restore::RestoreAction;
 use garth_engine::model::{Idempotency, Seq, Timestamp};
 use garth_engine::{ErrorKind, FileSystemExt, Result};
 use garth_testkit::fs::interfering::{Call, Interfering};
@@ -34,6 +35,8 @@ async fn restore_is_one_commit_with_its_version() {
         write(&fs, &[("/d/a", "two"), ("/d/new", "two")]).await;
         let report = restore(&fs, "/d", &FileRestore::to(then)).await.unwrap();
         assert_eq!((report.restored, report.removed, report.unchanged), (1, 1, 1));
+        let removed = report.changes.iter().filter(|change| change.action == RestoreAction::Removed);
+        assert_eq!(removed.map(|change| change.path.as_str()).collect::<Vec<_>>(), ["/d/new"]);
         assert_eq!((report.at, report.seq), (then, Some(Seq(then.0 + 2))));
         assert_eq!(report.version, Some(fs.entry("/d").await.unwrap().version));
         assert_eq!((text(&fs, "/d/a").await, head(&fs).await), ("one".to_owned(), Seq(then.0 + 2)));
@@ -54,9 +57,12 @@ async fn repeat_gets_report_of_all_steps() {
     let busy: Fs = Arc::new(Interfering::new(&fs, Call::Commit, 0, vec![Op::write(path("/t/g"), "new")]));
     let now = Env::system().now();
     let files = Files::new(&busy).once(begin(&fs).await);
-    let report = files.restore("/t", &FileRestore::to(then), now).await.unwrap();
+    let mut report = files.restore("/t", &FileRestore::to(then), now).await.unwrap();
     assert_eq!((text(&fs, "/t/f").await, text(&fs, "/t/g").await), ("old".to_owned(), "old".to_owned()));
     assert_eq!((report.restored, report.removed, report.seq), (2, 0, Some(Seq(then.0 + 4))));
+    assert_eq!(report.changes.len(), 2);
+    // The record has numbers alone.
+    report.changes.clear();
     write(&fs, &[("/t/f", "newest"), ("/t/g", "newest")]).await;
     let (before, once) = (head(&fs).await, begin(&fs).await);
     assert!(once.is_repeat());

@@ -108,6 +108,31 @@ pub(super) fn minute(time: Timestamp) -> String {
     }
 }
 
+/// Returns a time to the second: `2026-01-31T12:00:00Z`.
+pub(super) fn second(time: Timestamp) -> String {
+    let text = time.to_rfc3339();
+    match text.get(..19) {
+        Some(second) => format!("{second}Z"),
+        None => text,
+    }
+}
+
+/// Returns times to the second, and to the millisecond those that share a second with one beside them. So may
+/// the first one of a list that `continues` another.
+pub(super) fn distinct(times: &[Timestamp], continues: bool) -> Vec<String> {
+    let seconds: Vec<String> = times.iter().map(|time| second(*time)).collect();
+    let is_shared = |at: usize| {
+        let beside = [at.checked_sub(1), at.checked_add(1)];
+        (continues && at == 0)
+            || beside.into_iter().flatten().any(|other| seconds.get(other) == seconds.get(at))
+    };
+    let shown = |(at, time): (usize, &Timestamp)| match is_shared(at) {
+        true => time.to_rfc3339(),
+        false => second(*time),
+    };
+    times.iter().enumerate().map(shown).collect()
+}
+
 /// Returns a number of bytes: `17 bytes`.
 pub(super) fn bytes(size: u64) -> String {
     counted(size, "byte", "bytes")
@@ -141,8 +166,17 @@ mod tests {
     }
 
     #[test]
+    fn times_within_one_second_are_told_apart() {
+        let times = [5_000, 3_900, 3_100, 2_000].map(|ms| Timestamp(ms * 1_000_000));
+        let due = ["05Z", "03.900Z", "03.100Z", "02Z"].map(|end| format!("1970-01-01T00:00:{end}"));
+        assert_eq!(distinct(&times, false), due);
+        assert_eq!(distinct(&times[3..], true), ["1970-01-01T00:00:02.000Z"]);
+    }
+
+    #[test]
     fn times_and_numbers_are_short() {
         assert_eq!(minute(Timestamp(0)), "1970-01-01T00:00Z");
+        assert_eq!(second(Timestamp(0)), "1970-01-01T00:00:00Z");
         assert_eq!([bytes(0), bytes(1), bytes(17)], ["0 bytes", "1 byte", "17 bytes"]);
     }
 }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answer::ToolAnswer;
+use super::past::before;
 use super::paths::{absolute, shown};
 use super::versions::{IfVersion, commit_at};
 use crate::errors::Refusal;
@@ -37,14 +38,14 @@ pub(super) async fn delete(
     let version = fields.required.version()?;
     let path = resolve::resolve(fs, &absolute(call, &fields.path), Follow::No).await?;
     let op = if fields.recursive { Op::remove_tree(&path) } else { Op::remove(&path) };
-    let commit = match commit_at(fs, (&path, version), Batch::new([op])).await? {
+    let commit = match commit_at(fs, call, (&path, version), Batch::new([op])).await? {
         Err(error) if error.is(ErrorKind::NotEmpty) => {
             return Err(Refusal::from(error).advising("set recursive to delete what is below it, too"));
         }
         commit => commit?,
     };
     // The state before the deletion, with all that was below the path.
-    let restore_at = commit.seq.0.saturating_sub(1).to_string();
+    let restore_at = before(VersionId { seq: commit.seq, ..commit.version(0) });
     let text = format!("Deleted {}.", shown(path.as_str()));
     let hint = format!("To bring it back: `restore` with at = \"{restore_at}\".");
     let deleted = Deleted { path: &path, version: commit.version(0), restore_at };
@@ -56,5 +57,5 @@ pub(super) async fn delete(
 pub(super) struct Deleted<'a> {
     path: &'a TreePath,
     version: VersionId,
-    restore_at: String,
+    restore_at: VersionId,
 }

@@ -52,7 +52,7 @@ pub(super) async fn edit_file(
     let (old, new) = (&*fields.old_string, &*fields.new_string);
     if let Some(version) = version {
         let path = resolve::resolve(fs, &asked, Follow::Yes).await?;
-        expected(fs, &path, version).await?;
+        expected(fs, call, &path, version).await?;
     }
     let edit = |old: &str, new: &str| Edit::replace(old, new).all(fields.replace_all).if_version(version);
     let (files, of_newest) = (Files::new(fs).once(call.once.clone()), version.is_none());
@@ -67,7 +67,7 @@ pub(super) async fn edit_file(
     }
     match edited {
         Ok(edited) => answer(&edited),
-        Err(error) => Err(refused(fs, error, version, old).await),
+        Err(error) => Err(refused(fs, call, (error, version), old).await),
     }
 }
 
@@ -96,12 +96,17 @@ fn answer(edited: &Edited) -> Result<ToolAnswer, Refusal> {
 }
 
 /// Returns the refusal of an edit.
-async fn refused(fs: &dyn FileSystem, error: EditError, version: Option<VersionId>, old: &str) -> Refusal {
+async fn refused(
+    fs: &dyn FileSystem,
+    call: &Call<'_>,
+    (error, version): (EditError, Option<VersionId>),
+    old: &str,
+) -> Refusal {
     match error {
-        EditError::NotFound { path } => missing(fs, &path, old).await,
+        EditError::NotFound { path } => missing(fs, call, &path, old).await,
         EditError::Several { path, count, lines } => Refusal::validation(several(&path, count, &lines)),
         EditError::Conflict { path, current } => match version.or(current) {
-            Some(version) => conflict(fs, &path, version).await,
+            Some(version) => conflict(fs, call, &path, version).await,
             None => Refusal::new(Code::Conflict, format!("{path} was removed while it was edited")),
         },
         other => Refusal::from(Error::from(other)),

@@ -43,7 +43,7 @@ pub(super) async fn move_to(
         return Err(Refusal::validation("\"from\" and \"to\" are the same path; nothing was moved"));
     }
     let batch = Batch::new([Op::rename(&from, &to).no_replace().with_parents()]);
-    let commit = match commit_at(fs, (&from, version), batch).await? {
+    let commit = match commit_at(fs, call, (&from, version), batch).await? {
         Err(error) if error.is(ErrorKind::AlreadyExists) => {
             let advice = "\"to\" is the complete new path: name one that is free; or `delete` this one first";
             return Err(Refusal::from(error).advising(advice));

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use self::window::{CutLine, Window};
 use super::answer::{ToolAnswer, bytes};
+use super::past::fetch_version;
 use super::paths::{place, shown, text_path};
 use super::versions::version;
 use crate::errors::Refusal;
@@ -54,18 +55,24 @@ pub(super) async fn read_file(
     call: &Call<'_>,
     fields: ReadFileFields<'_>,
 ) -> Result<ToolAnswer, Refusal> {
-    let past = match version("version", fields.version.as_deref())? {
+    let version = version("version", fields.version.as_deref())?;
+    let past = match version {
         Some(version) => Some(fs.as_of(&Moment::Seq(version.seq)).await?),
         None => None,
     };
-    let fs = past.as_deref().unwrap_or(&**fs);
+    let (now, fs) = (&**fs, past.as_deref().unwrap_or(&**fs));
     let first = ByteRange { offset: 0, length: STEP as u64 };
     let asked = place(call, &fields.path, text_path).await?;
-    let found = resolve::retry(fs, &asked, Follow::Yes, |path| async move {
-        let (entry, bytes) = fs.fetch(&At::from(&path), first).await?;
-        Ok((path, entry, bytes))
-    });
-    let (path, entry, start) = found.await?;
+    let (path, entry, start) = match version {
+        Some(version) => fetch_version((now, fs), &asked, version, first).await?,
+        None => {
+            let found = resolve::retry(fs, &asked, Follow::Yes, |path| async move {
+                let (entry, bytes) = fs.fetch(&At::from(&path), first).await?;
+                Ok((path, entry, bytes))
+            });
+            found.await?
+        }
+    };
     if !is_text(&start) {
         return binary(&path, &entry);
     }

@@ -17,7 +17,7 @@ use crate::routes::route::AnswerSchema;
 use crate::routes::tree::Tree;
 
 /// Message of the engine about a path where nothing is.
-const MISSING: &str = "no such file or directory";
+pub(super) const MISSING: &str = "no such file or directory";
 /// Advice of the engine about a path that no session changes. A model has no other caller to use.
 const OTHER_CALLER: &str = "; use a caller outside of sessions, such as an API key that is bound to nothing";
 
@@ -138,6 +138,7 @@ fn advised(mut refusal: Refusal) -> Refusal {
         ErrorKind::NotADirectory => "read it with `read_file`",
         ErrorKind::IsADirectory => "list it with `ls`",
         ErrorKind::TooLarge if refusal.message.contains(UPLOAD) => "split it into several files",
+        ErrorKind::Busy => "this path cannot be moved, replaced or deleted, only what is below it",
         _ => return refusal,
     };
     refusal.advising(advice)
@@ -164,10 +165,19 @@ macro_rules! tools {
                 // Parsed before the tree is opened, so that an invalid call creates nothing.
                 let fields = <$($fields)::+<'_> as $crate::fields::FieldGroup<'_>>::read(&call.fields)?;
                 let opened = tools!(@open $effect $tree call);
-                $answer(&tools!(@tree $tree opened), call, fields).await
+                let tree = tools!(@tree $tree opened);
+                let answered = $answer(&tree, call, fields).await;
+                tools!(@explained $tree tree answered)
             }),
         }),*]
     };
+    (@explained Files $tree:ident $answered:ident) => {
+        match $answered {
+            Err(refusal) => Err($crate::mcp::tools::past::explained(&*$tree, refusal).await),
+            answered => answered,
+        }
+    };
+    (@explained $other:ident $tree:ident $answered:ident) => { $answered };
     (@open Reads $tree:ident $call:ident) => {
         $crate::routes::open::reach($call, $crate::routes::tree::Tree::$tree).await?
     };

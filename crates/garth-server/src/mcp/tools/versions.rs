@@ -9,10 +9,14 @@ use garth_engine::model::{
 };
 use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 
-use super::answer::minute;
+use super::answer::second;
+use super::past::departure;
 use super::paths::by;
 use crate::errors::{Code, Refusal};
 use crate::fields::{fields, string_of};
+use crate::routes::call::Call;
+use crate::routes::open;
+use crate::routes::tree::Tree;
 
 /// Longest file that is compared with an earlier version of it, in bytes.
 pub(super) const MAX_COMPARED: u64 = 1 << 20;
@@ -57,12 +61,13 @@ fn is_at(entry: &Entry, version: VersionId) -> bool {
 /// `CONFLICT` for another content or none, with what has changed since.
 pub(super) async fn expected(
     fs: &dyn FileSystem,
+    call: &Call<'_>,
     path: &TreePath,
     version: VersionId,
 ) -> Result<Entry, Refusal> {
     match fs.stat(&At::from(path)).await.optional()? {
         Some(entry) if is_at(&entry, version) => Ok(entry),
-        _ => Err(conflict(fs, path, version).await),
+        _ => Err(conflict(fs, call, path, version).await),
     }
 }
 
@@ -73,35 +78,50 @@ pub(super) async fn expected(
 /// commit.
 pub(super) async fn commit_at(
     fs: &dyn FileSystem,
+    call: &Call<'_>,
     (path, version): (&TreePath, Option<VersionId>),
     batch: Batch,
 ) -> Result<Result<Commit>, Refusal> {
     let Some(version) = version else { return Ok(fs.commit(batch).await) };
-    let etag = expected(fs, path, version).await?.etag;
+    let etag = expected(fs, call, path, version).await?.etag;
     match fs.commit(batch.require(path, Precondition::Etag(etag))).await {
         // Another writer was faster than this one since the version was looked up.
         Err(error) if error.is(ErrorKind::Conflict) && error.path() == Some(path) => {
-            Err(conflict(fs, path, version).await)
+            Err(conflict(fs, call, path, version).await)
         }
         committed => Ok(committed),
     }
 }
 
 /// Returns the refusal of a write that expects another version than the current one.
-pub(super) async fn conflict(fs: &dyn FileSystem, path: &TreePath, version: VersionId) -> Refusal {
-    let changes = changes_since(fs, path, version).await;
+pub(super) async fn conflict(
+    fs: &dyn FileSystem,
+    call: &Call<'_>,
+    path: &TreePath,
+    version: VersionId,
+) -> Refusal {
+    let changes = changes_since(fs, call, path, version).await;
     Refusal::new(Code::Conflict, format!("nothing was written, because {changes}"))
 }
 
 /// Returns what has changed at a path since a version, by whom, and what to do. Parts that cannot be read are
 /// left out.
-pub(super) async fn changes_since(fs: &dyn FileSystem, path: &TreePath, since: VersionId) -> String {
+pub(super) async fn changes_since(
+    fs: &dyn FileSystem,
+    call: &Call<'_>,
+    path: &TreePath,
+    since: VersionId,
+) -> String {
     let Ok(entry) = fs.stat(&At::from(path)).await else {
-        return format!(
-            "{path} does not exist any more; `history` shows who removed it; `restore` brings it back"
-        );
+        return match departure(fs, path).await {
+            Ok(Some(what)) => format!("{path} {what}"),
+            Err(error) if error.is(ErrorKind::NotFound) => {
+                format!("{path} never existed, so it has no version; leave if_version out")
+            }
+            Ok(None) | Err(_) => format!("{path} does not exist any more"),
+        };
     };
-    let author = authors_since(fs, path, since).await.unwrap_or_default();
+    let author = authors_since(fs, call, path, since).await.unwrap_or_default();
     let lines = lines_since(fs, path, since).await.ok().flatten().unwrap_or_default();
     format!(
         "{path} is now version {}, not {since}{author}{lines}; read it again and repeat the change with the \
@@ -116,15 +136,25 @@ pub(super) async fn versions(fs: &dyn FileSystem, path: &TreePath) -> Result<Vec
     Ok(fs.history(&At::from(path), &page).await?.items)
 }
 
-async fn authors_since(fs: &dyn FileSystem, path: &TreePath, since: VersionId) -> Result<String> {
+async fn authors_since(
+    fs: &dyn FileSystem,
+    call: &Call<'_>,
+    path: &TreePath,
+    since: VersionId,
+) -> Result<String> {
     let versions = versions(fs, path).await?;
+    let own = open::reach(call, Tree::Files).await.ok().map(|opened| opened.author());
     let mut names: Vec<String> = Vec::new();
     for version in versions.iter().take_while(|version| version.id.seq > since.seq) {
-        if let Some(name) = by(&version.commit.author).filter(|name| !names.contains(name)) {
-            names.push(name);
-        }
+        let author = &version.commit.author;
+        let name = by(author).map(|name| match own.as_ref() == Some(author) {
+            true => format!("you ({name})"),
+            false => name,
+        });
+        let new = name.filter(|name| !names.contains(name));
+        names.extend(new);
     }
-    let time = versions.first().map(|version| minute(version.commit.time)).unwrap_or_default();
+    let time = versions.first().map(|version| second(version.commit.time)).unwrap_or_default();
     Ok(if names.is_empty() {
         String::new()
     } else {

@@ -6,6 +6,7 @@ use garth_engine::{FileSystem, Result, TreePath};
 
 use crate::errors::{Code, Refusal};
 use crate::mcp::tools::versions::{MAX_COMPARED, changes_since, text, versions};
+use crate::routes::call::Call;
 
 /// Limit on the lines of a text that is sought with other white space: each line of the file is compared with
 /// them.
@@ -13,7 +14,7 @@ const MAX_SOUGHT: usize = 50;
 
 /// Returns the refusal of an edit whose text is not in the file. It says where the text is with other white
 /// space, or what has changed since the file contained it.
-pub(super) async fn missing(fs: &dyn FileSystem, path: &TreePath, old: &str) -> Refusal {
+pub(super) async fn missing(fs: &dyn FileSystem, call: &Call<'_>, path: &TreePath, old: &str) -> Refusal {
     let text = text(fs, path).await.ok().flatten().unwrap_or_default();
     if let Some(line) = similar(&text, old) {
         let message = format!(
@@ -24,7 +25,7 @@ pub(super) async fn missing(fs: &dyn FileSystem, path: &TreePath, old: &str) -> 
     }
     match last_with(fs, path, old).await {
         Ok(Some(version)) => {
-            let changes = changes_since(fs, path, version).await;
+            let changes = changes_since(fs, call, path, version).await;
             Refusal::new(Code::Conflict, format!("old_string is no longer in the file: {changes}"))
         }
         _ => {

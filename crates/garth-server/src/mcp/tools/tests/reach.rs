@@ -63,6 +63,15 @@ async fn tools_reach_nothing_of_another_user() {
 }
 
 #[tokio::test]
+async fn mounted_directory_is_not_moved() {
+    let server = TestServer::start().await;
+    let ann = user(&server, "ann").await;
+    ann.ok("remember", json!({"text": "Ann keeps a canary."})).await;
+    let refused = ann.refused("move", json!({"from": "/ctx/users", "to": "/moved"})).await;
+    assert!(refused.starts_with("/ctx/users: ") && refused.contains("cannot be moved"), "{refused}");
+}
+
+#[tokio::test]
 async fn key_with_prefix_begins_there() {
     let server = TestServer::start().await;
     let ann = user(&server, "ann").await;

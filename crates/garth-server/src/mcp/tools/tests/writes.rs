@@ -30,12 +30,31 @@ async fn file_is_created_and_replaced() {
     assert_eq!(refused.code, Code::Conflict);
     let current = second.field("version");
     let due = format!(
-        "nothing was written, because /new/a.md is now version {current}, not {version}: changed by key "
+        "nothing was written, because /new/a.md is now version {current}, not {version}: changed by you (key "
     );
     assert!(refused.message.starts_with(&due), "{}", refused.message);
     assert!(refused.message.contains(" (line 1); read it again"), "{}", refused.message);
     let read = client.ok("read_file", json!({"path": "/new/a.md"})).await;
     assert_eq!((read.field("content"), read.field("version")), ("three\n", current));
+}
+
+#[tokio::test]
+async fn identical_content_makes_no_version() {
+    let server = TestServer::start().await;
+    let client = Client::free(&server).await;
+    let file = json!({"path": "/a.md", "content": "one\n"});
+    let first = client.ok("write_file", file.clone()).await;
+    let version = first.field("version");
+    let again = client.ok("write_file", file.clone()).await;
+    assert_eq!(again.text, format!("/a.md is unchanged: it has this content; version {version}."));
+    assert_eq!((again.field("version"), &again.structured["created"]), (version, &json!(false)));
+    let history = client.ok("history", json!({"path": "/a.md"})).await;
+    assert_eq!(history.structured["versions"].as_array().unwrap().len(), 1, "{}", history.text);
+    let mut stale = file;
+    stale["if_version"] = json!("ver_1-1");
+    assert!(client.refused("write_file", stale).await.starts_with("nothing was written, "));
+    let other = client.ok("write_file", json!({"path": "/a.md", "content": "two\n"})).await;
+    assert_ne!(other.field("version"), version);
 }
 
 #[tokio::test]
@@ -48,7 +67,7 @@ async fn new_file_is_not_written_over_another() {
     assert!(refused.starts_with("/a.md: ") && refused.ends_with("without if_version"), "{refused}");
     let gone = json!({"path": "/none.md", "content": "", "if_version": "ver_7-3"});
     let refused = client.refused("write_file", gone).await;
-    assert!(refused.contains("/none.md does not exist any more"), "{refused}");
+    assert!(refused.contains("/none.md never existed, so it has no version; leave if_version"), "{refused}");
     let wrong =
         client.refused("write_file", json!({"path": "/a.md", "content": "", "if_version": "1"})).await;
     assert!(wrong.starts_with("\"if_version\" must be a version"), "{wrong}");
@@ -153,7 +172,7 @@ async fn edit_that_no_longer_fits_says_who_changed_what() {
     let message = &refused.message;
     assert!(message.starts_with("old_string is no longer in the file: /a.md is now version "), "{message}");
     assert!(
-        message.contains(": changed by agent bob, user ann, last at 2026-01-27T00:00Z (lines 2-3)"),
+        message.contains(": changed by agent bob, user ann, last at 2026-01-27T00:00:00Z (lines 2-3)"),
         "{message}"
     );
     // It still fits, and the caller requires the version that it has read.
@@ -189,6 +208,8 @@ async fn move_keeps_history_and_replaces_nothing() {
     write(&server, "/b.md", b"two\n").await;
     let taken = client.refused("move", json!({"from": "/a.md", "to": "/b.md"})).await;
     assert!(taken.contains("/b.md: ") && taken.contains("name one that is free"), "{taken}");
+    let same = client.refused("move", json!({"from": "/a.md", "to": "/./a.md"})).await;
+    assert_eq!(same, "\"from\" and \"to\" are the same path");
     let moved = client.ok("move", json!({"from": "/a.md", "to": "/new/c.md"})).await;
     let due = format!("Moved /a.md to /new/c.md, version {}.", moved.field("version"));
     assert_eq!(moved.text, due);
