@@ -15,7 +15,8 @@ mod settings;
 mod table;
 
 pub(crate) use self::flags::{EmbedderFlags, FlagValues, ModelFlags, ServeFlags, SinkFlags};
-pub(crate) use self::kind::{Value, shown_file, without_line_end};
+pub(crate) use self::kind::{Value, is_address, shown_file, without_line_end};
 pub(crate) use self::log_filter::{log_filter, may_be_logged};
 pub(crate) use self::resolve::{Config, Resolved};
+pub(crate) use self::setting::Group;
 pub(crate) use self::settings::{LogFormat, Settings, Storage};

@@ -75,22 +75,23 @@ impl OwnEmbedder {
 
 /// Opens the model of a configuration; `None` if none is named.
 pub(crate) fn open(config: &Config, settings: &Settings) -> Result<Option<ServedModel>> {
+    // Read without an endpoint, too, so that the step to one reveals no error.
+    let key = key(&settings.model_key, &settings.model_key_file, "model_key_file")?;
     let given = (&settings.model_endpoint, &settings.model);
     let Some((url, name)) = endpoint_and_name(config, given, ["model_endpoint", "model"])? else {
         return Ok(None);
     };
-    let key = key(&settings.model_key, &settings.model_key_file, "model_key_file")?;
     let model = HttpModel::new(url, name, key)?.limits(&settings.limits);
     Ok(Some(ServedModel { model: Arc::new(model), daily_tokens: settings.model_daily_tokens }))
 }
 
 /// Opens the embedding service of a configuration; `None` if none is named.
 pub(crate) fn open_embedder(config: &Config, settings: &Settings) -> Result<Option<ServedEmbedder>> {
+    let key = key(&settings.embedder_key, &settings.embedder_key_file, "embedder_key_file")?;
     let given = (&settings.embedder_endpoint, &settings.embedder);
     let Some((url, name)) = endpoint_and_name(config, given, ["embedder_endpoint", "embedder"])? else {
         return Ok(None);
     };
-    let key = key(&settings.embedder_key, &settings.embedder_key_file, "embedder_key_file")?;
     let embedder = HttpEmbedder::new(url, name, key)?.limits(&settings.limits);
     let daily_tokens = settings.embedder_daily_tokens;
     Ok(Some(ServedEmbedder { embedder: Arc::new(embedder), daily_tokens }))

@@ -143,8 +143,7 @@ impl Put {
     pub(super) fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
         if self.content.trim().is_empty() && !self.allow_empty {
-            let message = "the text is empty; use --allow-empty (HTTP: allow_empty) to store it";
-            return Err(Error::invalid(message));
+            return Err(Error::invalid("the text is empty; set `allow_empty` to store it"));
         }
         if self.content.len() > MAX_CONTENT {
             return too_large(format!("the text of a memory has at most {MAX_CONTENT} bytes"));

@@ -34,6 +34,18 @@ async fn remembers_a_fact_as_a_note() {
 }
 
 #[tokio::test]
+async fn remember_refuses_empty_facts() {
+    for (fs, _kept) in engines().await {
+        for text in ["", " \n\t\n"] {
+            let error = memories(&*fs).remember(&fact(text)).await.unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+            // A fact has no option that would accept it.
+            assert_eq!(error.message(), "the text is empty; give the fact as a sentence");
+        }
+    }
+}
+
+#[tokio::test]
 async fn remembers_the_same_text_once() {
     for (fs, _kept) in engines().await {
         let memories = memories(&*fs);

@@ -19,7 +19,7 @@ pub(crate) const NAME: &str = "garth.toml";
 const MAX_FILE: u64 = 1 << 20;
 
 /// Global options, which the file cannot set: they decide which file is read, or belong to one command.
-const GLOBAL: [&str; 5] = ["data", "config", "account", "agent", "user"];
+pub(super) const GLOBAL: [&str; 5] = ["data", "config", "account", "agent", "user"];
 
 /// Option that the file sets.
 pub(crate) struct Entry {
@@ -28,8 +28,23 @@ pub(crate) struct Entry {
     pub(crate) line: usize,
 }
 
-/// Reads a file; `None` if it does not exist.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<Entry>>> {
+/// Line with an unknown name, or with a value that its option does not take.
+pub(crate) struct WrongLine {
+    pub(crate) line: usize,
+    /// `None` for an unknown name.
+    pub(crate) setting: Option<&'static Setting>,
+    pub(crate) message: String,
+}
+
+/// Options that a file sets, and its wrong lines, both in the order of the file.
+#[derive(Default)]
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) wrong: Vec<WrongLine>,
+}
+
+/// Reads a file; `None` if it does not exist. Fails if it cannot be read, or is not TOML.
+pub(crate) fn read(path: &Path) -> Result<Option<Contents>> {
     let opened = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(Failure::host(path))?,
@@ -42,31 +57,42 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<Entry>>> {
         return Err(Failure::Usage(message));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let entries = parse(&text, folder);
-    let entries =
-        entries.map_err(|(line, message)| Failure::Usage(format!("{}:{line}: {message}", path.display())))?;
-    Ok(Some(entries))
+    let contents = parse(&text, folder);
+    let contents = contents
+        .map_err(|(line, message)| Failure::Usage(format!("{}:{line}: {message}", path.display())))?;
+    Ok(Some(contents))
 }
 
-/// Parses the options of a text. An error has its line. File names are relative to `folder`.
-fn parse(text: &str, folder: &Path) -> Result<Vec<Entry>, (usize, String)> {
+/// Parses the options of a text. Fails if it is not TOML, with the line. File names are relative to `folder`.
+fn parse(text: &str, folder: &Path) -> Result<Contents, (usize, String)> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let table = DeTable::parse(text).map_err(|error| {
         // An error without a position concerns the end.
         let at = error.span().map_or(text.len(), |span| span.start);
-        (line(at), error.message().to_owned())
+        let why = error.message();
+        let message =
+            format!("not TOML ({why}); write each option once, as name = value, with texts in quotes");
+        (line(at), message)
     })?;
-    let mut entries = Vec::new();
+    let mut contents = Contents::default();
     for (name, value) in table.get_ref() {
         let line = line(name.span().start);
-        let setting = known(name.get_ref()).map_err(|message| (line, message))?;
-        let value = value_of(setting.kind, value.get_ref(), folder);
-        let value = value.map_err(|message| (line, format!("{}: {message}", setting.key)))?;
-        entries.push(Entry { setting, value, line });
+        let (setting, message) = match known(name.get_ref()) {
+            Err(message) => (None, message),
+            Ok(setting) => match value_of(setting.kind, value.get_ref(), folder) {
+                Ok(value) => {
+                    contents.entries.push(Entry { setting, value, line });
+                    continue;
+                }
+                Err(message) => (Some(setting), format!("{}: {message}", setting.key)),
+            },
+        };
+        contents.wrong.push(WrongLine { line, setting, message });
     }
     // The parser has sorted them by name; messages should follow the file.
-    entries.sort_by_key(|entry| entry.line);
-    Ok(entries)
+    contents.entries.sort_by_key(|entry| entry.line);
+    contents.wrong.sort_by_key(|wrong| wrong.line);
+    Ok(contents)
 }
 
 fn known(name: &str) -> Result<&'static Setting, String> {
@@ -126,13 +152,24 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Vec<(&'static str, String, usize)> {
-        let entries = parse(text, Path::new("/etc/garth")).unwrap();
+        let Contents { entries, wrong } = parse(text, Path::new("/etc/garth")).unwrap();
+        assert!(wrong.is_empty(), "{text}");
         let entry = |entry: Entry| (entry.setting.key, entry.setting.kind.show(&entry.value), entry.line);
         entries.into_iter().map(entry).collect()
     }
 
+    /// Returns the mistakes of a text, with their lines.
+    fn all_refused(text: &str) -> Vec<(usize, String)> {
+        match parse(text, Path::new("/")) {
+            Err(error) => vec![error],
+            Ok(contents) => contents.wrong.into_iter().map(|wrong| (wrong.line, wrong.message)).collect(),
+        }
+    }
+
     fn refused(text: &str) -> (usize, String) {
-        parse(text, Path::new("/")).map(|_| ()).unwrap_err()
+        let refused = all_refused(text);
+        assert_eq!(refused.len(), 1, "{text}: {refused:?}");
+        refused.into_iter().next().unwrap()
     }
 
     #[test]
@@ -175,11 +212,20 @@ mod tests {
             ("sink = 1", 1, "sink: write a text, in quotes"),
             ("log = \"\"", 1, "log: the text is empty"),
             ("log = \"info\"\nlog = \"warn\"", 2, "duplicate key"),
-            ("log = ", 1, ""),
+            ("log == \"info\"", 1, "; write each option once, as name = value, with texts in quotes"),
+            ("log = ", 1, "not TOML"),
         ] {
             let (at, said) = refused(text);
             assert!(at == line && said.contains(message), "{text}: {at}: {said}");
         }
+    }
+
+    #[test]
+    fn all_wrong_lines_are_reported_in_their_order() {
+        let refused =
+            all_refused("max_body = \"1GiB\"\nlog = \"warn\"\nlistn = 1\nenv = \"prod\"\n\n[server]\n");
+        let lines: Vec<usize> = refused.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [1, 3, 4, 6], "{refused:?}");
     }
 
     #[test]

@@ -232,7 +232,7 @@ pub(crate) fn without_line_end(secret: &str) -> &str {
 }
 
 /// Returns true for `HOST:PORT`. Only the system knows whether the host exists.
-fn is_address(text: &str) -> bool {
+pub(crate) fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let is_ipv6 = host.starts_with('[') && host.ends_with(']');
     !host.is_empty() && (is_ipv6 || !host.contains(':')) && port.parse::<u16>().is_ok()

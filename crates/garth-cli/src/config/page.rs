@@ -31,7 +31,10 @@ variables of the metrics alone have names without `GARTH_`, which their rows sho
 - The file is `garth.toml` in the data folder, unless `--config FILE` or `GARTH_CONFIG` names another, which must exist.
   Relative file names in it start at its folder. It is read once, at the start.
 - An unknown name fails with the nearest known name, and a value out of bounds with the bounds. The error names the
-  file, the line and the option.
+  file, the line and the option. `garth serve --check` reports all mistakes, other commands the first.
+- A variable that misspells one of garth fails, too: `GARTH_MAX_BDY`. At most every fourth letter after `GARTH_`
+  differs. Others are ignored, because they may belong to other programs: `GARTH_PORT` is one of Kubernetes.
+- A file with a secret must be readable, also if its service has no endpoint yet.
 - The file has no tables: `[server]` is an unknown name. The headings below only group the options.
 - A size is a number of bytes, or a text with a unit: `"64KiB"` or `"64k"`, `"2MiB"` or `"2M"`; 1k is 1,024 bytes. A
   time is a text with a unit: `"500ms"`, `"30s"`, `"5m"`, `"1h"`. Tokens are a number, or a text with k (1,000) or M:

@@ -2,12 +2,15 @@
 //! with its origin.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::{self, Entry};
+use garth_agent::nearest::edits;
+
+use super::file::{self, Contents, Entry, GLOBAL};
 use super::flags::FlagValues;
 use super::kind::Value;
-use super::setting::{Apply, Setting};
+use super::setting::{Apply, Group, Setting};
 use super::settings::Settings;
 use super::table::TABLE;
 use crate::fail::{Failure, Result};
@@ -47,26 +50,54 @@ pub(crate) enum Origin {
     Default,
 }
 
+/// Mistake in a configuration.
+#[derive(Debug)]
+pub(crate) struct Mistake {
+    /// Group of the option; `None` for an unknown name.
+    pub(crate) group: Option<Group>,
+    pub(crate) failure: Failure,
+}
+
 /// Returns a variable of the environment. An empty one counts as not set.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 impl Config {
-    /// Reads the configuration of the data folder, whether that exists or not.
+    /// Reads the configuration of the data folder, whether that exists or not. Fails with its first mistake.
     pub(crate) fn load(given: &FlagValues, data: &Path) -> Result<Self> {
+        without_mistakes(Self::read(given, data)?)
+    }
+
+    /// Reads the configuration of the data folder, whether that exists or not, with all its mistakes. Options
+    /// with a mistake have their defaults. Fails if the file cannot be read, or is not TOML.
+    pub(crate) fn read(given: &FlagValues, data: &Path) -> Result<(Self, Vec<Mistake>)> {
         let named = given.config.clone().or_else(|| variable(CONFIG).map(PathBuf::from));
         let file = named.clone().unwrap_or_else(|| data.join(file::NAME));
         // Absolute, because file names in it are relative to its folder.
         let file = std::path::absolute(&file).map_err(Failure::host(&file))?;
-        let entries = match (file::read(&file)?, named) {
-            // A file that was named must exist. The one in the data folder may be missing.
-            (None, Some(_)) => {
-                return Err(Failure::host(&file)(std::io::ErrorKind::NotFound.into()));
+        let contents = match (file::read(&file), named) {
+            (Err(Failure::Host(_, error)), None) if error.kind() == io::ErrorKind::NotADirectory => {
+                let message = "not a directory; set --data or GARTH_DATA to a folder";
+                return Err(Failure::host(data)(io::Error::new(error.kind(), message)));
             }
-            (entries, _) => entries.unwrap_or_default(),
+            // A file that was named must exist. The one in the data folder may be missing.
+            (Ok(None), Some(_)) => return Err(Failure::host(&file)(io::ErrorKind::NotFound.into())),
+            (contents, _) => contents?.unwrap_or_default(),
         };
-        Self::resolve(given, variable, &file, entries)
+        let Contents { entries, wrong } = contents;
+        let mut mistakes: Vec<Mistake> = wrong
+            .into_iter()
+            .map(|wrong| Mistake {
+                group: wrong.setting.map(|setting| setting.group),
+                failure: Failure::Usage(format!("{}:{}: {}", file.display(), wrong.line, wrong.message)),
+            })
+            .collect();
+        let (config, others) = Self::resolve(given, variable, &file, entries);
+        mistakes.extend(others);
+        let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+        mistakes.extend(misspelled(set.filter_map(|(name, _)| name.into_string().ok())));
+        Ok((config, mistakes))
     }
 
     fn resolve(
@@ -74,34 +105,39 @@ impl Config {
         variable: impl Fn(&str) -> Option<OsString>,
         file: &Path,
         mut entries: Vec<Entry>,
-    ) -> Result<Self> {
-        let mut options = Vec::new();
+    ) -> (Self, Vec<Mistake>) {
+        let (mut options, mut mistakes) = (Vec::new(), Vec::new());
         for setting in &*TABLE {
-            let parse = |origin: Origin, text: &str| {
-                let value =
-                    setting.kind.parse(text).map_err(|why| Failure::Usage(format!("{origin}: {why}")))?;
-                Ok::<_, Failure>((Some(value), origin))
-            };
             let entry = entries.iter().position(|entry| entry.setting.key == setting.key);
             let entry = entry.map(|at| entries.swap_remove(at));
-            let (value, origin) = if let Some(text) = given.value(setting.key) {
-                parse(Origin::Flag(setting.flag.clone()), text)?
+            let (origin, parsed) = if let Some(text) = given.value(setting.key) {
+                (Origin::Flag(setting.flag.clone()), setting.kind.parse(text).map(Some))
             } else if let Some(text) = variable(&setting.variable) {
-                parse(Origin::Variable(setting.variable.clone()), &text.to_string_lossy())?
+                let parsed = setting.kind.parse(&text.to_string_lossy());
+                (Origin::Variable(setting.variable.clone()), parsed.map(Some))
             } else if let Some(entry) = entry {
-                (Some(entry.value), Origin::File(file.to_owned(), entry.line))
-            } else if let Some(default) = &setting.default {
-                parse(Origin::Default, default)?
+                (Origin::File(file.to_owned(), entry.line), Ok(Some(entry.value)))
             } else {
-                (None, Origin::Default)
+                (Origin::Default, Ok(default_of(setting)))
+            };
+            let (value, origin) = match parsed {
+                Ok(value) => (value, origin),
+                Err(why) => {
+                    let failure = Failure::Usage(format!("{origin}: {why}"));
+                    mistakes.push(Mistake { group: Some(setting.group), failure });
+                    (default_of(setting), Origin::Default)
+                }
             };
             options.push(Resolved { setting, value, origin });
         }
         let mut config = Self { options };
         for (secret, file) in SECRETS {
-            config.choose_secret(secret, file)?;
+            if let Err(failure) = config.choose_secret(secret, file) {
+                let group = config.option(secret).map(|option| option.setting.group);
+                mistakes.push(Mistake { group, failure });
+            }
         }
-        Ok(config)
+        (config, mistakes)
     }
 
     /// Keeps either a secret or the name of its file, by the order of their sources.
@@ -167,6 +203,53 @@ impl Config {
     }
 }
 
+/// Returns the default of an option, which is always valid.
+fn default_of(setting: &Setting) -> Option<Value> {
+    setting.default.as_deref().and_then(|default| setting.kind.parse(default).ok())
+}
+
+/// Returns a configuration without mistakes, or its first one.
+fn without_mistakes((config, mistakes): (Config, Vec<Mistake>)) -> Result<Config> {
+    match mistakes.into_iter().next() {
+        Some(mistake) => Err(mistake.failure),
+        None => Ok(config),
+    }
+}
+
+/// Returns the variables that misspell one of garth. Others that begin with `GARTH_` may belong to other
+/// programs: Kubernetes sets `GARTH_PORT` for a service that is named garth.
+fn misspelled(names: impl Iterator<Item = String>) -> Vec<Mistake> {
+    let mut messages: Vec<String> = names
+        .filter_map(|name| {
+            let meant = meant(&name)?;
+            Some(format!("{name}: there is no such option; did you mean {meant}?"))
+        })
+        .collect();
+    // The environment has no order.
+    messages.sort_unstable();
+    let mistake = |message| Mistake { group: None, failure: Failure::Usage(message) };
+    messages.into_iter().map(mistake).collect()
+}
+
+/// Returns the variable that a name misspells: one of which at most every fourth letter differs.
+fn meant(name: &str) -> Option<String> {
+    let key = name.strip_prefix("GARTH_")?.to_lowercase();
+    let globals = GLOBAL.iter().map(|key| (*key, format!("GARTH_{}", key.to_uppercase())));
+    let options = TABLE.iter().map(|setting| (setting.key, setting.variable.clone()));
+    let mut nearest: Option<(usize, String)> = None;
+    for (known, variable) in options.chain(globals) {
+        if variable == name {
+            return None;
+        }
+        let edits = edits(&key, known);
+        if nearest.as_ref().is_none_or(|(least, _)| edits < *least) {
+            nearest = Some((edits, variable));
+        }
+    }
+    let (edits, variable) = nearest?;
+    (edits <= (key.len() / 4).max(1)).then_some(variable)
+}
+
 impl Origin {
     /// Returns the kind of source.
     pub(crate) fn word(&self) -> &'static str {
@@ -213,7 +296,8 @@ mod tests {
             let value = variables.iter().find(|(known, _)| *known == name);
             value.map(|(_, value)| OsString::from(value))
         };
-        Config::resolve(&given, variable, Path::new(FILE), lines.iter().enumerate().map(entry).collect())
+        let entries = lines.iter().enumerate().map(entry).collect();
+        without_mistakes(Config::resolve(&given, variable, Path::new(FILE), entries))
     }
 
     fn shown(config: &Config, key: &str) -> (Option<String>, String) {
@@ -277,6 +361,60 @@ mod tests {
         assert_eq!(flag, "--max-body: 1 is out of bounds; write 16KiB to 16MiB");
         let variable = refused(resolved(&[], &[("GARTH_SINK_TIMEOUT", "10")], &[]));
         assert!(variable.starts_with("GARTH_SINK_TIMEOUT: `10` is not a time"), "{variable}");
+    }
+
+    #[test]
+    fn misspelled_variables_are_reported_with_the_right_one() {
+        for (name, right) in [
+            ("GARTH_MAX_BDY", Some("GARTH_MAX_BODY")),
+            ("GARTH_LISTN", Some("GARTH_LISTEN")),
+            ("GARTH_METRICS_TOKEN", Some("METRICS_TOKEN")),
+            ("GARTH_USR", Some("GARTH_USER")),
+            ("GARTH_MAX_BODY", None),
+            ("GARTH_DATA", None),
+            ("MAX_BDY", None),
+        ] {
+            assert_eq!(meant(name).as_deref(), right, "{name}");
+        }
+        let found = misspelled(["GARTH_LISTN", "GARTH_ENV", "GARTH_HOST"].map(str::to_owned).into_iter());
+        let found: Vec<String> = found.iter().map(|mistake| mistake.failure.to_string()).collect();
+        assert_eq!(found[0], "GARTH_HOST: there is no such option; did you mean GARTH_HOSTS?");
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn variables_of_other_programs_are_ignored() {
+        // Those of Kubernetes, of scripts that send requests, and of the tests of garth.
+        for name in [
+            "PORT",
+            "PORT_8787_TCP_ADDR",
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "KEY",
+            "URL",
+            "OPERATOR_KEY",
+            "BIN",
+            "FAULT",
+            "WRITE_REFERENCE",
+            "CUTS",
+            "KILLS",
+            "CRASHES",
+            "CHECK",
+            "MODEL_SEED",
+            "MODEL_OPS",
+            "XTASK_IS_RUSTDOC",
+        ] {
+            assert_eq!(meant(&format!("GARTH_{name}")), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn mistakes_name_the_group_of_their_option() {
+        let given = FlagValues::of(&[("max_body", "1"), ("log", "loud")]);
+        let (config, mistakes) = Config::resolve(&given, |_| None, Path::new(FILE), Vec::new());
+        let groups: Vec<Option<Group>> = mistakes.iter().map(|mistake| mistake.group).collect();
+        assert_eq!(groups, [Some(Group::Log), Some(Group::Requests)]);
+        assert_eq!(shown(&config, "max_body"), (Some("1MiB".to_owned()), "default".to_owned()));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::config::is_address;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 
@@ -17,29 +18,36 @@ use crate::fail::{Failure, Result};
 /// two seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Address of a server whose options name none.
+const DEFAULT: &str = "127.0.0.1:8787";
+
 /// Longest answer that is read.
 const MAX_ANSWER: u64 = 64 << 10;
 
 /// Check that a server is ready to serve requests
 ///
 /// Asks GET /readyz. Exits with 0 if the server is ready, with 1 if it is not, and with 7 if nothing answers.
-/// Opens no data folder.
+/// Opens no data folder, and does not read garth.toml.
 ///
 /// With --json, prints one object: server, ready, reason (null if ready).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth health --server 127.0.0.1:8787")]
 pub(crate) struct Health {
-    /// Address of the server
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8787")]
-    server: String,
+    /// Address of the server, or its URL [default: the first of GARTH_LISTEN, or 127.0.0.1:8787]
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Option<String>,
 }
 
 impl Health {
     pub(crate) fn run(self, app: &mut App) -> Result {
         app.no_tree("health")?;
-        let answer = ask(&self.server).map_err(Failure::host(Path::new(&self.server)))?;
+        let server = match self.server {
+            Some(given) => address("--server", &given)?,
+            None => default_server(std::env::var("GARTH_LISTEN").ok().as_deref())?,
+        };
+        let answer = ask(&server).map_err(Failure::host(Path::new(&server)))?;
         let reason = reason(&answer);
-        let json = json!({"server": self.server, "ready": reason.is_none(), "reason": reason});
+        let json = json!({"server": server, "ready": reason.is_none(), "reason": reason});
         let text = match &reason {
             None => "ready".to_owned(),
             Some(reason) => format!("not ready: {}", escaped(reason)),
@@ -50,6 +58,32 @@ impl Health {
             Some(_) => Err(Failure::Reported(1)),
         }
     }
+}
+
+/// Returns the address in a text: an address, or a URL as `garth serve` prints it. Errors name the `origin` of
+/// the text.
+fn address(origin: &str, given: &str) -> Result<String> {
+    let address = given.strip_prefix("http://").map_or(given, |url| url.trim_end_matches('/'));
+    match is_address(address) {
+        true => Ok(address.to_owned()),
+        false => {
+            let message = format!("{origin}: `{given}` is not HOST:PORT, such as {DEFAULT}");
+            Err(Failure::Usage(message))
+        }
+    }
+}
+
+/// Returns the address at which this machine reaches a server with this value of `GARTH_LISTEN`.
+fn default_server(listen: Option<&str>) -> Result<String> {
+    let mut items = listen.unwrap_or_default().split(',').map(str::trim);
+    let Some(first) = items.find(|item| !item.is_empty()) else { return Ok(DEFAULT.to_owned()) };
+    let address = address("GARTH_LISTEN", first)?;
+    // A server that listens on all addresses may answer only to the names of loopback.
+    Ok(match address.rsplit_once(':') {
+        Some(("0.0.0.0", port)) => format!("127.0.0.1:{port}"),
+        Some(("[::]", port)) => format!("[::1]:{port}"),
+        _ => address,
+    })
 }
 
 /// Returns the answer of a server, with its head.
@@ -89,6 +123,17 @@ fn reason(answer: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn default_server_is_the_first_that_listens() {
+        let default = |listen: Option<&str>| default_server(listen).unwrap();
+        assert_eq!(default(None), DEFAULT);
+        assert_eq!(default(Some("")), DEFAULT);
+        assert_eq!(default(Some("0.0.0.0:80, [::]:80")), "127.0.0.1:80");
+        assert_eq!(default(Some("[::]:81")), "[::1]:81");
+        assert_eq!(default(Some("garth.example.com:82")), "garth.example.com:82");
+        assert!(default_server(Some("9000")).is_err());
+    }
 
     #[test]
     fn reason_is_that_of_the_server() {

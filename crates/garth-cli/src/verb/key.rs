@@ -115,6 +115,7 @@ impl Key {
                 }
             }
             Action::Rotate { id, grace } => {
+                check_id(&id)?;
                 let owner = Owner::open(app).await?;
                 let rotation = Rotation::new(Duration::from_secs(grace.unsigned_abs()));
                 let rotated = owner.home.rotate_key(&owner.of, &id, rotation).await;
@@ -123,6 +124,7 @@ impl Key {
                 show_secret(app, &done.key, done.secret.reveal(), more)
             }
             Action::Revoke { ids } => {
+                ids.iter().try_for_each(|id| check_id(id))?;
                 let owner = Owner::open(app).await?;
                 let mut failures = Failures::default();
                 for id in ids {
@@ -185,6 +187,18 @@ impl Owner {
             None => format!("{id}: the data folder has no such key; see `garth key list --operator`"),
         };
         Error::new(ErrorKind::NotFound, message)
+    }
+}
+
+/// Fails for a text that is not the id of a key, and does not repeat it: it may be the complete key.
+fn check_id(id: &str) -> Result {
+    match id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(()),
+        false => Err(Failure::Usage(
+            "the id of a key is the 16 digits between `garth_` and the dot, without the rest of the key; \
+             `garth key list` shows it"
+                .to_owned(),
+        )),
     }
 }
 

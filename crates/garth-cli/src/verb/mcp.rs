@@ -8,7 +8,7 @@ use garth_engine::{Error, ErrorKind, FileSystemExt as _, TreePath};
 use garth_server::mcp::{PipeOptions, serve_pipes};
 use serde_json::json;
 
-use self::client_config::ConfigClient;
+use self::client_config::{ConfigClient, program};
 use crate::app::App;
 use crate::args::DEFAULT_AGENT;
 use crate::data_folder;
@@ -35,7 +35,7 @@ pub(crate) struct Mcp {
     /// Leave out the tools that change something
     #[arg(long)]
     read_only: bool,
-    /// Print the configuration of a client for these options, and exit
+    /// Print the configuration of a client for these options, with the path of this program, and exit
     #[arg(long, value_name = "CLIENT")]
     print_config: Option<ConfigClient>,
 }
@@ -45,7 +45,7 @@ impl Mcp {
         app.no_overlay("mcp")?;
         refuse_tree_options(app)?;
         if let Some(client) = self.print_config {
-            let text = client.config(&self.arguments(app)?)?;
+            let text = client.config(&program(), &self.arguments(app)?)?;
             return app.out.item(&json!({"client": client.name(), "config": text}), text.trim_end());
         }
         let home = app.home_of_account().await?;

@@ -364,7 +364,11 @@ impl PutArgs {
             None => None,
         };
         // Read before the data is opened: invalid input must not leave a new data folder behind.
-        let mut put = Put::new(argument_or_stdin(self.text, MAX_CONTENT, "text of a memory")?);
+        let text = argument_or_stdin(self.text, MAX_CONTENT, "text of a memory")?;
+        if text.trim().is_empty() && !self.allow_empty {
+            return Err(Failure::Usage("the text is empty; --allow-empty stores it".to_owned()));
+        }
+        let mut put = Put::new(text);
         let open = open(app, true).await?;
         put.allow_empty = self.allow_empty;
         let layer = |text: Option<String>| match text {

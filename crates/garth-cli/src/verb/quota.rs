@@ -39,7 +39,7 @@ enum Action {
         #[arg(value_hint = TREE_PATH)]
         path: String,
         /// Maximum number of bytes below the path, such as 500M or 10G
-        #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "max_entries")]
+        #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         max_bytes: Option<u64>,
         /// Maximum number of entries below the path
         #[arg(long, value_name = "COUNT", value_parser = parse_count::<u64>)]
@@ -68,6 +68,10 @@ impl Quota {
         app.no_tree("quota")?;
         match self.action.unwrap_or(Action::List { human_readable: false, help: LongHelp::default() }) {
             Action::Set { path, max_bytes, max_entries } => {
+                if max_bytes.is_none() && max_entries.is_none() {
+                    let message = "quota set requires --max-bytes SIZE, --max-entries COUNT, or both";
+                    return Err(Failure::Usage(message.to_owned()));
+                }
                 let path = parse(&path)?;
                 let limits = Limits { bytes: max_bytes, entries: max_entries };
                 // Checked first: invalid limits must not leave a new data folder behind.

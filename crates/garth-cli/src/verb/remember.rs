@@ -10,7 +10,7 @@ use super::memory::MemoryArg;
 use super::open::open_memories as open;
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
 use crate::host_text::argument_or_stdin;
 
 /// Remember a fact about a user
@@ -70,6 +70,10 @@ impl OwnerArg {
 impl Remember {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let text = argument_or_stdin(self.text, MAX_CONTENT, "text of a memory")?;
+        // Checked before the data is opened: an empty text must not leave a new data folder behind.
+        if text.trim().is_empty() {
+            return Err(Failure::Usage("the text is empty; give the fact as a sentence".to_owned()));
+        }
         let fact = self.owner.of(app, Fact::new(text).tags(self.tags));
         let written = open(app, true).await?.memories().remember(&fact).await?;
         let mut json = written.to_json();

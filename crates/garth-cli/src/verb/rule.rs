@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::{Failure, Result};
+use crate::fail::{Failure, Result, json_error};
 use crate::size::parse_size;
 
 /// Set, list and remove rules: constraints on the files that match a pattern
@@ -151,10 +151,9 @@ struct RuleTerms<'a> {
 fn constraint_of(constraint: &str, terms: &Terms) -> Result<Constraint> {
     let text = terms.schema.as_deref().map(schema_text).transpose()?;
     let schema = match (&text, &terms.schema) {
-        (Some(text), Some(file)) => Some(
-            serde_json::from_str(text)
-                .map_err(|error| Failure::Usage(format!("{}: not valid JSON: {error}", file.display())))?,
-        ),
+        (Some(text), Some(file)) => Some(serde_json::from_str(text).map_err(|error| {
+            Failure::Usage(format!("{}: not valid JSON: {}", file.display(), json_error(&error)))
+        })?),
         _ => None,
     };
     let Terms { unique, bytes, except, policy, .. } = terms;

@@ -79,6 +79,13 @@ fn keys_are_shown_once_and_revoked() {
     assert_eq!(garth.ok(&["key", "list"]), "");
     assert!(garth.lines(&["key", "list", "--revoked"])[0]["revoked"].is_string());
     garth.fails(3, &["key", "revoke", "0000000000000000"]);
+    // Logs keep what a command prints: a secret in place of the id must not be repeated.
+    for wrong in [&*key, secret, "laptop"] {
+        for action in ["revoke", "rotate"] {
+            let said = garth.fails(2, &["key", action, wrong, "--json"]);
+            assert!(said.contains("16 digits") && !said.contains(wrong), "{said}");
+        }
+    }
     garth.fails(2, &["key", "create", "--scope", "everything"]);
     garth.fails(3, &["key", "create", "--account", "none"]);
     let default = garth.json(&["key", "create"]);

@@ -96,7 +96,7 @@ fn batch_names_the_wrong_line() {
         (r#"{"op":"check","path":"/a","that":"there"}"#, r#""that" must be one of "absent", "exists", or"#),
         (r#"{"op":"write","path":"/a"}"#, "one of text, base64 and file"),
         (r#"{"op":"write","path":"/a","text":"x","file":"y"}"#, "one of text, base64 and file"),
-        (r#"{"op":"write","path":"/a","base64":"%"}"#, "base64"),
+        (r#"{"op":"write","path":"/a","base64":"%"}"#, "must be base64 with padding"),
         (
             r#"{"op":"set","path":"/a","attrs":{"mode":"rwx"}}"#,
             r#""attrs.mode": write three or four octal digits"#,

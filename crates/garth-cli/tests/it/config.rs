@@ -29,6 +29,7 @@ fn option<'l>(lines: &'l [Value], name: &str) -> &'l Value {
 fn config_shows_each_value_with_its_origin() {
     let garth = Garth::new();
     let file = configure(&garth, "max_body = \"3MiB\"\nlog = \"warn\"\nsink_secret_file = \"secret\"\n");
+    std::fs::write(garth.data().join("secret"), "x".repeat(32)).expect("a file");
     let mut command = garth.command(&["config", "--json", "--max-body", "2MiB", "--access-log"]);
     command.env("GARTH_LOG", "debug").env("GARTH_HEAD_TIME", "1m");
     let lines = lines(command);
@@ -161,6 +162,32 @@ fn mistakes_in_file_are_refused_by_every_command() {
     );
     let said = garth.fails(2, &["serve", "--body-time", "30"]);
     assert!(said.contains("--body-time: `30` is not a time") || said.contains("garth.toml:1"), "{said}");
+}
+
+#[test]
+fn misspelled_variables_are_refused() {
+    let garth = Garth::new();
+    for verb in [&["config"][..], &["serve"], &["serve", "--check"]] {
+        let mut command = garth.command(verb);
+        command.env("GARTH_MAX_BDY", "1").env("GARTH_PORT", "tcp://10.0.0.1:8787").env("GARTH_LISTN", "");
+        let output = finish(command, b"");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let due = "GARTH_MAX_BDY: there is no such option; did you mean GARTH_MAX_BODY?";
+        assert!(said.contains(due) && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn file_in_place_of_data_folder_is_named() {
+    let garth = Garth::unmade();
+    std::fs::write(garth.data(), "no folder").expect("a file");
+    for (code, verb) in [(1, &["serve"][..]), (2, &["serve", "--check"]), (1, &["config"])] {
+        let said = garth.fails(code, verb);
+        let due =
+            format!("{}: not a directory; set --data or GARTH_DATA to a folder", garth.data().display());
+        assert!(said.contains(&due), "{said}");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn glob_double_star_crosses_directories() {
     garth.write("/lit/aXbYc", "");
     assert_eq!(garth.ok(&["glob", "/lit/a_b%c"]), "/lit/a_b%c\n");
     garth.fails(2, &["glob", "notes/*"]);
+    assert!(garth.fails(2, &["glob", ""]).starts_with("garth: a pattern must begin with `/`"));
     garth.fails(2, &["glob", "/["]);
 }
 

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, text};
+use super::garth::{Garth, program, text};
 
 /// A running `garth mcp`, killed when dropped.
 struct Client {
@@ -334,10 +334,13 @@ fn configuration_of_clients_starts_this_command() {
     let garth = Garth::new();
     let data = garth.data();
     let line = garth.ok(&["mcp", "--user", "ann", "--print-config", "claude-code"]);
-    let due = format!("claude mcp add garth -- garth mcp --data {} --user ann\n", data.display());
+    let program = program();
+    let due =
+        format!("claude mcp add garth -- {} mcp --data {} --user ann\n", program.display(), data.display());
     assert_eq!(line, due);
     let cursor = garth.json(&["mcp", "--read-only", "--print-config", "cursor"]);
     let config: Value = serde_json::from_str(cursor["config"].as_str().unwrap()).unwrap();
     let due = json!(["mcp", "--data", data, "--read-only"]);
     assert_eq!((&cursor["client"], &config["mcpServers"]["garth"]["args"]), (&json!("cursor"), &due));
+    assert_eq!(config["mcpServers"]["garth"]["command"], json!(program));
 }

@@ -62,6 +62,14 @@ fn health_asks_whether_a_server_is_ready() {
     let url = server.url();
     let address = url.trim_start_matches("http://");
     assert_eq!(garth.ok(&["health", "--server", address]), "ready\n");
+    assert_eq!(garth.ok(&["health", "--server", &url]), "ready\n", "as `garth serve` prints it");
+    let mut command = garth.command(&["health"]);
+    command.env("GARTH_LISTEN", format!("{address},[::1]:1"));
+    assert_eq!(text(&finish(command, b"").stdout), "ready\n");
+    for wrong in ["nonsense", "https://127.0.0.1:8787", "http://127.0.0.1", "127.0.0.1:99999"] {
+        let said = garth.fails(2, &["health", "--server", wrong]);
+        assert!(said.contains(&format!("`{wrong}` is not HOST:PORT")), "{said}");
+    }
     drop(server);
     let said = garth.fails(7, &["health", "--server", address]);
     assert!(said.contains(address), "{said}");

@@ -39,7 +39,8 @@ fn quota_is_enforced_until_removed() {
     garth.ok(&["quota", "rm", "/notes"]);
     assert_eq!(garth.ok(&["quota", "list"]), "");
     garth.fails(3, &["quota", "rm", "/notes"]);
-    garth.fails(2, &["quota", "set", "/notes"]);
+    let said = garth.fails(2, &["quota", "set", "/notes"]);
+    assert!(said.contains("--max-bytes SIZE, --max-entries COUNT, or both"), "{said}");
     garth.fails(2, &["quota", "set", "notes", "--max-bytes", "1"]);
     garth.fails(2, &["quota", "set", "/notes", "--max-bytes", "9223372036854775808"]);
     assert!(garth.ok(&["fsck"]).contains("default"));

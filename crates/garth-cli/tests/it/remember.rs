@@ -21,6 +21,18 @@ fn fact_is_remembered_recalled_and_forgotten() {
 }
 
 #[test]
+fn empty_facts_are_refused_without_an_option_that_does_not_exist() {
+    let garth = Garth::unmade();
+    for text in ["", " \n"] {
+        let said = garth.fails(2, &["remember", text]);
+        assert!(said.contains("the text is empty") && !said.contains("allow"), "{said}");
+    }
+    assert!(!garth.data().exists());
+    let said = garth.fails(2, &["memory", "put", "ctx://default/users/ann/memories/preferences/tea", ""]);
+    assert!(said.contains("--allow-empty stores it"), "{said}");
+}
+
+#[test]
 fn facts_of_two_users_stay_apart() {
     let garth = Garth::new();
     garth.ok(&["remember", "--user", "alice", COFFEE]);

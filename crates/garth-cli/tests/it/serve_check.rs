@@ -76,6 +76,9 @@ fn check_accepts_the_address_of_a_running_server() {
     let address = taken.local_addr().expect("an address").to_string();
     let checked = garth.json(&["serve", "--check", "--listen", &address]);
     assert_eq!(checked["in_use"], json!([format!("http://{address}")]));
+    let shown = garth.ok(&["serve", "--check", "--listen", &address]);
+    let due = "the configuration is valid; a start fails while another program uses its address\n";
+    assert!(shown.ends_with(due), "{shown}");
 }
 
 #[test]
@@ -89,11 +92,44 @@ fn check_fails_with_the_code_of_usage_errors() {
         (&["--config", "missing.toml"], "missing.toml"),
         (&["--model", "m"], "--model requires model_endpoint"),
         (&["--sink", "https://example.com", "--sink-secret-file", "/none/secret"], "sink_secret_file"),
+        (&["--sink-secret-file", "/none/secret"], "sink_secret_file"),
+        (&["--model-key-file", "/none/secret"], "model_key_file"),
         (&["--listen", "192.0.2.1:80"], "192.0.2.1:80"),
         (&["--account", "nobody"], "nobody: no such account"),
     ] {
         let said = garth.fails(2, &[&["serve", "--check"][..], arguments].concat());
         assert!(said.contains(due), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn check_reports_each_wrong_line_flag_and_variable() {
+    let garth = Garth::new();
+    configure(
+        &garth,
+        "listn = [\"127.0.0.1:0\"]\nmax_body = \"1GiB\"\nsink = \"ftp://x\"\nlog = \"inf\"\nenv = \"prod\"\n\
+         model_endpoint = 1\nmodel = \"m\"\n\n[server]\n",
+    );
+    let mut command = garth.command(&["serve", "--check", "--body-time", "30"]);
+    command.env("GARTH_HEAD_TIM", "1s").env("GARTH_SINK_SECRET", "x".repeat(32));
+    let output = finish(command, b"");
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{said}");
+    let due = [
+        ":1: there is no option \"listn\"",
+        ":2: max_body: 1GiB is out of bounds",
+        ":4: log: `inf`",
+        ":5: env: `prod`",
+        ":6: model_endpoint: write a text",
+        ":9: there is no option \"server\"",
+        "--body-time: `30` is not a time",
+        "GARTH_HEAD_TIM: there is no such option",
+        "must begin with http",
+    ];
+    // The model is not one of the lines: its endpoint was reported.
+    assert_eq!(said.lines().count(), due.len(), "{said}");
+    for (line, due) in said.lines().zip(due) {
+        assert!(line.contains(due), "{due}: {said}");
     }
 }
 

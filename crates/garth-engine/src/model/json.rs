@@ -72,7 +72,10 @@ pub(super) mod bytes {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
         let text = String::deserialize(from)?;
-        STANDARD.decode(text).map(Bytes::from).map_err(|error| de::Error::custom(format!("base64: {error}")))
+        STANDARD
+            .decode(text)
+            .map(Bytes::from)
+            .map_err(|_| de::Error::custom("not base64 with padding: A-Z a-z 0-9 + / and = at the end"))
     }
 }
 

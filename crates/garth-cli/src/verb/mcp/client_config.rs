@@ -1,5 +1,7 @@
 //! Configuration of MCP clients: the lines that make them start `garth mcp`.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -32,22 +34,24 @@ impl ConfigClient {
         }
     }
 
-    /// Returns the configuration by which the client starts garth with these arguments.
-    pub(crate) fn config(self, arguments: &[String]) -> Result<String> {
+    /// Returns the configuration by which the client starts `program`, which is garth, with these arguments.
+    pub(crate) fn config(self, program: &str, arguments: &[String]) -> Result<String> {
         let list = json!(arguments).to_string();
         Ok(match self {
             Self::ClaudeCode => {
                 let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
-                format!("claude mcp add garth -- garth {}\n", words.join(" "))
+                format!("claude mcp add garth -- {} {}\n", quoted(program), words.join(" "))
             }
-            Self::Cursor => file(&json!({"mcpServers": {"garth": {"command": "garth", "args": arguments}}}))?,
+            Self::Cursor => file(&json!({"mcpServers": {"garth": {"command": program, "args": arguments}}}))?,
             Self::Vscode => file(
-                &json!({"servers": {"garth": {"type": "stdio", "command": "garth", "args": arguments}}}),
+                &json!({"servers": {"garth": {"type": "stdio", "command": program, "args": arguments}}}),
             )?,
-            // A list of strings in JSON is one in TOML.
-            Self::Codex => format!("[mcp_servers.garth]\ncommand = \"garth\"\nargs = {list}\n"),
-            // It is one in Python, too.
-            Self::Python => PYTHON.replace("ARGUMENTS", &list),
+            // Strings in JSON, and lists of them, are those of TOML.
+            Self::Codex => format!("[mcp_servers.garth]\ncommand = {}\nargs = {list}\n", json!(program)),
+            // They are those of Python, too.
+            Self::Python => {
+                PYTHON.replace("PROGRAM", &json!(program).to_string()).replace("ARGUMENTS", &list)
+            }
         })
     }
 }
@@ -57,7 +61,7 @@ const PYTHON: &str = r#"import asyncio
 
 from mcp import Client, StdioServerParameters
 
-GARTH = StdioServerParameters(command="garth", args=ARGUMENTS)
+GARTH = StdioServerParameters(command=PROGRAM, args=ARGUMENTS)
 
 
 async def main():
@@ -72,6 +76,21 @@ asyncio.run(main())
 fn file(json: &Value) -> Result<String> {
     let text = serde_json::to_string_pretty(json).map_err(|error| Failure::stdio(error.into()))?;
     Ok(format!("{text}\n"))
+}
+
+/// Returns the absolute path of this program: a client may start it with another PATH. Links stay links, so
+/// that the configuration outlives an update which moves them.
+pub(super) fn program() -> String {
+    let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let found = if called.components().count() > 1 {
+        Some(called)
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|folder| folder.join(&called)).find(|file| file.is_file())
+    };
+    let found = found.or_else(|| std::env::current_exe().ok());
+    let absolute = found.and_then(|file| std::path::absolute(file).ok());
+    absolute.map_or_else(|| "garth".to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
 /// Returns a word as a shell reads it.
@@ -89,12 +108,12 @@ mod tests {
 
     fn config(client: ConfigClient) -> String {
         let arguments = ["mcp", "--user", "an n's", "--tools", "ls,grep"].map(str::to_owned);
-        client.config(&arguments).unwrap()
+        client.config("/opt/my tools/garth", &arguments).unwrap()
     }
 
     #[test]
     fn commands_are_quoted_for_a_shell() {
-        let line = "claude mcp add garth -- garth mcp --user 'an n'\\''s' --tools ls,grep\n";
+        let line = "claude mcp add garth -- '/opt/my tools/garth' mcp --user 'an n'\\''s' --tools ls,grep\n";
         assert_eq!(config(ConfigClient::ClaudeCode), line);
     }
 
@@ -106,12 +125,13 @@ mod tests {
         let vscode: Value = serde_json::from_str(&config(ConfigClient::Vscode)).unwrap();
         assert_eq!(
             vscode["servers"]["garth"],
-            json!({"type": "stdio", "command": "garth", "args": arguments})
+            json!({"type": "stdio", "command": "/opt/my tools/garth", "args": arguments})
         );
         let codex = config(ConfigClient::Codex);
         let codex = toml::de::DeTable::parse(&codex).unwrap();
         let servers = codex.get_ref()["mcp_servers"].get_ref().as_table().unwrap();
         let garth = servers["garth"].get_ref().as_table().unwrap();
+        assert_eq!(garth["command"].get_ref().as_str(), Some("/opt/my tools/garth"));
         let last = garth["args"].get_ref().as_array().unwrap()[2].get_ref();
         assert_eq!(last.as_str(), Some("an n's"));
         assert!(

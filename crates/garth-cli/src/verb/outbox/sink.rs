@@ -31,16 +31,18 @@ impl SinkArgs {
 
 /// Returns the sink of a configuration; `None` if it has none. Events are then removed undelivered.
 pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Option<Arc<dyn Sink>>> {
-    let Some(url) = &settings.sink else { return Ok(None) };
     let secret = match (&settings.sink_secret, &settings.sink_secret_file) {
-        (Some(secret), _) => secret.clone(),
-        (None, Some(file)) => host_text::secret("sink_secret_file", file)?,
-        (None, None) => {
-            return Err(Failure::Usage(format!(
-                "{} requires sink_secret_file (--sink-secret-file) or GARTH_SINK_SECRET, because requests are signed",
-                config.named("sink")
-            )));
-        }
+        (Some(secret), _) => Some(secret.clone()),
+        // Read without a sink, too, so that the step to one reveals no error.
+        (None, Some(file)) => Some(host_text::secret("sink_secret_file", file)?),
+        (None, None) => None,
+    };
+    let Some(url) = &settings.sink else { return Ok(None) };
+    let Some(secret) = secret else {
+        return Err(Failure::Usage(format!(
+            "{} requires sink_secret_file (--sink-secret-file) or GARTH_SINK_SECRET, because requests are signed",
+            config.named("sink")
+        )));
     };
     Ok(Some(Arc::new(HttpSink::new(url, secret.as_bytes(), env.clone())?.limits(&settings.limits))))
 }

@@ -7,7 +7,7 @@ use super::first_key::has_key;
 use super::services::Services;
 use super::sockets::{Address, check_all};
 use crate::app::App;
-use crate::config::{Config, FlagValues, Settings};
+use crate::config::{Config, FlagValues, Group, Settings};
 use crate::data_folder;
 use crate::escape::{escaped, escaped_account};
 use crate::fail::{Failure, Failures, Result};
@@ -22,20 +22,28 @@ struct Data {
 /// Checks the configuration and prints what the server would do. Reports all mistakes that do not depend on
 /// each other, with the exit code of usage errors.
 pub(super) async fn check(app: &mut App, flags: &FlagValues) -> Result {
-    let config = Config::load(flags, &app.folder()?).map_err(as_usage)?;
+    let (config, mistakes) = Config::read(flags, &app.folder()?).map_err(as_usage)?;
     let settings = config.settings().map_err(as_usage)?;
     app.open_within(&settings.storage);
     let as_json = app.global.json;
     let mut failures = Failures::default();
-    let services = Services::open(&config, &settings, &app.env);
-    let services = kept(&mut failures, services, as_json)?;
+    let wrong: Vec<Group> = mistakes.iter().filter_map(|mistake| mistake.group).collect();
+    for mistake in mistakes {
+        failures.add(Err(as_usage(mistake.failure)), as_json)?;
+    }
+    for (group, checked) in Services::check(&config, &settings, &app.env) {
+        // An option of the service that has a mistake may be missing here.
+        if !wrong.contains(&group) {
+            kept(&mut failures, checked, as_json)?;
+        }
+    }
     let addresses = check_all(&settings.listen, config.is_default("listen"));
     let addresses = kept(&mut failures, addresses, as_json)?;
     let data = data(app).await;
     let data = kept(&mut failures, data, as_json)?;
     failures.done()?;
-    match (services, addresses, data) {
-        (Some(_), Some(addresses), Some(data)) => print(app, (&config, &settings), &addresses, &data),
+    match (addresses, data) {
+        (Some(addresses), Some(data)) => print(app, (&config, &settings), &addresses, &data),
         // It was reported.
         _ => Ok(()),
     }
@@ -120,7 +128,10 @@ fn print(
     ];
     let text = lines.map(|(name, value)| format!("{name:<10} {}", escaped(&value)));
     app.out.item(&json, text.join("\n"))?;
-    app.out.note("the configuration is valid")
+    app.out.note(match in_use.is_empty() {
+        true => "the configuration is valid",
+        false => "the configuration is valid; a start fails while another program uses its address",
+    })
 }
 
 fn key_text(creates_key: Option<bool>) -> &'static str {

@@ -9,7 +9,7 @@ use garth_server::chat_model::ServedModel;
 use garth_server::embedder::ServedEmbedder;
 use garth_server::{MetricsAccess, MetricsToken};
 
-use crate::config::{Config, Settings};
+use crate::config::{Config, Group, Settings};
 use crate::fail::{Failure, Result};
 use crate::host_text;
 use crate::model_args::{open as open_model, open_embedder};
@@ -24,6 +24,16 @@ pub(crate) struct Services {
 }
 
 impl Services {
+    /// Opens each service, to find its mistakes. Returns the groups of the options with the outcomes.
+    pub(crate) fn check(config: &Config, settings: &Settings, env: &Env) -> [(Group, Result); 4] {
+        [
+            (Group::Server, metrics_access(config, settings).map(|_| ())),
+            (Group::Sink, open_sink(config, settings, env).map(|_| ())),
+            (Group::Model, open_model(config, settings).map(|_| ())),
+            (Group::Embedder, open_embedder(config, settings).map(|_| ())),
+        ]
+    }
+
     /// Opens them. Fails for options that do not fit together, malformed URLs and missing files: `garth
     /// config` checks a configuration by it.
     pub(crate) fn open(config: &Config, settings: &Settings, env: &Env) -> Result<Self> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use garth_agent::workspace::{Host, Inputs};
 
-use crate::fail::{Failure, Result};
+use crate::fail::{Failure, Result, json_error};
 
 /// Longest file of hosts in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -75,5 +75,8 @@ fn parsed(what: &str, json: &str) -> Result<Vec<Host>> {
     let is_list = json.trim_start().starts_with('[');
     let hosts =
         if is_list { serde_json::from_str(json) } else { serde_json::from_str(json).map(|host| vec![host]) };
-    hosts.map_err(|error| Failure::Usage(format!("{what}: {error}; a host is {{\"id\":\"laptop\",...}}")))
+    hosts.map_err(|error| {
+        let why = json_error(&error);
+        Failure::Usage(format!("{what}: {why}; a host is {{\"id\":\"laptop\",...}}"))
+    })
 }
