@@ -78,7 +78,7 @@ pub(super) async fn read_file(
     }
     let lines = (start.len() as u64 == entry.size).then(|| line_count(&start));
     let window = Window::new(&header(&path, &entry), fields.offset, fields.limit);
-    let mut window = window.from_column(fields.column);
+    let mut window = window.skipping(fields.column);
     scan(fs, &path, &entry, start, &mut window).await?;
     let read = window.scanned();
     let is_cut_short = !window.has_more() && read < entry.size;

@@ -63,7 +63,7 @@ impl Window {
     }
 
     /// Leaves out the first `column` bytes of the first line.
-    pub(super) fn from_column(self, column: usize) -> Self {
+    pub(super) fn skipping(self, column: usize) -> Self {
         Self { column, ..self }
     }
 
@@ -241,7 +241,7 @@ mod tests {
         for step in [1, 7, 1999, 4096] {
             let (mut read, mut column) = (String::new(), 0);
             loop {
-                let mut part = Window::new("/f", 2, 1).from_column(column);
+                let mut part = Window::new("/f", 2, 1).skipping(column);
                 for piece in format!("first\n{line}\nlast\n").as_bytes().chunks(step) {
                     part.feed(piece);
                 }
@@ -254,7 +254,7 @@ mod tests {
             }
             assert_eq!(read, line, "{step}");
         }
-        let mut beyond = Window::new("/f", 1, 1).from_column(100);
+        let mut beyond = Window::new("/f", 1, 1).skipping(100);
         beyond.feed(b"short\n");
         assert_eq!((beyond.take_cut_lines(), beyond.into_texts().1), (Vec::new(), String::new()));
     }
