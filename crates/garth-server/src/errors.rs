@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use garth_agent::kv::{KvCode, KvError};
 use garth_agent::models::NoAnswer;
 use garth_engine::home::OperatorTree;
-use garth_engine::{Error, ErrorKind, TreePath};
+use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use tracing::Span;
 
 pub(crate) use self::code::Code;
@@ -256,6 +256,11 @@ impl Refusal {
         }
     }
 
+    /// Puts the field that the failure is about before the message.
+    pub(crate) fn of_field(self, name: impl fmt::Display) -> Self {
+        self.about(format_args!("\"{name}\""))
+    }
+
     /// Puts the subject of the failure before the message.
     pub(crate) fn about(self, subject: impl fmt::Display) -> Self {
         let message = bounded(Cow::Owned(format!("{subject}: {}", self.message)));
@@ -413,7 +418,9 @@ impl Refusal {
         }
         if !error.is(ErrorKind::Corrupt) {
             let path = error.path().cloned().map(Box::new);
-            return Self { path, ..of_kind(error.kind(), error.message(), error) };
+            let refusal = Self { path, ..of_kind(error.kind(), error.message(), error) };
+            let code = if is_of_invalid_path(error) { Code::InvalidPath } else { refusal.code };
+            return Self { code, ..refusal };
         }
         // A client that can read the file can also repair it, so the message names the path.
         let message = match error.path() {
@@ -427,6 +434,14 @@ impl Refusal {
         };
         refusal.because(format!("{}: {}", error.kind(), chain(error)))
     }
+}
+
+/// Returns true for an error about the form of a path. Each has the reason among its causes, whichever part
+/// of the library found it.
+fn is_of_invalid_path(error: &Error) -> bool {
+    let is_of_form = error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong);
+    let mut causes = std::iter::successors(std::error::Error::source(error), |&cause| cause.source());
+    is_of_form && causes.any(|cause| cause.is::<PathError>())
 }
 
 fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Refusal {

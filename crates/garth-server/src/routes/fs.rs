@@ -33,7 +33,7 @@ use super::respond::{self, confine};
 use super::retry::RETRY_HEADER;
 use super::transfer::{expected, incoming, outgoing, refuse_content};
 use crate::errors::{Code, Refusal};
-use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, string_of};
+use crate::fields::{FieldGroup as _, MAX_INTEGER, fields, flag, integer, moment, of_field, string_of};
 
 const IF_MATCH_HEADER: Header = Header {
     name: "if-match",
@@ -98,7 +98,8 @@ fields! {
 pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refusal> {
     let fields = ReadFields::read(&call.fields)?;
     let (path, conditions) = (path_of(call, head)?, Conditions::read(&head.headers)?);
-    let version = fields.version.map(|version| version.parse::<VersionId>()).transpose()?;
+    let version = fields.version.map(|version| of_field("version", version.parse::<VersionId>()));
+    let version = version.transpose()?;
     let now = files(call, false).await?;
     let fs = match call.moment_of(fields.at.as_deref()).await? {
         Some(moment) => now.as_of(&moment).await?,

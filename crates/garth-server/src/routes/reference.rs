@@ -158,7 +158,7 @@ pub(super) fn body_of(route: &Route) -> BodyReference {
 
 fn field(field: &Field) -> FieldReference {
     let (r#type, of, bounds) = match field.kind {
-        Kind::Text { of, min: 0, max: usize::MAX } => ("string", of, None),
+        Kind::Text { of, max: usize::MAX, .. } => ("string", of, None),
         Kind::Text { of, min, max } => ("string", of, Some((min.into(), max.into()))),
         Kind::Moment => ("string", "moment", None),
         Kind::Words(_) => ("string", "", None),

@@ -290,7 +290,7 @@ fn rejects_paths_that_are_not_canonical() {
             assert_eq!(head_of_account(&server), before, "{path}");
         }
     }
-    send(&server, "GET", "/%ff", "", b"").refused(400, "VALIDATION_ERROR");
+    send(&server, "GET", "/%ff", "", b"").refused(400, "INVALID_PATH");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::answers::held;
 use crate::errors::{Code, Refusal};
-use crate::fields::{array, fields, items, json as any_json, string, string_of, words};
+use crate::fields::{array, fields, items, json as any_json, of_field, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::{IntoBody as _, raw};
 
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn commit(
     let is_durable = fields.durability == "durable";
     let mut batch = Batch::new(ops).message(fields.message).writes_only(!may_read);
     batch.preconditions = preconditions;
-    batch.id = fields.id.map(|id| id.parse::<CommitId>()).transpose()?;
+    batch.id = fields.id.map(|id| of_field("id", id.parse::<CommitId>())).transpose()?;
     let records = Records::of(call).await?;
     batch.idempotency = records.as_ref().map(Records::record);
     let batch = if is_durable { batch } else { batch.visible() };
@@ -284,7 +284,7 @@ pub(in crate::routes) async fn committed(
     _: &Call<'_>,
     fields: CommittedFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let commit = fs.committed(fields.id.parse()?).await?;
+    let commit = fs.committed(of_field("id", fields.id.parse::<CommitId>())?).await?;
     raw(&CommittedAnswer { commit: commit.as_ref() })
 }
 
