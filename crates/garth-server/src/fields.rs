@@ -18,4 +18,4 @@ pub(crate) use self::kind::{
     string_of, strings, time, words,
 };
 pub(crate) use self::path::{path_field, path_fields, shell_path_field, stored_path, tree_path};
-pub(crate) use self::sent::{Fields, of_field};
+pub(crate) use self::sent::{Fields, of_field, reworded};

@@ -172,7 +172,7 @@ fn listed(declared: &[&[Field]]) -> String {
 }
 
 /// Returns why a text is not JSON. serde's own words for a text that begins with no value name its functions.
-fn reworded(error: &serde_json::Error) -> String {
+pub(crate) fn reworded(error: &serde_json::Error) -> String {
     error.to_string().replace("expected ident", "expected a value")
 }
 
