@@ -161,7 +161,7 @@ impl Refusal {
     /// Returns the refusal of a path without a route. `nearest` is the name of the most similar route.
     pub(crate) fn no_route(nearest: Option<&str>) -> Self {
         let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
-        let message = format!("there is no such route{nearest} (docs/specs/http-reference.md lists all)");
+        let message = format!("there is no such route{nearest}; `GET /docs` shows all routes");
         Self::new(Code::NotFound, message)
     }
 
@@ -493,12 +493,20 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
 }
 
-/// Returns a message with advice for clients in place of an option of the command line.
+/// Returns a message with advice for clients in place of that for the command line and the library.
 fn for_clients(message: &str) -> Cow<'_, str> {
-    match message.strip_suffix("; see `--upload-limit`") {
-        Some(limit) => Cow::Owned(format!(
-            "{limit}; send parts to `POST /v1/uploads`, and join them with `POST /v1/batch`"
-        )),
+    // The content may be an upload, or part of another call.
+    let limit = message.strip_prefix("one upload to this tree has at most ");
+    if let Some(limit) = limit.and_then(|limit| limit.strip_suffix("; see `--upload-limit`")) {
+        return Cow::Owned(format!(
+            "content that is sent to this tree at once has at most {limit}; send parts of at most that size to \
+             `POST /v1/uploads`, and join them with `POST /v1/batch`"
+        ));
+    }
+    match message.strip_suffix("; ask its lower layer") {
+        Some(failure) => {
+            Cow::Owned(format!("{failure}; leave \"overlay\" out to read the past of the account"))
+        }
         None => Cow::Borrowed(message),
     }
 }

@@ -411,7 +411,8 @@ impl<'a> Admission<'a> {
     where
         'a: 'c,
     {
-        let declared: Vec<&[Field]> = self.route.field_groups().collect();
+        let binding = &self.admitted.key().binding;
+        let declared: Vec<&[Field]> = self.route.field_groups_for(binding).collect();
         Fields::parse((self.route.path, self.arguments), fields, &declared)
     }
 

@@ -75,8 +75,8 @@ impl<'a> Matches<'a> {
         names: usize,
     ) -> Result<Self> {
         if !pattern.starts_with('/') {
-            let message = format!("{pattern}: a pattern must begin with `/`, such as /**/*.md");
-            return Err(Error::invalid(message));
+            let subject = if pattern.is_empty() { String::new() } else { format!("{pattern}: ") };
+            return Err(Error::invalid(format!("{subject}a pattern must begin with `/`, such as /**/*.md")));
         }
         let only_directories = pattern.ends_with('/');
         let (base, rest) = split(pattern.trim_end_matches('/'));

@@ -143,7 +143,7 @@ impl Put {
     pub(super) fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
         if self.content.trim().is_empty() && !self.allow_empty {
-            let message = "the text is empty; use --allow-empty (HTTP: allow_empty) to store it";
+            let message = "the text is empty; give a text, or set `allow_empty` to store it all the same";
             return Err(Error::invalid(message));
         }
         if self.content.len() > MAX_CONTENT {

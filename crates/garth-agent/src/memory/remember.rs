@@ -113,6 +113,10 @@ impl Memories<'_> {
     pub async fn remember(&self, fact: &Remember) -> Result<Written> {
         let space = fact.space.clone().unwrap_or_else(|| self.space.clone());
         let text = fact.text.trim();
+        // A put can be told to accept it, and this cannot.
+        if text.is_empty() {
+            return Err(Error::invalid("the text is empty; give the fact to remember"));
+        }
         let remember = retry(|| self.remember_once(&space, text, &fact.tags));
         self.once.run(remember).await
     }

@@ -72,7 +72,8 @@ pub(super) mod bytes {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
         let text = String::deserialize(from)?;
-        STANDARD.decode(text).map(Bytes::from).map_err(|error| de::Error::custom(format!("base64: {error}")))
+        let decoded = STANDARD.decode(text).map(Bytes::from);
+        decoded.map_err(|_| de::Error::custom("not standard base64 with padding"))
     }
 }
 

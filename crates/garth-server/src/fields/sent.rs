@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::cursor::{self, RequestHash};
 use super::field::Field;
-use super::kind::Kind;
+use super::kind::{Kind, Shape};
 use super::slot::Slot;
 use crate::errors::Refusal;
 
@@ -89,10 +89,7 @@ impl<'a> Fields<'a> {
             let absent = default.or_else(T::absent);
             return absent.ok_or_else(|| Refusal::validation(format!("\"{name}\" is missing")));
         };
-        T::read(json, kind).map_err(|flaw| {
-            let colon = if flaw.is_empty() { "" } else { ": " };
-            Refusal::validation(format!("\"{name}\" must be {kind}{colon}{flaw}"))
-        })
+        T::read(json, kind).map_err(|flaw| Refusal::validation(flawed(name, kind, &flaw)))
     }
 
     /// Returns the position of a cursor that an earlier page of this request returned.
@@ -134,6 +131,18 @@ impl<'a> Fields<'a> {
         // `parse` has sorted the fields.
         let at = self.sent.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
         Some(self.sent[at].1.get())
+    }
+}
+
+/// Returns why the value of a field is refused. The flaw of a part of an object or array stands alone: the
+/// value is one, so it would be wrong to ask for one.
+fn flawed(name: &str, kind: &Kind, flaw: &str) -> String {
+    let has_parts = matches!(kind.shape(), Shape::Object | Shape::Array);
+    match flaw.strip_prefix('"').filter(|_| has_parts) {
+        Some(part) if part.starts_with('[') => format!("\"{name}{part}"),
+        Some(part) => format!("\"{name}.{part}"),
+        None if flaw.is_empty() => format!("\"{name}\" must be {kind}"),
+        None => format!("\"{name}\" must be {kind}: {flaw}"),
     }
 }
 
@@ -256,6 +265,20 @@ mod tests {
         let names: String = (0..1000).map(|number| format!("\"x{number}\":1,")).collect();
         let unknown = read(&format!("{{{names}\"c\":\"\"}}")).unwrap_err();
         assert!(unknown.contains("is not a field of this call"), "{unknown}");
+    }
+
+    #[test]
+    fn flaw_of_a_part_names_the_part() {
+        let object = Kind::Object { of: "binding", max: usize::MAX };
+        let array = Kind::Array { of: "edges", max: usize::MAX };
+        for (kind, flaw, due) in [
+            (object, r#""read_only" must be true or false"#, r#""f.read_only" must be true or false"#),
+            (array, r#""[1].to" is missing"#, r#""f[1].to" is missing"#),
+            (object, "", r#""f" must be an object"#),
+            (Kind::Flag, "", r#""f" must be true or false"#),
+        ] {
+            assert_eq!(flawed("f", &kind, flaw), due);
+        }
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn content(from: &mut Fields, form: ContentForm) -> Result<LineContent> {
         (Some(text), None, None) => Ok(LineContent::Body(Body::from(text.into_bytes()))),
         (None, Some(base64), None) => match STANDARD.decode(base64) {
             Ok(bytes) => Ok(LineContent::Body(Body::from(bytes))),
-            Err(error) => Err(format!("\"base64\": {error}")),
+            Err(_) => Err("\"base64\" must be standard base64 with padding".to_owned()),
         },
         (None, None, Some(third)) => Ok(third),
         _ => Err(match form {

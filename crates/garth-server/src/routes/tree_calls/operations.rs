@@ -20,7 +20,7 @@ use super::answer::{Answer, NextPage};
 use super::content::ItemError;
 use super::paging::{Paged, RawPage, moment_from, moment_text};
 use super::top;
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::fields::{
     MAX_INTEGER, fields, flag, integer, moment, of_field, shell_path_field, string, string_of, words,
 };
@@ -304,7 +304,18 @@ pub(in crate::routes) async fn edit(
 }
 
 fn answered(done: Result<Edited, EditError>) -> Result<Box<RawValue>, Refusal> {
-    raw(&EditAnswer { ok: true, edited: done.map_err(Error::from)? })
+    let edited = done.map_err(|error| match error {
+        // The file is there, and `NOT_FOUND` would say that it is not.
+        EditError::NotFound { path } => {
+            let message = format!(
+                "{path}: the text of \"old\" is not in the file; read it with `POST /v1/tree/fetch`, and send \
+                 text that is in it"
+            );
+            Refusal::new(Code::Conflict, message).naming(path.as_str())
+        }
+        error => Error::from(error).into(),
+    })?;
+    raw(&EditAnswer { ok: true, edited })
 }
 
 /// Answer of `edit`.
