@@ -148,7 +148,10 @@ fn flawed(name: &str, kind: &Kind, flaw: &str) -> String {
 
 /// Returns a value that was parsed from the text of a field, or a refusal that names the field.
 pub(crate) fn of_field<T, E: Into<Refusal>>(name: &str, parsed: Result<T, E>) -> Result<T, Refusal> {
-    parsed.map_err(|error| error.into().of_field(name))
+    parsed.map_err(|error| {
+        let refusal: Refusal = error.into();
+        refusal.of_field(name)
+    })
 }
 
 /// Returns the refusal of an unknown field. If it were ignored, a request with a mistyped `ttl_seconds` would

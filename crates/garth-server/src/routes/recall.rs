@@ -112,7 +112,7 @@ pub(super) struct RecallAnswer {
 async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {
     let mut asked = Recall::new(fields.question);
     (asked.budget, asked.limit) = (fields.budget, fields.limit);
-    asked.within = path_fields("in", &fields.within)?;
+    asked.within = path_fields("within", &fields.within)?;
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
     (asked.since, asked.until) = (fields.since, fields.until);
     if fields.mode == "words" {
